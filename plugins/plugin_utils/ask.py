@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Questions for the eyes. The id is made from the question, so that two rooms that ask the same thing share one answer."""
+
+from __future__ import annotations
+
+from typing import Any
+
+Question = dict[str, Any]
+
+# Registry credentials live in engine configs; values of these keys never leave the node (containerd registry.configs.*.auth,
+# CRI-O and Docker auths, proxies with passwords). Group 1 is blanked.
+REDACT = (
+    r"""(?im)^[ \t]*["']?(?:password|auth|identitytoken|registrytoken|token|secret)["']?[ \t]*[=:][ \t]*("[^"\n]*"|'[^'\n]*'|[^#\n]*)""",
+    r"""(?i)[{,][ \t]*["']?(?:password|auth|identitytoken|registrytoken|token|secret)["']?[ \t]*[=:][ \t]*("[^"\n]*"|'[^'\n]*')""",
+    r"""://[^/\s:@"']+:([^/\s@"']+)@""",
+)
+
+
+def file(path: str, *, content: bool = True, max: int = 1 << 20, redact: tuple[str, ...] = REDACT) -> Question:
+    return {"id": f"file:{path}", "kind": "file", "path": path, "content": content, "max": max, "redact": list(redact) if content else []}
+
+
+def directory(path: str) -> Question:
+    return {"id": f"dir:{path}", "kind": "dir", "path": path}
+
+
+def glob(pattern: str, *, content: bool = True, max: int = 1 << 18, redact: tuple[str, ...] = REDACT) -> Question:
+    return {"id": f"glob:{pattern}", "kind": "glob", "pattern": pattern, "content": content, "max": max, "redact": list(redact)}
+
+
+def which(names: list[str], paths: list[str] | None = None) -> Question:
+    q: Question = {"id": "which:" + ",".join(names), "kind": "which", "names": names}
+    return {**q, "paths": paths} if paths else q
+
+
+def command(argv: list[str], *, timeout: int = 10, max: int = 1 << 20, redact: tuple[str, ...] = REDACT) -> Question:
+    return {"id": "command:" + " ".join(argv), "kind": "command", "argv": argv, "timeout": timeout, "max": max, "redact": list(redact)}
+
+
+def package(names: list[str], *, candidates: bool = False) -> Question:
+    q: Question = {"id": "package:" + ",".join(names), "kind": "package", "names": names}
+    return {**q, "candidates": True} if candidates else q
+
+
+def units(names: list[str]) -> Question:
+    return {"id": "units:" + ",".join(names), "kind": "units", "names": names}
+
+
+def processes(names: list[str]) -> Question:
+    return {"id": "processes:" + ",".join(names), "kind": "processes", "names": names}
+
+
+def cri(socket: str, method: str = "Status", *, timeout: int = 5) -> Question:
+    return {"id": f"cri:{method}:{socket}", "kind": "cri", "socket": socket, "method": method, "timeout": timeout}
+
+
+def http(socket: str, path: str, *, timeout: int = 5) -> Question:
+    return {"id": f"http:{socket}{path}", "kind": "http", "socket": socket, "path": path, "timeout": timeout}
+
+
+def probe(name: str, source: str, args: Any, *, timeout: int = 20) -> Question:
+    return {"id": f"probe:{name}", "kind": "probe", "source": source, "args": args, "timeout": timeout}
+
+
+def originals(directory: str) -> Question:
+    return {"id": "originals", "kind": "originals", "dir": directory, "redact": list(REDACT)}

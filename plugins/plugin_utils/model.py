@@ -1,0 +1,264 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The values that travel through the house: what is wanted, what was seen, what is decided, what is to be done.
+
+Nothing here acts. A planner takes a policy and an observation and returns a plan; the words are those of ARCHITECTURE.md.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from typing import Any, Literal, Mapping
+
+Injection = Literal["native-cdi", "nvidia-runtime", "legacy", "oci-hook", "jit-cdi"]
+RuntimeMode = Literal["auto", "cdi", "legacy", "jit-cdi", "csv"]
+
+RUNTIME_BINARY = "/usr/bin/nvidia-container-runtime"
+HOOK_BINARY = "/usr/bin/nvidia-container-runtime-hook"
+CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
+JOURNAL_DIR = "/var/lib/gpufleet"
+
+
+class PlanError(Exception):
+    """A wish that cannot be met, as one sentence a person can act on. Nothing was changed."""
+
+    def __init__(self, what: str, *, where: str = "", why: str = "", next: str = "", line: int | None = None) -> None:
+        self.what, self.where, self.why, self.next, self.line = what, where, why, next, line
+        place = f"{where}:{line}" if where and line else where
+        super().__init__(": ".join(p for p in (place, what) if p) + (f" ({why})" if why else "") + (f". {next}" if next else ""))
+
+
+class NeedMore(Exception):
+    """A planner cannot finish without these questions answered; the action asks them and plans again."""
+
+    def __init__(self, questions: list[dict[str, Any]]) -> None:
+        super().__init__(", ".join(q["id"] for q in questions))
+        self.questions = questions
+
+
+@dc.dataclass(frozen=True)
+class Handler:
+    """An OCI runtime entry that the user wants in an engine's config."""
+
+    name: str = "nvidia"
+    binary: str = RUNTIME_BINARY
+    options: Mapping[str, Any] = dc.field(default_factory=dict)
+
+
+@dc.dataclass(frozen=True)
+class Policy:
+    """What the user wants, from variables, validated by the argument spec."""
+
+    state: Literal["present", "absent"] = "present"
+    engines: tuple[str, ...] = ("auto",)
+    root: str = "/"
+    engine_version: str = ""
+    config_path: str = ""
+    drop_in: str = "auto"  # auto | never | a path
+    socket: str = ""
+    service: str = ""
+    restart: Literal["auto", "never"] = "auto"
+    handlers: tuple[Handler, ...] = (Handler(),)
+    default: Literal["auto", "true", "false"] = "auto"
+    cdi: Literal["auto", "true", "false"] = "auto"
+    cdi_spec_dirs: tuple[str, ...] = ()  # empty: leave the engine's own
+    injection: str = "auto"
+    isolation: Literal["auto", "strict", "compatible"] = "auto"
+    no_gpu: Literal["skip", "prepare", "fail"] = "skip"
+    fleet_policy: Literal["per_host", "uniform"] = "per_host"
+    cdi_owner: Literal["auto", "ours", "theirs"] = "auto"
+    device_plugin_strategy: tuple[str, ...] = ()  # declared by the user: lets `auto` take the default away on a live cluster
+    packages: Literal["present", "ignore"] = "present"
+    toolkit_version: str = ""  # empty: what is installed, else the repository's candidate
+    proc_root: str = "/proc"
+    sys_root: str = "/sys"
+    single: bool = False  # a single-resource module: does what it is told, no host-wide decision
+
+
+@dc.dataclass(frozen=True)
+class Evidence:
+    """Where a fact comes from. source: cri-status | dump | files | version | option."""
+
+    source: str
+    text: str
+
+
+@dc.dataclass(frozen=True)
+class Cdi:
+    """What an engine can do with CDI. able: knows CDI at all; enabled: switched on now; dirs: as in force."""
+
+    able: bool
+    enabled: bool
+    dirs: tuple[str, ...]
+    max_version: str  # "" when not able
+    evidence: Evidence
+    cri_field: bool = True  # accepts the CRI field CDIDevices (containerd 1.7.2, CRI-O 1.28.0)
+
+
+@dc.dataclass(frozen=True)
+class Instance:
+    """One running or installed engine. Everything is keyed by it; a host may have several."""
+
+    engine: str  # containerd | crio | docker | podman
+    version: str  # "1.7.24"; of the running daemon where one runs
+    binary: str
+    socket: str
+    config_path: str
+    unit: str
+    owner: str  # package | docker | k3s | rke2 | microk8s | k0s | eks | bottlerocket | ...
+    running: bool
+    cdi: Cdi
+    invocation_id: str = ""
+    schema: int = 0  # declared config version (containerd); 0 where the engine has none
+    default_handler: str = ""
+    handlers: Mapping[str, str] = dc.field(default_factory=dict)  # name -> binary as in force
+    cri: bool = True  # serves CRI (a Docker-only containerd does not)
+    refusal: str = ""  # why this instance is left alone, with what to do instead; "" = ours to manage
+    used_by_kubelet: bool = False
+    running_containers: int = 0
+
+    @property
+    def key(self) -> str:
+        return f"{self.engine}:{self.config_path or self.socket}"
+
+
+@dc.dataclass(frozen=True)
+class Gpu:
+    """One GPU as the everyday look sees it (procfs and sysfs only). uuid may be unknown ('') before first use."""
+
+    index: int
+    minor: int
+    bus_id: str  # 0000:17:00.0
+    uuid: str
+    model: str = ""
+
+
+@dc.dataclass(frozen=True)
+class Driver:
+    """State of the NVIDIA driver. state: ok | none (no GPU) | not-loaded | broken."""
+
+    state: Literal["ok", "none", "not-loaded", "broken"]
+    version: str
+    gpus: tuple[Gpu, ...]
+    evidence: str
+
+
+@dc.dataclass(frozen=True)
+class Kubelet:
+    present: bool = False
+    version: str = ""
+    endpoint: str = ""
+
+
+@dc.dataclass(frozen=True)
+class Reason:
+    """Why one field of the decision has its value."""
+
+    what: str
+    value: str
+    why: str
+    evidence: str = ""
+
+
+@dc.dataclass(frozen=True)
+class Decision:
+    """How GPUs get into containers through one instance."""
+
+    instance: str
+    engine: str
+    engine_version: str
+    injection: Injection
+    handler: str  # "" = none (oci-hook)
+    default: bool
+    runtime_mode: RuntimeMode
+    annotation_prefixes: tuple[str, ...]  # of the NVIDIA runtime
+    device_list_strategy: tuple[str, ...]  # for a Kubernetes device plugin
+    plugin_annotation_prefix: str
+    runtime_class: str  # "" = none needed
+    enable_cdi: bool  # the engine's switch has to be written
+    max_cdi_version: str
+    hook: bool  # the OCI prestart hook file is wanted
+    reasons: tuple[Reason, ...]
+
+
+@dc.dataclass(frozen=True)
+class HostDecision:
+    """The record of one host."""
+
+    decisions: tuple[Decision, ...]
+    refused: tuple[tuple[str, str], ...]  # (instance key, sentence)
+    skipped: str  # "" or why the host is not touched (no GPU)
+    runtime_mode: RuntimeMode
+    annotation_prefixes: tuple[str, ...]
+    isolation: Literal["strict", "compatible"]
+    low_level_runtimes: tuple[str, ...]
+    packages: tuple[str, ...]
+    cdi_owner: Literal["ours", "theirs", "none"]
+    cdi_version_cap: str
+    reasons: tuple[Reason, ...]
+
+
+@dc.dataclass(frozen=True)
+class Difference:
+    """One entry of a plan as a person reads it."""
+
+    what: str  # file | package | unit | node
+    path: str
+    key: str
+    before: Any
+    after: Any
+    why: str
+
+
+@dc.dataclass(frozen=True)
+class Restart:
+    unit: str
+    action: Literal["restart", "reload", "start", "stop"] = "restart"
+    why: str = ""
+
+
+@dc.dataclass(frozen=True)
+class Plan:
+    """What differs from now, and the transaction that mends it. Field formats are the node protocol's (schema 1)."""
+
+    differences: tuple[Difference, ...] = ()
+    commands: tuple[Mapping[str, Any], ...] = ()  # commands_before
+    changes: tuple[Mapping[str, Any], ...] = ()
+    expect_files: Mapping[str, str | None] = dc.field(default_factory=dict)
+    expect_units: Mapping[str, str] = dc.field(default_factory=dict)
+    stage_files: tuple[Mapping[str, Any], ...] = ()
+    substitute: tuple[tuple[str, str], ...] = ()
+    validate: tuple[Mapping[str, Any], ...] = ()
+    disable_units: tuple[str, ...] = ()
+    restarts: tuple[Restart, ...] = ()
+    health: tuple[Mapping[str, Any], ...] = ()
+    advice: tuple[str, ...] = ()
+    diffs: tuple[tuple[str, str, str], ...] = ()  # (path, text before, text after) for --diff, already masked
+
+    @property
+    def empty(self) -> bool:
+        return not (self.differences or self.changes or self.commands)
+
+
+def merge(plans: list[Plan]) -> Plan:
+    """The sum of several resources' plans as one transaction; a unit is restarted once however many ask for it."""
+    restarts: dict[str, Restart] = {}
+    for plan in plans:
+        for r in plan.restarts:
+            restarts.setdefault(r.unit, r) if r.action != "restart" else restarts.__setitem__(r.unit, r)
+    return Plan(
+        differences=tuple(d for p in plans for d in p.differences),
+        commands=tuple(c for p in plans for c in p.commands),
+        changes=tuple(c for p in plans for c in p.changes),
+        expect_files={k: v for p in plans for k, v in p.expect_files.items()},
+        expect_units={k: v for p in plans for k, v in p.expect_units.items()},
+        stage_files=tuple(s for p in plans for s in p.stage_files),
+        substitute=tuple(s for p in plans for s in p.substitute),
+        validate=tuple(v for p in plans for v in p.validate),
+        disable_units=tuple(dict.fromkeys(u for p in plans for u in p.disable_units)),
+        restarts=tuple(restarts.values()),
+        health=tuple(h for p in plans for h in p.health),
+        advice=tuple(dict.fromkeys(a for p in plans for a in p.advice)),
+        diffs=tuple(d for p in plans for d in p.diffs),
+    )
