@@ -1,0 +1,195 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Options that several modules have, under the same names and with the same meaning everywhere."""
+
+from __future__ import annotations
+
+
+class ModuleDocFragment:
+    # How a host is reached and looked at; every module that looks at a host has these.
+    DOCUMENTATION = r"""
+options:
+  root:
+    description:
+      - Another root directory, for image builds and offline trees. Files are read and written beneath it,
+        nothing is run, restarted or probed.
+      - With any value but V(/) the version of an engine comes from O(engine_version) where the module has that option,
+        else from the package database beneath the root.
+    type: path
+    default: /
+  proc_root:
+    description:
+      - Where the host's C(/proc) is seen. Only for hosts whose C(/proc) and C(/sys) are not those of the GPUs, test hosts among them.
+    type: path
+    default: /proc
+  sys_root:
+    description:
+      - Where the host's C(/sys) is seen. See O(proc_root).
+    type: path
+    default: /sys
+  transport:
+    description:
+      - How the two small programs get to the host that look at it and change it.
+      - V(stdin) sends them over the standard input of the host's Python, V(module) runs them as Ansible modules.
+        V(auto) takes V(stdin) where the connection can do that, else V(module).
+      - The result is the same either way, V(stdin) costs less time.
+    type: str
+    choices: [auto, stdin, module]
+    default: auto
+"""
+
+    STATE = r"""
+options:
+  state:
+    description:
+      - V(present) makes it so.
+      - V(absent) takes back what this collection did. Files get back the bytes which they had before, as far as the journal on the
+        host has them and nobody else changed the file since; else only what is ours is taken out.
+    type: str
+    choices: [present, absent]
+    default: present
+"""
+
+    # One engine's configuration.
+    ENGINE = r"""
+options:
+  engine_version:
+    description:
+      - The engine's version, for example V(1.7.24).
+      - Only needed with O(root) where no package database beneath the root tells it. A running engine's own word comes first.
+    type: str
+    default: ""
+  config_path:
+    description:
+      - The engine's main configuration file. Empty takes the one from the arguments of the running daemon, else the engine's default.
+    type: path
+    default: ""
+  drop_in:
+    description:
+      - Whether the settings go into a file of their own.
+      - V(auto) does so where the engine merges drop-ins without losing other settings, V(never) edits the main file,
+        and a path names the file.
+    type: str
+    default: auto
+  socket:
+    description:
+      - The engine's socket. Empty takes the one from the running engine's configuration, else the engine's default.
+    type: path
+    default: ""
+  service:
+    description:
+      - The engine's systemd unit. Empty takes the one that runs the engine.
+    type: str
+    default: ""
+  restart:
+    description:
+      - V(auto) restarts the engine once if its effective configuration changes, and waits until it serves again.
+      - V(never) leaves that to you; the result says that a restart is due.
+    type: str
+    choices: [auto, never]
+    default: auto
+  handlers:
+    description:
+      - OCI runtime handlers that the engine shall have, keyed by name, so that inventories can merge them.
+      - Every value is a dictionary with the key C(binary) (default V(/usr/bin/nvidia-container-runtime)) and optionally C(options),
+        a dictionary of further settings of that handler in the engine's own words.
+    type: dict
+    default:
+      nvidia:
+        binary: /usr/bin/nvidia-container-runtime
+  default:
+    description:
+      - Whether the first of O(handlers) becomes the engine's default handler.
+      - V(auto) leaves it to the decision for the host, and a single-resource module then leaves the engine's default as it is.
+    type: str
+    choices: [auto, 'true', 'false']
+    default: auto
+  cdi:
+    description:
+      - Whether the engine's CDI switch is to be on. V(auto) switches it on where it exists, is off and is needed.
+    type: str
+    choices: [auto, 'true', 'false']
+    default: auto
+  cdi_spec_dirs:
+    description:
+      - Directories in which the engine looks for CDI specs, lowest priority first. Empty leaves the engine's own setting.
+    type: list
+    elements: path
+    default: []
+"""
+
+    # The decision for a whole host.
+    DECISION = r"""
+options:
+  engines:
+    description:
+      - Which engines to manage. V(auto) manages every engine on the host that can be managed.
+    type: list
+    elements: str
+    choices: [auto, containerd, crio]
+    default: [auto]
+  injection:
+    description:
+      - How GPUs get into workload containers.
+      - V(auto) decides per engine and host; every other value is forced, and refused with the reason where it cannot work.
+      - V(native-cdi) lets the engine itself inject by CDI. V(nvidia-runtime) makes the NVIDIA runtime in cdi mode the default handler.
+        V(legacy) makes the NVIDIA runtime in legacy mode the default handler. V(oci-hook) uses an OCI prestart hook and no handler.
+        V(jit-cdi) makes the NVIDIA runtime the default handler which makes a CDI spec in memory.
+    type: str
+    choices: [auto, native-cdi, nvidia-runtime, legacy, oci-hook, jit-cdi]
+    default: auto
+  isolation:
+    description:
+      - Whether a container gets GPUs only because its image carries C(NVIDIA_VISIBLE_DEVICES).
+      - V(strict) honours such environment variables of privileged containers only, V(compatible) of all containers.
+        V(auto) decides, and the record says which and why.
+    type: str
+    choices: [auto, strict, compatible]
+    default: auto
+  no_gpu:
+    description:
+      - What to do with a host that has no NVIDIA GPU.
+      - V(skip) reports and does not touch it, V(prepare) configures it all the same, V(fail) fails.
+    type: str
+    choices: [skip, prepare, fail]
+    default: skip
+  fleet_policy:
+    description:
+      - V(per_host) decides for every host what it can do. V(uniform) fails on a mix of container engines in the play.
+    type: str
+    choices: [per_host, uniform]
+    default: per_host
+  device_plugin_strategy:
+    description:
+      - The device list strategies that the Kubernetes device plugin of this cluster is configured for.
+      - Declaring them lets V(auto) take the default handler away from C(nvidia) on a live cluster.
+    type: list
+    elements: str
+    choices: [envvar, volume-mounts, cdi-annotations, cdi-cri]
+    default: []
+  packages:
+    description:
+      - V(present) installs the NVIDIA Container Toolkit's packages that the decision needs. V(ignore) takes what is there.
+    type: str
+    choices: [present, ignore]
+    default: present
+  toolkit_version:
+    description:
+      - Version of the NVIDIA Container Toolkit's packages. Empty keeps what is installed, else takes the repository's candidate.
+    type: str
+    default: ""
+"""
+
+    # Who writes the CDI spec.
+    CDI_OWNER = r"""
+options:
+  cdi_owner:
+    description:
+      - Who writes the CDI spec. The toolkit's C(nvidia-cdi-refresh) units and this collection must not both do it.
+      - V(ours) disables those units and takes over their file. V(theirs) leaves the file to them and reports on it.
+        V(auto) is V(theirs) where those units are enabled and can write what the host's engines accept, else V(ours).
+    type: str
+    choices: [auto, ours, theirs]
+    default: auto
+"""
