@@ -1,0 +1,52 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+
+# The front door. `make` alone prints what there is.
+# Everything that a target installs or builds goes to .cache/ (and Debian packages for the lab); `make clean` takes it back.
+
+SHELL := /bin/sh
+PYTHON ?= $(shell tests/tools/find-python 3.13 3.12 3.14 3.11)
+BIN := .cache/venv/bin
+RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache/collections"
+
+.DEFAULT_GOAL := help
+.PHONY: help venv demo test check lint types sanity unit unit-2.16 unit-node integration molecule lab-up lab-down bench clean
+
+help: ## Say what each target does
+	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+venv: ## Make the virtual environment .cache/venv that the other targets use
+	@tests/tools/need-python "$(PYTHON)"
+	@$(PYTHON) tests/tools/environments.py dev >/dev/null
+	@$(BIN)/python conftest.py
+
+lint: venv ## Check style: ruff, yamllint, ansible-lint (production profile), changelog fragments
+	$(RUN) ruff check .
+	$(RUN) yamllint --strict .
+	$(RUN) ansible-lint
+	$(RUN) antsibull-changelog lint
+
+types: venv ## Check types: mypy strict on the controller side
+	$(RUN) mypy --config-file pyproject.toml $$($(BIN)/python tests/tools/typed_files.py)
+
+sanity: venv ## Run ansible-test sanity on every ansible-core that an interpreter is at hand for
+	$(RUN) python tests/tools/sanity.py
+
+unit: venv ## Run the unit tests on the newest ansible-core
+	$(RUN) python -m pytest -q tests/unit
+
+unit-2.16: venv ## Run the unit tests on ansible-core 2.16, the oldest that is promised
+	$(RUN) python tests/tools/unit_matrix.py core-2-16
+
+unit-node: venv ## Run the node side's unit tests on Python 3.6, 3.8 and 3.13, as far as they are at hand
+	$(RUN) python tests/tools/unit_matrix.py node-3-6 node-3-8 node-3-13
+
+check: lint types sanity unit unit-2.16 unit-node ## The fast tier: lint, types, sanity, unit; no root, no lab
+
+test: venv ## Everything: the fast tier, molecule, and the tests on the lab's real engines
+	@$(RUN) python tests/tools/everything.py
+
+clean: ## Take back everything that targets made (the lab's hosts first)
+	@test ! -d .cache/lab || $(MAKE) --no-print-directory lab-down
+	rm -rf .cache tests/output

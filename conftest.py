@@ -1,0 +1,31 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Makes this checkout importable as the collection it is, wherever it was cloned to.
+
+Python 3.6 must be able to read this file: the node side's tests run on the Pythons of old hosts, without Ansible.
+"""
+
+import os
+import sys
+
+ROOT = os.path.dirname(os.path.abspath(__file__))
+COLLECTIONS = os.path.join(ROOT, ".cache", "collections")
+
+
+def link_collection():
+    """Put <checkout>/.cache/collections/ansible_collections/gpufleet/nvidia there, a link back to the checkout."""
+    namespace = os.path.join(COLLECTIONS, "ansible_collections", "gpufleet")
+    link = os.path.join(namespace, "nvidia")
+    os.makedirs(namespace, exist_ok=True)
+    try:
+        os.symlink(os.path.join("..", "..", "..", ".."), link)
+    except FileExistsError:
+        pass
+
+
+link_collection()
+os.environ["ANSIBLE_COLLECTIONS_PATH"] = COLLECTIONS
+for entry in (ROOT, COLLECTIONS):
+    if entry not in sys.path:
+        sys.path.insert(0, entry)

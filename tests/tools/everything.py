@@ -1,0 +1,50 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run everything, one step after another, and end with pytest's closing line.
+
+Steps go on after a failure, so that one run shows all that is wrong. The last step is pytest over unit and lab tests together; when an
+earlier step failed, one more line below pytest's says so, and the exit status is not zero.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+import time
+
+from environments import ROOT
+
+STEPS = ("lint", "types", "sanity", "unit-2.16", "unit-node", "molecule")
+
+
+def step(name: str) -> tuple[str, bool, float]:
+    """Run one target of the Makefile."""
+    print(f"\n=== make {name}", flush=True)
+    start = time.monotonic()
+    passed = subprocess.run(["make", "--no-print-directory", name], cwd=ROOT, check=False).returncode == 0
+    return name, passed, time.monotonic() - start
+
+
+def last() -> bool:
+    """Run pytest over the unit tests and, as far as this machine can carry the lab, the tests on real engines."""
+    tests = [path for path in ("tests/unit", "tests/integration") if (ROOT / path).is_dir()]
+    return subprocess.run([sys.executable, "-m", "pytest", "-q", "--durations=10", *tests], cwd=ROOT, check=False).returncode == 0
+
+
+def main() -> int:
+    """Run all steps and sum up."""
+    results = [step(name) for name in STEPS]
+    print("\n=== steps")
+    for name, passed, seconds in results:
+        print(f"{name:12} {'passed' if passed else 'FAILED'}  {seconds:.0f} s")
+    print("\n=== pytest", flush=True)
+    tested = last()
+    failed = [name for name, passed, _ in results if not passed]
+    if failed:
+        print(f"FAILED before pytest: {', '.join(failed)} (see above)", flush=True)
+    return 0 if tested and not failed else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

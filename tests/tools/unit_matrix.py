@@ -1,0 +1,38 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run unit tests in the environments of other Pythons and other ansible-core releases.
+
+    unit_matrix.py core-2-16              all unit tests
+    unit_matrix.py node-3-6 node-3-8      the node side's, without Ansible
+
+A missing interpreter is named and passed over: not every machine has every Python.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import environments
+
+NODE_SIDE = "tests/unit/plugins/module_utils"
+
+
+def run(group: str) -> bool:
+    """Run the tests of one group and say whether they passed."""
+    tests = NODE_SIDE if group.startswith("node-") else "tests/unit"
+    if not (environments.ROOT / tests).is_dir():
+        print(f"== {group}: {tests} has no tests yet", flush=True)
+        return True
+    try:
+        programs = environments.ensure(group)
+    except environments.NoInterpreter as error:
+        print(f"== {group}: not run here, {error}", flush=True)
+        return True
+    print(f"== {group}: {tests}", flush=True)
+    return subprocess.run([programs / "python", "-m", "pytest", "-q", tests], cwd=environments.ROOT, check=False).returncode == 0
+
+
+if __name__ == "__main__":
+    sys.exit(0 if all([run(group) for group in sys.argv[1:]]) else 1)

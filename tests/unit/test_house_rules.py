@@ -1,0 +1,154 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rules of the house (ARCHITECTURE.md), import by import: who may know what, who may touch what."""
+
+from __future__ import annotations
+
+import ast
+import re
+import sys
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+PLUGINS = ROOT / "plugins"
+OWN = "ansible_collections.gpufleet.nvidia.plugins."
+
+# What reads a file, starts a process, opens a connection, or looks at a clock. The planner gets all of that as an observation.
+IMPURE = {
+    "asyncio", "ctypes", "fcntl", "getpass", "glob", "http", "logging", "multiprocessing", "os", "platform", "pwd", "grp", "random",
+    "requests", "secrets", "select", "shutil", "signal", "socket", "sqlite3", "subprocess", "tempfile", "threading", "time", "urllib",
+}
+IMPURE_CALLS = {
+    "open", "input", "print", "exec", "eval", "__import__", "breakpoint",
+    # methods of pathlib.Path, whose pure half (PurePosixPath) is welcome
+    "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir", "iterdir", "rglob", "symlink_to", "now", "utcnow", "today",
+}
+UPSTREAM_NAMES = re.compile(
+    r"(?<![a-z])(nvidia|containerd|cri-?o|docker|podman|cdi|runc|crun|kubelet|k3s|rke2)(?![a-z])", re.IGNORECASE
+)
+
+
+def sources(*parts: str) -> list[Path]:
+    """Give the Python files of a room."""
+    return sorted(PLUGINS.joinpath(*parts).rglob("*.py"))
+
+
+def name(path: Path) -> str:
+    """Name a file in a test's id."""
+    return str(path.relative_to(PLUGINS))
+
+
+def imports(tree: ast.AST) -> set[str]:
+    """Give the full names of what a file imports, wherever in the file."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            found.update(f"{'.' * node.level}{node.module or ''}.{alias.name}" for alias in node.names)
+    return found
+
+
+def called(tree: ast.AST) -> set[str]:
+    """Give the last names of what a file calls: open(...) and path.read_text(...) alike."""
+    names = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Call):
+            names.add(node.func.id if isinstance(node.func, ast.Name) else getattr(node.func, "attr", ""))
+    return names
+
+
+def foreign_to_planner(imported: str) -> bool:
+    """Say whether the planner may not import this."""
+    top = imported.split(".")[0]
+    if imported.startswith(OWN):
+        return not imported.startswith(OWN + "plugin_utils.") and imported != OWN + "plugin_utils"
+    if imported.startswith("pathlib."):
+        return imported not in {"pathlib.PurePosixPath", "pathlib.PurePath"}
+    return top in IMPURE or top in {"ansible", "ansible_collections"} or (top not in sys.stdlib_module_names and top != "tomlkit")
+
+
+def foreign_to_node(imported: str) -> bool:
+    """Say whether a program of the node side may not import this: only the standard library and its own package."""
+    top = imported.split(".")[0]
+    return not imported.startswith((OWN + "module_utils", ".")) and top not in sys.stdlib_module_names | {"__future__"}
+
+
+def without_documentation(tree: ast.Module) -> list[ast.stmt]:
+    """Give the statements of a module file that are neither its documentation nor imports."""
+    return [node for node in tree.body if not is_documentation(node) and not isinstance(node, ast.Import | ast.ImportFrom)]
+
+
+def is_documentation(node: ast.stmt) -> bool:
+    """Say whether a statement is a docstring or one of the three strings that ansible-doc reads."""
+    if isinstance(node, ast.Expr):
+        return isinstance(node.value, ast.Constant)
+    if not isinstance(node, ast.Assign) or not isinstance(node.value, ast.Constant):
+        return False
+    return all(isinstance(target, ast.Name) and target.id in {"DOCUMENTATION", "EXAMPLES", "RETURN"} for target in node.targets)
+
+
+def documentation(path: Path) -> dict[str, str]:
+    """Give the documentation strings of a module file."""
+    body = ast.parse(path.read_text()).body
+    return {node.targets[0].id: node.value.value for node in body if isinstance(node, ast.Assign) and is_documentation(node)}  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("path", sources("plugin_utils"), ids=name)
+def test_the_planner_is_pure(path: Path) -> None:
+    """plugin_utils touches no file, process, connection or clock, and knows nothing of Ansible."""
+    tree = ast.parse(path.read_text())
+    assert sorted(item for item in imports(tree) if foreign_to_planner(item)) == []
+    assert sorted(called(tree) & IMPURE_CALLS) == []
+
+
+@pytest.mark.parametrize("path", sources("plugin_utils") + sources("action"), ids=name)
+def test_tomlkit_is_imported_only_where_an_edit_is_due(path: Path) -> None:
+    """A top-level import would make every run pay for it, and fail where it is not installed."""
+    top_level = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
+    assert not any("tomlkit" in item for node in top_level for item in imports(node))
+
+
+@pytest.mark.parametrize("path", sources("module_utils"), ids=name)
+def test_the_node_side_needs_only_the_standard_library(path: Path) -> None:
+    """module_utils runs on hosts with nothing but Python."""
+    assert sorted(item for item in imports(ast.parse(path.read_text())) if foreign_to_node(item)) == []
+
+
+@pytest.mark.parametrize("path", [item for item in sources("module_utils") if "probes" not in item.parts], ids=name)
+def test_the_node_side_knows_no_engine(path: Path) -> None:
+    """What runs as root on a fleet knows neither NVIDIA nor an engine; probes are the one exception."""
+    text = path.read_text().replace("gpufleet.nvidia", "").replace("gpufleet/nvidia", "")
+    found = [f"{number}: {line.strip()}" for number, line in enumerate(text.splitlines(), 1) if UPSTREAM_NAMES.search(line)]
+    assert found == []
+
+
+@pytest.mark.parametrize("path", [item for item in sources("modules") if item.stem not in {"observe", "transaction"}], ids=name)
+def test_a_module_is_documentation(path: Path) -> None:
+    """Nothing in modules/ but the eyes and the hands runs on a node: the actions do the work."""
+    assert [ast.unparse(node)[:80] for node in without_documentation(ast.parse(path.read_text()))] == []
+
+
+@pytest.mark.parametrize("path", [item for item in sources("action") if item.name != "__init__.py"], ids=name)
+def test_every_action_has_a_documented_module(path: Path) -> None:
+    """The argument specification is derived from the documentation, so it has to be there, whole."""
+    module = PLUGINS / "modules" / path.name
+    assert module.is_file(), f"{name(path)} needs plugins/modules/{path.name} with its documentation"
+    assert sorted(documentation(module)) == ["DOCUMENTATION", "EXAMPLES", "RETURN"]
+
+
+@pytest.mark.parametrize("path", sources(), ids=name)
+def test_a_file_fits_on_a_few_screens(path: Path) -> None:
+    """A file has one reason to exist; documentation of a module does not count as code."""
+    if path.parent.name != "modules":
+        assert len(path.read_text().splitlines()) < 450
+
+
+@pytest.mark.parametrize("path", sources(), ids=name)
+def test_every_file_says_its_licence(path: Path) -> None:
+    """The licence of each file stands in its first lines."""
+    text = path.read_text()
+    assert not text or "# SPDX-License-Identifier: GPL-3.0-or-later" in text.splitlines()[:6]
