@@ -1,0 +1,204 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the actions share: arguments from the module's documentation, look, plan, apply, and one shape of result."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses as dc
+import importlib
+import json
+import os.path
+import uuid
+from typing import Any, Callable, Mapping
+
+import yaml
+
+from ansible.errors import AnsibleActionFail
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import differences as differences_
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Handler, NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+SCHEMA = 1
+LOOKS = 4  # a normal host needs one; an import, a socket or a probe may cost one more each
+MODULES = os.path.join(os.path.dirname(__file__), "..", "..", "modules")
+FRAGMENTS = "ansible_collections.gpufleet.nvidia.plugins.doc_fragments."
+SPEC_KEYS = ("type", "elements", "choices", "default", "required", "aliases", "no_log")
+
+
+@dc.dataclass(frozen=True)
+class Outcome:
+    """What a planner hands to the action: the plan, and what the result tells beside it."""
+
+    plan: Plan
+    facts: Mapping[str, Any] = dc.field(default_factory=dict)
+
+
+Planner = Callable[[Policy, Observation], Outcome]
+Questions = Callable[[Policy], list[dict[str, Any]]]
+
+
+def documentation(module: str) -> dict[str, Any]:
+    """A module's DOCUMENTATION with its fragments' options, read once when the action is loaded (before Ansible forks)."""
+    with open(os.path.join(MODULES, module + ".py"), encoding="utf-8") as handle:
+        tree = ast.parse(handle.read())
+    text = next(
+        n.value.value
+        for n in tree.body
+        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant) and getattr(n.targets[0], "id", "") == "DOCUMENTATION"
+    )
+    doc: dict[str, Any] = yaml.safe_load(str(text))
+    options = dict(doc.get("options") or {})
+    for name in doc.get("extends_documentation_fragment") or []:
+        fragment, _dot, part = name.removeprefix("gpufleet.nvidia.").partition(".")
+        cls = importlib.import_module(FRAGMENTS + fragment).ModuleDocFragment
+        more = yaml.safe_load(getattr(cls, (part or "DOCUMENTATION").upper()))
+        options = {**(more.get("options") or {}), **options}
+    return {**doc, "options": options}
+
+
+def argument_spec(module: str) -> dict[str, Any]:
+    """The argument spec is derived from the documentation, so that the two cannot drift."""
+    return {name: _option(option) for name, option in documentation(module)["options"].items()}
+
+
+def _option(option: Mapping[str, Any]) -> dict[str, Any]:
+    spec = {k: option[k] for k in SPEC_KEYS if k in option}
+    if option.get("suboptions"):
+        spec["options"] = {k: _option(v) for k, v in option["suboptions"].items()}
+    return spec
+
+
+def arguments(action: ActionBase, spec: Mapping[str, Any]) -> dict[str, Any]:
+    given = {k: str(v).lower() if isinstance(v, bool) and spec.get(k, {}).get("type", "str") == "str" else v for k, v in action._task.args.items()}
+    validated = ArgumentSpecValidator(dict(spec)).validate(given)
+    if validated.error_messages:
+        raise AnsibleActionFail("; ".join(validated.error_messages))
+    # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses that tomlkit does not know.
+    plain: dict[str, Any] = json.loads(json.dumps(validated.validated_parameters))
+    return plain
+
+
+def policy(args: Mapping[str, Any], **fixed: Any) -> Policy:
+    """Options to policy: same names, lists become tuples, handlers become values."""
+    known = {f.name for f in dc.fields(Policy)}
+    values: dict[str, Any] = {k: v for k, v in args.items() if k in known and v is not None}
+    if "handlers" in values:
+        values["handlers"] = tuple(
+            Handler(name, (h or {}).get("binary") or Handler.binary, (h or {}).get("options") or {}) for name, h in sorted(values["handlers"].items())
+        ) or (Handler(),)
+    return Policy(**{k: tuple(v) if isinstance(v, list) else v for k, v in {**values, **fixed}.items()})
+
+
+def look(
+    action: ActionBase, task_vars: dict[str, Any], wanted: Policy, questions: list[dict[str, Any]], way: str, so_far: Observation | None = None
+) -> Observation:
+    unique = list({q["id"]: q for q in questions}.values())
+    request = {"schema": SCHEMA, "root": wanted.root, "questions": unique}
+    answer = transport.exchange(action, "observe", request, task_vars, way)
+    return (so_far or Observation({}, {})).with_answers(answer)
+
+
+def observe_and_plan(
+    action: ActionBase, task_vars: dict[str, Any], wanted: Policy, questions: Questions, planner: Planner, way: str
+) -> tuple[Observation, Outcome]:
+    """Look, plan; where the plan depends on an answer that was not asked for, look once more."""
+    seen = look(action, task_vars, wanted, questions(wanted), way)
+    for _round in range(LOOKS):
+        try:
+            return seen, planner(wanted, seen)
+        except NeedMore as need:
+            seen = look(action, task_vars, wanted, need.questions, way, seen)
+        except PlanError as error:
+            raise AnsibleActionFail(str(error), result=failure(error)) from error
+    raise AnsibleActionFail(f"the plan still asks questions after {LOOKS} looks; this is a fault of the collection, please report it")
+
+
+def failure(error: PlanError) -> dict[str, Any]:
+    return {"error": {"what": error.what, "where": error.where, "line": error.line, "why": error.why, "next": error.next}}
+
+
+def converge(
+    action: ActionBase, task_vars: dict[str, Any], wanted: Policy, questions: Questions, planner: Planner, *, reason: str, way: str
+) -> dict[str, Any]:
+    """One task: look, plan, apply as one transaction, shape the result. A conflict (the host moved on in between) is planned anew once."""
+    check = bool(action._task.check_mode)
+    seen, outcome = observe_and_plan(action, task_vars, wanted, questions, planner, way)
+    answer: dict[str, Any] = {}
+    for attempt in (1, 2):
+        if not acts(outcome.plan) or (check and not outcome.plan.validate):
+            break
+        answer = transport.exchange(action, "transaction", transaction(outcome.plan, wanted, check=check, reason=reason), task_vars, way)
+        if not answer.get("conflict") or attempt == 2:
+            break
+        seen, outcome = observe_and_plan(action, task_vars, wanted, questions, planner, way)
+    return result(outcome, answer, check=check, diff=bool(getattr(action._task, "diff", False)), restart=wanted.restart)
+
+
+def acts(plan: Plan) -> bool:
+    return bool(plan.changes or plan.commands or plan.disable_units or plan.restarts)
+
+
+def transaction(plan: Plan, wanted: Policy, *, check: bool, reason: str) -> dict[str, Any]:
+    """A plan as the hands' request (schema 1 of the node protocol)."""
+    here = wanted.root == "/"
+    restarts = [dc.asdict(r) for r in plan.restarts] if here and wanted.restart == "auto" else []
+    return {
+        "schema": SCHEMA,
+        "id": uuid.uuid4().hex,
+        "root": wanted.root,
+        "check": check,
+        "journal_dir": JOURNAL_DIR,
+        "reason": reason,
+        "expect": {"files": dict(plan.expect_files), "units": dict(plan.expect_units), "packages": {}},
+        "commands_before": [dict(c) for c in plan.commands] if here else [],
+        "changes": [dict(c) for c in plan.changes],
+        "stage": {"files": [dict(s) for s in plan.stage_files], "substitute": [list(s) for s in plan.substitute]} if here else {},
+        "validate": [dict(v) for v in plan.validate] if here else [],
+        "disable": list(plan.disable_units) if here else [],
+        "units": [{"name": r["unit"], "action": r["action"], "timeout": 120, "always": True} for r in restarts],
+        "health": [dict(h) for h in plan.health] if restarts else [],
+    }
+
+
+def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bool, restart: str) -> dict[str, Any]:
+    plan = outcome.plan
+    planned = [r.unit for r in plan.restarts] if restart == "auto" else []
+    shaped: dict[str, Any] = {
+        "changed": acts(plan),
+        "differences": [differences_.plain(d) for d in plan.differences],
+        "actions": differences_.actions(plan, restart),
+        "restarted": planned if check else list(answer.get("restarted") or []),
+        "rolled_back": bool(answer.get("rolled_back")),
+        "journal": answer.get("journal"),
+        "advice": list(plan.advice) + list(answer.get("advice") or []),
+        **outcome.facts,
+    }
+    if diff:
+        shaped["diff"] = [{"before_header": p, "after_header": p, "before": b, "after": a} for p, b, a in plan.diffs]
+    trouble = differences_.trouble(answer)
+    if trouble:
+        shaped.update(failed=True, msg=trouble, changed=bool(answer.get("changed")) and not answer.get("rolled_back"), evidence=differences_.evidence(answer))
+    return shaped
+
+
+def run(
+    action: ActionBase,
+    task_vars: dict[str, Any] | None,
+    *,
+    module: str,
+    spec: Mapping[str, Any],
+    questions: Questions,
+    planner: Planner,
+    single: bool,
+) -> dict[str, Any]:
+    """The whole of a converging action."""
+    args = arguments(action, spec)
+    wanted = policy(args, single=single)
+    way = str(args.get("transport") or "auto")
+    return converge(action, task_vars or {}, wanted, questions, planner, reason=f"gpufleet.nvidia.{module}", way=way)

@@ -1,0 +1,154 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The way to a node and back: the programs' source over the connection's stdin, or the same source as a module.
+
+An Ansible module costs a node an import of Ansible and 170 kB; a script over stdin costs neither, in one SSH operation. Connections and
+become methods that give a command no stdin (su, or a connection plugin without pipelining) get the same source as the modules `observe`
+and `transaction`. A package with one file, since ansible-test wants a module for every other file below plugins/action.
+"""
+
+from __future__ import annotations
+
+import base64
+import functools
+import json
+import os.path
+import shlex
+import uuid
+import zlib
+from typing import Any, Mapping
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+
+PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils"
+SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils")
+# Order matters: a program comes after what it imports.
+PROGRAMS: Mapping[str, tuple[str, ...]] = {
+    "observe": ("nodefs", "cri", "look_system", "look_services", "observe"),
+    "transaction": ("nodefs", "cri", "journal", "staging", "swap", "health", "transaction"),
+    "container_check": ("nodefs", "cri", "container_check"),
+}
+# RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent.
+INTERPRETERS = "/usr/bin/python3 /usr/libexec/platform-python /usr/local/bin/python3 python3 python3.13 python3.12 python3.11 python3.9 python3.8 python3.6"
+NO_PYTHON = "gpufleet-no-python"
+
+# Runs on the node, so Python 3.6. It makes the package that the programs import one another from, then calls run(request).
+LOADER = """
+import base64, json, sys, types, zlib
+def unpack(text): return json.loads(zlib.decompress(base64.b64decode(text)).decode('utf-8'))
+job = unpack({job!r})
+name = ''
+for part in job['package'].split('.'):
+    name = name + '.' + part if name else part
+    module = types.ModuleType(name)
+    module.__path__ = []
+    sys.modules[name] = module
+    parent = name.rpartition('.')
+    if parent[0]: setattr(sys.modules[parent[0]], parent[2], module)
+for short, source in job['sources']:
+    full = job['package'] + '.' + short
+    module = types.ModuleType(full)
+    module.__file__ = short + '.py'
+    sys.modules[full] = module
+    setattr(sys.modules[job['package']], short, module)
+    exec(compile(source, short + '.py', 'exec'), module.__dict__)
+answer = json.dumps(sys.modules[job['package'] + '.' + job['main']].run(job['request'])).encode('utf-8')
+sys.stdout.write('\\n' + {marker!r} + base64.b64encode(zlib.compress(answer)).decode('ascii') + '\\n')
+"""
+
+
+def pack(value: Any) -> str:
+    """JSON, compressed: short on the wire, and no readable file contents in a debug log."""
+    return base64.b64encode(zlib.compress(json.dumps(value).encode("utf-8"))).decode("ascii")
+
+
+def unpack(text: str) -> Any:
+    return json.loads(zlib.decompress(base64.b64decode(text)).decode("utf-8"))
+
+
+@functools.lru_cache(maxsize=None)
+def sources(program: str) -> tuple[tuple[str, str], ...]:
+    found = []
+    for name in PROGRAMS[program]:
+        path = os.path.join(SOURCES, name + ".py")
+        if os.path.exists(path):
+            with open(path, encoding="utf-8") as handle:
+                found.append((name, handle.read()))
+    return tuple(found)
+
+
+@functools.lru_cache(maxsize=None)
+def probe_source(name: str) -> str:
+    """Source of a probe that travels with a question (module_utils/probes)."""
+    with open(os.path.join(SOURCES, "probes", name + ".py"), encoding="utf-8") as handle:
+        return handle.read()
+
+
+def script(program: str, request: Mapping[str, Any], marker: str) -> bytes:
+    """One self-contained Python program: loader, sources and request."""
+    job = pack({"package": PACKAGE, "sources": sources(program), "main": program, "request": request})
+    return LOADER.format(job=job, marker=marker).encode("utf-8")
+
+
+def interpreter(action: ActionBase, task_vars: Mapping[str, Any]) -> str:
+    """The interpreter that the inventory names, '' when it leaves the choice to us."""
+    delegated = getattr(action._task, "delegate_to", None)
+    scope = (task_vars.get("ansible_delegated_vars") or {}).get(delegated, {}) if delegated else task_vars
+    value = str(action._templar.template(scope.get("ansible_python_interpreter") or ""))
+    return "" if value.startswith("auto") else value
+
+
+def command(python: str, environment: str) -> str:
+    """The shell line that feeds the interpreter from stdin. Without a named interpreter the same line looks for one: no extra operation."""
+    if python:
+        return f"{environment} {python} -".strip()
+    search = f'for p in {INTERPRETERS}; do if command -v "$p" >/dev/null 2>&1; then exec "$p" -; fi; done; echo {NO_PYTHON}; exit 127'
+    return f"{environment} /bin/sh -c {shlex.quote(search)}".strip()
+
+
+def takes_stdin(action: ActionBase) -> bool:
+    """Whether a command gets a stdin on this connection: what Ansible itself asks before it pipelines."""
+    become = action._connection.become
+    if become is not None and (become.name == "su" or not getattr(become, "pipelining", True)):
+        return False
+    return bool(getattr(action._connection, "has_pipelining", False))
+
+
+def exchange(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any], way: str = "auto") -> dict[str, Any]:
+    """Run a node program and return its answer. way: auto | stdin | module."""
+    if way == "module" or (way == "auto" and not takes_stdin(action)):
+        return by_module(action, program, request, task_vars)
+    return by_stdin(action, program, request, task_vars)
+
+
+def by_stdin(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    marker = f"gpufleet-{uuid.uuid4().hex}:"
+    line = command(interpreter(action, task_vars), action._compute_environment_string())
+    result = action._low_level_execute_command(line, in_data=script(program, request, marker))
+    for row in str(result.get("stdout") or "").splitlines():
+        if row.startswith(marker):
+            answer: dict[str, Any] = unpack(row[len(marker):])
+            return answer
+    raise AnsibleActionFail(lost(program, result))
+
+
+def lost(program: str, result: Mapping[str, Any]) -> str:
+    text = str(result.get("stdout") or "") + "\n" + str(result.get("stderr") or "")
+    if NO_PYTHON in text:
+        return "no Python 3 on the node: install one (3.6 or newer), or name it in ansible_python_interpreter"
+    tail = " | ".join(row for row in text.splitlines() if row.strip())[-600:]
+    return f"the node's program {program} gave no answer (exit status {result.get('rc')}): {tail or 'no output'}. Run with -vvv, or set transport: module"
+
+
+def by_module(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+    name = f"gpufleet.nvidia.{'observe' if program == 'container_check' else program}"
+    arguments = {"request": pack(request)}
+    if program == "container_check":
+        arguments["program"] = program
+    result = action._execute_module(module_name=name, module_args=arguments, task_vars=task_vars)
+    if result.get("failed") or "answer" not in result:
+        raise AnsibleActionFail(f"the module {name} failed on the node: {result.get('msg') or result.get('module_stderr') or 'no answer'}", result=result)
+    answer: dict[str, Any] = unpack(result["answer"])
+    return answer

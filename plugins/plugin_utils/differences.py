@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans and answers as people and programs read them: plain values, the list of actions, one sentence of trouble."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from typing import Any, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Plan
+
+SECRET = re.compile(r"(?i)(password|passwd|auth|identitytoken|registrytoken|token|secret)")
+
+
+def plain(difference: Difference) -> dict[str, Any]:
+    """A difference as a dictionary; values under a secret's name are masked."""
+    value = dc.asdict(difference)
+    if SECRET.search(difference.key.rsplit(".", 1)[-1]):
+        value.update({k: "********" for k in ("before", "after") if value[k] is not None})
+    return value
+
+
+def actions(plan: Plan, restart: str) -> list[str]:
+    """What the transaction writes and runs, in order."""
+    return [
+        *(" ".join(c["argv"]) for c in plan.commands),
+        *(f"{c['op']} {c['path']}" for c in plan.changes),
+        *(f"disable {u}" for u in plan.disable_units),
+        *(f"{r.action} {r.unit}" for r in plan.restarts if restart == "auto"),
+    ]
+
+
+def trouble(answer: Mapping[str, Any]) -> str:
+    """One sentence for what went wrong on the node, '' when nothing did."""
+    if answer.get("conflict"):
+        c = answer["conflict"][0]
+        return (
+            f"conflict: {c.get('path') or c.get('what')} changed between the look and the transaction, twice in a row "
+            f"(expected {c.get('expected')}, found {c.get('found')}). Somebody else writes it: stop that writer, then run again"
+        )
+    error = answer.get("error")
+    if not error:
+        return ""
+    where = f" ({error['where']})" if error.get("where") else ""
+    back = ". Everything is as it was before: the transaction was rolled back" if answer.get("rolled_back") else ""
+    step = f". {error['next']}" if error.get("next") else ""
+    return f"{error.get('phase')}: {error.get('message')}{where}{back}{step}"
+
+
+def evidence(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What the node saw: refused validations with the engine's own words, health checks, commands that failed."""
+    return {
+        "validation": [
+            {k: v.get(k) for k in ("argv", "rc", "stderr", "findings")} for v in answer.get("validation") or () if v.get("findings") or v.get("rc")
+        ],
+        "health": [h for h in answer.get("health") or () if not h.get("ok")],
+        "commands": [c for c in answer.get("ran") or () if c.get("rc")],
+    }
