@@ -1,0 +1,138 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the lab builds once and keeps: everything lies in the cache under a hash of what it was made from.
+
+A changed input makes a new directory, an interrupted build leaves none, and two callers at once build only once.
+"""
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import functools
+import hashlib
+import os
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+HERE = Path(__file__).resolve().parent
+REPO = HERE.parent.parent
+
+
+class LabError(Exception):
+    """Something the person at the keyboard can act on: what failed, why, what to do next."""
+
+
+def lab_dir() -> Path:
+    """The directory of everything the lab builds and runs; never tracked by git."""
+    return Path(os.environ.get("GPUFLEET_LAB_DIR") or REPO / ".cache" / "lab").absolute()
+
+
+def digest(*parts: str | bytes | Path) -> str:
+    """A short hash over texts and files (a path stands for its content)."""
+    whole = hashlib.sha256()
+    for part in parts:
+        data = part.read_bytes() if isinstance(part, Path) else part if isinstance(part, bytes) else part.encode()
+        whole.update(len(data).to_bytes(8, "big") + data)
+    return whole.hexdigest()[:16]
+
+
+@contextlib.contextmanager
+def _locked(path: Path) -> Iterator[None]:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    with path.open("w") as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield
+
+
+def cached(area: str, name: str, key: str, build: Callable[[Path], None]) -> Path:
+    """The directory <lab>/<area>/<name>-<key>; `build` fills it when it is not there yet."""
+    home = lab_dir() / area
+    final = home / f"{name}-{key}"
+    if final.is_dir():
+        return final
+    with _locked(home / f".{name}.lock"):
+        if not final.is_dir():
+            staging = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=home))
+            try:
+                build(staging)
+                staging.chmod(0o755)
+                staging.rename(final)
+            finally:
+                shutil.rmtree(staging, ignore_errors=True)
+    return final
+
+
+def run(command: list[str], **kwargs: object) -> str:
+    """Run a build command; its output is shown only when it fails."""
+    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **kwargs)  # type: ignore[call-overload]
+    if done.returncode:
+        raise LabError(f"{' '.join(command)} failed with status {done.returncode}:\n{done.stdout[-4000:]}")
+    return str(done.stdout)
+
+
+@dataclass(frozen=True)
+class GoTool:
+    """Programs built from one module of gomods/, whose go.mod and go.sum pin every source by hash."""
+
+    tags: tuple[str, ...] = ()
+    stamps: tuple[tuple[str, str], ...] = ()  # what -ldflags -X sets, so that the programs say their version
+    headers: tuple[tuple[str, str], ...] = ()  # (pkg-config name, Debian package)
+
+
+def _containerd(version: str) -> GoTool:
+    package = "github.com/containerd/containerd/v2/version"
+    return GoTool(stamps=((f"{package}.Version", version), (f"{package}.Revision", "gpufleet-lab")))
+
+
+GO_TOOLS: dict[str, GoTool] = {
+    "containerd-2.1": _containerd("v2.1.9"),
+    "containerd-2.3": _containerd("v2.3.7"),
+    "containerd-2.4": _containerd("v2.4.2"),
+    "crio-1.34": GoTool(
+        tags=("containers_image_openpgp", "exclude_graphdriver_btrfs", "exclude_graphdriver_devicemapper", "seccomp", "libsqlite3"),
+        headers=(("libseccomp", "libseccomp-dev"), ("sqlite3", "libsqlite3-dev")),
+    ),
+    "crictl": GoTool(stamps=(("sigs.k8s.io/cri-tools/pkg/version.Version", "v1.36.0"),)),
+    "nvidia-toolkit": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.20.1"),)),
+}
+
+
+def missing_for_go() -> list[str]:
+    """What this machine lacks for building the Go programs, in the words of its package manager."""
+    lacks = [] if shutil.which("go") else ["go (1.26 or newer)"]
+    if not shutil.which("pkg-config"):
+        return [*lacks, "pkg-config"]
+    for tool in GO_TOOLS.values():
+        lacks += [deb for pc, deb in tool.headers if subprocess.run(["pkg-config", "--exists", pc], check=False).returncode]
+    return lacks
+
+
+@functools.cache
+def _go_version() -> str:
+    if not shutil.which("go"):
+        raise LabError("The program 'go' is not in PATH, and containerd 2.x, CRI-O and NVIDIA's tools are built with it: install Go 1.26 or newer.")
+    return subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout.strip()
+
+
+def go_tool(name: str) -> Path:
+    """The directory with the programs of one entry of GO_TOOLS, built on first use."""
+    tool, module = GO_TOOLS[name], HERE / "gomods" / name
+    key = digest(module / "go.mod", module / "go.sum", repr(tool), _go_version())
+    return cached("bin", name, key, functools.partial(_build_go, tool, module))
+
+
+def _build_go(tool: GoTool, module: Path, out: Path) -> None:
+    env = {
+        **os.environ,
+        "GOTOOLCHAIN": "local",
+        "GOFLAGS": "-mod=readonly -buildvcs=false",
+        "CGO_ENABLED": "1",
+    }
+    stamps = " ".join(f"-X {name}={value}" for name, value in tool.stamps)
+    command = ["go", "build", "-tags", " ".join(tool.tags), "-ldflags", f"-s -w {stamps}".strip(), "-o", f"{out}/", "tool"]
+    run(command, cwd=module, env=env)

@@ -1,0 +1,290 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host's GPUs, made of files: what the driver, its libraries and the kernel would show, from an inventory of a few lines.
+
+`inventory` reads a host's entry of a fleet file, `tree` says which files follow from it (a pure function), `install` puts them into a host's
+root. The trees of /proc and /sys stand under /opt/fakegpu, since nothing can be put into the real ones.
+"""
+from __future__ import annotations
+
+import functools
+import os
+import uuid
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from ..artefacts import cached, digest, run
+
+HERE = Path(__file__).resolve().parent
+TOP = "opt/fakegpu"
+LIBRARIES = "usr/lib/x86_64-linux-gnu"
+NVIDIA_MAJOR, UVM_MAJOR, CAPS_MAJOR = 195, 511, 510
+BUSES = ("17", "43", "65", "9d", "b3", "ca", "d1", "e4")
+# Libraries of the driver by the name that programs link to; each is a file with the driver's version in its name and a link.
+SONAMES = (
+    "libcuda.so.1",
+    "libcudadebugger.so.1",
+    "libnvcuvid.so.1",
+    "libnvidia-cfg.so.1",
+    "libnvidia-encode.so.1",
+    "libnvidia-nvvm.so.4",
+    "libnvidia-opencl.so.1",
+    "libnvidia-ptxjitcompiler.so.1",
+)
+
+
+@dataclass(frozen=True)
+class Gpu:
+    """One GPU as the kernel and NVML show it; `migs` are its MIG devices as (GPU instance, compute instance, UUID)."""
+
+    uuid: str
+    minor: int
+    bus: str  # as in sysfs: 0000:17:00.0
+    name: str = "NVIDIA H100 80GB HBM3"
+    pci_id: str = "0x2330"
+    mib: int = 81559
+    mig: str = "off"  # on, off, or - for a GPU that has no MIG
+    migs: tuple[tuple[int, int, str], ...] = ()
+
+
+@dataclass(frozen=True)
+class Inventory:
+    """The GPUs of one host and the state of its driver.
+
+    driver: `ok`; `none` is a GPU without a driver; `broken` is a driver whose kernel module is older than its libraries (an upgrade without
+    a reboot), which NVML answers with error 18.
+    """
+
+    gpus: tuple[Gpu, ...] = ()
+    driver: str = "ok"
+    version: str = "550.163.01"
+    loaded: str = "550.163.01"
+    errors: Mapping[str, int] = field(default_factory=dict)  # NVML call, or call@GPU, -> error code
+    delays: Mapping[str, int] = field(default_factory=dict)  # NVML call, or call@GPU, -> milliseconds
+
+    @property
+    def installed(self) -> bool:
+        return bool(self.gpus) and self.driver != "none"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """One thing in a tree: a file's text, or where a symbolic link points."""
+
+    text: str = ""
+    link: str = ""
+    mode: int = 0o644
+
+
+def inventory(name: str, host: Mapping[str, object]) -> Inventory:
+    """The inventory of a host from its entry in a fleet file.
+
+    "gpus" is a number or a list of objects that override Gpu's fields; "mig" is on, off or -; "nvml" has "errors" and "delays".
+    """
+    given = host.get("gpus", 0)
+    wishes = [{}] * given if isinstance(given, int) else list(given)  # type: ignore[call-overload]
+    driver = str(host.get("driver", "ok"))
+    if driver not in ("ok", "none", "broken"):
+        raise ValueError(f"Host {name}: driver is {driver!r}, but must be one of ok, none, broken.")
+    faults = host.get("nvml") or {}
+    assert isinstance(faults, Mapping)
+    errors = dict(faults.get("errors", {}))
+    if driver == "broken":
+        errors.setdefault("nvmlInit", 18)
+    gpus = tuple(_gpu(name, index, {"mig": host.get("mig", "off"), **wish}) for index, wish in enumerate(wishes))
+    loaded = "550.90.07" if driver == "broken" else Inventory.loaded
+    return Inventory(gpus, driver, loaded=loaded, errors=errors, delays=dict(faults.get("delays", {})))
+
+
+def _gpu(host: str, index: int, wish: Mapping[str, object]) -> Gpu:
+    """The GPU at an index; its UUIDs follow from host and index, so that they survive a rebuild of the host and differ between hosts."""
+    own = {
+        "uuid": f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}.gpu{index}')}",
+        "minor": index,
+        "bus": f"{index // len(BUSES):04x}:{BUSES[index % len(BUSES)]}:00.0",
+    }
+    own.update({key: value for key, value in wish.items() if key != "migs"})
+    count = wish.get("migs", 0)
+    assert isinstance(count, int)
+    migs = tuple((number + 1, 0, f"MIG-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}.gpu{index}.mig{number}')}") for number in range(count))
+    return Gpu(**own, migs=migs)  # type: ignore[arg-type]
+
+
+def tree(inv: Inventory, kernel: str) -> dict[str, Entry]:
+    """Every file of the fake but the compiled libraries, by its path in the host."""
+    found = dict(_sysfs(inv))
+    found[f"{TOP}/proc/devices"] = Entry(_proc_devices(inv))
+    if inv.installed:
+        found.update(_procfs(inv))
+        found.update(_host_files(inv, kernel))
+    return found
+
+
+def _sysfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
+    """PCI devices: one that is no GPU on every host, and the GPUs with or without a driver bound."""
+    yield from _pci("0000:00:03.0", "0x1af4", "0x1000", "0x020000", "virtio-pci")
+    for gpu in inv.gpus:
+        yield from _pci(gpu.bus, "0x10de", gpu.pci_id, "0x030200", "nvidia" if inv.installed else "")
+    if inv.installed:
+        yield f"{TOP}/sys/module/nvidia/version", Entry(f"{inv.loaded}\n")
+        yield f"{TOP}/sys/module/nvidia_uvm/refcnt", Entry("0\n")
+
+
+def _pci(bus: str, vendor: str, device: str, kind: str, driver: str) -> Iterator[tuple[str, Entry]]:
+    home = f"{TOP}/sys/bus/pci/devices/{bus}"
+    for name, value in (("vendor", vendor), ("device", device), ("class", kind)):
+        yield f"{home}/{name}", Entry(f"{value}\n")
+    if driver:
+        yield f"{home}/driver", Entry(link=f"../../drivers/{driver}")
+        yield f"{TOP}/sys/bus/pci/drivers/{driver}/bind", Entry()
+
+
+def _proc_devices(inv: Inventory) -> str:
+    own = (
+        [f"{NVIDIA_MAJOR} nvidia", f"{NVIDIA_MAJOR} nvidia-modeset", f"{NVIDIA_MAJOR} nvidiactl", f"{CAPS_MAJOR} nvidia-caps", f"{UVM_MAJOR} nvidia-uvm"]
+        if inv.installed
+        else []
+    )
+    return "\n".join(["Character devices:", "  1 mem", "  5 /dev/tty", " 10 misc", "136 pts", *own, "", "Block devices:", "  7 loop", "259 blkext", ""])
+
+
+def _procfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
+    home = f"{TOP}/proc/driver/nvidia"
+    loaded = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {inv.loaded}  Tue Apr  8 12:41:17 UTC 2025\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n"
+    yield f"{home}/version", Entry(loaded, mode=0o444)
+    params = {"ResmanDebugLevel": 4294967295, "ModifyDeviceFiles": 1, "DeviceFileUID": 0, "DeviceFileGID": 0, "DeviceFileMode": 438}
+    yield f"{home}/params", Entry("".join(f"{key}: {value}\n" for key, value in params.items()), mode=0o444)
+    for gpu in inv.gpus:
+        yield f"{home}/gpus/{gpu.bus}/information", Entry(_information(gpu, inv.loaded), mode=0o444)
+    yield f"{TOP}/proc/driver/nvidia-caps/mig-minors", Entry(_mig_minors(inv), mode=0o444)
+    for access, minor in _mig_access(inv):
+        gpu_part, rest = access.split("/", 1)
+        text = f"DeviceFileMinor: {minor}\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
+        yield f"{home}/capabilities/{gpu_part}/mig/{rest}", Entry(text, mode=0o444)
+
+
+def _information(gpu: Gpu, loaded: str) -> str:
+    values = {
+        "Model": gpu.name,
+        "IRQ": "64",
+        "GPU UUID": gpu.uuid,
+        "Video BIOS": "96.00.74.00.01",
+        "Bus Type": "PCIe",
+        "DMA Size": "52 bits",
+        "DMA Mask": "0xfffffffffffff",
+        "Bus Location": gpu.bus,
+        "Device Minor": str(gpu.minor),
+        "GPU Firmware": loaded,
+        "GPU Excluded": "No",
+    }
+    return "".join(f"{key + ':':<9}\t {value}\n" for key, value in values.items())
+
+
+def _mig_minor(gpu: int, instance: int, compute: int | None) -> int:
+    """The kernel's static table: 1 and 2 are config and monitor, then each GPU has 15 instances with 8 compute instances each."""
+    return 3 + (gpu * 15 + instance) * 9 + (0 if compute is None else 1 + compute)
+
+
+def _mig_minors(inv: Inventory) -> str:
+    lines = ["config 1", "monitor 2"]
+    for gpu in sorted(gpu.minor for gpu in inv.gpus):
+        for instance in range(15):
+            lines.append(f"gpu{gpu}/gi{instance}/access {_mig_minor(gpu, instance, None)}")
+            lines += [f"gpu{gpu}/gi{instance}/ci{compute}/access {_mig_minor(gpu, instance, compute)}" for compute in range(8)]
+    return "\n".join(lines) + "\n"
+
+
+def _mig_access(inv: Inventory) -> Iterator[tuple[str, int]]:
+    """The instances that exist: name under capabilities, and the minor of its node."""
+    for gpu in inv.gpus:
+        for instance, compute, _uuid in gpu.migs:
+            yield f"gpu{gpu.minor}/gi{instance}/access", _mig_minor(gpu.minor, instance, None)
+            yield f"gpu{gpu.minor}/gi{instance}/ci{compute}/access", _mig_minor(gpu.minor, instance, compute)
+
+
+def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
+    """The device nodes that a working driver has in /dev: path, major, minor."""
+    if not inv.installed:
+        return []
+    control = [("/dev/nvidiactl", NVIDIA_MAJOR, 255), ("/dev/nvidia-modeset", NVIDIA_MAJOR, 254), ("/dev/nvidia-uvm", UVM_MAJOR, 0), ("/dev/nvidia-uvm-tools", UVM_MAJOR, 1)]
+    gpus = [(f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor) for gpu in inv.gpus]
+    caps = [(f"/dev/nvidia-caps/nvidia-cap{minor}", CAPS_MAJOR, minor) for _name, minor in _mig_access(inv)]
+    return [*control, *gpus, *caps]
+
+
+UNIT = """\
+[Unit]
+Description=Device nodes and library cache of the lab's GPUs
+DefaultDependencies=no
+After=local-fs.target
+Before=sysinit.target
+
+[Service]
+Type=oneshot
+RemainAfterExit=yes
+ExecStart=/bin/sh /opt/fakegpu/start
+"""
+
+
+def _host_files(inv: Inventory, kernel: str) -> Iterator[tuple[str, Entry]]:
+    yield "etc/fake-nvml.conf", Entry(nvml_conf(inv))
+    yield "usr/bin/nvidia-smi", Entry((HERE / "nvidia-smi").read_text(), mode=0o755)
+    # What nvidia-cdi-refresh.service looks at to see whether a driver is installed for this kernel.
+    yield f"usr/lib/modules/{kernel}/modules.dep", Entry("updates/dkms/nvidia.ko:\nupdates/dkms/nvidia-uvm.ko: updates/dkms/nvidia.ko\n")
+    made = [f"[ -e {path} ] || mknod -m 666 {path} c {major} {minor}" for path, major, minor in nodes(inv)]
+    yield f"{TOP}/start", Entry("\n".join(["mkdir -p /dev/nvidia-caps", *made, "/sbin/ldconfig", ""]))
+    yield "etc/systemd/system/fakegpu.service", Entry(UNIT)
+    yield "etc/systemd/system/sysinit.target.wants/fakegpu.service", Entry(link="../fakegpu.service")
+
+
+def nvml_conf(inv: Inventory) -> str:
+    """The file that the fake libnvidia-ml.so.1 answers from (its format: nvml.c)."""
+    lines = [f"driver {inv.version}", "cuda 12040"]
+    for index, gpu in enumerate(inv.gpus):
+        domain, rest = gpu.bus.split(":", 1)
+        lines.append(f"gpu {gpu.name}|{gpu.uuid}|{gpu.minor}|{domain:0>8}:{rest.upper()}|{gpu.mib}|{gpu.mig}")
+        lines += [f"mig {index}|{identity}|{instance}|{compute}" for instance, compute, identity in gpu.migs]
+    lines += [f"error {call} {code}" for call, code in sorted(inv.errors.items())]
+    lines += [f"delay {call} {milliseconds}" for call, milliseconds in sorted(inv.delays.items())]
+    return "\n".join(lines) + "\n"
+
+
+def libraries() -> Path:
+    """The directory with the compiled libraries, each under its SONAME."""
+    return cached("fakegpu", "libraries", digest(HERE / "nvml.c", repr(SONAMES)), _compile)
+
+
+def _compile(out: Path) -> None:
+    flags = ["gcc", "-std=gnu11", "-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-s"]
+    run([*flags, "-Wl,-soname,libnvidia-ml.so.1", "-o", str(out / "libnvidia-ml.so.1"), str(HERE / "nvml.c")])
+    for soname in SONAMES:
+        run([*flags, "-nostdlib", f"-Wl,-soname,{soname}", "-x", "c", "/dev/null", "-o", str(out / soname)])
+
+
+@functools.cache
+def _library_bytes() -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in libraries().iterdir()}
+
+
+def install(root: Path, inv: Inventory) -> None:
+    """Put the fake into a host's root directory."""
+    for name, entry in tree(inv, os.uname().release).items():
+        _put(root / name, entry)
+    if inv.installed:
+        for soname, data in _library_bytes().items():
+            real = root / LIBRARIES / f"{soname.split('.so')[0]}.so.{inv.version}"
+            real.parent.mkdir(parents=True, exist_ok=True)
+            real.write_bytes(data)
+            _put(real.with_name(soname), Entry(link=real.name))
+
+
+def _put(path: Path, entry: Entry) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.unlink(missing_ok=True)
+    if entry.link:
+        path.symlink_to(entry.link)
+        return
+    path.write_text(entry.text)
+    path.chmod(entry.mode)
