@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The control group of a lab: the handle by which all its processes are found and ended at once."""
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from .artefacts import LabError
+
+PATIENCE = 15.0
+
+
+def hierarchies() -> list[Path]:
+    """The mount point of cgroup v2, then that of systemd's v1 hierarchy where there is one: systemd-nspawn mirrors its groups there."""
+    unified, mirrors = [], []
+    for line in Path("/proc/self/mounts").read_text().splitlines():
+        _, where, kind, options = line.split(" ")[:4]
+        if kind == "cgroup2":
+            unified.append(Path(where))
+        elif kind == "cgroup" and "name=systemd" in options.split(","):
+            mirrors.append(Path(where))
+    if not unified:
+        raise LabError("No cgroup2 file system is mounted here, and the hosts' systemd needs one: mount -t cgroup2 none /sys/fs/cgroup/unified")
+    return [unified[0], *mirrors]
+
+
+def make(name: str) -> Path:
+    """The directory of a group; it and its parents are made."""
+    path = hierarchies()[0] / name
+    path.mkdir(parents=True, exist_ok=True)
+    return path
+
+
+def kill(group: Path) -> None:
+    """End every process of the group and of those below it, and wait until they are gone."""
+    with contextlib.suppress(FileNotFoundError):
+        (group / "cgroup.kill").write_text("1")
+        for _ in until(f"the processes in {group} to end"):
+            if "populated 0" in (group / "cgroup.events").read_text():
+                return
+
+
+def remove(name: str) -> None:
+    """End and remove a group with all below it, in every hierarchy."""
+    unified, *mirrors = hierarchies()
+    kill(unified / name)
+    for home in (unified, *mirrors):
+        for path, _, _ in os.walk(home / name, topdown=False):
+            _rmdir(Path(path))
+
+
+def _rmdir(path: Path) -> None:
+    # The kernel keeps a group busy for a moment after its last process was reaped.
+    for _ in until(f"{path} to become free"):
+        try:
+            path.rmdir()
+        except FileNotFoundError:
+            return
+        except OSError:
+            continue
+        return
+
+
+def until(what: str, patience: float = PATIENCE) -> Iterator[None]:
+    """Turns of a loop that waits for a condition; raises when it has not come in time."""
+    end = time.monotonic() + patience
+    while time.monotonic() < end:
+        yield
+        time.sleep(0.02)
+    raise LabError(f"Waited {patience:.0f} seconds for {what}, in vain.")

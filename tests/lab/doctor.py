@@ -1,0 +1,102 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the lab needs from the machine it runs on, and getting it."""
+from __future__ import annotations
+
+import os
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from .artefacts import LabError, run
+from .kinds import KINDS, Kind
+
+DEBIAN = 12
+
+
+@dataclass(frozen=True)
+class Need:
+    """A Debian package, and how it is seen to be there: by a program in PATH or by a file."""
+
+    package: str
+    sign: str
+
+    def met(self) -> bool:
+        return Path(self.sign).exists() if self.sign.startswith("/") else shutil.which(self.sign) is not None
+
+
+NEEDS = (
+    Need("mmdebstrap", "mmdebstrap"),
+    Need("systemd-container", "systemd-nspawn"),
+    Need("busybox-static", "/bin/busybox"),
+    Need("iproute2", "ip"),
+    Need("util-linux", "nsenter"),
+    Need("openssh-client", "ssh"),
+    Need("ca-certificates", "/etc/ssl/certs/ca-certificates.crt"),
+    Need("gcc", "gcc"),
+    Need("libc6-dev", "/usr/include/stdio.h"),
+)
+NEEDS_FOR_GO = (
+    Need("pkg-config", "pkg-config"),
+    Need("libseccomp-dev", "/usr/include/seccomp.h"),
+    Need("libsqlite3-dev", "/usr/include/sqlite3.h"),
+    Need("dpkg-dev", "dpkg-scanpackages"),
+    Need("gnupg", "gpg"),
+)
+
+
+def has_go() -> bool:
+    return shutil.which("go") is not None
+
+
+def obstacle(kind: Kind) -> str:
+    """Why this machine cannot carry hosts of this kind; empty when it can."""
+    if kind.programs and not has_go():
+        return f"needs {kind.programs} built from source, and there is no 'go' in PATH (Go 1.26 or newer)"
+    return ""
+
+
+def machine_obstacle() -> str:
+    """Why this machine cannot carry the lab at all; empty when it can."""
+    if os.geteuid() != 0:
+        return "the lab mounts file systems and boots hosts: it must be run as root"
+    release = _os_release()
+    if release.get("ID") != "debian" or int(release.get("VERSION_ID", "0").split(".")[0] or 0) < DEBIAN:
+        return f"the lab is made for Debian {DEBIAN} or newer, this is {release.get('PRETTY_NAME', 'an unknown system')}"
+    return ""
+
+
+def missing() -> list[str]:
+    """Debian packages that are not here yet."""
+    return [need.package for need in (*NEEDS, *(NEEDS_FOR_GO if has_go() else ())) if not need.met()]
+
+
+def prepare() -> None:
+    """Make this machine fit to carry the lab, or say why it cannot be."""
+    why = machine_obstacle()
+    if why:
+        raise LabError(f"This machine cannot carry the lab: {why}.")
+    packages = missing()
+    if packages:
+        print(f"Installing what the lab needs: {' '.join(packages)}", flush=True)
+        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+        run(["apt-get", "-q", "update"], env=environment)
+        run(["apt-get", "-q", "install", "-y", "--no-install-recommends", *packages], env=environment)
+
+
+def report() -> list[str]:
+    """One line for each thing to know about this machine, for `lab doctor`."""
+    why = machine_obstacle()
+    lines = [f"machine: {why or 'fit'}"]
+    lines += [f"missing package, installed by the next 'up': {name}" for name in ([] if why else missing())]
+    lines += [f"{name}: {obstacle(kind) or 'can be carried'}" for name, kind in KINDS.items()]
+    return lines
+
+
+def _os_release() -> dict[str, str]:
+    try:
+        lines = Path("/etc/os-release").read_text().splitlines()
+    except OSError:
+        return {}
+    return {key: value.strip('"') for key, separator, value in (line.partition("=") for line in lines) if separator}

@@ -1,0 +1,217 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One running host: boot, commands inside, loss of power, a disk that fills, and removal without a trace."""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from . import cgroup, network
+from .artefacts import LabError, run
+from .fleet import Spec, spec
+from .kinds import KINDS, Kind
+
+DISK_SIZE = "3g"
+SUPERVISOR = Path(__file__).with_name("supervise.sh")
+PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+BOOT_PATIENCE = 90.0
+UP = ("running", "degraded")
+
+
+@dataclass(frozen=True)
+class Host:
+    """A host that has been brought up; everything that is known of it lies in its directory."""
+
+    spec: Spec
+    lab: str
+    home: Path
+    address: str
+    machine_id: str
+
+    @property
+    def kind(self) -> Kind:
+        return KINDS[self.spec.kind]
+
+    @property
+    def group(self) -> str:
+        return f"{self.lab}/{self.spec.name}"
+
+    @property
+    def machine(self) -> str:
+        return network.machine(self.spec.name)
+
+    @property
+    def seed(self) -> Path:
+        return self.home / "seed"
+
+
+def create(lab: str, home: Path, wanted: Spec, address: str) -> Host:
+    """Reserve the directory and the address of a host."""
+    host = Host(wanted, lab, home, address, uuid.uuid4().hex)
+    (home / "disk").mkdir(parents=True)
+    host.seed.mkdir()
+    os.mkfifo(home / "control", 0o600)
+    record = {"name": wanted.name, "spec": wanted.as_json(), "address": address, "machine_id": host.machine_id}
+    (home / "host.json").write_text(json.dumps(record, indent=1))
+    return host
+
+
+def load(lab: str, home: Path) -> Host:
+    """The host that lives in a directory."""
+    record: dict[str, Any] = json.loads((home / "host.json").read_text())
+    return Host(spec(record["name"], record["spec"]), lab, home, record["address"], record["machine_id"])
+
+
+def start(host: Host, lower: Sequence[Path]) -> None:
+    """Let the supervisor mount the host's disk and boot it; returns at once."""
+    group = cgroup.make(host.group)
+    cgroup.make(f"{host.group}/box")
+    cgroup.make(f"{host.group}/exec")
+    stack = ":".join(str(path) for path in (host.seed, *lower))
+    arguments = [str(host.home), str(group), stack, DISK_SIZE, " ".join(host.kind.state), *_nspawn(host)]
+    environment = {
+        "PATH": PATH_INSIDE,
+        "SYSTEMD_NSPAWN_UNIFIED_HIERARCHY": "1",
+        "SYSTEMD_NSPAWN_API_VFS_WRITABLE": "1",  # engines write sysctls of their containers
+        "SYSTEMD_SECCOMP": "0",
+    }
+    with (host.home / "console.log").open("ab") as console:
+        subprocess.Popen(
+            ["unshare", "--mount", "--propagation", "slave", "sh", str(SUPERVISOR), *arguments],
+            stdin=subprocess.DEVNULL, stdout=console, stderr=console, start_new_session=True, env=environment, cwd="/",
+        )  # fmt: skip
+
+
+def _nspawn(host: Host) -> list[str]:
+    binds = [f"--bind={host.home}/disk/state{path}:{path}" for path in host.kind.state]
+    return network.inside(
+        host.lab,
+        [
+            "systemd-nspawn", "--boot", "--quiet", "--register=no", "--keep-unit", f"--machine={host.machine}", f"--hostname={host.spec.name}",
+            f"--uuid={host.machine_id}", f"--directory={host.home}/disk/root", f"--network-bridge={network.BRIDGE}", "--capability=all",
+            "--link-journal=no", "--console=passive", "--resolv-conf=off", "--timezone=off", *binds,
+        ],
+    )  # fmt: skip
+
+
+def first_process(host: Host) -> int | None:
+    """The host's init, seen from outside; None while there is none."""
+    try:
+        pids = (cgroup.hierarchies()[0] / host.group / "box/payload/init.scope/cgroup.procs").read_text().split()
+    except OSError:
+        return None
+    return int(pids[0]) if pids else None
+
+
+def power(host: Host) -> str:
+    """`on`, or `off` with the exit status of systemd-nspawn; empty before the first boot."""
+    try:
+        return (host.home / "power").read_text().strip()
+    except OSError:
+        return ""
+
+
+def wait(host: Host) -> None:
+    """Return when the host has finished booting; fail with its console when it cannot."""
+    for _ in cgroup.until(f"{host.spec.name} to boot; its console is {host.home}/console.log", BOOT_PATIENCE):
+        if power(host).startswith("off"):
+            raise LabError(f"The host {host.spec.name} did not boot ({power(host)}). The end of its console:\n{console(host)}")
+        if first_process(host) and execute(host, ["systemctl", "is-system-running", "--wait"]).stdout.strip() in UP:
+            return
+
+
+def console(host: Host) -> str:
+    """The last words of the host's console."""
+    try:
+        return (host.home / "console.log").read_text(errors="replace")[-2000:]
+    except OSError:
+        return ""
+
+
+def execute(host: Host, argv: Sequence[str], stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    """Run a command in the host as root and keep its output."""
+    return subprocess.run(entry(host, argv), input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL, capture_output=True, text=True, check=False)
+
+
+def entry(host: Host, argv: Sequence[str]) -> list[str]:
+    """The command line that enters all namespaces of the host; its process ends with the host."""
+    pid = first_process(host)
+    if pid is None:
+        raise LabError(f"The host {host.spec.name} is not running ({power(host) or 'never booted'}); 'boot' starts it again.")
+    group = cgroup.hierarchies()[0] / host.group / "exec"
+    clean = ["env", "-i", f"PATH={PATH_INSIDE}", "HOME=/root", "LANG=C.UTF-8", "TERM=dumb"]
+    join = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', f"{group}/cgroup.procs"]
+    return [*join, "nsenter", "-t", str(pid), "-m", "-u", "-i", "-p", "-n", "-C", "-r", "-w", "--", *clean, *argv]
+
+
+def kill(host: Host) -> None:
+    """Loss of power: everything in the host ends at once, its disk stays."""
+    home = cgroup.hierarchies()[0] / host.group
+    cgroup.kill(home / "box")
+    cgroup.kill(home / "exec")
+    for _ in cgroup.until(f"{host.spec.name} to be off"):
+        if power(host).startswith("off"):
+            return
+
+
+def boot(host: Host) -> None:
+    """Start a host that is off."""
+    if not power(host).startswith("off"):
+        raise LabError(f"The host {host.spec.name} is not off (it is {power(host) or 'not up'}), so it cannot be booted.")
+    (host.home / "power").write_text("starting\n")
+    # Not blocking: without a supervisor nobody reads, and the error must say so instead of hanging.
+    try:
+        control = os.open(host.home / "control", os.O_WRONLY | os.O_NONBLOCK)
+    except OSError as why:
+        raise LabError(f"The host {host.spec.name} has lost its supervisor: bring it down and up again.") from why
+    with os.fdopen(control, "w") as handle:
+        handle.write("boot\n")
+    wait(host)
+
+
+def fill(host: Host, size: str) -> None:
+    """Shrink the host's disk until only `size` bytes (with a suffix as in 64k) are free; `off` gives it its size back."""
+    disk = host.home / "disk"
+    size_option = DISK_SIZE
+    if size != "off":
+        state = _statvfs(host, disk)
+        size_option = str((state[0] - state[1]) * state[2] + _bytes(size))
+    _in_mounts(host, ["mount", "-o", f"remount,size={size_option}", str(disk)])
+
+
+def _bytes(text: str) -> int:
+    factor = {"k": 1 << 10, "m": 1 << 20, "g": 1 << 30}.get(text[-1:].lower())
+    digits = text[:-1] if factor else text
+    if not digits.isdigit():
+        raise LabError(f"{text!r} is not a size: give bytes, or a number with k, m or g, or 'off'.")
+    return int(digits) * (factor or 1)
+
+
+def _statvfs(host: Host, path: Path) -> tuple[int, int, int]:
+    blocks, free, size = _in_mounts(host, ["stat", "--file-system", "--format", "%b %f %S", str(path)]).split()
+    return int(blocks), int(free), int(size)
+
+
+def _in_mounts(host: Host, command: list[str]) -> str:
+    pids = (cgroup.hierarchies()[0] / host.group / "cgroup.procs").read_text().split()
+    if not pids:
+        raise LabError(f"The host {host.spec.name} is not up, so it has no disk.")
+    return run(["nsenter", "-t", pids[0], "-m", "--", *command])
+
+
+def destroy(lab: str, home: Path) -> None:
+    """Remove a host whatever state it is in, also one of which only pieces are left."""
+    cgroup.remove(f"{lab}/{home.name}")
+    shutil.rmtree(home, ignore_errors=True)
+    for leftover in Path("/run/systemd/nspawn").glob(f"*/{network.machine(home.name)}"):
+        with contextlib.suppress(OSError):
+            leftover.rmdir()

@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kinds of host that the lab can boot, as one table."""
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Kind:
+    """What a host of this kind is made of, lowest layer first: suite, Debian packages, programs built with Go, files of ours."""
+
+    suite: str
+    packages: tuple[str, ...]
+    tree: str  # directory under tree/: the files that the packager of this engine would have put there
+    service: str
+    state: tuple[str, ...]  # directories that must not lie on the hosts' overlay: engines mount overlays there themselves
+    programs: str = ""  # name in artefacts.GO_TOOLS
+    places: tuple[tuple[str, str], ...] = ()  # (program, directory in the host)
+    package: str = ""  # the Debian package whose files the programs replace ...
+    version: str = ""  # ... and the version that the host's package database then names, so that the two agree
+
+
+CONTAINERD = ("containerd", "runc", "containernetworking-plugins")
+CONTAINERD_STATE = ("/var/lib/containerd",)
+
+
+def _newer_containerd(release: str, version: str) -> Kind:
+    return Kind(
+        suite="trixie",
+        packages=CONTAINERD,
+        tree="containerd",
+        service="containerd.service",
+        state=CONTAINERD_STATE,
+        programs=f"containerd-{release}",
+        places=(("containerd", "/usr/bin"), ("containerd-shim-runc-v2", "/usr/bin"), ("ctr", "/usr/bin")),
+        package="containerd",
+        version=f"{version}-1",
+    )
+
+
+KINDS: dict[str, Kind] = {
+    "containerd-1.6": Kind("bookworm", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
+    "containerd-1.7": Kind("trixie", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
+    "containerd-2.1": _newer_containerd("2.1", "2.1.9"),
+    "containerd-2.3": _newer_containerd("2.3", "2.3.7"),
+    "containerd-2.4": _newer_containerd("2.4", "2.4.2"),
+    "crio-1.34": Kind(
+        suite="trixie",
+        packages=("conmon", "crun", "runc", "skopeo", "containernetworking-plugins", "libsqlite3-0", "libseccomp2"),
+        tree="crio",
+        service="crio.service",
+        state=("/var/lib/containers",),
+        programs="crio-1.34",
+        places=(("crio", "/usr/bin"),),
+    ),
+    "docker": Kind("trixie", ("docker.io", "docker-cli"), "docker", "docker.service", ("/var/lib/docker", "/var/lib/containerd")),
+}

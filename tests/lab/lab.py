@@ -1,0 +1,248 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A lab: a network, an apt repository and the hosts of a fleet, brought up together and taken down without a trace."""
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import os
+import shutil
+import subprocess
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+from types import TracebackType
+from typing import Any
+
+from . import artefacts, cgroup, doctor, fleet, hosts, inventory, network, roots, seed
+from .artefacts import LabError, run
+from .hosts import Host
+from .kinds import KINDS
+
+DEFAULT_NAME = "gpufleet-lab"
+REPOSITORY_PORT = 8099
+BUILDERS = 2
+INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
+INOTIFY_NEEDED = 8192  # the default of 128 is used up by some twenty hosts; then their PID 1 dies
+SERVICES = "services"  # beside the hosts' groups: what serves them from outside
+
+
+class Lab:
+    """Labs of different names live side by side on one machine, each in its own network; what was built is shared."""
+
+    def __init__(self, name: str = "") -> None:
+        self.name = name or os.environ.get("GPUFLEET_LAB_NAME") or DEFAULT_NAME
+        self.home = artefacts.lab_dir()
+        self.hosts_home = self.home / "hosts" / self.name
+        self.runtime = Path("/run/gpufleet-lab") / self.name
+        self.key = self.home / "key"
+        self.skipped: dict[str, str] = {}
+
+    def __enter__(self) -> Lab:
+        return self
+
+    def __exit__(self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None) -> None:
+        self.down()
+
+    # Up and down
+
+    def up(self, wanted: Mapping[str, Any] | Path | None = None, names: Sequence[str] = ()) -> dict[str, Host]:
+        """Bring up a fleet (or the named hosts of it) and wait until it has booted. A host that is already up as wanted is left alone.
+
+        Hosts that this machine cannot carry are left out, with the reason in `skipped`, unless they were asked for by name.
+        """
+        doctor.prepare()
+        specs = self._carried(fleet.parse(fleet.read(wanted or fleet.DEMO) if isinstance(wanted, Path | None) else wanted), names)
+        layers = self.build(sorted({spec.kind for spec in specs.values()}))
+        started: list[Host] = []
+        try:
+            with self._locked():
+                self._services()
+                for spec in specs.values():
+                    if not self._already(spec):
+                        started.append(self._create(spec))
+                        self._start(started[-1], layers[spec.kind])
+                self._write_inventory()
+            with ThreadPoolExecutor(max(1, len(started))) as pool:
+                list(pool.map(hosts.wait, started))
+        except BaseException:
+            self.down([host.spec.name for host in started])
+            raise
+        return {name: host for name, host in self.hosts().items() if name in specs}
+
+    def down(self, names: Sequence[str] = ()) -> None:
+        """Remove the named hosts; without names the whole lab, whatever is left of it."""
+        with self._locked():
+            doomed = [self.hosts_home / name for name in names] or (sorted(self.hosts_home.glob("*")) if self.hosts_home.exists() else [])
+            self._forget_connections("stop" if names else "exit")
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(lambda home: hosts.destroy(self.name, home), doomed))
+            if names:
+                self._write_inventory()
+                return
+            cgroup.remove(self.name)
+            network.down(self.name)
+            shutil.rmtree(self.hosts_home, ignore_errors=True)
+            self._restore_limits()
+            shutil.rmtree(self.runtime, ignore_errors=True)
+        with contextlib.suppress(OSError):
+            self.runtime.parent.rmdir()
+
+    def build(self, kinds: Sequence[str] = ()) -> dict[str, list[Path]]:
+        """Everything that hosts of these kinds (all that can be carried, when none is named) are made of, by kind."""
+        kinds = list(kinds) or [name for name, kind in KINDS.items() if not doctor.obstacle(kind)]
+        with ThreadPoolExecutor(BUILDERS) as pool:
+            list(pool.map(roots.base_root, sorted({KINDS[name].suite for name in kinds})))
+            found = list(pool.map(lambda name: [seed.client_layer(name), *roots.layers(KINDS[name])], kinds))
+        return dict(zip(kinds, found, strict=True))
+
+    def _carried(self, specs: dict[str, fleet.Spec], names: Sequence[str]) -> dict[str, fleet.Spec]:
+        unknown = [name for name in names if name not in specs]
+        if unknown:
+            raise LabError(f"The fleet has no host named {', '.join(unknown)}; it has {', '.join(specs)}.")
+        chosen = {name: spec for name, spec in specs.items() if not names or name in names}
+        self.skipped = {name: why for name, spec in chosen.items() if (why := doctor.obstacle(KINDS[spec.kind]))}
+        if self.skipped and names:
+            raise LabError("\n".join(f"The host {name} cannot be brought up: it {why}." for name, why in self.skipped.items()))
+        return {name: spec for name, spec in chosen.items() if name not in self.skipped}
+
+    def _already(self, spec: fleet.Spec) -> bool:
+        home = self.hosts_home / spec.name
+        if not home.exists():
+            return False
+        with contextlib.suppress(OSError, ValueError, KeyError):
+            host = hosts.load(self.name, home)
+            if hosts.first_process(host):
+                if host.spec == spec:
+                    return True
+                raise LabError(f"The host {spec.name} is up already, but not as wanted now: 'down {spec.name}' first.")
+        hosts.destroy(self.name, home)
+        return False
+
+    def _create(self, spec: fleet.Spec) -> Host:
+        address = network.free_address(host.address for host in self.hosts().values())
+        return hosts.create(self.name, self.hosts_home / spec.name, spec, address)
+
+    def _start(self, host: Host, lower: list[Path]) -> None:
+        seed.write(host.seed, host.spec, host.kind, host.address, self._public_key(), lower)
+        hosts.start(host, lower)
+
+    # Use
+
+    def hosts(self) -> dict[str, Host]:
+        """The hosts of this lab by name, in the order of their addresses."""
+        found = [hosts.load(self.name, path.parent) for path in self.hosts_home.glob("*/host.json")]
+        return {host.spec.name: host for host in sorted(found, key=lambda host: tuple(map(int, host.address.split("."))))}
+
+    def host(self, name: str) -> Host:
+        try:
+            return self.hosts()[name]
+        except KeyError:
+            raise LabError(f"There is no host {name} in the lab {self.name}; there are: {', '.join(self.hosts()) or 'none'}.") from None
+
+    def exec(self, name: str, argv: Sequence[str], stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+        """Run a command in a host as root."""
+        return hosts.execute(self.host(name), argv, stdin)
+
+    def run(self, argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
+        """Run a command of the controller in the lab's network, with the inventory set for Ansible."""
+        settings = {"text": True, "capture_output": True, "check": False, "env": self.environment(), **options}
+        return subprocess.run(self.inside(argv), **settings)
+
+    def inside(self, argv: Sequence[str]) -> list[str]:
+        if not network.namespace(self.name).exists():
+            raise LabError(f"The lab {self.name} is not up.")
+        return network.inside(self.name, argv)
+
+    def environment(self) -> dict[str, str]:
+        return {**os.environ, "ANSIBLE_INVENTORY": os.environ.get("ANSIBLE_INVENTORY") or str(self.inventory_path())}
+
+    def inventory_path(self) -> Path:
+        """The Ansible inventory of the hosts that are up."""
+        return self.runtime / "inventory.yml"
+
+    def kill(self, name: str) -> None:
+        """Take the power from a host."""
+        hosts.kill(self.host(name))
+
+    def boot(self, name: str) -> None:
+        """Give the power back; the host's disk is as it was."""
+        hosts.boot(self.host(name))
+        self._forget_connections("stop")
+
+    def link(self, name: str, state: str) -> None:
+        """Plug (`up`) or unplug (`down`) a host's network cable."""
+        network.set_link(self.name, self.host(name).machine, state)
+
+    def fill(self, name: str, size: str) -> None:
+        """Leave only `size` free on the host's disk."""
+        hosts.fill(self.host(name), size)
+
+    # What surrounds the hosts
+
+    @contextlib.contextmanager
+    def _locked(self) -> Iterator[None]:
+        self.runtime.parent.mkdir(parents=True, exist_ok=True)
+        with (self.runtime.parent / f".{self.name}.lock").open("w") as handle:
+            fcntl.flock(handle, fcntl.LOCK_EX)
+            try:
+                yield
+            finally:
+                if not self.runtime.exists():
+                    Path(handle.name).unlink(missing_ok=True)
+
+    def _services(self) -> None:
+        self.runtime.mkdir(parents=True, exist_ok=True)
+        (self.runtime / "cp").mkdir(mode=0o700, exist_ok=True)
+        self._raise_limits()
+        network.up(self.name)
+        self._ssh_wrapper()
+        self._serve_repository()
+
+    def _ssh_wrapper(self) -> None:
+        wrapper = self.runtime / "ssh"
+        wrapper.write_text(f'#!/bin/sh\nexec nsenter --net={network.namespace(self.name)} -- ssh "$@"\n')
+        wrapper.chmod(0o755)
+
+    def _serve_repository(self) -> None:
+        build: Callable[[], Path] | None = getattr(artefacts, "nvidia_debs", None)
+        if not build or not doctor.has_go():
+            return
+        group = cgroup.make(f"{self.name}/{SERVICES}")
+        if (group / "cgroup.procs").read_text():
+            return
+        server = ["python3", "-m", "http.server", str(REPOSITORY_PORT), "--bind", network.GATEWAY, "--directory", str(build())]
+        join = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', f"{group}/cgroup.procs"]
+        with (self.runtime / "repository.log").open("wb") as log:
+            subprocess.Popen([*join, *network.inside(self.name, server)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+
+    def _public_key(self) -> str:
+        public = self.key.with_suffix(".pub")
+        if not public.exists():
+            self.home.mkdir(parents=True, exist_ok=True)
+            self.key.unlink(missing_ok=True)
+            run(["ssh-keygen", "-q", "-t", "ed25519", "-N", "", "-C", "gpufleet-lab", "-f", str(self.key)])
+        return public.read_text()
+
+    def _write_inventory(self) -> None:
+        if self.runtime.exists():
+            text = inventory.render(self.hosts().values(), self.key, self.runtime / "ssh", self.runtime / "cp")
+            self.inventory_path().write_text(text)
+
+    def _forget_connections(self, how: str) -> None:
+        """Ansible keeps its connections open for a minute; a host that comes back at the same address must not meet an old one."""
+        for socket in (self.runtime / "cp").glob("*"):
+            subprocess.run(["ssh", "-O", how, "-o", f"ControlPath={socket}", "lab"], capture_output=True, check=False)
+
+    def _raise_limits(self) -> None:
+        before, kept = INOTIFY.read_text().strip(), self.runtime / "inotify"
+        if int(before) < INOTIFY_NEEDED:
+            kept.write_text(before)
+            INOTIFY.write_text(str(INOTIFY_NEEDED))
+
+    def _restore_limits(self) -> None:
+        kept = self.runtime / "inotify"
+        others = [path for path in self.runtime.parent.glob("*/cp") if path.parent != self.runtime]
+        if kept.exists() and not others:
+            INOTIFY.write_text(kept.read_text())

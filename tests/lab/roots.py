@@ -1,0 +1,148 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Root file systems: one Debian root per suite, and on top of it one layer of packages per set of packages.
+
+Both are plain directories, kept under a hash of what they were made from. They are made on a tmpfs that only the building process sees, since
+dpkg's syncs on a disk cost more than the download (a minute against half of one), and because such a tmpfs is gone when the build is stopped.
+"""
+from __future__ import annotations
+
+import functools
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+from .artefacts import LabError, cached, digest, go_tool, run
+from .kinds import Kind
+
+BASE_PACKAGES = (
+    "systemd-sysv", "dbus", "openssh-server", "sudo", "python3", "python3-apt", "iproute2", "procps", "kmod", "iptables", "nftables",
+    "ca-certificates", "gpg", "gpgv", "libcap2", "libseccomp2",
+)  # fmt: skip
+MMDEBSTRAP_OPTIONS = (
+    "--variant=minbase",
+    '--aptopt=Apt::Install-Recommends "false"',
+    '--aptopt=Acquire::Languages "none"',
+    "--dpkgopt=path-exclude=/usr/share/man/*",
+    "--dpkgopt=path-exclude=/usr/share/doc/*",
+    "--dpkgopt=path-exclude=/usr/share/locale/*",
+)
+APT_OVERRIDES = ("Acquire::Check-Valid-Until", "Acquire::Check-Date", "Acquire::http::Proxy", "Acquire::https::Proxy")
+
+# Runs as the first process of its own PID and mount namespace: when it ends, however it ends, its mounts and children are gone.
+BUILD_ROOT = """
+set -eu
+out=$1; shift
+mount -t tmpfs -o mode=755,size=6g lab-build /mnt
+export TMPDIR=/mnt
+"$@" >&2
+tar -xf /mnt/root.tar -C "$out" --numeric-owner --xattrs --xattrs-include='*' --exclude=./dev/*
+"""
+BUILD_LAYER = """
+set -eu
+root=$1 out=$2; shift 2
+mount -t tmpfs -o mode=755,size=6g lab-build /mnt
+mkdir /mnt/upper /mnt/work /mnt/merged
+mount -t overlay -o "lowerdir=$root,upperdir=/mnt/upper,workdir=/mnt/work" lab-build /mnt/merged
+cd /mnt/merged
+mount -t proc proc proc
+mount --bind /dev dev
+mount -t tmpfs lists var/lib/apt/lists
+mount -t tmpfs cache var/cache/apt
+mount -t tmpfs tmp tmp
+cp /etc/resolv.conf etc/resolv.conf
+printf '#!/bin/sh\\nexit 101\\n' > usr/sbin/policy-rc.d
+chmod 755 usr/sbin/policy-rc.d
+export DEBIAN_FRONTEND=noninteractive LC_ALL=C PATH=/usr/sbin:/usr/bin:/sbin:/bin
+chroot . apt-get -q update
+chroot . apt-get -q -o Dpkg::Options::=--force-unsafe-io install -y --no-install-recommends "$@"
+rm -rf usr/sbin/policy-rc.d etc/resolv.conf var/log/apt var/log/dpkg.log var/cache/debconf/*-old
+cd /
+umount /mnt/merged/proc /mnt/merged/dev /mnt/merged/var/lib/apt/lists /mnt/merged/var/cache/apt /mnt/merged/tmp /mnt/merged
+cp -a /mnt/upper/. "$out/"
+"""
+
+
+def layers(kind: Kind) -> list[Path]:
+    """The read-only directories of a host of this kind, uppermost first; whatever is missing is built."""
+    root = base_root(kind.suite)
+    found = [package_layer(root, kind.packages), root]
+    return [program_layer(kind, found), *found] if kind.programs else found
+
+
+def base_root(suite: str) -> Path:
+    """A bootable Debian root with what Ansible needs, and no engine."""
+    mirror = debian_mirror()
+    key = digest(json.dumps([suite, mirror, BASE_PACKAGES, MMDEBSTRAP_OPTIONS]), BUILD_ROOT)
+    return cached("roots", suite, key, functools.partial(_build_root, suite, mirror))
+
+
+def package_layer(root: Path, packages: tuple[str, ...]) -> Path:
+    """What installing these packages on that root changes, as a directory to be stacked on it."""
+    key = digest(json.dumps([root.name, packages]), BUILD_LAYER)
+    return cached("layers", f"{root.name.split('-')[0]}-{packages[0]}", key, functools.partial(_build_layer, root, packages))
+
+
+def program_layer(kind: Kind, lower: list[Path]) -> Path:
+    """The programs built with Go in their places, and the package database of the host saying so."""
+    programs = go_tool(kind.programs)
+    key = digest(json.dumps([programs.name, [path.name for path in lower], kind.places, kind.package, kind.version]))
+    return cached("layers", kind.programs, key, functools.partial(_build_programs, kind, programs, lower))
+
+
+def _isolated(script: str, *arguments: str) -> None:
+    run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "slave", "sh", "-c", script, "lab-build", *arguments])
+
+
+def _build_root(suite: str, mirror: str, out: Path) -> None:
+    options = [*MMDEBSTRAP_OPTIONS, *(f"--aptopt={line}" for line in _apt_overrides()), f"--include={','.join(BASE_PACKAGES)}"]
+    _isolated(BUILD_ROOT, str(out), "mmdebstrap", "--quiet", *options, suite, "/mnt/root.tar", mirror)
+
+
+def _build_layer(root: Path, packages: tuple[str, ...], out: Path) -> None:
+    _isolated(BUILD_LAYER, str(root), str(out), *packages)
+
+
+def _build_programs(kind: Kind, programs: Path, lower: list[Path], out: Path) -> None:
+    for name, directory in kind.places:
+        target = out / directory.lstrip("/") / name
+        target.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(programs / name, target)
+    if kind.package:
+        database = Path("var/lib/dpkg/status")
+        (out / database).parent.mkdir(parents=True)
+        (out / database).write_text(with_version((_first(lower, database)).read_text(), kind.package, kind.version))
+
+
+def with_version(status: str, package: str, version: str) -> str:
+    """The text of dpkg's status file with another version of one installed package."""
+    stanzas = status.split("\n\n")
+    for number, stanza in enumerate(stanzas):
+        lines = stanza.split("\n")
+        if f"Package: {package}" in lines:
+            stanzas[number] = "\n".join(f"Version: {version}" if line.startswith("Version: ") else line for line in lines)
+            return "\n\n".join(stanzas)
+    raise LabError(f"The package {package} is not in the host's package database, so its version cannot be set to {version}.")
+
+
+def _first(layers_: list[Path], path: Path) -> Path:
+    return next(layer / path for layer in layers_ if (layer / path).exists())
+
+
+@functools.cache
+def debian_mirror() -> str:
+    """The mirror that this machine itself installs Debian packages from."""
+    command = ["apt-get", "indextargets", "--format", "$(REPO_URI) $(RELEASE) $(COMPONENT)", "Created-By: Packages"]
+    lines = subprocess.run(command, capture_output=True, text=True, check=True).stdout.split("\n")
+    for uri, release, component in (line.split() for line in lines if line):
+        if component == "main" and release in ("bookworm", "stable", "oldstable"):
+            return uri.rstrip("/")
+    raise LabError("No Debian mirror found: 'apt-get indextargets' names no 'bookworm main' in this machine's apt sources; add one to /etc/apt/sources.list.d.")
+
+
+def _apt_overrides() -> list[str]:
+    """This machine's own settings on how a mirror is reached hold for the mirror inside the roots, too."""
+    config = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
+    return [line.rstrip(";") for line in config.splitlines() if line.split(" ")[0] in APT_OVERRIDES and '""' not in line]
