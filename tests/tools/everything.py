@@ -40,7 +40,7 @@ def main() -> int:
         print(f"{name:12} {'passed' if passed else 'FAILED'}  {seconds:.0f} s")
     print("\n=== pytest", flush=True)
     tested = last()
-    failed = [name for name, passed, _ in results if not passed]
+    failed = [result[0] for result in results if not result[1]]
     if failed:
         print(f"FAILED before pytest: {', '.join(failed)} (see above)", flush=True)
     return 0 if tested and not failed else 1

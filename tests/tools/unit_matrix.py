@@ -35,4 +35,5 @@ def run(group: str) -> bool:
 
 
 if __name__ == "__main__":
-    sys.exit(0 if all([run(group) for group in sys.argv[1:]]) else 1)
+    results = [run(group) for group in sys.argv[1:]]
+    sys.exit(0 if all(results) else 1)

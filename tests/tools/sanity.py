@@ -1,0 +1,153 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run ansible-test's sanity tests, without any ignore file, on every ansible-core that an interpreter is at hand for.
+
+    sanity.py [2.19 2.20 2.21]
+
+ansible-test wants the collection at .../ansible_collections/<namespace>/<name> and takes its list of files from git, so each release gets
+a copy of the tracked files that is a repository of its own. A result is kept by the hash of those files: a re-run costs nothing.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import os
+import re
+import shutil
+import subprocess
+import sys
+import time
+from collections.abc import Iterable
+from pathlib import Path
+
+import environments
+from environments import CACHE, ROOT
+
+CORES = ("2.19", "2.20", "2.21")
+PLACE = CACHE / "sanity"
+HOME = PLACE / "home"
+
+# ansible-test makes virtual environments without pip, then runs a script that it downloads from a host of its own. Where only package
+# indexes can be reached that fails, but a file that lies ready in its cache is taken instead: this one asks the pip that came with Python.
+# As processes of their own, since ensurepip blanks pip's configuration in the process that it runs in.
+GET_PIP = """\
+import subprocess
+import sys
+
+wanted = [item for item in sys.argv[1:] if item not in ("--no-setuptools", "--no-wheel")]
+subprocess.check_call([sys.executable, "-m", "ensurepip", "--upgrade"])
+sys.exit(subprocess.call([sys.executable, "-m", "pip", "install"] + wanted))
+"""
+
+# ansible-test clears the environment, so what the user told pip by variables has to be told by a file.
+PIP_SETTINGS = ("cert", "extra-index-url", "find-links", "index-url", "proxy", "timeout", "trusted-host")
+
+
+def tracked() -> list[Path]:
+    """Give the tracked files that are there."""
+    listed = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=True).stdout
+    return [Path(item) for item in listed.split("\0") if item and (ROOT / item).is_file()]
+
+
+def fingerprint(files: Iterable[Path], core: str, python: Path) -> str:
+    """Hash what a result depends on."""
+    digest = hashlib.sha256(f"{core} {python} {environments.requirements(group(core))}".encode())
+    for path in files:
+        digest.update(f"\0{path}\0{(ROOT / path).stat().st_mode & 0o111:o}\0".encode())
+        digest.update((ROOT / path).read_bytes())
+    return digest.hexdigest()
+
+
+def group(core: str) -> str:
+    """Name the group of requirements of a release."""
+    return f"sanity-{core.replace('.', '-')}"
+
+
+def copy(files: Iterable[Path], core: str) -> Path:
+    """Make a repository of the tracked files at the place that ansible-test demands."""
+    target = PLACE / core / "ansible_collections" / "gpufleet" / "nvidia"
+    shutil.rmtree(target, ignore_errors=True)
+    for path in files:
+        (target / path).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy2(ROOT / path, target / path)
+    subprocess.run(["git", "init", "-q"], cwd=target, check=True)
+    subprocess.run(["git", "add", "-A"], cwd=target, check=True)
+    return target
+
+
+def prepare_home(programs: Path) -> None:
+    """Fill the home folder of its own that ansible-test gets: pip's stand-in and pip's settings."""
+    requirements = next(programs.parent.glob("lib/python*/site-packages/ansible_test/_internal/python_requirements.py"))
+    version = re.search(r"\bpip='([0-9.]+)'", requirements.read_text())
+    if version is None:
+        raise SystemExit(f"sanity.py: {requirements} does not name pip's version any more; look there how it gets pip now")
+    stand_in = HOME / ".ansible" / "test" / "cache" / f"get_pip_{version[1].replace('.', '_')}.py"
+    stand_in.parent.mkdir(parents=True, exist_ok=True)
+    stand_in.write_text(GET_PIP)
+    told = subprocess.run([programs / "python", "-m", "pip", "config", "list"], capture_output=True, text=True, check=True).stdout
+    settings = dict(re.findall(r"^(?:global|install|:env:)\.([a-z-]+)='(.*)'$", told, re.MULTILINE))
+    lines = [f"{key} = {value}" for key, value in settings.items() if key in PIP_SETTINGS]
+    config = HOME / ".config" / "pip" / "pip.conf"
+    config.parent.mkdir(parents=True, exist_ok=True)
+    config.touch(mode=0o600)
+    config.write_text("\n".join(["[global]", "quiet = 1", *lines, ""]))
+
+
+def search_path(programs: Path, python: Path) -> str:
+    """Give a PATH on which every interpreter is a real one: a version manager's shims answer for versions that are not there."""
+    rest = [item for item in os.environ["PATH"].split(os.pathsep) if "/shims" not in item]
+    return os.pathsep.join([str(programs), str(python.parent), *rest])
+
+
+def run(core: str, files: list[Path]) -> bool:
+    """Run one release's tests, or take the result that is there, and print one line."""
+    try:
+        python = environments.interpreter(group(core))
+        programs = environments.ensure(group(core))
+    except environments.NoInterpreter as error:
+        print(f"sanity on ansible-core {core}: not run here, {error}", flush=True)
+        return True
+    version = ".".join(re.findall(r"\d+", python.name)[:2])
+    kept = PLACE / core / "passed"
+    key = fingerprint(files, core, python)
+    if kept.exists() and kept.read_text() == key:
+        print(f"sanity on ansible-core {core}, Python {version}: passed (nothing changed since)", flush=True)
+        return True
+    prepare_home(programs)
+    target = copy(files, core)
+    start = time.monotonic()
+    finished = subprocess.run(
+        [programs / "ansible-test", "sanity", "--venv", "--python", version, "--color", "no"],
+        cwd=target,
+        env={**os.environ, "HOME": str(HOME), "PATH": search_path(programs, python)},
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    (PLACE / core / "log").write_text(finished.stdout)
+    count = len(re.findall(r"^Running sanity test", finished.stdout, re.MULTILINE))
+    passed = finished.returncode == 0
+    if passed:
+        kept.write_text(key)
+    else:
+        print("\n".join(line for line in finished.stdout.splitlines() if line.startswith(("ERROR", "FATAL", "WARNING"))))
+        print(f"(all of its words: {(PLACE / core / 'log').relative_to(ROOT)})")
+    verdict = "passed" if passed else "FAILED"
+    print(f"sanity on ansible-core {core}, Python {version}: {verdict}, {count} tests, {time.monotonic() - start:.0f} s", flush=True)
+    return passed
+
+
+def main(cores: list[str]) -> int:
+    """Run the named releases, or all."""
+    files = tracked()
+    if any(path.match("tests/sanity/ignore*") for path in files):
+        print("sanity.py: tests/sanity/ignore* is not welcome here: mend what it would hide")
+        return 1
+    results = [run(core, files) for core in cores or CORES]
+    return 0 if all(results) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
