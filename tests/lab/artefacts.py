@@ -136,3 +136,10 @@ def _build_go(tool: GoTool, module: Path, out: Path) -> None:
     stamps = " ".join(f"-X {name}={value}" for name, value in tool.stamps)
     command = ["go", "build", "-tags", " ".join(tool.tags), "-ldflags", f"-s -w {stamps}".strip(), "-o", f"{out}/", "tool"]
     run(command, cwd=module, env=env)
+
+
+def nvidia_debs() -> Path:
+    """The signed apt repository with NVIDIA's packages (aptrepo.py)."""
+    from . import aptrepo
+
+    return aptrepo.nvidia_debs()
