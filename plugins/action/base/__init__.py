@@ -101,6 +101,8 @@ def look(
     unique = list({q["id"]: q for q in questions}.values())
     request = {"schema": SCHEMA, "root": wanted.root, "questions": unique}
     answer = transport.exchange(action, "observe", request, task_vars, way)
+    if wanted.root == "/" and (answer.get("host") or {}).get("uid", 0) != 0:
+        raise AnsibleActionFail("not root on the node: engine sockets and configurations can be read by root only. Set ansible_become: true for this host")
     return (so_far or Observation({}, {})).with_answers(answer)
 
 
@@ -202,3 +204,20 @@ def run(
     wanted = policy(args, single=single)
     way = str(args.get("transport") or "auto")
     return converge(action, task_vars or {}, wanted, questions, planner, reason=f"gpufleet.nvidia.{module}", way=way)
+
+
+def run_info(
+    action: ActionBase, task_vars: dict[str, Any] | None, *, spec: Mapping[str, Any], questions: Questions, planner: Planner
+) -> dict[str, Any]:
+    """The whole of an action that only looks."""
+    args = arguments(action, spec)
+    wanted = policy(args)
+    _seen, outcome = observe_and_plan(action, task_vars or {}, wanted, questions, planner, str(args.get("transport") or "auto"))
+    plan = outcome.plan
+    return {
+        "changed": False,
+        "differences": [differences_.plain(d) for d in plan.differences],
+        "would_restart": [r.unit for r in plan.restarts] if wanted.restart == "auto" else [],
+        "advice": list(plan.advice),
+        **outcome.facts,
+    }

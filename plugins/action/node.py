@@ -1,0 +1,32 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Converge a whole host: the decision, then the sum of the resources as one transaction."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+SPEC = base.argument_spec("node")
+
+
+def planner(policy: Policy, obs: Observation) -> base.Outcome:
+    seen = host.see(policy, obs)
+    plan = host.plan(policy, obs, seen, transport.probe_source("nvml"))
+    return base.Outcome(plan, host.facts(seen, plan))
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        return base.run(self, task_vars, module="node", spec=SPEC, questions=host.questions, planner=planner, single=False)

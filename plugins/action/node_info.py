@@ -1,0 +1,36 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at a host and say what would be decided and changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+SPEC = base.argument_spec("node_info")
+
+
+def planner(policy: Policy, obs: Observation) -> base.Outcome:
+    """A host whose plan is refused is still looked at: the refusal is part of what is told."""
+    seen = host.see(policy, obs)
+    try:
+        plan, problem = host.plan(policy, obs, seen, transport.probe_source("nvml")), ""
+    except PlanError as error:
+        plan, problem = Plan(), str(error)
+    return base.Outcome(plan, {**host.info(seen, plan), "problem": problem})
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        return base.run_info(self, task_vars, spec=SPEC, questions=host.questions, planner=planner)

@@ -1,0 +1,112 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name plans on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_info
+short_description: Look at a GPU container host and say what would be decided
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Reads, changes nothing. Tells which container engines there are, what they can do about CDI and which evidence says so, the GPUs and
+    their driver, who else writes these files, and what M(gpufleet.nvidia.node) would change.
+
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.info
+  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.engine
+  - gpufleet.nvidia.common.decision
+  - gpufleet.nvidia.common.cdi_owner
+seealso:
+  - module: gpufleet.nvidia.node
+"""
+
+EXAMPLES = r"""
+- name: Look
+  gpufleet.nvidia.node_info:
+  register: seen
+
+- name: Show the decision
+  ansible.builtin.debug:
+    var: seen.decision
+"""
+
+RETURN = r"""
+instances:
+  description: The container engines on the host.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - engine: containerd
+      version: 1.7.24
+      config_path: /etc/containerd/config.toml
+      socket: /run/containerd/containerd.sock
+      unit: containerd.service
+      owner: package
+      running: true
+driver:
+  description: The NVIDIA driver and the GPUs as procfs and sysfs tell.
+  returned: always
+  type: dict
+  sample:
+    state: ok
+    version: 550.163.01
+differences:
+  description: What a run of M(gpufleet.nvidia.node) with the same options would change. See there for the keys.
+  returned: always
+  type: list
+  elements: dict
+  sample: []
+would_restart:
+  description: Units that such a run would restart.
+  returned: always
+  type: list
+  elements: str
+  sample: [containerd.service]
+advice:
+  description: What a person should know or do.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+problem:
+  description: Why a run would be refused, empty when it would not.
+  returned: always
+  type: str
+  sample: ""
+decision:
+  description: How GPUs get into containers on this host, and why.
+  returned: always
+  type: dict
+  sample:
+    decisions:
+      - instance: containerd:/etc/containerd/config.toml
+        engine: containerd
+        engine_version: 1.7.24
+        injection: native-cdi
+        default: false
+        reasons:
+          - what: injection
+            value: native-cdi
+            why: containerd 1.7.24 resolves CDI devices itself; its switch is off and is turned on
+            evidence: "cri-status: enableCDI=false"
+row:
+  description: The host's line in the table which the playbooks print.
+  returned: always
+  type: dict
+  sample:
+    engine: containerd 1.7.24
+    injection: native-cdi
+    changed: "yes"
+    restarted: containerd
+    why: containerd 1.7.24 resolves CDI devices itself
+"""

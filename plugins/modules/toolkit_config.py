@@ -1,0 +1,131 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name plans on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: toolkit_config
+short_description: Set the NVIDIA container runtime's own configuration
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Writes C(/etc/nvidia-container-runtime/config.toml), only the keys named here. Everything else in it stays as it is.
+
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.changes
+  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.state
+options:
+  mode:
+    description: How the NVIDIA runtime injects. V(auto) means a CDI spec in memory since toolkit 1.18, so that V(legacy) has to be said.
+    type: str
+    choices: [auto, cdi, legacy, jit-cdi, csv]
+    default: cdi
+  annotation_prefixes:
+    description: Prefixes of the annotations which the NVIDIA runtime answers in cdi mode.
+    type: list
+    elements: str
+    default: [nvidia.cdi.k8s.io/]
+  low_level_runtimes:
+    description: What the NVIDIA runtime hands over to, names or full paths. Empty takes what is found on the host.
+    type: list
+    elements: str
+    default: []
+  isolation:
+    description:
+      - V(strict) honours C(NVIDIA_VISIBLE_DEVICES) of privileged containers only, V(compatible) of all.
+    type: str
+    choices: [strict, compatible]
+    default: compatible
+seealso:
+  - module: gpufleet.nvidia.node
+"""
+
+EXAMPLES = r"""
+- name: Let the NVIDIA runtime inject by CDI
+  gpufleet.nvidia.toolkit_config:
+    mode: cdi
+    isolation: strict
+"""
+
+RETURN = r"""
+differences:
+  description: What differs from the wish, before this run; with C(--check) what a run would change.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - what: file
+      path: /etc/containerd/conf.d/90-gpufleet.toml
+      key: plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia
+      before: null
+      after: /usr/bin/nvidia-container-runtime
+      why: management containers ask for this handler by RuntimeClass
+  contains:
+    what:
+      description: The kind of thing, V(file), V(package), V(unit) or V(node).
+      type: str
+      returned: always
+    path:
+      description: The file, package or unit.
+      type: str
+      returned: always
+    key:
+      description: The key in the file, where there is one.
+      type: str
+      returned: always
+    before:
+      description: The value found, null where there was none.
+      type: raw
+      returned: always
+    after:
+      description: The value wanted, null where it goes.
+      type: raw
+      returned: always
+    why:
+      description: The reason, one sentence.
+      type: str
+      returned: always
+actions:
+  description: What is written and run, in order.
+  returned: always
+  type: list
+  elements: str
+  sample:
+    - write /etc/containerd/conf.d/90-gpufleet.toml
+    - restart containerd.service
+restarted:
+  description: Units that were restarted; with C(--check) units that would be.
+  returned: always
+  type: list
+  elements: str
+  sample: [containerd.service]
+rolled_back:
+  description: Whether the host was brought back to its state before the run because the result was not healthy.
+  returned: always
+  type: bool
+  sample: false
+journal:
+  description: Where the host keeps the record of this change, null when nothing changed.
+  returned: always
+  type: str
+  sample: /var/lib/gpufleet/journal/20261121T120000Z-0a1b2c3d
+advice:
+  description: What a person should know or do.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+evidence:
+  description: What the node saw when something went wrong, in the words of its programs.
+  returned: failure
+  type: dict
+  sample: {}
+"""

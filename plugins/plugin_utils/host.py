@@ -1,0 +1,163 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The whole host as the sum of its resources: one list of questions, one decision, one plan."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from typing import Any, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, decide, gpu, hooks, owners, packages, status, table, toolkit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio, docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+    JOURNAL_DIR,
+    Decision,
+    Driver,
+    HostDecision,
+    Instance,
+    Kubelet,
+    Plan,
+    PlanError,
+    Policy,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+# A new engine is one more file and one more row.
+ENGINES = {"containerd": containerd, "crio": crio, "docker": docker}
+MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
+LOW_LEVEL = ["runc", "crun"]
+# CRI-O's own packages put its runtimes outside PATH (engines.md 2).
+LOW_LEVEL_PATHS = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/libexec/crio"]
+
+
+@dc.dataclass(frozen=True)
+class Seen:
+    """What one look says about a host, in the domain's words."""
+
+    instances: tuple[Instance, ...]
+    driver: Driver
+    kubelet: Kubelet
+    record: HostDecision
+
+
+def questions(policy: Policy) -> list[ask.Question]:
+    """Everything a normal host needs, in one look."""
+    own = [ask.which(LOW_LEVEL, LOW_LEVEL_PATHS), ask.which(MODE_BINARIES), ask.originals(JOURNAL_DIR)]
+    engines = [q for engine in ENGINES.values() for q in engine.questions(policy)]
+    rooms = [q for room in (gpu, owners, packages, toolkit, hooks, spec, status) for q in room.questions(policy)]
+    return [*own, *engines, *rooms]
+
+
+def see(policy: Policy, obs: Observation) -> Seen:
+    """Find the engines, the GPUs and the owners, and decide."""
+    instances = tuple(i for engine in ENGINES.values() for i in engine.find(policy, obs))
+    kubelet = owners.kubelet(policy, obs)
+    instances = tuple(dc.replace(i, used_by_kubelet=bool(kubelet.endpoint) and same_socket(kubelet.endpoint, i.socket)) for i in instances)
+    driver = gpu.parse(policy, obs)
+    cap, _reason = decide.version_cap(instances)
+    owner, owner_reason = owners.cdi_owner(policy, obs, cap)
+    record = decide.decide(
+        policy,
+        instances,
+        driver,
+        kubelet,
+        low_level=obs.raw(ask.which(LOW_LEVEL, LOW_LEVEL_PATHS)).get("found") or {},
+        mode_binaries=obs.raw(ask.which(MODE_BINARIES)).get("found") or {},
+        cdi_owner=owner,
+        cdi_owner_reason=owner_reason,
+    )
+    return Seen(instances, driver, kubelet, record)
+
+
+def same_socket(endpoint: str, socket: str) -> bool:
+    """kubelet writes unix:///run/...; /var/run is a link to /run on every systemd host."""
+    plain = [p.removeprefix("unix://").replace("/var/run/", "/run/", 1) for p in (endpoint, socket)]
+    return plain[0] == plain[1]
+
+
+def require_engine(policy: Policy, seen: Seen) -> None:
+    """A host with nothing to configure is an error only where the user named an engine, or nothing at all was found."""
+    if not seen.instances:
+        raise PlanError(
+            "no container engine found on this host",
+            why="looked for containerd, CRI-O and Docker by process, unit, socket and program",
+            next="install an engine first, or name config_path and socket where it lives elsewhere",
+        )
+    for engine in policy.engines:
+        if engine != "auto" and not any(i.engine == engine for i in seen.instances):
+            raise PlanError(f"engine {engine} is not on this host", next=f"found: {', '.join(i.key for i in seen.instances)}")
+
+
+def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str) -> Plan:
+    """The sum of the resources as one transaction."""
+    if policy.state == "absent":
+        return plan_absent(policy, obs, seen)
+    record = seen.record
+    if record.skipped:
+        return Plan(advice=(record.skipped,))
+    require_engine(policy, seen)
+    by_key = {i.key: i for i in seen.instances}
+    installing = packages.plan(policy, obs, record)
+    engine_plans = [ENGINES[d.engine].plan(policy, obs, by_key[d.instance], d) for d in record.decisions]
+    parts = [
+        installing,
+        toolkit.plan(policy, obs, record),
+        *engine_plans,
+        hooks.plan(policy, obs, record),
+        spec.plan(policy, obs, record, seen.driver, probe_source),
+        owners.plan(policy, obs, record),
+        status.plan(policy, obs, record, seen.driver),
+    ]
+    refusals = tuple(sentence for _key, sentence in record.refused)
+    return merge([*parts, Plan(advice=refusals)])
+
+
+def plan_absent(policy: Policy, obs: Observation, seen: Seen) -> Plan:
+    """Give back what was there before. Packages stay: other things on the host may have come to need them."""
+    managed = [i for i in seen.instances if not i.refusal and decide.chosen(policy, i)]
+    parts = [ENGINES[i.engine].plan_absent(policy, obs, i) for i in managed]
+    rooms = [room.plan_absent(policy, obs) for room in (toolkit, hooks, spec, owners, status)]
+    return merge([*parts, *rooms])
+
+
+def facts(seen: Seen, plan: Plan) -> dict[str, Any]:
+    """What a result tells beside the plan."""
+    return {"decision": decide.without_secrets(seen.record), "row": table.row(seen.instances, seen.record, plan)}
+
+
+def info(seen: Seen, plan: Plan) -> dict[str, Any]:
+    return {
+        **facts(seen, plan),
+        "instances": [dc.asdict(i) for i in seen.instances],
+        "driver": dc.asdict(seen.driver),
+        "kubelet": dc.asdict(seen.kubelet),
+    }
+
+
+def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Decision]:
+    """The one instance that a single-resource module works on, and a decision that says just what its options say."""
+    found = [i for i in ENGINES[engine].find(policy, obs) if not i.refusal or policy.root != "/"]
+    refused = [i for i in ENGINES[engine].find(policy, obs) if i.refusal]
+    if not found and refused:
+        raise PlanError(refused[0].refusal, where=refused[0].config_path)
+    if not found:
+        raise PlanError(f"no {engine} found on this host", next="install it first, or name config_path and socket where it lives elsewhere")
+    if len(found) > 1:
+        raise PlanError(f"several {engine} instances: {', '.join(i.key for i in found)}", next="name one by config_path")
+    instance = found[0]
+    decision = decide.decide_one(dc.replace(policy, injection="auto", cdi="auto", default="auto"), instance, Kubelet())
+    return instance, dc.replace(
+        decision,
+        handler=policy.handlers[0].name,
+        default=policy.default == "true",
+        hook=False,
+        enable_cdi=instance.cdi.able and not instance.cdi.enabled and policy.cdi == "true",
+    )
+
+
+def summary(record: Mapping[str, Any]) -> str:
+    """One line for logs: what was decided for every instance."""
+    return "; ".join(f"{d['engine']} {d['engine_version']}: {d['injection']}" for d in record.get("decisions") or ())
