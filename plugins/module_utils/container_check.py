@@ -1,0 +1,413 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Prove what containers get: start them through the runtime's own socket, and let a shell in each try to open device nodes.
+
+A plain program. What to start, which nodes to expect and which to be refused comes with the request; nothing here knows a vendor.
+Whatever happens, the sandboxes that it made are stopped and removed again. Node side: Python 3.6, standard library.
+"""
+
+import glob
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+import uuid
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri
+
+RUNTIME, IMAGES = "runtime.v1.RuntimeService", "runtime.v1.ImageService"
+LABEL = "gpufleet-check"
+LEFT_OVER_AFTER = 900  # seconds; a sandbox of ours older than this belongs to a check that was killed
+NOT_FOUND = 5  # gRPC status code
+TRIES = 3
+
+# The messages of runtime.v1 (k8s.io/cri-api 0.36, pkg/apis/runtime/v1/api.proto), as far as they are used: field -> (number, type).
+# A type in brackets is repeated; "map" is map<string, string>; "number" is every kind of integer, enum and bool.
+MESSAGES = {
+    "ImageSpec": {"image": (1, "string")},
+    "ImageStatusRequest": {"image": (1, "ImageSpec")},
+    "ImageStatusResponse": {"image": (1, "Image")},
+    "Image": {"id": (1, "string")},
+    "NamespaceOption": {"network": (1, "number"), "pid": (2, "number"), "ipc": (3, "number")},
+    "Int64Value": {"value": (1, "number")},
+    "Capability": {"add_capabilities": (1, ["string"])},
+    "PodSandboxMetadata": {"name": (1, "string"), "uid": (2, "string"), "namespace": (3, "string"), "attempt": (4, "number")},
+    "LinuxSandboxSecurityContext": {"namespace_options": (1, "NamespaceOption")},
+    "LinuxPodSandboxConfig": {"cgroup_parent": (1, "string"), "security_context": (2, "LinuxSandboxSecurityContext")},
+    "PodSandboxConfig": {
+        "metadata": (1, "PodSandboxMetadata"),
+        "hostname": (2, "string"),
+        "log_directory": (3, "string"),
+        "labels": (6, "map"),
+        "annotations": (7, "map"),
+        "linux": (8, "LinuxPodSandboxConfig"),
+    },
+    "RunPodSandboxRequest": {"config": (1, "PodSandboxConfig"), "runtime_handler": (2, "string")},
+    "RunPodSandboxResponse": {"pod_sandbox_id": (1, "string")},
+    "ContainerMetadata": {"name": (1, "string"), "attempt": (2, "number")},
+    "KeyValue": {"key": (1, "string"), "value": (2, "string")},
+    "Mount": {"container_path": (1, "string"), "host_path": (2, "string"), "readonly": (3, "number")},
+    "DeviceName": {"name": (1, "string")},
+    "LinuxContainerSecurityContext": {
+        "capabilities": (1, "Capability"),
+        "namespace_options": (3, "NamespaceOption"),
+        "run_as_user": (5, "Int64Value"),
+    },
+    "LinuxContainerConfig": {"security_context": (2, "LinuxContainerSecurityContext")},
+    "ContainerConfig": {
+        "metadata": (1, "ContainerMetadata"),
+        "image": (2, "ImageSpec"),
+        "command": (3, ["string"]),
+        "envs": (6, ["KeyValue"]),
+        "mounts": (7, ["Mount"]),
+        "labels": (9, "map"),
+        "annotations": (10, "map"),
+        "log_path": (11, "string"),
+        "linux": (15, "LinuxContainerConfig"),
+        "device_names": (17, ["DeviceName"]),
+    },
+    "CreateContainerRequest": {
+        "pod_sandbox_id": (1, "string"),
+        "config": (2, "ContainerConfig"),
+        "sandbox_config": (3, "PodSandboxConfig"),
+    },
+    "CreateContainerResponse": {"container_id": (1, "string")},
+    "StartContainerRequest": {"container_id": (1, "string")},
+    "StartContainerResponse": {},
+    "ExecSyncRequest": {"container_id": (1, "string"), "cmd": (2, ["string"]), "timeout": (3, "number")},
+    "ExecSyncResponse": {"stdout": (1, "bytes"), "stderr": (2, "bytes"), "exit_code": (3, "number")},
+    "StopPodSandboxRequest": {"pod_sandbox_id": (1, "string")},
+    "StopPodSandboxResponse": {},
+    "RemovePodSandboxRequest": {"pod_sandbox_id": (1, "string")},
+    "RemovePodSandboxResponse": {},
+    "PodSandboxFilter": {"label_selector": (3, "map")},
+    "ListPodSandboxRequest": {"filter": (1, "PodSandboxFilter")},
+    "ListPodSandboxResponse": {"items": (1, ["PodSandbox"])},
+    "PodSandbox": {"id": (1, "string"), "created_at": (4, "number")},
+}
+NAMESPACE_CONTAINER, NAMESPACE_NODE = 1, 2
+
+# Runs in the container: $1 = patterns of nodes to list, then path, major, minor of every node of interest. A node that is not there is
+# made, since a container that may not see a node must not be able to open one that it makes either. /dev, because nothing else
+# in a container is sure to be mounted without `nodev`. Answers lines of kind|path|message.
+SCRIPT = r"""
+LC_ALL=C; export LC_ALL
+for node in $1; do if [ -c "$node" ] || [ -b "$node" ]; then echo "listed|$node|"; fi; done
+shift
+while [ $# -ge 3 ]; do
+  node=$1 kind=there
+  if [ ! -e "$1" ]; then
+    node=/dev/.gpufleet-check kind=made
+    rm -f "$node"
+    if ! said=$(mknod "$node" c "$2" "$3" 2>&1); then echo "unmade|$1|$said"; shift 3; continue; fi
+  fi
+  if said=$( ( : < "$node" ) 2>&1 ); then said=ok; fi
+  echo "$kind|$1|$said"
+  if [ $kind = made ]; then rm -f "$node"; fi
+  shift 3
+done
+"""
+# What a shell says about a failed open, whatever the shell: busybox, dash and bash add their own words around it.
+ERRNOS = (
+    ("no such device or address", "ENXIO"),
+    ("operation not permitted", "EPERM"),
+    ("permission denied", "EACCES"),
+    ("input/output error", "EIO"),
+    ("no such device", "ENODEV"),
+    ("resource busy", "EBUSY"),
+)
+# The container may open the node. All but "ok" come from behind the gate: no driver answers, or it is busy.
+OPENED = ("ok", "ENXIO", "EIO", "ENODEV", "EBUSY")
+
+
+class Failed(Exception):
+    """A case that could not be carried through: the step and what was said there."""
+
+    def __init__(self, step, message):
+        super(Failed, self).__init__(message)
+        self.step, self.message = step, message
+
+
+# --- messages ----------------------------------------------------------------------------------------------------------
+
+
+def encode(name, values):
+    """The bytes of a message from a dictionary; what is empty or zero is left out, an empty dictionary is an empty message."""
+    return cri.encode(_fields(name, values))
+
+
+def _fields(name, values):
+    fields = []
+    for key, value in sorted(values.items(), key=lambda item: MESSAGES[name][item[0]][0]):
+        number, kind = MESSAGES[name][key]
+        if kind == "map":
+            pairs = sorted(value.items())
+            fields += [(number, 2, [(1, 2, part), (2, 2, word)]) for part, word in pairs]
+        elif isinstance(kind, list):
+            fields += [_field(number, kind[0], item) for item in value]
+        elif value or isinstance(value, dict):
+            fields.append(_field(number, kind, value))
+    return fields
+
+
+def _field(number, kind, value):
+    if kind == "number":
+        return (number, 0, value)
+    return (number, 2, value if kind in ("string", "bytes") else _fields(kind, value))
+
+
+def decode(name, data):
+    """A dictionary from the bytes of a message: the fields that MESSAGES names, whether they were sent or not."""
+    found = cri.decode(data)
+    return dict((key, _read(found, number, kind)) for key, (number, kind) in MESSAGES[name].items())
+
+
+def _read(found, number, kind):
+    values = cri.values(found, number)
+    if isinstance(kind, list):
+        return [_value(kind[0], value) for value in values]
+    if kind == "map":
+        return dict((cri.text(cri.decode(pair), 1), cri.text(cri.decode(pair), 2)) for pair in values)
+    if not values:
+        return {"string": "", "bytes": b"", "number": 0}.get(kind)
+    return _value(kind, values[-1])
+
+
+def _value(kind, value):
+    if kind == "string":
+        return value.decode("utf-8", "replace")
+    return value if kind in ("number", "bytes") else decode(kind, value)
+
+
+# --- the cases ---------------------------------------------------------------------------------------------------------
+
+
+def run(request, unary=None):
+    """Carry every case of the request out, one after the other. Never raises for a bad case: its answer holds the error."""
+    check = _Check(request, unary or cri.unary)
+    answer = {"schema": 1, "cases": [], "left": []}
+    try:
+        for socket in sorted(set(case.get("socket", "") for case in request.get("cases") or ())):
+            check.sweep(socket)
+        answer["cases"] = [check.case(case) for case in request.get("cases") or ()]
+    finally:
+        check.close()
+    answer["left"] = check.left
+    return answer
+
+
+class _Check(object):
+    """One request being carried out: its limits, its log directory, and what could not be removed."""
+
+    def __init__(self, request, unary):
+        self.request, self.unary = request, unary
+        self.timeout = float(request.get("timeout") or 30)
+        self.left = []
+        parent = request.get("log_parent") or "/run"
+        self.logs = tempfile.mkdtemp(prefix="gpufleet-check-", dir=parent if os.path.isdir(parent) else None)
+
+    def close(self):
+        shutil.rmtree(self.logs, ignore_errors=True)
+
+    def call(self, socket, method, values, service=RUNTIME):
+        request = encode(method + "Request", values)
+        try:
+            return decode(method + "Response", self.unary(socket, service, method, request, self.timeout))
+        except cri.CriError as exc:
+            failed = Failed(method, str(exc))
+            failed.code = exc.code
+            raise failed
+
+    def sweep(self, socket):
+        """Remove what an earlier check left when it was killed half-way."""
+        try:
+            found = self.call(socket, "ListPodSandbox", {"filter": {"label_selector": {LABEL: "1"}}})["items"]
+        except Failed:
+            return  # the cases will say what is wrong with this socket
+        for item in found:
+            if item["created_at"] / 1e9 < time.time() - LEFT_OVER_AFTER:
+                self.remove(socket, item["id"])
+
+    def remove(self, socket, sandbox):
+        for method in ("StopPodSandbox", "RemovePodSandbox"):
+            try:
+                self.call(socket, method, {"pod_sandbox_id": sandbox})
+            except Failed as exc:
+                if getattr(exc, "code", None) != NOT_FOUND:
+                    self.left.append({"socket": socket, "sandbox": sandbox, "message": "%s: %s" % (method, exc.message)})
+
+    def case(self, case):
+        """The evidence of one case; the verdict stands in "ok"."""
+        started = time.monotonic()
+        answer = {
+            "name": case.get("name", ""),
+            "ok": False,
+            "handler": case.get("handler", ""),
+            "devices": list(case.get("devices") or ()),
+            "expected": dict((node["path"], node["expect"]) for node in case.get("nodes") or ()),
+            "found": {},
+            "listed": [],
+            "unexpected": [],
+            "record": [],
+            "problems": [],
+            "error": None,
+        }
+        try:
+            nodes = [node for node in map(_with_numbers, case.get("nodes") or ()) if node.get("rdev")]
+            size = _size(case.get("record"))
+            said = self.tries(case, nodes)
+            answer["listed"], answer["found"], answer["problems"] = judge(nodes, said)
+            answer["unexpected"] = [path for path in answer["listed"] if answer["expected"].get(path, "refused") == "refused"]
+            answer["problems"] += ["%s is in the container and was not asked for" % path for path in answer["unexpected"]]
+            answer["record"], more = _record(case.get("record"), size)
+            answer["problems"] += more
+            answer["ok"] = not answer["problems"]
+        except Failed as exc:
+            answer["error"] = {"step": exc.step, "message": exc.message}
+        except (KeyError, TypeError, ValueError, OSError) as exc:
+            answer["error"] = {"step": "request", "message": "%s: %s" % (type(exc).__name__, exc)}
+        answer["seconds"] = round(time.monotonic() - started, 3)
+        return answer
+
+    def tries(self, case, nodes):
+        """Once more when somebody else removed the sandbox under our hands: a node agent takes one that it does not know for an orphan."""
+        for left in range(TRIES - 1, -1, -1):
+            try:
+                return self.start(case, nodes)
+            except Failed as exc:
+                gone = getattr(exc, "code", None) == NOT_FOUND and exc.step not in ("RunPodSandbox", "ImageStatus")
+                if not left or not gone:
+                    raise
+
+    def start(self, case, nodes):
+        socket, image = case["socket"], case.get("image") or self.request["image"]
+        if not self.call(socket, "ImageStatus", {"image": {"image": image}}, IMAGES)["image"]:
+            raise Failed("ImageStatus", "image %s is not on this host" % image)
+        sandbox_config = self.sandbox_config(case)
+        wanted = {"config": sandbox_config, "runtime_handler": case.get("handler", "")}
+        sandbox = self.call(socket, "RunPodSandbox", wanted)["pod_sandbox_id"]
+        try:
+            made = {"pod_sandbox_id": sandbox, "config": container_config(case, image), "sandbox_config": sandbox_config}
+            container = self.call(socket, "CreateContainer", made)["container_id"]
+            self.call(socket, "StartContainer", {"container_id": container})
+            return self.look(socket, container, case, nodes)
+        finally:
+            self.remove(socket, sandbox)
+
+    def sandbox_config(self, case):
+        uid = uuid.uuid4().hex
+        # The host's network: no network plugin has to be set up for a device to be proven.
+        security = {"namespace_options": {"network": NAMESPACE_NODE, "pid": NAMESPACE_CONTAINER}}
+        return {
+            "metadata": {"name": "gpufleet-check-" + uid[:8], "uid": uid, "namespace": "gpufleet-check"},
+            "log_directory": self.logs,
+            "labels": {LABEL: "1"},
+            "annotations": case.get("sandbox_annotations") or {},
+            "linux": {"cgroup_parent": case.get("cgroup_parent", ""), "security_context": security},
+        }
+
+    def look(self, socket, container, case, nodes):
+        arguments = [word for node in nodes for word in (node["path"], str(node["rdev"][0]), str(node["rdev"][1]))]
+        command = ["/bin/sh", "-c", SCRIPT, "sh", case.get("list", "")] + arguments
+        wanted = {"container_id": container, "cmd": command, "timeout": int(self.timeout)}
+        answer = self.call(socket, "ExecSync", wanted)
+        if answer["exit_code"]:
+            said = (answer["stderr"] or answer["stdout"]).decode("utf-8", "replace").strip()
+            raise Failed("ExecSync", "the shell in the container ended with %d: %s" % (answer["exit_code"], said[-300:]))
+        return answer["stdout"].decode("utf-8", "replace")
+
+
+def container_config(case, image):
+    """The container of one case: it sleeps, as root, and may make nodes; whether it may open them is what is asked."""
+    security = {
+        "capabilities": {"add_capabilities": ["MKNOD"] + list(case.get("capabilities") or ())},
+        "namespace_options": {"network": NAMESPACE_NODE, "pid": NAMESPACE_CONTAINER},
+        "run_as_user": {"value": 0},
+    }
+    return {
+        "metadata": {"name": "check"},
+        "image": {"image": image},
+        "command": list(case.get("command") or ("/bin/sh", "-c", "exec sleep 600")),
+        "envs": [{"key": key, "value": value} for key, value in sorted((case.get("env") or {}).items())],
+        "mounts": [{"host_path": source, "container_path": target, "readonly": 1} for source, target in case.get("mounts") or ()],
+        "labels": {LABEL: "1"},
+        "annotations": case.get("annotations") or {},
+        "log_path": "check.log",
+        "linux": {"security_context": security},
+        "device_names": [{"name": name} for name in case.get("devices") or ()],
+    }
+
+
+# --- the verdict -------------------------------------------------------------------------------------------------------
+
+
+def errno_of(said):
+    """ENXIO, EPERM and so on from what a shell said; its own words when they are none of those known."""
+    low = said.lower()
+    return next((name for words, name in ERRNOS if words in low), said.strip() or "no message")
+
+
+def judge(nodes, said):
+    """(nodes seen in the container, path -> what happened, sentences on what is not as expected) from the script's lines."""
+    listed, kinds, found = [], {}, {}
+    for kind, path, text in (line.split("|", 2) for line in said.splitlines() if line.count("|") >= 2):
+        if kind == "listed":
+            listed.append(path)
+        else:
+            kinds[path] = kind
+            found[path] = "ok" if text == "ok" else errno_of(text)
+    problems = []
+    for node in nodes:
+        path, kind = node["path"], kinds.get(node["path"])
+        problems += _problem(path, node["expect"], kind, found.get(path, "no answer"))
+        if kind != "there" and node["expect"] != "refused":
+            found[path] = "absent"
+    return sorted(listed), found, problems
+
+
+def _problem(path, expect, kind, result):
+    if expect == "refused":
+        if kind == "unmade" and result in ("EPERM", "EACCES"):
+            return []  # it may not even make the node
+        if result in OPENED:
+            return ["%s can be opened although it was not asked for (%s)" % (path, result)]
+        return [] if result == "EPERM" else ["%s: whether it is refused could not be seen (%s)" % (path, result)]
+    if kind != "there":
+        return [] if expect == "optional" else ["%s was asked for and is not in the container" % path]
+    if result in ("EPERM", "EACCES"):
+        return ["%s is in the container, but opening it is refused (%s)" % (path, result)]
+    return [] if result in OPENED else ["%s: opening it gave %r" % (path, result)]
+
+
+def _with_numbers(node):
+    """A node with its device numbers: those of the host's own node, else those that were told, else none: nobody can open it then."""
+    try:
+        found = os.stat(node["path"])
+        if stat.S_ISCHR(found.st_mode):
+            return dict(node, rdev=[os.major(found.st_rdev), os.minor(found.st_rdev)])
+    except OSError:
+        pass
+    return node
+
+
+def _size(record):
+    paths = sorted(glob.glob(record["path"])) if record else []
+    return dict((path, os.path.getsize(path)) for path in paths)
+
+
+def _record(record, before):
+    """(lines that were added to the file meanwhile, sentences on what they lack)."""
+    if not record:
+        return [], []
+    lines = []
+    for path in sorted(glob.glob(record["path"])):
+        with open(path, "rb") as stream:
+            stream.seek(before.get(path, 0))
+            lines += stream.read(1 << 16).decode("utf-8", "replace").splitlines()
+    if record.get("silent"):
+        return lines, ["%s grew although nothing was asked for" % record["path"]] if lines else []
+    missing = [wanted for wanted in record.get("contains") or () if not any(re.search(wanted, line) for line in lines)]
+    return lines, ["%s says nothing that matches %s" % (record["path"], wanted) for wanted in missing]

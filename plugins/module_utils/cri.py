@@ -1,0 +1,223 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ask a container runtime over its CRI socket: one unary gRPC call with the standard library alone.
+
+Hosts have no client for this protocol (crictl is a separate package) and no Python library for it, so the little of HTTP/2
+(RFC 9113) that one call takes is spelt out here, and of protobuf and HPACK in wire.py. Node side: Python 3.6.
+"""
+
+import json
+import re
+import socket
+import struct
+import time
+import urllib.parse
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils.wire import (
+    INTERNAL,
+    CriError,
+    HeaderTable,
+    decode,
+    encode,
+    text,
+    values,
+    varint,
+)
+
+DEADLINE, UNIMPLEMENTED, UNAVAILABLE = 4, 12, 14  # gRPC status codes
+MAX_ANSWER = 32 * 1024 * 1024
+SERVICES = ("runtime.v1.RuntimeService", "runtime.v1alpha2.RuntimeService")  # the second: containerd before 1.6
+_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
+_END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
+_MAX_FRAME = 16384
+_WINDOW = 2 ** 31 - 1
+
+
+# --- HTTP/2 and gRPC: one request, one answer -------------------------------------------------------------------------
+
+
+def unary(path, service, method, request=b"", timeout=5):
+    """Call service/method over the unix socket at path: the answer's protobuf bytes, or CriError."""
+    deadline = time.monotonic() + timeout
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(timeout)
+        connection.connect(path)
+        connection.sendall(_request(service, method, request, timeout))
+        return _answer(connection, deadline)
+    except socket.timeout:
+        raise CriError(DEADLINE, "%s: no answer to %s within %g s" % (path, method, timeout))
+    except OSError as exc:
+        raise CriError(UNAVAILABLE, "%s: %s" % (path, exc.strerror or exc))
+    finally:
+        connection.close()
+
+
+def _frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes(bytearray((kind, flags))) + struct.pack(">I", stream) + payload
+
+
+def _literal(name, value):
+    coded = bytearray(b"\x00")  # a literal field, not indexed, its name not indexed, no Huffman code
+    for word in (name.encode("ascii"), value.encode("ascii")):
+        coded += (bytes(bytearray((len(word),))) if len(word) < 127 else b"\x7f" + varint(len(word) - 127)) + word
+    return bytes(coded)
+
+
+def _request(service, method, request, timeout):
+    message = struct.pack(">BI", 0, len(request)) + request
+    if len(message) > 65535:
+        raise CriError(INTERNAL, "a request of %d bytes is more than a server takes unasked" % len(request))
+    fields = (
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/%s/%s" % (service, method)),
+        (":authority", "localhost"),
+        ("te", "trailers"),
+        ("content-type", "application/grpc"),
+        ("grpc-timeout", "%dm" % max(int(timeout * 1000), 1)),
+    )
+    bodies = [message[at : at + _MAX_FRAME] for at in range(0, len(message), _MAX_FRAME)]
+    return b"".join(
+        [
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            # No table to keep, no pushes, and windows as wide as they come: a big answer flows without more updates.
+            _frame(_SETTINGS, 0, 0, struct.pack(">HIHIHI", 1, 0, 2, 0, 4, _WINDOW)),
+            _frame(_WINDOW_UPDATE, 0, 0, struct.pack(">I", _WINDOW - 65535)),
+            _frame(_HEADERS, _END_HEADERS, 1, b"".join(_literal(name, value) for name, value in fields)),
+        ]
+        + [_frame(_DATA, 0, 1, body) for body in bodies[:-1]]
+        + [_frame(_DATA, _END_STREAM, 1, bodies[-1])]
+    )
+
+
+def _answer(connection, deadline):
+    table, headers, block, body, ended = HeaderTable(), {}, b"", bytearray(), False
+    in_block = False
+    while not ended or in_block:
+        kind, flags, stream, payload = _read_frame(connection, deadline)
+        if kind == _SETTINGS and not flags & _ACK:
+            connection.sendall(_frame(_SETTINGS, _ACK, 0))
+        elif kind == _PING and not flags & _ACK:
+            connection.sendall(_frame(_PING, _ACK, 0, payload))
+        elif kind == _GOAWAY:
+            last, code = struct.unpack(">II", payload[:8])
+            if last & _WINDOW < 1 or code:
+                raise CriError(UNAVAILABLE, "the server closed the connection (HTTP/2 error %d)" % code)
+        elif kind == _RST_STREAM and stream == 1:
+            raise CriError(UNAVAILABLE, "the server reset the call (HTTP/2 error %d)" % struct.unpack(">I", payload[:4]))
+        elif kind in (_HEADERS, _CONTINUATION) and stream == 1:
+            block += _strip(payload, flags) if kind == _HEADERS else payload
+            ended = ended or (kind == _HEADERS and bool(flags & _END_STREAM))
+            in_block = not flags & _END_HEADERS
+            if not in_block:
+                headers.update(table.decode(block))
+                block = b""
+        elif kind == _DATA and stream == 1:
+            body += _strip(payload, flags & ~_PRIORITY)
+            ended = bool(flags & _END_STREAM)
+        if len(body) + len(block) > MAX_ANSWER:
+            raise CriError(INTERNAL, "the answer is larger than %d bytes" % MAX_ANSWER)
+    return _message(headers, bytes(body))
+
+
+def _message(headers, body):
+    if headers.get(":status", "200") != "200":
+        raise CriError(UNAVAILABLE, "the server answered HTTP status %s" % headers[":status"])
+    code = headers.get("grpc-status", "")
+    if code != "0":
+        message = urllib.parse.unquote(headers.get("grpc-message", ""))
+        raise CriError(int(code) if code.isdigit() else INTERNAL, message or "gRPC status %s" % (code or "missing: not a gRPC server?"))
+    if len(body) < 5 or body[0] or struct.unpack(">I", body[1:5])[0] != len(body) - 5:
+        raise CriError(INTERNAL, "the answer is not one uncompressed gRPC message")
+    return body[5:]
+
+
+def _strip(payload, flags):
+    """A frame's payload without padding and priority."""
+    end = len(payload)
+    start = 0
+    if flags & _PADDED:
+        start, end = 1, end - payload[0] if payload else 0
+    if flags & _PRIORITY:
+        start += 5
+    return payload[start:end]
+
+
+def _read_frame(connection, deadline):
+    head = _read(connection, 9, deadline)
+    size = struct.unpack(">I", b"\0" + head[:3])[0]
+    if size > _MAX_FRAME:
+        raise CriError(INTERNAL, "the server does not speak HTTP/2 (it sent %r)" % head)
+    return head[3], head[4], struct.unpack(">I", head[5:])[0] & _WINDOW, _read(connection, size, deadline)
+
+
+def _read(connection, size, deadline):
+    data = bytearray()
+    while len(data) < size:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise socket.timeout()
+        connection.settimeout(left)
+        chunk = connection.recv(size - len(data))
+        if not chunk:
+            raise CriError(UNAVAILABLE, "the server closed the connection before it answered")
+        data += chunk
+    return bytes(data)
+
+
+# --- the two questions that everybody asks ----------------------------------------------------------------------------
+
+_SECRET_KEYS = frozenset(("password", "auth", "identitytoken", "registrytoken", "token", "secret"))
+
+
+def status(path, timeout=5, redact=None):
+    """Status with everything the runtime tells: conditions, handlers and its effective configuration, credentials blanked."""
+    service, fields = _ask(path, "Status", [(1, 0, 1)], timeout)
+    conditions = []
+    for value in [condition for part in values(fields, 1) for condition in values(decode(part), 1)]:
+        condition = decode(value)
+        good = bool((values(condition, 2) or [0])[-1])
+        conditions.append({"type": text(condition, 1), "status": good, "reason": text(condition, 3), "message": text(condition, 4)})
+    info = {}
+    for pair in [decode(value) for value in values(fields, 2)]:
+        info[text(pair, 1)] = _parsed(redact(text(pair, 2)) if redact else text(pair, 2))
+    return {
+        "service": service,
+        "runtime": {condition["type"]: condition["status"] for condition in conditions},
+        "conditions": conditions,
+        "handlers": [text(decode(value), 1) for value in values(fields, 3)],
+        "info": info,
+    }
+
+
+def version(path, timeout=5):
+    service, fields = _ask(path, "Version", [], timeout)
+    return {"service": service, "runtime_name": text(fields, 2), "runtime_version": text(fields, 3)}
+
+
+def _ask(path, method, request, timeout):
+    """(service, answer's fields) from the newest service that the runtime has."""
+    for service in SERVICES:
+        try:
+            return service, decode(unary(path, service, method, encode(request), timeout))
+        except CriError as exc:
+            if exc.code != UNIMPLEMENTED or service == SERVICES[-1]:
+                raise
+
+
+def _parsed(value):
+    try:
+        return _blank(json.loads(value))
+    except ValueError:
+        return value
+
+
+def _blank(value, secret=False):
+    """Registry credentials are part of the configuration that containerd 1.x tells anybody who asks."""
+    if isinstance(value, dict):
+        return {key: _blank(item, re.sub("[^a-z]", "", key.lower()) in _SECRET_KEYS) for key, item in value.items()}
+    if isinstance(value, list):
+        return [_blank(item, secret) for item in value]
+    return "*" * len(value) if secret and isinstance(value, str) else value

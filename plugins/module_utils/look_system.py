@@ -1,0 +1,184 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at what a host runs and has installed: packages, units, processes, owners of sockets.
+
+Node side: standard library only, Python 3.6. Everything here reads; nothing changes the host.
+"""
+
+import http.client
+import os
+import re
+import socket
+import struct
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, nodefs
+
+UNIT_PROPERTIES = (
+    "Id Names LoadState ActiveState SubState Result Type MainPID InvocationID NRestarts UnitFileState FragmentPath DropInPaths "
+    "KillMode Delegate Slice ControlGroup ExecMainStartTimestampMonotonic ActiveEnterTimestampMonotonic NeedDaemonReload BindsTo "
+    "Requires PartOf TriggeredBy Triggers"
+).split()
+_DPKG_INSTALLED = ("installed", "triggers-awaited", "triggers-pending")
+_RPM_DATABASES = ("/var/lib/rpm", "/usr/lib/sysimage/rpm")
+_RPM_FORMAT = "%{NAME} %|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}\\n"
+MAX_PROCESSES = 1024
+
+
+def packages(root, names, candidates=False):
+    """Which packages are installed, from the package manager's own database."""
+    if os.path.exists(nodefs.full(root, "/var/lib/dpkg/status")):
+        answer = {"manager": "dpkg", "installed": _dpkg(root, names), "candidates": {}}
+        if candidates and not root:
+            answer["candidates"] = _apt_candidates(names)
+        return answer
+    if any(os.path.isdir(nodefs.full(root, path)) for path in _RPM_DATABASES):
+        if root:
+            raise nodefs.NodeError("offline", "an rpm database is read by running rpm, and beneath another root nothing is run")
+        return {"manager": "rpm", "installed": _rpm(names), "candidates": {}}
+    return {"manager": "none", "installed": {name: None for name in names}, "candidates": {}}
+
+
+def _dpkg(root, names):
+    # Searched, not parsed: the file has thousands of stanzas, a question a handful of names.
+    text = "\n" + nodefs.read_regular(root, "/var/lib/dpkg/status", 128 * nodefs.MIB).decode("utf-8", "replace")
+    installed = {}
+    for name in names:
+        installed[name] = None
+        for match in re.finditer(r"\nPackage: %s\n" % re.escape(name), text):
+            stanza = text[match.start() + 1 : text.find("\n\n", match.end()) + 1 or None]
+            state = re.search(r"^Status: \S+ \S+ (\S+)$", stanza, re.MULTILINE)
+            version = re.search(r"^Version: (.*)$", stanza, re.MULTILINE)
+            if state and version and state.group(1) in _DPKG_INSTALLED:
+                installed[name] = version.group(1)
+                break
+    return installed
+
+
+def _rpm(names):
+    answer = commands.text(commands.run(["rpm", "-q", "--qf", _RPM_FORMAT] + list(names), timeout=30))
+    found = dict(line.split(" ", 1) for line in answer["stdout"].splitlines() if re.match(r"\S+ \S+$", line))
+    return {name: found.get(name) for name in names}
+
+
+def _apt_candidates(names):
+    answer = commands.text(commands.run(["apt-cache", "policy", "--"] + list(names), timeout=30))
+    found, name = {}, None
+    for line in answer["stdout"].splitlines():
+        if line and not line.startswith(" "):
+            name = line.rstrip(":")
+        elif line.startswith("  Candidate: "):
+            version = line.split(": ", 1)[1]
+            found[name] = None if version == "(none)" else version
+    return {wanted: found.get(wanted) for wanted in names}
+
+
+def units(names, properties=None):
+    """{name: properties as systemctl prints them} by one call; a unit that systemd will not name is not-found."""
+    wanted = sorted(set(properties or UNIT_PROPERTIES) | {"Id", "Names", "LoadState"})
+    argv = ["systemctl", "show", "--no-pager", "--property=" + ",".join(wanted), "--"] + list(names)
+    answer = commands.text(commands.run(argv, timeout=15))
+    if answer["timed_out"]:
+        raise nodefs.NodeError("timeout", "systemctl show gave no answer within 15 s")
+    shown = {}
+    for block in answer["stdout"].split("\n\n"):
+        unit = dict(line.split("=", 1) for line in block.splitlines() if "=" in line)
+        for name in unit.get("Names", "").split() + [unit.get("Id", "")]:
+            shown[name] = unit
+    if not shown.keys() & set(names) and answer["rc"]:
+        raise nodefs.NodeError("failed", "systemctl show: " + (answer["stderr"].strip() or "exit %s" % answer["rc"]))
+    return {name: shown.get(name, {"LoadState": "not-found", "ActiveState": "inactive"}) for name in names}
+
+
+def processes(names, patterns=()):
+    """Processes whose argv[0] or executable has one of the names (regular expressions, whole basename)."""
+    wanted = re.compile("|".join("(?:%s)" % name for name in names))
+    ticks = os.sysconf("SC_CLK_TCK")
+    booted = re.search(r"^btime (\d+)$", nodefs.read_text("", "/proc/stat", 16 * nodefs.MIB) or "", re.MULTILINE)
+    found = []
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        process = _process(pid, wanted, patterns)
+        if process is None:
+            continue
+        process["start"] = (int(booted.group(1)) if booted else 0) + process["start"] / float(ticks)
+        found.append(process)
+        if len(found) >= MAX_PROCESSES:
+            break
+    return {"processes": found}
+
+
+def _process(pid, wanted, patterns):
+    place = "/proc/%d/" % pid
+    try:
+        exe = os.readlink(place + "exe")
+    except OSError:  # a kernel thread, or somebody else's
+        exe = ""
+    deleted = exe.endswith(" (deleted)")  # replaced by an upgrade: it still runs what is not on disk any more
+    exe = exe[: -len(" (deleted)")] if deleted else exe
+    argv = (nodefs.read_text("", place + "cmdline", 256 * 1024) or "").split("\0")[:-1]
+    if not any(word and wanted.fullmatch(os.path.basename(word)) for word in (exe, argv[0] if argv else "")):
+        return None
+    stat = nodefs.read_text("", place + "stat") or ""
+    fields = stat.rpartition(")")[2].split()  # the name before may contain anything, a ")" too
+    if len(fields) < 20:  # gone meanwhile
+        return None
+    cgroup = (nodefs.read_text("", place + "cgroup") or "").splitlines()
+    group = next((line.split(":", 2)[2] for line in cgroup if line.startswith("0::") or ":name=systemd:" in line), "")
+    unit = next((part for part in reversed(group.split("/")) if part.endswith((".service", ".scope"))), None)
+    return {
+        "pid": pid,
+        "ppid": int(fields[1]),
+        "exe": exe,
+        "deleted": deleted,
+        "argv": nodefs.redact("\0".join(argv), patterns)[0].split("\0"),
+        "start": int(fields[19]),
+        "cgroup": group,
+        "unit": unit,
+    }
+
+
+def listening(paths, timeout=5):
+    """Who holds each socket: the kernel names the process that called listen()."""
+    owners = {}
+    for path in paths:
+        pid, exe = None, None
+        try:
+            with _connect(path, timeout) as connection:
+                pid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+            exe = os.readlink("/proc/%d/exe" % pid)
+        except OSError:  # not there, nobody listens, or not ours to see
+            pass
+        owners[path] = {"pid": pid or None, "exe": exe}
+    return {"owners": owners}
+
+
+def http_get(path, target, timeout=5, cap=4 * nodefs.MIB, patterns=()):
+    """GET over a unix socket, as the engines' own endpoints want it."""
+    client = http.client.HTTPConnection("localhost", timeout=timeout)
+    try:
+        client.sock = _connect(path, timeout)
+        client.request("GET", target, headers={"Connection": "close"})
+        response = client.getresponse()
+        body = response.read(cap + 1)
+    except socket.timeout:
+        raise nodefs.NodeError("timeout", "%s: no answer to GET %s within %g s" % (path, target, timeout))
+    except OSError as exc:
+        raise nodefs.from_os_error(exc, path)
+    except http.client.HTTPException as exc:
+        raise nodefs.NodeError("failed", "%s: GET %s: %s %s" % (path, target, type(exc).__name__, exc))
+    finally:
+        client.close()
+    if len(body) > cap:
+        raise nodefs.NodeError("too-large", "%s: GET %s answers more than %d bytes" % (path, target, cap))
+    return {"status": response.status, "body": nodefs.redact(body.decode("utf-8", "replace"), patterns)[0]}
+
+
+def _connect(path, timeout):
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    connection.settimeout(timeout)
+    try:
+        connection.connect(path)
+    except OSError:
+        connection.close()
+        raise
+    return connection

@@ -1,0 +1,339 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at files without being hurt by them: bounded, never blocking, links resolved inside a root.
+
+Node side: standard library only, Python 3.6. "Host path" means a path as the host (or the tree at `root`) sees it.
+`root` is "" for the running host, else the directory that stands for "/"; it never appears in an answer.
+"""
+
+import base64
+import errno
+import functools
+import hashlib
+import os
+import re
+import stat
+
+MIB = 1024 * 1024
+MAX_LINKS = 40  # the kernel's own limit
+MAX_ENTRIES = 4096
+DEFAULT_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_KINDS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "dir",
+    stat.S_IFLNK: "link",
+    stat.S_IFCHR: "char",
+    stat.S_IFBLK: "block",
+    stat.S_IFIFO: "fifo",
+    stat.S_IFSOCK: "socket",
+}
+_ERRNO_KINDS = {errno.ENOENT: "not-found", errno.ENOTDIR: "not-found", errno.EACCES: "denied", errno.EPERM: "denied"}
+
+
+class NodeError(Exception):
+    """What went wrong with one question or one step: a kind that programs read, a sentence that people read."""
+
+    def __init__(self, kind, message):
+        super(NodeError, self).__init__(message)
+        self.kind = kind
+        self.message = message
+
+    def answer(self):
+        return {"error": {"kind": self.kind, "message": self.message}}
+
+
+def from_os_error(exc, path):
+    """The NodeError for an OSError, naming the host path (never the path with the root in front)."""
+    return NodeError(_ERRNO_KINDS.get(exc.errno, "failed"), "%s: %s" % (path, os.strerror(exc.errno) if exc.errno else exc))
+
+
+def clean_root(root):
+    root = root or "/"
+    if not root.startswith("/"):
+        raise NodeError("bad-question", "root must be an absolute path, not %r" % (root,))
+    return os.path.realpath(root).rstrip("/")
+
+
+def full(root, path):
+    """Where a host path lies for this process."""
+    return (root + path) or "/"
+
+
+def resolve(root, path):
+    """Follow links as the host would, never out of root: (host path after all links, the links crossed).
+
+    A missing component ends nothing: the rest is appended, so the result may not exist.
+    """
+    if not isinstance(path, str) or not path.startswith("/") or "\0" in path:
+        raise NodeError("bad-question", "a path must be absolute, not %r" % (path,))
+    todo = [part for part in reversed(path.split("/")) if part]
+    done, links = "", []
+    while todo:
+        part = todo.pop()
+        if part == ".":
+            continue
+        if part == "..":
+            done = os.path.dirname(done).rstrip("/")
+            continue
+        step = done + "/" + part
+        try:
+            target = os.readlink(root + step)
+        except OSError as exc:
+            if exc.errno not in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):
+                raise from_os_error(exc, step)
+            done = step
+            continue
+        links.append(step)
+        if len(links) > MAX_LINKS:
+            raise NodeError("failed", "%s: more than %d symbolic links (a loop?)" % (path, MAX_LINKS))
+        if target.startswith("/"):
+            done = ""
+        todo.extend(part for part in reversed(target.split("/")) if part)
+    return done or "/", links
+
+
+def lstat(root, real):
+    """lstat of a resolved host path; None when it is not there."""
+    try:
+        return os.lstat(full(root, real))
+    except OSError as exc:
+        if exc.errno in (errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise from_os_error(exc, real)
+
+
+def read_regular(root, real, cap=MIB):
+    """The bytes of a resolved host path. Regular files only: a FIFO or a device must neither block nor act."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+    found = lstat(root, real)
+    if found is None:
+        raise NodeError("not-found", "%s: there is no such file" % real)
+    if not stat.S_ISREG(found.st_mode):  # asked before open(): opening a device can already do something
+        raise NodeError("failed", "%s: is a %s, not a regular file" % (real, kind_of(found)))
+    try:
+        fd = os.open(full(root, real), flags)
+    except OSError as exc:
+        raise from_os_error(exc, real)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise NodeError("failed", "%s: is not a regular file any more" % real)
+        chunks, left = [], cap + 1
+        while left > 0:
+            chunk = os.read(fd, min(left, 65536))
+            if not chunk:
+                break
+            chunks.append(chunk)
+            left -= len(chunk)
+    except OSError as exc:
+        raise from_os_error(exc, real)
+    finally:
+        os.close(fd)
+    if left <= 0:
+        raise NodeError("too-large", "%s: is larger than the %d bytes asked for" % (real, cap))
+    return b"".join(chunks)
+
+
+def read_text(root, path, cap=MIB):
+    """A small text file of the host, undecodable bytes replaced; None when it cannot be read."""
+    try:
+        return read_regular(root, resolve(root, path)[0], cap).decode("utf-8", "replace")
+    except NodeError:
+        return None
+
+
+def sha256(data):
+    return hashlib.sha256(data).hexdigest()
+
+
+def kind_of(found):
+    return _KINDS.get(stat.S_IFMT(found.st_mode), "file")
+
+
+def selinux_label(path):
+    try:
+        return os.getxattr(path, "security.selinux", follow_symlinks=False).rstrip(b"\0").decode("ascii", "replace")
+    except (OSError, AttributeError):  # no SELinux, a file system without labels, or not Linux
+        return None
+
+
+@functools.lru_cache(maxsize=16)
+def _ids(path, _mtime):
+    # The database file only, never the name service: a directory server that hangs must not hang the look.
+    names = {}
+    with open(path, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            fields = line.split(":")
+            if len(fields) > 2 and fields[2].isdigit():
+                names.setdefault(int(fields[2]), fields[0])
+    return names
+
+
+def id_names(root, database):
+    """{number: name} of "passwd" or "group" as the host's own file says."""
+    path = full(root, resolve(root, "/etc/" + database)[0])
+    try:
+        return _ids(path, os.stat(path).st_mtime)
+    except OSError:
+        return {}
+
+
+def id_number(root, database, wanted):
+    """The number of a user or group given by name or number."""
+    if str(wanted).isdigit():
+        return int(wanted)
+    for number, name in id_names(root, database).items():
+        if name == wanted:
+            return number
+    raise NodeError("not-found", "there is no %r in /etc/%s" % (wanted, database))
+
+
+def redact(text, patterns):
+    """Blank what the patterns match (group 1 if there is one), keeping length and line breaks: (text, anything blanked)."""
+    blanked = []
+
+    def blank(match):
+        first, last = match.span(1 if match.re.groups else 0)
+        if first < 0 or first == last:  # the group took no part in the match
+            return match.group(0)
+        blanked.append(True)
+        stars = re.sub(r"[^\r\n]", "*", match.string[first:last])
+        return match.string[match.start() : first] + stars + match.string[last : match.end()]
+
+    for pattern in patterns or ():
+        try:
+            text = re.sub(pattern, blank, text, flags=re.MULTILINE)
+        except (re.error, TypeError) as exc:  # what cannot be blanked must not leave
+            raise NodeError("bad-question", "redact pattern %r: %s" % (pattern, exc))
+    return text, bool(blanked)
+
+
+def encode_content(data, patterns):
+    """The three answer keys that carry a file's bytes, blanked first. Not UTF-8 travels as base64."""
+    try:
+        text, blanked = redact(data.decode("utf-8"), patterns)
+        return {"content": text, "encoding": "utf-8", "redacted": blanked}
+    except UnicodeDecodeError:
+        text, blanked = redact(data.decode("latin-1"), patterns)
+        body = base64.b64encode(text.encode("latin-1")).decode("ascii")
+        return {"content": body, "encoding": "base64", "redacted": blanked}
+
+
+def stat_fields(root, real, found):
+    device = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
+    return {
+        "exists": True,
+        "type": kind_of(found),
+        "mode": stat.S_IMODE(found.st_mode),
+        "uid": found.st_uid,
+        "gid": found.st_gid,
+        "owner": id_names(root, "passwd").get(found.st_uid, str(found.st_uid)),
+        "group": id_names(root, "group").get(found.st_gid, str(found.st_gid)),
+        "size": found.st_size,
+        "mtime": found.st_mtime,
+        "ino": found.st_ino,
+        "dev": found.st_dev,
+        "nlink": found.st_nlink,
+        "selinux": selinux_label(full(root, real)),
+        "rdev": [os.major(found.st_rdev), os.minor(found.st_rdev)] if device else None,
+    }
+
+
+def _spot(root, path):
+    """The path with the links of its directories resolved, its own not."""
+    directory, name = os.path.split(path.rstrip("/"))
+    return os.path.join(resolve(root, directory or "/")[0], name)
+
+
+def dangling(root, path):
+    """The host path of the link when `path` itself is one (asked when its end was not found), else None."""
+    spot = _spot(root, path)
+    return spot if os.path.islink(full(root, spot)) else None
+
+
+def describe(root, path, content=True, cap=MIB, patterns=()):
+    """The answer to a `file` question. Hash and content are those of regular files no larger than cap."""
+    real, links = resolve(root, path)
+    found = lstat(root, real)
+    answer = {"real": real, "links": links, "sha256": None, "content": None, "encoding": "utf-8", "redacted": False}
+    if found is None:
+        link = dangling(root, path)
+        if link is None:
+            return {"exists": False}
+        answer.update(stat_fields(root, link, lstat(root, link)), real=None)
+        return answer
+    answer.update(stat_fields(root, real, found))
+    if answer["type"] != "file" or (not content and found.st_size > cap):
+        return answer
+    try:
+        data = read_regular(root, real, cap)
+    except NodeError as exc:
+        if content:
+            answer.update(exc.answer())
+        return answer
+    answer["sha256"] = sha256(data)
+    if content:
+        answer.update(encode_content(data, patterns))
+    return answer
+
+
+def list_names(root, real):
+    """Names in a resolved directory, in the byte order that Go's sort.Strings gives."""
+    try:
+        return sorted(os.listdir(full(root, real)), key=os.fsencode)
+    except OSError as exc:
+        raise from_os_error(exc, real)
+
+
+def list_dir(root, path):
+    """The answer to a `dir` question."""
+    real = resolve(root, path)[0]
+    found = lstat(root, real)
+    if found is None:
+        return {"exists": False, "entries": []}
+    if not stat.S_ISDIR(found.st_mode):
+        raise NodeError("failed", "%s: is a %s, not a directory" % (path, kind_of(found)))
+    names = list_names(root, real)
+    entries = []
+    for name in names[:MAX_ENTRIES]:
+        spot = os.path.join(real, name)
+        item = lstat(root, spot)
+        if item is None:  # gone since it was listed
+            continue
+        fields = stat_fields(root, spot, item)
+        entry = {key: fields[key] for key in ("type", "size", "mode", "rdev")}
+        entry.update(name=name, target=os.readlink(full(root, spot)) if entry["type"] == "link" else None)
+        entries.append(entry)
+    return {"exists": True, "entries": entries, "truncated": len(names) > MAX_ENTRIES}
+
+
+def glob(root, pattern):
+    """Host paths that match, in the order of Go's filepath.Glob: * and ? stay within a component and match dot files."""
+    parts = [part for part in pattern.split("/") if part]
+    if not pattern.startswith("/") or not parts:
+        raise NodeError("bad-question", "a pattern must be an absolute path, not %r" % (pattern,))
+    paths = [""]
+    for part in parts:
+        if "*" not in part and "?" not in part:
+            paths = [path + "/" + part for path in paths]
+            continue
+        regex = re.compile("".join({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)) for char in part) + r"\Z", re.DOTALL)
+        matched = []
+        for path in paths:
+            real = resolve(root, path or "/")[0]
+            if os.path.isdir(full(root, real)):
+                matched.extend(path + "/" + name for name in list_names(root, real) if regex.match(name))
+        paths = matched
+        if len(paths) > MAX_ENTRIES:
+            raise NodeError("too-large", "%s: matches more than %d files" % (pattern, MAX_ENTRIES))
+    return [path for path in paths if lstat(root, _spot(root, path)) is not None]
+
+
+def which(root, name, directories=DEFAULT_PATH):
+    """The first executable regular file of that name, as a host path (not resolved), or None."""
+    for directory in directories:
+        path = os.path.join(directory, name)
+        found = lstat(root, resolve(root, path)[0])
+        if found is not None and stat.S_ISREG(found.st_mode) and found.st_mode & 0o111:
+            return path
+    return None

@@ -1,0 +1,221 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The eyes: answer a list of questions about one host in one call, changing nothing.
+
+They know files, commands, units, packages, processes and sockets, and not what any of it is for: that is the controller's
+part. Bounded in size and time; a question that fails has an error for an answer, and the others are answered all the same.
+Node side: standard library only, Python 3.6.
+"""
+
+import base64
+import json
+import os
+import platform
+import shlex
+import signal
+import sys
+import threading
+import time
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, cri, look_system, nodefs
+
+SCHEMA = 1
+DEFAULT_LIMITS = {"bytes": 16 * nodefs.MIB, "seconds": 60}
+OFFLINE_KINDS = ("file", "dir", "glob", "which", "package", "originals")  # what a tree at another root can answer
+
+
+def run(request):
+    """The answer to an observe request; it never raises for what the host or a question is like."""
+    limits = dict(DEFAULT_LIMITS, **(request.get("limits") or {}))
+    deadline = time.monotonic() + limits["seconds"]
+    root = nodefs.clean_root(request.get("root"))
+    answers, room = {}, limits["bytes"]
+    for question in request["questions"]:
+        answer = _ask(root, question, deadline)
+        size = len(json.dumps(answer))
+        if size > room:
+            answer = nodefs.NodeError("too-large", "the answers together exceed %d bytes" % limits["bytes"]).answer()
+            size = 0
+        room -= size
+        answers[question["id"]] = answer
+    return {"schema": SCHEMA, "host": host(root), "answers": answers}
+
+
+def host(root):
+    system = platform.uname()
+    return {
+        "python": list(sys.version_info[:3]),
+        "system": system.system,
+        "kernel": system.release,
+        "machine": system.machine,
+        "hostname": system.node,
+        "uid": os.getuid(),
+        "boot_id": (nodefs.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip(),
+        "epoch": time.time(),
+        "os_release": _os_release(root),
+    }
+
+
+def _os_release(root):
+    text = nodefs.read_text(root, "/etc/os-release") or nodefs.read_text(root, "/usr/lib/os-release") or ""
+    fields = {}
+    for line in text.splitlines():
+        key, equals, value = line.partition("=")
+        if equals and not key.startswith("#"):
+            try:
+                fields[key.strip()] = "".join(shlex.split(value))
+            except ValueError:  # a quote that is not closed
+                fields[key.strip()] = value
+    return fields
+
+
+def _ask(root, question, deadline):
+    kind = question.get("kind")
+    try:
+        answer_to = _KINDS.get(kind) if isinstance(kind, str) else None
+        if answer_to is None:
+            raise nodefs.NodeError("bad-question", "there is no kind of question called %r" % (kind,))
+        if root and kind not in OFFLINE_KINDS:
+            raise nodefs.NodeError("offline", "a %s question needs the running host, and root is another directory" % kind)
+        with _Alarm(deadline, kind):
+            return answer_to(root, question)
+    except nodefs.NodeError as exc:
+        return exc.answer()
+    except cri.CriError as exc:
+        reason = {cri.DEADLINE: "timeout", cri.UNAVAILABLE: "not-found"}.get(exc.code, "failed")
+        return {"error": {"kind": reason, "message": exc.message, "code": exc.code}}
+    except KeyError as exc:
+        return nodefs.NodeError("bad-question", "a %s question needs the key %s" % (kind, exc)).answer()
+    except OSError as exc:
+        return nodefs.from_os_error(exc, exc.filename or kind).answer()
+    except Exception as exc:  # one question must not take the others with it
+        return nodefs.NodeError("failed", "%s: %s" % (type(exc).__name__, exc)).answer()
+
+
+class _Alarm(object):
+    """Ends a question when the whole look's time is over, also inside a slow pattern or a slow file system."""
+
+    def __init__(self, deadline, kind):
+        self.left = deadline - time.monotonic()
+        self.kind = kind
+        self.armed = threading.current_thread() is threading.main_thread()
+
+    def _ring(self, _signal=None, _frame=None):
+        raise nodefs.NodeError("timeout", "the time for the whole look was over at this %s question" % self.kind)
+
+    def __enter__(self):
+        if self.left <= 0:
+            self._ring()
+        if self.armed:
+            self.before = signal.signal(signal.SIGALRM, self._ring)
+            signal.setitimer(signal.ITIMER_REAL, self.left)
+
+    def __exit__(self, *_exc):
+        if self.armed:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self.before)
+
+
+def _file(root, question):
+    return nodefs.describe(root, question["path"], **_file_options(question))
+
+
+def _file_options(question):
+    return {"content": question.get("content", True), "cap": question.get("max", nodefs.MIB), "patterns": question.get("redact")}
+
+
+def _dir(root, question):
+    return nodefs.list_dir(root, question["path"])
+
+
+def _glob(root, question):
+    options = _file_options(question)
+    return {"files": [dict(nodefs.describe(root, path, **options), path=path) for path in nodefs.glob(root, question["pattern"])]}
+
+
+def _which(root, question):
+    paths = question.get("paths") or nodefs.DEFAULT_PATH
+    return {"found": {name: nodefs.which(root, name, paths) for name in question["names"]}}
+
+
+def _command(_root, question):
+    stdin = question.get("stdin")
+    answer = commands.run(
+        question["argv"],
+        timeout=question.get("timeout", 10),
+        cap=question.get("max", nodefs.MIB),
+        stdin=stdin.encode("utf-8") if stdin else None,
+        env=question.get("env"),
+    )
+    if answer["truncated"]:
+        raise nodefs.NodeError("too-large", "%s: printed more than %d bytes" % (question["argv"][0], question.get("max", nodefs.MIB)))
+    answer = commands.text(answer)
+    for stream in ("stdout", "stderr"):
+        answer[stream] = nodefs.redact(answer[stream], question.get("redact"))[0]
+    return answer
+
+
+def _probe(_root, question):
+    # What must be asked through a library may hang or crash: it does so in a child. The arguments are its argv[1].
+    answer = commands.run(
+        [sys.executable or "/usr/bin/python3", "-I", "-", json.dumps(question.get("args"))],
+        timeout=question.get("timeout", 20),
+        cap=4 * nodefs.MIB,
+        stdin=question["source"].encode("utf-8"),
+    )
+    if answer["timed_out"]:
+        raise nodefs.NodeError("timeout", "the probe gave no answer within %g s" % question.get("timeout", 20))
+    answer = commands.text(answer)
+    try:
+        return {"value": json.loads(nodefs.redact(answer["stdout"], question.get("redact"))[0])}
+    except ValueError:
+        last = (answer["stderr"].strip().splitlines() or ["it printed no JSON"])[-1]
+        raise nodefs.NodeError("failed", "the probe ended with exit status %s: %s" % (answer["rc"], last))
+
+
+def _package(root, question):
+    return look_system.packages(root, question["names"], bool(question.get("candidates")))
+
+
+def _units(_root, question):
+    return {"units": look_system.units(question["names"], question.get("properties"))}
+
+
+def _processes(_root, question):
+    return look_system.processes(question["names"], question.get("redact"))
+
+
+def _cri(_root, question):
+    path, timeout, method = question["socket"], question.get("timeout", 5), question.get("method", "Status")
+    if method == "Status":
+        return cri.status(path, timeout, lambda text: nodefs.redact(text, question.get("redact"))[0])
+    if method == "Version":
+        return cri.version(path, timeout)
+    service = question.get("service", cri.SERVICES[0])
+    answer = cri.unary(path, service, method, base64.b64decode(question.get("request", "")), timeout)
+    return {"service": service, "response": base64.b64encode(answer).decode("ascii")}
+
+
+def _http(_root, question):
+    return look_system.http_get(question["socket"], question["path"], question.get("timeout", 5), patterns=question.get("redact"))
+
+
+def _listening(_root, question):
+    return look_system.listening(question["sockets"])
+
+
+_KINDS = {
+    "file": _file,
+    "dir": _dir,
+    "glob": _glob,
+    "which": _which,
+    "command": _command,
+    "probe": _probe,
+    "package": _package,
+    "units": _units,
+    "processes": _processes,
+    "cri": _cri,
+    "http": _http,
+    "listening": _listening,
+}
