@@ -1,0 +1,222 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The GPUs and the driver of one host, as the everyday look sees them: procfs, sysfs and /dev, so that a sick GPU cannot hang it."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Driver, Gpu, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
+
+NVIDIA_VENDOR = "0x10de"
+GPU_CLASSES = ("0x0300", "0x0302")  # VGA and 3D controllers; NVSwitches are 0x0680
+FOREIGN_DRIVERS = {"nouveau": "the nouveau driver has it", "vfio-pci": "it is given away to virtual machines (vfio-pci)"}
+DEV_GLOB = "/dev/nvidia*"
+# Debian, Ubuntu and SUSE on any CPU; Fedora and RHEL; Debian's own packages, which put an alternatives link in between.
+LIBRARY_GLOBS = (
+    "/usr/lib/*-linux-gnu/libnvidia-ml.so.*",
+    "/usr/lib/*-linux-gnu/nvidia/current/libnvidia-ml.so.*",
+    "/usr/lib64/libnvidia-ml.so.*",
+)
+VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)?\b")
+LIBRARY_VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
+BUS_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
+@dc.dataclass(frozen=True)
+class Node:
+    """A device node under /dev."""
+
+    path: str
+    rdev: tuple[int, int] | None
+    mode: int
+
+
+@dc.dataclass(frozen=True)
+class Paths:
+    """Where this policy's procfs and sysfs tell about GPUs."""
+
+    proc_version: str
+    information: str
+    params: str
+    devices: str
+    mig: str
+    module_version: str
+    pci_vendor: str
+    pci_class: str
+    drivers: str
+
+
+def paths(policy: Policy) -> Paths:
+    proc, sys = policy.proc_root.rstrip("/"), policy.sys_root.rstrip("/")
+    return Paths(
+        proc_version=f"{proc}/driver/nvidia/version",
+        information=f"{proc}/driver/nvidia/gpus/*/information",
+        params=f"{proc}/driver/nvidia/params",
+        devices=f"{proc}/devices",
+        mig=f"{proc}/driver/nvidia/capabilities/gpu*/mig/gi*/access",
+        module_version=f"{sys}/module/nvidia/version",
+        pci_vendor=f"{sys}/bus/pci/devices/*/vendor",
+        pci_class=f"{sys}/bus/pci/devices/*/class",
+        drivers=f"{sys}/bus/pci/drivers",
+    )
+
+
+def questions(policy: Policy) -> list[ask.Question]:
+    """All that parse() and the CDI generator read, in one look."""
+    p = paths(policy)
+    return [
+        ask.file(p.proc_version, redact=()),
+        ask.glob(p.information, redact=()),
+        ask.file(p.params, redact=()),
+        ask.file(p.devices, redact=()),
+        ask.glob(p.mig, content=False, redact=()),
+        ask.file(p.module_version, redact=()),
+        ask.glob(p.pci_vendor, max=64, redact=()),
+        ask.glob(p.pci_class, max=64, redact=()),
+        *(ask.directory(f"{p.drivers}/{name}") for name in FOREIGN_DRIVERS),
+        ask.glob(DEV_GLOB, content=False, redact=()),
+        *(ask.glob(pattern, content=False, redact=()) for pattern in LIBRARY_GLOBS),
+    ]
+
+
+def parse(policy: Policy, obs: Observation) -> Driver:
+    """The state of the driver, with the sentence that says why."""
+    p = paths(policy)
+    pci = pci_gpus(obs, p)
+    held = held_by_others(obs, p)
+    ours = [bus for bus in pci if bus not in held]
+    if not loaded(obs, p):
+        return without_module(p, pci, ours, held)
+    version, where = module_version(obs, p)
+    if not version:
+        return Driver("broken", "", (), f"The NVIDIA module is loaded, but {where} tells no version")
+    gpus, complaint = read_gpus(obs, p)
+    if complaint:
+        return Driver("broken", version, gpus, complaint)
+    return with_module(version, where, gpus, ours, user_space(obs))
+
+
+def without_module(p: Paths, pci: list[str], ours: list[str], held: dict[str, str]) -> Driver:
+    if not pci:
+        return Driver("none", "", (), f"No NVIDIA GPU among the PCI devices of {p.pci_vendor.rsplit('/', 2)[0]}")
+    if all(held.get(bus) == "vfio-pci" for bus in pci):
+        return Driver("none", "", (), f"GPU {pci[0]}: {FOREIGN_DRIVERS['vfio-pci']}")
+    return not_loaded(ours or pci, held)
+
+
+def not_loaded(buses: list[str], held: dict[str, str]) -> Driver:
+    why = f": {FOREIGN_DRIVERS[held[buses[0]]]}" if buses[0] in held else ""
+    return Driver("not-loaded", "", (), f"GPU {buses[0]} is on PCI, but the NVIDIA kernel module is not loaded{why}")
+
+
+def with_module(version: str, where: str, gpus: tuple[Gpu, ...], ours: list[str], user: dict[str, str]) -> Driver:
+    """The module is loaded and its files are whole: is it one with the user-space libraries, and does it serve the GPUs?"""
+    if user and version not in user.values():
+        library, found = sorted(user.items())[0]
+        # NVML error 18 and "Driver/library version mismatch" in every container: usually an upgrade without a reboot.
+        text = f"Kernel module {version} ({where}) and user-space driver {found} ({library}) do not match: reboot, or reload the module"
+        return Driver("broken", version, gpus, text)
+    if not gpus and ours:
+        text = f"The NVIDIA module {version} is loaded, but does not serve GPU {ours[0]}; the kernel log says why"
+        return Driver("broken", version, (), text)
+    if not gpus:
+        return Driver("none", version, (), f"The NVIDIA module {version} is loaded, but there is no GPU")
+    lost = sorted(set(ours) - {g.bus_id for g in gpus})
+    text = f"Kernel module {version} ({where}), {len(gpus)} GPU{'s' if len(gpus) > 1 else ''}"
+    text += f", user-space driver {version}" if user else ", no user-space driver in the usual folders"
+    return Driver("ok", version, gpus, text + (f"; not served: {', '.join(lost)}" if lost else ""))
+
+
+def pci_gpus(obs: Observation, p: Paths) -> list[str]:
+    """Bus ids of all NVIDIA GPUs, with or without a driver."""
+    vendors = {f.path.rsplit("/", 2)[1] for f in obs.glob(p.pci_vendor) if text(f).lower() == NVIDIA_VENDOR}
+    classes = {f.path.rsplit("/", 2)[1] for f in obs.glob(p.pci_class) if text(f).lower().startswith(GPU_CLASSES)}
+    return sorted(vendors & classes)
+
+
+def held_by_others(obs: Observation, p: Paths) -> dict[str, str]:
+    """Bus id -> the other driver that has the device."""
+    held = ((str(entry["name"]), name) for name in FOREIGN_DRIVERS for entry in obs.directory(f"{p.drivers}/{name}"))
+    return {bus: name for bus, name in held if BUS_ID.fullmatch(bus)}
+
+
+def loaded(obs: Observation, p: Paths) -> bool:
+    return obs.file(p.proc_version).exists or obs.file(p.module_version).exists
+
+
+def module_version(obs: Observation, p: Paths) -> tuple[str, str]:
+    """Version of the loaded kernel module and the file that tells it."""
+    for path in (p.module_version, p.proc_version):
+        first = text(obs.file(path)).split("\n")[0]
+        found = VERSION.search(first)
+        if found:
+            return found.group(), path
+    return "", p.proc_version
+
+
+def read_gpus(obs: Observation, p: Paths) -> tuple[tuple[Gpu, ...], str]:
+    """The GPUs in NVML's order, which is that of the bus, and a complaint about the first file that is not whole."""
+    found: list[tuple[str, int, str, str]] = []
+    complaint = ""
+    for f in obs.glob(p.information):
+        facts = fields(text(f))
+        if facts.get("GPU Excluded", "No").lower() == "yes":
+            continue  # NVreg_ExcludedGpus: the driver keeps it away from NVML, so it has no index
+        bus, minor = facts.get("Bus Location", "").lower(), facts.get("Device Minor", "")
+        if not BUS_ID.fullmatch(bus) or not minor.isdigit():
+            lacking = "Device Minor" if BUS_ID.fullmatch(bus) else "Bus Location"
+            complaint = complaint or f"{f.path} is cut short or unreadable: it has no usable {lacking!r}"
+            continue
+        found.append((bus, int(minor), known(facts.get("GPU UUID", "")), facts.get("Model", "")))
+    gpus = (Gpu(index, minor, bus, uuid, model) for index, (bus, minor, uuid, model) in enumerate(sorted(found)))
+    return tuple(gpus), complaint
+
+
+def known(uuid: str) -> str:
+    """The driver writes question marks until the GPU has been initialised for the first time."""
+    return uuid if uuid.startswith("GPU-") and "?" not in uuid else ""
+
+
+def fields(content: str) -> dict[str, str]:
+    """Lines `key: value` as the driver writes them, with tabs between."""
+    pairs = (line.split(":", 1) for line in content.splitlines() if ":" in line)
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
+def user_space(obs: Observation) -> dict[str, str]:
+    """Library file -> version, for what the loader would take: the target of `.so.1`, else whatever carries a version."""
+    files = [f for pattern in LIBRARY_GLOBS for f in obs.glob(pattern) if f.exists and f.type != "link"]
+    linked = {f.real: version_of(f.real) for f in files if f.path.endswith(".so.1") and version_of(f.real)}
+    return linked or {f.path: version_of(f.path) for f in files if version_of(f.path)}
+
+
+def version_of(path: str) -> str:
+    found = LIBRARY_VERSION.search(path)
+    return found.group(1) if found else ""
+
+
+def nodes(obs: Observation) -> dict[str, Node]:
+    """Path -> device node, of the character devices of the driver."""
+    return {f.path: Node(f.path, f.rdev, f.mode) for f in obs.glob(DEV_GLOB) if f.exists and f.type == "char"}
+
+
+def majors(policy: Policy, obs: Observation) -> dict[str, int]:
+    """Name -> major of the character devices that the kernel knows now. Only 195 is fixed, the others may change at every boot."""
+    lines = (line.split() for line in text(obs.file(paths(policy).devices)).split("Block devices:")[0].splitlines())
+    return {words[1]: int(words[0]) for words in lines if len(words) == 2 and words[0].isdigit()}
+
+
+def mig_instances(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    """The MIG instances that exist, by the capability files of the driver."""
+    return tuple(f.path for f in obs.glob(paths(policy).mig))
+
+
+def text(f: File) -> str:
+    return (f.content or "").strip()
+
+
