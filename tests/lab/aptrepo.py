@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""NVIDIA's container toolkit as Debian packages in a signed apt repository, laid out as upstream's, and the web server that hosts install from.
+"""NVIDIA's container toolkit as Debian packages in a signed apt repository that is laid out as upstream's, and its web server.
 
     gpgkey                     the key that signed it (wrong.asc: one that did not)
     stable/deb/amd64/          the flat repository: `deb [signed-by=...] http://10.77.0.1:8099/stable/deb/amd64 /`
@@ -90,7 +90,7 @@ def _stanza(deb: Path) -> str:
 def _release(indexes: list[Path]) -> str:
     sums = "".join(f" {hashlib.sha256(path.read_bytes()).hexdigest()} {path.stat().st_size} {path.name}\n" for path in indexes)
     date = formatdate(usegmt=True).replace("GMT", "UTC")
-    return f"Origin: gpufleet-lab\nLabel: NVIDIA container toolkit of the lab\nSuite: stable\nDate: {date}\nArchitectures: amd64\nSHA256:\n{sums}"
+    return f"Origin: gpufleet-lab\nSuite: stable\nDate: {date}\nArchitectures: amd64\nSHA256:\n{sums}"
 
 
 @contextlib.contextmanager

@@ -115,7 +115,7 @@ def missing_for_go() -> list[str]:
 @functools.cache
 def _go_version() -> str:
     if not shutil.which("go"):
-        raise LabError("The program 'go' is not in PATH, and containerd 2.x, CRI-O and NVIDIA's tools are built with it: install Go 1.26 or newer.")
+        raise LabError("'go' is not in PATH, and containerd 2.x, CRI-O and NVIDIA's tools are built with it: install Go 1.26 or newer.")
     return subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout.strip()
 
 

@@ -29,8 +29,9 @@ PAUSE_NAMES = {
     "crio-1.34": "registry.k8s.io/pause:3.10.1",
 }
 APPLETS = (
-    "sh", "ash", "cat", "chmod", "cp", "cut", "dd", "echo", "env", "false", "find", "grep", "head", "hexdump", "id", "ln", "ls", "mkdir", "mknod", "mount",
-    "mv", "printenv", "ps", "readlink", "rm", "sed", "sleep", "sort", "stat", "tail", "test", "touch", "true", "tr", "uname", "wc",
+    "sh", "ash", "cat", "chmod", "cp", "cut", "dd", "echo", "env", "false", "find", "grep", "head", "hexdump", "id", "ln", "ls",
+    "mkdir", "mknod", "mount", "mv", "printenv", "ps", "readlink", "rm", "sed", "sleep", "sort", "stat", "tail", "test", "touch",
+    "true", "tr", "uname", "wc",
 )  # fmt: skip
 
 
@@ -102,7 +103,8 @@ def _sha(data: bytes) -> str:
 
 def _config(image: Image, layer: bytes) -> bytes:
     config = {"Env": ["PATH=/bin"], "Cmd": list(image.command)}
-    return json.dumps({"architecture": "amd64", "os": "linux", "config": config, "rootfs": {"type": "layers", "diff_ids": [_sha(layer)]}}).encode()
+    rootfs = {"type": "layers", "diff_ids": [_sha(layer)]}
+    return json.dumps({"architecture": "amd64", "os": "linux", "config": config, "rootfs": rootfs}).encode()
 
 
 def _descriptor(media: str, data: bytes, **more: object) -> dict[str, object]:

@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A host's GPUs, made of files: what the driver, its libraries and the kernel would show, from an inventory of a few lines.
 
-`inventory` reads a host's entry of a fleet file, `tree` says which files follow from it (a pure function), `install` puts them into a host's
-root. The trees of /proc and /sys stand under /opt/fakegpu, since nothing can be put into the real ones.
+`inventory` reads a host's entry of a fleet file, `tree` says which files follow from it (a pure function), `install` puts them into a
+host's root. The trees of /proc and /sys stand under /opt/fakegpu, since nothing can be put into the real ones.
 """
 from __future__ import annotations
 
@@ -142,18 +142,17 @@ def _pci(bus: str, vendor: str, device: str, kind: str, driver: str) -> Iterator
 
 
 def _proc_devices(inv: Inventory) -> str:
-    own = (
-        [f"{NVIDIA_MAJOR} nvidia", f"{NVIDIA_MAJOR} nvidia-modeset", f"{NVIDIA_MAJOR} nvidiactl", f"{CAPS_MAJOR} nvidia-caps", f"{UVM_MAJOR} nvidia-uvm"]
-        if inv.installed
-        else []
-    )
-    return "\n".join(["Character devices:", "  1 mem", "  5 /dev/tty", " 10 misc", "136 pts", *own, "", "Block devices:", "  7 loop", "259 blkext", ""])
+    own = [f"{NVIDIA_MAJOR} {name}" for name in ("nvidia", "nvidia-modeset", "nvidiactl")]
+    own += [f"{CAPS_MAJOR} nvidia-caps", f"{UVM_MAJOR} nvidia-uvm"]
+    own = own if inv.installed else []
+    others = ["Character devices:", "  1 mem", "  5 /dev/tty", " 10 misc", "136 pts"]
+    return "\n".join([*others, *own, "", "Block devices:", "  7 loop", "259 blkext", ""])
 
 
 def _procfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
     home = f"{TOP}/proc/driver/nvidia"
-    loaded = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {inv.loaded}  Tue Apr  8 12:41:17 UTC 2025\nGCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n"
-    yield f"{home}/version", Entry(loaded, mode=0o444)
+    loaded = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {inv.loaded}  Tue Apr  8 12:41:17 UTC 2025\n"
+    yield f"{home}/version", Entry(f"{loaded}GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n", mode=0o444)
     params = {"ResmanDebugLevel": 4294967295, "ModifyDeviceFiles": 1, "DeviceFileUID": 0, "DeviceFileGID": 0, "DeviceFileMode": 438}
     yield f"{home}/params", Entry("".join(f"{key}: {value}\n" for key, value in params.items()), mode=0o444)
     for gpu in inv.gpus:
@@ -208,7 +207,12 @@ def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
     """The device nodes that a working driver has in /dev: path, major, minor."""
     if not inv.installed:
         return []
-    control = [("/dev/nvidiactl", NVIDIA_MAJOR, 255), ("/dev/nvidia-modeset", NVIDIA_MAJOR, 254), ("/dev/nvidia-uvm", UVM_MAJOR, 0), ("/dev/nvidia-uvm-tools", UVM_MAJOR, 1)]
+    control = [
+        ("/dev/nvidiactl", NVIDIA_MAJOR, 255),
+        ("/dev/nvidia-modeset", NVIDIA_MAJOR, 254),
+        ("/dev/nvidia-uvm", UVM_MAJOR, 0),
+        ("/dev/nvidia-uvm-tools", UVM_MAJOR, 1),
+    ]
     gpus = [(f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor) for gpu in inv.gpus]
     caps = [(f"/dev/nvidia-caps/nvidia-cap{minor}", CAPS_MAJOR, minor) for _name, minor in _mig_access(inv)]
     return [*control, *gpus, *caps]
