@@ -16,7 +16,7 @@ import tempfile
 import time
 import uuid
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, wire
 
 RUNTIME, IMAGES = "runtime.v1.RuntimeService", "runtime.v1.ImageService"
 LABEL = "gpufleet-check"
@@ -136,7 +136,7 @@ class Failed(Exception):
 
 def encode(name, values):
     """The bytes of a message from a dictionary; what is empty or zero is left out, an empty dictionary is an empty message."""
-    return cri.encode(_fields(name, values))
+    return wire.encode(_fields(name, values))
 
 
 def _fields(name, values):
@@ -161,16 +161,16 @@ def _field(number, kind, value):
 
 def decode(name, data):
     """A dictionary from the bytes of a message: the fields that MESSAGES names, whether they were sent or not."""
-    found = cri.decode(data)
+    found = wire.decode(data)
     return dict((key, _read(found, number, kind)) for key, (number, kind) in MESSAGES[name].items())
 
 
 def _read(found, number, kind):
-    values = cri.values(found, number)
+    values = wire.values(found, number)
     if isinstance(kind, list):
         return [_value(kind[0], value) for value in values]
     if kind == "map":
-        return dict((cri.text(cri.decode(pair), 1), cri.text(cri.decode(pair), 2)) for pair in values)
+        return dict((wire.text(wire.decode(pair), 1), wire.text(wire.decode(pair), 2)) for pair in values)
     if not values:
         return {"string": "", "bytes": b"", "number": 0}.get(kind)
     return _value(kind, values[-1])
@@ -216,7 +216,7 @@ class _Check(object):
         request = encode(method + "Request", values)
         try:
             return decode(method + "Response", self.unary(socket, service, method, request, self.timeout))
-        except cri.CriError as exc:
+        except wire.CriError as exc:
             failed = Failed(method, str(exc))
             failed.code = exc.code
             raise failed

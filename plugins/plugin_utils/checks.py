@@ -1,0 +1,281 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What has to be shown on a host for its decision to be proven: containers, what each asks for, what it gets, what it is refused.
+
+A container that asks for one GPU gets exactly its nodes, one that asks for none gets none, and what a container was not given it cannot
+open either, even if it makes the node itself: the device cgroup says EPERM, where an allowed node without a driver says ENXIO.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, Driver, Gpu, HostDecision, Instance
+
+Expect = Literal["allowed", "refused", "optional"]
+
+KIND = "nvidia.com/gpu"
+ENV = "NVIDIA_VISIBLE_DEVICES"
+VOLUME_MOUNTS = "/var/run/nvidia-container-devices"  # config key accept-nvidia-visible-devices-as-volume-mounts (toolkit.md 3.2)
+ENGINE_ANNOTATION = "cdi.k8s.io/gpufleet-check"
+GPU_MAJOR, CONTROL_MINOR = 195, 255
+CONTROL = "/dev/nvidiactl"
+# Majors of these are dynamic, the node looks them up; which of them a container gets depends on who wrote the CDI spec.
+COMPANIONS = ("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
+LISTED = "/dev/nvidia*"
+
+
+@dc.dataclass(frozen=True)
+class Ask:
+    """What a container asks for, before it is known by which path."""
+
+    name: str
+    minors: tuple[int, ...]
+    ids: str  # as written in an environment variable: "0", "all"; "" = nothing
+    why: str
+
+
+def asks(gpus: tuple[Gpu, ...]) -> tuple[Ask, ...]:
+    """The three wishes of a workload: one GPU, all of them, none."""
+    none = Ask("none", (), "", "a container that asks for no GPU gets none")
+    if not gpus:
+        return (none,)
+    first = min(gpus, key=lambda g: g.index)
+    one = Ask("one", (first.minor,), str(first.index), "a container that asks for one GPU gets exactly its nodes")
+    everything = Ask("all", tuple(g.minor for g in gpus), "all", "a container that asks for all GPUs gets all of them")
+    return (one, none) if len(gpus) == 1 else (one, everything, none)
+
+
+def cases(
+    host: HostDecision,
+    instances: tuple[Instance, ...],
+    driver: Driver,
+    *,
+    image: str,
+    evidence_file: str = "",
+    statuses: Mapping[str, Mapping[str, Any]] | None = None,
+) -> list[dict[str, Any]]:
+    """Every case of a host, engine by engine. `statuses`: CRI status by socket, for the cgroup driver in force."""
+    known = {i.key: i for i in instances}
+    found = []
+    for decision in host.decisions:
+        instance = known[decision.instance]
+        if instance.cri and not instance.refusal:
+            status = (statuses or {}).get(instance.socket, {})
+            row = _by_row(host, decision, instance, driver.gpus, evidence_file)
+            found += [_finished(case, decision, instance, status, image) for case in row]
+    return found
+
+
+def _by_row(host: HostDecision, decision: Decision, instance: Instance, gpus: tuple[Gpu, ...], evidence_file: str) -> list[dict[str, Any]]:
+    strict = host.isolation == "strict"
+    if decision.injection == "native-cdi":
+        handler = decision.handler if gpus else ""
+        return [_native(a, instance, gpus) for a in asks(gpus)] + ([_management(decision, gpus, strict)] if handler else [])
+    handler = "" if decision.default or not decision.handler else decision.handler
+    record = evidence_file if decision.injection in ("legacy", "oci-hook") else ""
+    found = [_by_runtime(a, handler, gpus, strict=strict, record=record) for a in asks(gpus)]
+    return found + ([_refused_variable(handler, gpus, record)] if strict and gpus else [])
+
+
+def _native(ask: Ask, instance: Instance, gpus: tuple[Gpu, ...]) -> dict[str, Any]:
+    """The engine resolves the device itself: by the CRI field, or by annotation where the engine is older than the field."""
+    names = [f"{KIND}={ask.ids}"] if ask.ids else []
+    case = {"name": ask.name, "why": ask.why, "handler": "", "nodes": _nodes(ask.minors, gpus)}
+    if instance.cdi.cri_field:
+        return {**case, "devices": names}
+    return {**case, "annotations": {ENGINE_ANNOTATION: ",".join(names)} if names else {}}
+
+
+def _by_runtime(ask: Ask, handler: str, gpus: tuple[Gpu, ...], *, strict: bool, record: str) -> dict[str, Any]:
+    """The NVIDIA runtime or its hook answers the variable, or mounts where the variable of unprivileged containers does not count."""
+    case: dict[str, Any] = {"name": ask.name, "why": ask.why, "handler": handler, "nodes": _nodes(ask.minors, gpus, recorded=bool(record))}
+    if ask.ids and strict:
+        case["mounts"] = [["/dev/null", f"{VOLUME_MOUNTS}/{ask.ids}"]]
+    if ask.ids:
+        case["env"] = {ENV: VOLUME_MOUNTS if strict else ask.ids}
+    if record:
+        wanted = [f"--device={re.escape(ask.ids)}(?![0-9])"] if ask.ids else []
+        case["record"] = {"path": record, "contains": wanted} if wanted else {"path": record, "silent": True}
+    return case
+
+
+def _management(decision: Decision, gpus: tuple[Gpu, ...], strict: bool) -> dict[str, Any]:
+    """What a device plugin or monitoring agent does: all GPUs through the handler, by RuntimeClass."""
+    case: dict[str, Any] = {
+        "name": "management",
+        "why": f"a management container gets all GPUs through the handler {decision.handler}",
+        "handler": decision.handler,
+        "env": {ENV: "all"},
+        "nodes": _nodes(tuple(g.minor for g in gpus), gpus),
+    }
+    # The variable counts then only with this capability, the runtime's own sign of a privileged container; a privileged one would get
+    # every node from the engine, which proves nothing (toolkit.md 3.2).
+    return {**case, "capabilities": ["SYS_ADMIN"]} if strict else case
+
+
+def _refused_variable(handler: str, gpus: tuple[Gpu, ...], record: str) -> dict[str, Any]:
+    case: dict[str, Any] = {
+        "name": "isolation",
+        "why": "strict isolation: the variable of an unprivileged container gives it nothing",
+        "handler": handler,
+        "env": {ENV: "all"},
+        "nodes": _nodes((), gpus),
+    }
+    return {**case, "record": {"path": record, "silent": True}} if record else case
+
+
+def _nodes(minors: tuple[int, ...], gpus: tuple[Gpu, ...], *, recorded: bool = False) -> list[dict[str, Any]]:
+    """Every NVIDIA node of the host with what is expected of it. `recorded`: a record stands for the nodes, which may be missing."""
+    given: Expect = "optional" if recorded else "allowed"
+    found = [_node(f"/dev/nvidia{g.minor}", [GPU_MAJOR, g.minor], given if g.minor in minors else "refused") for g in gpus]
+    found.append(_node(CONTROL, [GPU_MAJOR, CONTROL_MINOR], given if minors else "refused"))
+    return found + [_node(path, None, "optional" if minors else "refused") for path in COMPANIONS]
+
+
+def _node(path: str, rdev: list[int] | None, expect: Expect) -> dict[str, Any]:
+    return {"path": path, "rdev": rdev, "expect": expect}
+
+
+def _finished(case: dict[str, Any], decision: Decision, instance: Instance, status: Mapping[str, Any], image: str) -> dict[str, Any]:
+    return {
+        **case,
+        "name": f"{decision.engine}: {case['name']}",
+        "engine": decision.engine,
+        "injection": decision.injection,
+        "socket": instance.socket,
+        "image": image,
+        "list": LISTED,
+        "cgroup_parent": cgroup_parent(status, case["handler"]),
+    }
+
+
+def cgroup_parent(status: Mapping[str, Any], handler: str) -> str:
+    """containerd takes the path as it comes: with the systemd driver runc refuses what is not a slice. CRI-O chooses by itself."""
+    config = (status.get("info") or {}).get("config") or {}
+    runtimes = config.get("containerd") if isinstance(config, Mapping) else None
+    if not isinstance(runtimes, Mapping):
+        return ""
+    name = handler or str(runtimes.get("defaultRuntimeName") or "")
+    options = ((runtimes.get("runtimes") or {}).get(name) or {}).get("options") or {}
+    return "system.slice" if options.get("SystemdCgroup") or config.get("systemdCgroup") else ""
+
+
+# --- what to do when it is not as it should be --------------------------------------------------------------------------
+
+# (words in the error or problem, engine or "", what to do). The first that matches speaks.
+ADVICE: tuple[tuple[str, str, str], ...] = (
+    (
+        r"image .* is not on this host",
+        "containerd",
+        "load it: ctr -n k8s.io images import FILE.tar, or crictl pull IMAGE; or name another in the option image",
+    ),
+    (
+        r"image .* is not on this host",
+        "crio",
+        "load it: skopeo copy oci-archive:FILE.tar containers-storage:IMAGE, or crictl pull IMAGE; or name another in the option image",
+    ),
+    (
+        r"unresolvable CDI devices",
+        "",
+        "the CDI spec lacks this device or lies outside the engine's directories: run the module node, then look at cdi_spec_dirs",
+    ),
+    (r"CDI support is explicitly disabled", "", "the engine's CDI switch is off: run the module node, which turns it on"),
+    (
+        r"no runtime for .* is configured|failed to find runtime handler|runtime handler .* not supported",
+        "",
+        "the running engine does not have this handler: run the module node, or restart the engine if the file has it already",
+    ),
+    (
+        r"unknown service runtime\.v1",
+        "",
+        "the engine serves no CRI: look for its CRI plugin's error in the unit's journal, and for cri in disabled_plugins",
+    ),
+    (
+        r"sandbox image|pause",
+        "",
+        "the sandbox (pause) image is not on this host and could not be pulled: load it as well, or set the engine's sandbox image",
+    ),
+    (
+        r"nvidia-container-cli|nvidia-container-runtime-hook",
+        "",
+        "the prestart hook failed: see whether nvidia-smi works here, and the log named in /etc/nvidia-container-runtime/config.toml",
+    ),
+    (
+        r"executable file not found|no such file or directory.*nvidia-container-runtime|nvidia-container-runtime.*no such file",
+        "",
+        "the handler's binary is missing: install the package nvidia-container-toolkit-base",
+    ),
+    (r"mknod: .*not found|/bin/sh", "", "the image needs a shell, sleep, rm and mknod: any busybox or distribution image has them"),
+    (
+        r"No such file or directory|Connection refused|no answer to",
+        "",
+        "the engine's socket does not answer: see systemctl status of its unit",
+    ),
+    (
+        r"was asked for and is not in the container",
+        "containerd",
+        "no injection took place; up to containerd 2.2 a CDI request is dropped in silence while enable_cdi is false: run the module node",
+    ),
+    (
+        r"was asked for and is not in the container",
+        "",
+        "no injection took place: compare the decision for this host with the CDI spec's device nodes, and run the module node",
+    ),
+    (
+        r"in the container, but opening it is refused",
+        "",
+        "the node is seen but not allowed: systemctl daemon-reload takes the legacy way's device rule from a container, or SELinux refuses",
+    ),
+    (
+        r"can be opened although|and was not asked for",
+        "",
+        "a container gets more than it asked for: look for NVIDIA_VISIBLE_DEVICES in the image, a hook file beside CDI, and at isolation",
+    ),
+    (
+        r"says nothing that matches",
+        "",
+        "the prestart hook did not call nvidia-container-cli: look at mode in /etc/nvidia-container-runtime/config.toml and the hook file",
+    ),
+)
+
+
+def advice(engine: str, text: str) -> str:
+    """What to do next about one error or problem; '' when nothing is known."""
+    for pattern, only, sentence in ADVICE:
+        if only in ("", engine) and re.search(pattern, text):
+            return sentence
+    return ""
+
+
+def evidence(planned: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The node's answers beside what was planned, with advice: the `checks` of a result."""
+    answers = {a["name"]: a for a in answer.get("cases") or ()}
+    none = {"ok": False, "error": {"step": "run", "message": "the node gave no answer"}}
+    return [_with_advice(c, answers.get(c["name"]) or {"name": c["name"], **none}) for c in planned]
+
+
+def _with_advice(case: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    asked = {k: case[k] for k in ("engine", "injection", "why", "env", "annotations", "devices") if case.get(k)}
+    return {**asked, **found, "advice": advice(case["engine"], sentence(found)) if not found["ok"] else ""}
+
+
+def sentence(found: Mapping[str, Any]) -> str:
+    """What went wrong in one case, in one line; '' when nothing did."""
+    error = found.get("error")
+    if error:
+        return f"{error['step']}: {error['message']}"
+    return "; ".join(found.get("problems") or ())
+
+
+def verdict(checks: list[dict[str, Any]]) -> str:
+    """'' when every case is proven, else the message of the failure."""
+    failed = [c for c in checks if not c["ok"]]
+    if not failed:
+        return ""
+    told = [f"{c['name']}: {sentence(c)}" + (f" ({c['advice']})" if c.get("advice") else "") for c in failed]
+    return f"{len(failed)} of {len(checks)} checks failed. " + ". ".join(told)
