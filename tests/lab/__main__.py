@@ -96,7 +96,8 @@ def _list(lab: Lab, options: argparse.Namespace) -> None:
     ports = network.ports(lab.name) if up else {}
     for name, host in up.items():
         port = ports.get(f"vb-{host.machine}", "absent")
-        print(f"{name:16} {host.address:12} {host.spec.kind:16} gpus={host.spec.gpus} driver={host.spec.driver:7} {hosts.power(host):8} link={port.lower()}")
+        gpus = host.spec.gpus
+        print(f"{name:16} {host.address:12} {host.spec.kind:16} gpus={len(gpus.gpus)} driver={gpus.driver:7} {hosts.power(host):8} link={port.lower()}")
 
 
 def _kinds(lab: Lab, options: argparse.Namespace) -> None:

@@ -12,25 +12,34 @@ from pathlib import Path
 from typing import Any
 
 from .artefacts import LabError
+from .fakegpu import Inventory, inventory
 from .kinds import KINDS
 
 DEMO = Path(__file__).with_name("fleets") / "demo.json"
-DRIVERS = ("ok", "none", "broken")
 NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
+OWN_KEYS = ("kind", "files")
+GPU_KEYS = ("gpus", "driver", "mig", "nvml")
 
 
 @dataclass(frozen=True)
 class Spec:
-    """One host as the fleet file wants it; a file without a text is one that the host does not have."""
+    """One host as the fleet file wants it."""
 
     name: str
-    kind: str
-    gpus: int
-    driver: str
-    files: tuple[tuple[str, str | None], ...] = ()
+    entry: Mapping[str, Any]
 
-    def as_json(self) -> dict[str, Any]:
-        return {"kind": self.kind, "gpus": self.gpus, "driver": self.driver, "files": dict(self.files)}
+    @property
+    def kind(self) -> str:
+        return str(self.entry["kind"])
+
+    @property
+    def files(self) -> Mapping[str, str | None]:
+        """Files of this host by path; one without a text (null) is not there although the packages bring it."""
+        return self.entry.get("files") or {}
+
+    @property
+    def gpus(self) -> Inventory:
+        return inventory(self.name, {"gpus": 1, **{key: self.entry[key] for key in GPU_KEYS if key in self.entry}})
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -54,16 +63,19 @@ def parse(fleet: Mapping[str, Any]) -> dict[str, Spec]:
 
 def spec(name: str, entry: Mapping[str, Any]) -> Spec:
     """One host, checked."""
-    kind, gpus, driver = entry.get("kind"), entry.get("gpus", 1), entry.get("driver", "ok")
-    unknown = set(entry) - {"kind", "gpus", "driver", "files"}
-    wrong = (
-        (not NAME.fullmatch(name), "its name must be made of small letters, digits and dashes"),
-        (kind not in KINDS, f"its kind is {kind!r}; known are {', '.join(KINDS)}"),
-        (not isinstance(gpus, int) or not 0 <= gpus <= 16, f"gpus is {gpus!r}; it must be a number from 0 to 16"),
-        (driver not in DRIVERS, f"driver is {driver!r}; known are {', '.join(DRIVERS)}"),
-        (bool(unknown), f"unknown keys: {', '.join(sorted(unknown))}"),
-    )
-    for is_wrong, why in wrong:
-        if is_wrong:
-            raise LabError(f"The fleet's host {name!r} is not usable: {why}.")
-    return Spec(name, str(kind), gpus, driver, tuple(sorted((entry.get("files") or {}).items())))
+    wanted, why = Spec(name, dict(entry)), ""
+    unknown = sorted(set(entry) - {*OWN_KEYS, *GPU_KEYS})
+    if not NAME.fullmatch(name):
+        why = "its name must be made of small letters, digits and dashes"
+    elif entry.get("kind") not in KINDS:
+        why = f"its kind is {entry.get('kind')!r}; known are {', '.join(KINDS)}"
+    elif unknown:
+        why = f"unknown keys: {', '.join(unknown)}"
+    else:
+        try:
+            _ = wanted.gpus
+        except (TypeError, ValueError, AssertionError) as error:
+            why = f"its GPUs are described wrongly: {error}"
+    if why:
+        raise LabError(f"The fleet's host {name!r} is not usable: {why}.")
+    return wanted

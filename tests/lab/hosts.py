@@ -4,7 +4,6 @@
 """One running host: boot, commands inside, loss of power, a disk that fills, and removal without a trace."""
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import shutil
@@ -60,7 +59,7 @@ def create(lab: str, home: Path, wanted: Spec, address: str) -> Host:
     (home / "disk").mkdir(parents=True)
     host.seed.mkdir()
     os.mkfifo(home / "control", 0o600)
-    record = {"name": wanted.name, "spec": wanted.as_json(), "address": address, "machine_id": host.machine_id}
+    record = {"name": wanted.name, "spec": dict(wanted.entry), "address": address, "machine_id": host.machine_id}
     (home / "host.json").write_text(json.dumps(record, indent=1))
     return host
 
@@ -212,6 +211,3 @@ def destroy(lab: str, home: Path) -> None:
     """Remove a host whatever state it is in, also one of which only pieces are left."""
     cgroup.remove(f"{lab}/{home.name}")
     shutil.rmtree(home, ignore_errors=True)
-    for leftover in Path("/run/systemd/nspawn").glob(f"*/{network.machine(home.name)}"):
-        with contextlib.suppress(OSError):
-            leftover.rmdir()

@@ -20,6 +20,8 @@ class Kind:
     places: tuple[tuple[str, str], ...] = ()  # (program, directory in the host)
     package: str = ""  # the Debian package whose files the programs replace ...
     version: str = ""  # ... and the version that the host's package database then names, so that the two agree
+    default_config: tuple[str, ...] = ()  # the program and arguments that print its default configuration ...
+    config: str = ""  # ... and the file that it is kept in
 
 
 CONTAINERD = ("containerd", "runc", "containernetworking-plugins")
@@ -37,6 +39,8 @@ def _newer_containerd(release: str, version: str) -> Kind:
         places=(("containerd", "/usr/bin"), ("containerd-shim-runc-v2", "/usr/bin"), ("ctr", "/usr/bin")),
         package="containerd",
         version=f"{version}-1",
+        default_config=("containerd", "config", "default"),
+        config="/etc/containerd/config.toml",
     )
 
 

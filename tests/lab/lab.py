@@ -9,7 +9,8 @@ import fcntl
 import os
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import sys
+from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from types import TracebackType
@@ -21,7 +22,6 @@ from .hosts import Host
 from .kinds import KINDS
 
 DEFAULT_NAME = "gpufleet-lab"
-REPOSITORY_PORT = 8099
 BUILDERS = 2
 INOTIFY = Path("/proc/sys/fs/inotify/max_user_instances")
 INOTIFY_NEEDED = 8192  # the default of 128 is used up by some twenty hosts; then their PID 1 dies
@@ -93,8 +93,11 @@ class Lab:
         """Everything that hosts of these kinds (all that can be carried, when none is named) are made of, by kind."""
         kinds = list(kinds) or [name for name, kind in KINDS.items() if not doctor.obstacle(kind)]
         with ThreadPoolExecutor(BUILDERS) as pool:
+            packages = pool.submit(artefacts.nvidia_debs) if doctor.has_go() else None
             list(pool.map(roots.base_root, sorted({KINDS[name].suite for name in kinds})))
             found = list(pool.map(lambda name: [seed.client_layer(name), *roots.layers(KINDS[name])], kinds))
+            if packages:
+                packages.result()
         return dict(zip(kinds, found, strict=True))
 
     def _carried(self, specs: dict[str, fleet.Spec], names: Sequence[str]) -> dict[str, fleet.Spec]:
@@ -206,16 +209,17 @@ class Lab:
         wrapper.chmod(0o755)
 
     def _serve_repository(self) -> None:
-        build: Callable[[], Path] | None = getattr(artefacts, "nvidia_debs", None)
-        if not build or not doctor.has_go():
-            return
+        """The server's process lives in a group of the lab, and ends with it."""
         group = cgroup.make(f"{self.name}/{SERVICES}")
-        if (group / "cgroup.procs").read_text():
+        if not doctor.has_go() or (group / "cgroup.procs").read_text():
             return
-        server = ["python3", "-m", "http.server", str(REPOSITORY_PORT), "--bind", network.GATEWAY, "--directory", str(build())]
         join = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', f"{group}/cgroup.procs"]
+        server = network.inside(self.name, [sys.executable, "-m", "tests.lab.aptrepo"])
         with (self.runtime / "repository.log").open("wb") as log:
-            subprocess.Popen([*join, *network.inside(self.name, server)], stdin=subprocess.DEVNULL, stdout=log, stderr=log, start_new_session=True)
+            process = subprocess.Popen([*join, *server], cwd=artefacts.REPO, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+        assert process.stdout
+        if process.stdout.readline() != b"ready\n":
+            raise LabError(f"The lab's apt repository does not serve: {(self.runtime / 'repository.log').read_text()}")
 
     def _public_key(self) -> str:
         public = self.key.with_suffix(".pub")

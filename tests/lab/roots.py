@@ -88,7 +88,7 @@ def package_layer(root: Path, packages: tuple[str, ...]) -> Path:
 def program_layer(kind: Kind, lower: list[Path]) -> Path:
     """The programs built with Go in their places, and the package database of the host saying so."""
     programs = go_tool(kind.programs)
-    key = digest(json.dumps([programs.name, [path.name for path in lower], kind.places, kind.package, kind.version]))
+    key = digest(json.dumps([programs.name, [path.name for path in lower], kind.places, kind.package, kind.version, kind.default_config]))
     return cached("layers", kind.programs, key, functools.partial(_build_programs, kind, programs, lower))
 
 
@@ -110,6 +110,11 @@ def _build_programs(kind: Kind, programs: Path, lower: list[Path], out: Path) ->
         target = out / directory.lstrip("/") / name
         target.parent.mkdir(parents=True, exist_ok=True)
         shutil.copy2(programs / name, target)
+    if kind.config:
+        target = out / kind.config.lstrip("/")
+        target.parent.mkdir(parents=True, exist_ok=True)
+        printed = subprocess.run([str(programs / kind.default_config[0]), *kind.default_config[1:]], capture_output=True, text=True, check=True)
+        target.write_text(printed.stdout)
     if kind.package:
         database = Path("var/lib/dpkg/status")
         (out / database).parent.mkdir(parents=True)

@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from . import images
+from . import fakegpu, images
 from .artefacts import LabError, cached, digest, go_tool
 from .doctor import has_go
 from .fleet import Spec
@@ -64,8 +64,8 @@ def write(tree: Path, spec: Spec, kind: Kind, address: str, public_key: str, low
     _put(tree, "etc/apt/sources.list", "# The hosts of the lab reach no mirror, only the lab's own repository.\n")
     _accounts(tree, lower, public_key)
     _units(tree, kind)
-    _gpus(tree, spec)
-    for path, text in spec.files:
+    fakegpu.install(tree, spec.gpus)
+    for path, text in spec.files.items():
         _put(tree, path.lstrip("/"), text)
     _align(tree, lower)
 
@@ -104,6 +104,7 @@ def _units(tree: Path, kind: Kind) -> None:
         _link(units / name, "/dev/null")
     _link(units / "default.target", "/usr/lib/systemd/system/multi-user.target")
     _link(units / "sysinit.target.wants/lab-net.service", "/etc/systemd/system/lab-net.service")
+    _link(units / "sysinit.target.wants/lab-libraries.service", "/etc/systemd/system/lab-libraries.service")
     _link(units / "multi-user.target.wants" / kind.service, f"/usr/lib/systemd/system/{kind.service}")
     # Each start of the engine brings its images with it, also after a first start that failed.
     _link(units / f"{kind.service}.wants/lab-images.service", "/etc/systemd/system/lab-images.service")
@@ -114,14 +115,6 @@ def _link(path: Path, target: str) -> None:
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     path.symlink_to(target)
-
-
-def _gpus(tree: Path, spec: Spec) -> None:
-    from . import artefacts
-
-    fake = getattr(artefacts, "fakegpu", None)
-    if fake:
-        fake(tree, spec.gpus, spec.driver)
 
 
 def _align(tree: Path, lower: list[Path]) -> None:

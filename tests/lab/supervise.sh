@@ -11,6 +11,9 @@ dir=$1 group=$2 lower=$3 size=$4 state=$5
 shift 5
 
 echo $$ > "$group/cgroup.procs"
+# systemd-nspawn never removes its lock files: here they go with the namespace.
+mkdir -p /run/systemd/nspawn
+mount -t tmpfs -o mode=755 lab-locks /run/systemd/nspawn
 mount -t tmpfs -o "mode=755,size=$size" lab-disk "$dir/disk"
 mkdir "$dir/disk/upper" "$dir/disk/work" "$dir/disk/root"
 mount -t overlay -o "lowerdir=$lower,upperdir=$dir/disk/upper,workdir=$dir/disk/work" lab-root "$dir/disk/root"
