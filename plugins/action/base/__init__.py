@@ -20,6 +20,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import differences as differences_
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Handler, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -165,6 +166,7 @@ def transaction(plan: Plan, wanted: Policy, *, check: bool, reason: str) -> dict
         "disable": list(plan.disable_units) if here else [],
         "units": [{"name": r["unit"], "action": r["action"], "timeout": 120, "always": True} for r in restarts],
         "health": [dict(h) for h in plan.health] if restarts else [],
+        "redact": list(ask.REDACT),
     }
 
 

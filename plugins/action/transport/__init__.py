@@ -26,9 +26,9 @@ PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils"
 SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils")
 # Order matters: a program comes after what it imports.
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
-    "observe": ("nodefs", "cri", "look_system", "look_services", "observe"),
-    "transaction": ("nodefs", "cri", "journal", "staging", "swap", "health", "transaction"),
-    "container_check": ("nodefs", "cri", "container_check"),
+    "observe": ("nodefs", "commands", "wire", "cri", "look_system", "journal", "observe"),
+    "transaction": ("nodefs", "commands", "wire", "cri", "look_system", "journal", "staging", "swap", "health", "transaction"),
+    "container_check": ("nodefs", "commands", "wire", "cri", "container_check"),
 }
 # RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent.
 INTERPRETERS = "/usr/bin/python3 /usr/libexec/platform-python /usr/local/bin/python3 python3 python3.13 python3.12 python3.11 python3.9 python3.8 python3.6"

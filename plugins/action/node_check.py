@@ -1,0 +1,54 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Prove a host: look, decide, start containers through the engine, and judge what they found."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import checks, decide, host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+SPEC = base.argument_spec("node_check")
+
+
+def planner(policy: Policy, obs: Observation) -> base.Outcome:
+    if policy.root != "/":
+        raise PlanError("a proof starts containers, which another root cannot do", where=policy.root, next="run node_check on the host itself")
+    seen = host.see(policy, obs)
+    statuses = {i.socket: obs.cri(i.socket) for i in seen.instances if i.running and i.cri and i.socket}
+    return base.Outcome(Plan(), {"seen": seen, "statuses": statuses})
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = base.arguments(self, SPEC)
+        way = str(args["transport"])
+        _obs, outcome = base.observe_and_plan(self, task_vars or {}, base.policy(args), host.questions, planner, way)
+        seen: host.Seen = outcome.facts["seen"]
+        statuses = outcome.facts["statuses"]
+        cases = checks.cases(
+            seen.record, seen.instances, seen.driver, image=args["image"], evidence_file=args["evidence_file"], statuses=statuses
+        )
+        told = {
+            "changed": False,
+            "decision": decide.without_secrets(seen.record),
+            "skipped_why": checks.nothing_to_prove(seen.record, cases),
+        }
+        if self._task.check_mode or not cases:
+            return {**told, "checks": checks.unproven(cases), "proven": False, "left": []}
+        request = {"schema": base.SCHEMA, "cases": cases, "timeout": args["timeout"]}
+        answer = transport.exchange(self, "container_check", request, task_vars or {}, way)
+        found = checks.evidence(cases, answer)
+        trouble = checks.verdict(found)
+        shaped = {**told, "checks": found, "proven": not trouble, "left": answer.get("left") or []}
+        return {**shaped, "failed": True, "msg": trouble} if trouble else shaped

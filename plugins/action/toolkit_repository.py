@@ -1,0 +1,35 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The toolkit's package repository and its key."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+
+from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import repository
+
+SPEC = base.argument_spec("toolkit_repository")
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = base.arguments(self, SPEC)
+        return base.converge(
+            self,
+            task_vars or {},
+            base.policy(args, single=True),
+            lambda _policy: repository.questions(),
+            lambda policy, obs: base.Outcome(
+                repository.plan(obs, url=args["url"], key=args["key"], expected=args["key_fingerprint"], state=policy.state)
+            ),
+            reason="gpufleet.nvidia.toolkit_repository",
+            way=args["transport"],
+        )

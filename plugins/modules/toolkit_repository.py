@@ -1,0 +1,131 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name plans on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: toolkit_repository
+short_description: Add the package repository of the NVIDIA Container Toolkit
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Writes the repository's key and its list file for apt, dnf or zypper, as one transaction. Installs nothing.
+  - An offline mirror is just another O(url).
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.changes
+  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.state
+options:
+  url:
+    description:
+      - Address of the flat repository, with the part for the distribution and the architecture.
+    type: str
+    required: true
+  key:
+    description:
+      - The repository's public key, the armored text. It is required with O(state=present).
+      - A public key is no secret.
+    type: str
+    default: ""
+    no_log: false
+  key_fingerprint:
+    description:
+      - Fingerprint that the key must have. Nothing is written where it differs. Empty accepts the key as given.
+    type: str
+    default: ""
+    no_log: false
+notes:
+  - The forms for dnf and zypper are written from those tools' documentation; the project's test hosts exercise apt only.
+seealso:
+  - module: gpufleet.nvidia.node
+"""
+
+EXAMPLES = r"""
+- name: Use the mirror in the data centre
+  gpufleet.nvidia.toolkit_repository:
+    url: http://mirror.example.org/nvidia/stable/deb/amd64
+    key: "{{ lookup('ansible.builtin.file', 'nvidia.asc') }}"
+    key_fingerprint: C95B321B61E88C1809C4F759DDCAE044F796ECB0
+"""
+
+RETURN = r"""
+differences:
+  description: What differs from the wish, before this run; with C(--check) what a run would change.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - what: file
+      path: /etc/containerd/conf.d/90-gpufleet.toml
+      key: plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia
+      before: null
+      after: /usr/bin/nvidia-container-runtime
+      why: management containers ask for this handler by RuntimeClass
+  contains:
+    what:
+      description: The kind of thing, V(file), V(package), V(unit) or V(node).
+      type: str
+      returned: always
+    path:
+      description: The file, package or unit.
+      type: str
+      returned: always
+    key:
+      description: The key in the file, where there is one.
+      type: str
+      returned: always
+    before:
+      description: The value found, null where there was none.
+      type: raw
+      returned: always
+    after:
+      description: The value wanted, null where it goes.
+      type: raw
+      returned: always
+    why:
+      description: The reason, one sentence.
+      type: str
+      returned: always
+actions:
+  description: What is written and run, in order.
+  returned: always
+  type: list
+  elements: str
+  sample:
+    - write /etc/containerd/conf.d/90-gpufleet.toml
+    - restart containerd.service
+restarted:
+  description: Units that were restarted; with C(--check) units that would be.
+  returned: always
+  type: list
+  elements: str
+  sample: [containerd.service]
+rolled_back:
+  description: Whether the host was brought back to its state before the run because the result was not healthy.
+  returned: always
+  type: bool
+  sample: false
+journal:
+  description: Where the host keeps the record of this change, null when nothing changed.
+  returned: always
+  type: str
+  sample: /var/lib/gpufleet/journal/20261121T120000Z-0a1b2c3d
+advice:
+  description: What a person should know or do.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+evidence:
+  description: What the node saw when something went wrong, in the words of its programs.
+  returned: failure
+  type: dict
+  sample: {}
+"""
