@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import checks, decide, host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, Policy
@@ -19,7 +18,7 @@ SPEC = base.argument_spec("node_check")
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.root != "/":
-        raise PlanError("a proof starts containers, which another root cannot do", where=policy.root, next="run node_check on the host itself")
+        raise PlanError("a proof starts containers, and nothing runs in another root", where=policy.root, next="run it on the host itself")
     seen = host.see(policy, obs)
     statuses = {i.socket: obs.cri(i.socket) for i in seen.instances if i.running and i.cri and i.socket}
     return base.Outcome(Plan(), {"seen": seen, "statuses": statuses})

@@ -18,6 +18,7 @@ import uuid
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, wire
 
+PARTS = ("wire", "cri", "container_check")  # what has to be sent, in this order
 RUNTIME, IMAGES = "runtime.v1.RuntimeService", "runtime.v1.ImageService"
 LABEL = "gpufleet-check"
 LEFT_OVER_AFTER = 900  # seconds; a sandbox of ours older than this belongs to a check that was killed
@@ -245,8 +246,6 @@ class _Check(object):
         answer = {
             "name": case.get("name", ""),
             "ok": False,
-            "handler": case.get("handler", ""),
-            "devices": list(case.get("devices") or ()),
             "expected": dict((node["path"], node["expect"]) for node in case.get("nodes") or ()),
             "found": {},
             "listed": [],

@@ -252,6 +252,19 @@ def advice(engine: str, text: str) -> str:
     return ""
 
 
+def nothing_to_prove(host: HostDecision, planned: list[dict[str, Any]]) -> str:
+    """Why a host has no cases; '' when it has some."""
+    if planned:
+        return ""
+    refused = "; ".join(sentence for _key, sentence in host.refused)
+    return host.skipped or refused or "no engine on this host that serves CRI"
+
+
+def unproven(planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cases as check mode tells them: what would be started and expected, without a verdict."""
+    return [{**_asked(c), "ok": None, "expected": {n["path"]: n["expect"] for n in c["nodes"]}, "advice": ""} for c in planned]
+
+
 def evidence(planned: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The node's answers beside what was planned, with advice: the `checks` of a result."""
     answers = {a["name"]: a for a in answer.get("cases") or ()}
@@ -260,8 +273,12 @@ def evidence(planned: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[d
 
 
 def _with_advice(case: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    asked = {k: case[k] for k in ("engine", "injection", "why", "env", "annotations", "devices") if case.get(k)}
-    return {**asked, **found, "advice": advice(case["engine"], sentence(found)) if not found["ok"] else ""}
+    return {**_asked(case), **found, "advice": advice(case["engine"], sentence(found)) if not found["ok"] else ""}
+
+
+def _asked(case: Mapping[str, Any]) -> dict[str, Any]:
+    always = {k: case[k] for k in ("name", "engine", "injection", "why", "handler")}
+    return {**always, **{k: case[k] for k in ("env", "annotations", "devices") if case.get(k)}}
 
 
 def sentence(found: Mapping[str, Any]) -> str:

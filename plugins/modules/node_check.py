@@ -1,0 +1,207 @@
+#!/usr/bin/python
+# -*- coding: utf-8 -*-
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name plans on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: node_check
+short_description: Prove that containers on a host get the GPUs they ask for, and no others
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Starts small containers through the engine's own CRI socket, by the way that was decided for this host, and lets a shell in
+    each of them try to open the device nodes. Pods and containers are removed again, whatever happens.
+  - A container that asks for one GPU must see exactly its nodes and be allowed to open them. One that asks for none must see none.
+    A node that a container was not given must be refused by the device cgroup (C(EPERM)) even if the container makes that node itself.
+  - Where the engine injects by CDI, a container that asks the handler for all GPUs is started as well, as management containers do by
+    RuntimeClass.
+  - Takes the same options as M(gpufleet.nvidia.node), so that it proves what that module decides.
+  - Takes less than a second per container and two SSH operations per host. It does not pull images.
+options:
+  image:
+    description:
+      - Image of the containers. It must be on the host already, and needs a shell, C(sleep), C(rm) and C(mknod),
+        as any busybox or distribution image has.
+      - It should not carry C(NVIDIA_VISIBLE_DEVICES), else the container that asks for nothing asks for something.
+    type: str
+    required: true
+  evidence_file:
+    description:
+      - For hosts without a driver, where the legacy way ends at C(nvidia-container-cli). A file, or a pattern, to which a stand-in
+        for that program adds its arguments as lines.
+      - With injection V(legacy) and V(oci-hook) the lines written during a case then stand for the device nodes. Empty on real hosts.
+    type: str
+    default: ""
+  timeout:
+    description:
+      - Seconds that one call to the engine may take.
+    type: int
+    default: 30
+attributes:
+  check_mode:
+    support: partial
+    details:
+      - Looks at the host, and starts no container. The result lists the cases, none of them proven.
+  diff_mode:
+    support: N/A
+    details:
+      - This action does not modify state.
+  idempotent:
+    support: full
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.engine
+  - gpufleet.nvidia.common.decision
+  - gpufleet.nvidia.common.cdi_owner
+notes:
+  - A kubelet removes pods that it does not know. A case whose pod vanishes is tried again, twice.
+  - C(ENXIO) in the evidence means that a container may open the node and no driver answers behind it, which is what test hosts show.
+seealso:
+  - module: gpufleet.nvidia.node
+  - module: gpufleet.nvidia.node_info
+"""
+
+EXAMPLES = r"""
+- name: Prove the host
+  gpufleet.nvidia.node_check:
+    image: registry.example.com/library/busybox:1.37
+  register: proof
+
+- name: Show what each container found
+  ansible.builtin.debug:
+    msg: "{{ proof.checks | map(attribute='found') }}"
+
+- name: Prove a host that was converged without CDI
+  gpufleet.nvidia.node_check:
+    image: registry.example.com/library/busybox:1.37
+    cdi: "false"
+"""
+
+RETURN = r"""
+proven:
+  description: Whether containers were started and all cases were as expected.
+  returned: success
+  type: bool
+  sample: true
+checks:
+  description: The evidence, case by case.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - name: "containerd: one"
+      ok: true
+      engine: containerd
+      injection: native-cdi
+      why: a container that asks for one GPU gets exactly its nodes
+      handler: ""
+      devices: ["nvidia.com/gpu=0"]
+      expected: {/dev/nvidia0: allowed, /dev/nvidia1: refused, /dev/nvidiactl: allowed}
+      found: {/dev/nvidia0: ok, /dev/nvidia1: EPERM, /dev/nvidiactl: ok}
+      listed: [/dev/nvidia0, /dev/nvidiactl]
+      seconds: 0.471
+      advice: ""
+  contains:
+    name:
+      description: Engine and case.
+      type: str
+      returned: always
+    ok:
+      description: Whether everything was as expected; null where the case was not carried out (check mode).
+      type: bool
+      returned: always
+    engine:
+      description: The engine that started the container.
+      type: str
+      returned: always
+    injection:
+      description: The way that was decided for this engine.
+      type: str
+      returned: always
+    why:
+      description: What this case shows.
+      type: str
+      returned: always
+    handler:
+      description: The OCI runtime handler asked for, empty for the default one.
+      type: str
+      returned: always
+    devices:
+      description: CDI devices asked for in the CRI field.
+      type: list
+      elements: str
+      returned: when there are any
+    env:
+      description: Environment variables of the container.
+      type: dict
+      returned: when there are any
+    annotations:
+      description: Annotations of the container.
+      type: dict
+      returned: when there are any
+    expected:
+      description: V(allowed), V(refused) or V(optional) for every device node.
+      type: dict
+      returned: always
+    found:
+      description: >-
+        What opening each node gave, V(ok), an errno such as V(EPERM), or V(absent). A node that was not in the container was made there
+        before it was opened.
+      type: dict
+      returned: when carried out
+    listed:
+      description: NVIDIA device nodes that were in the container.
+      type: list
+      elements: str
+      returned: when carried out
+    unexpected:
+      description: Those of them that were not asked for.
+      type: list
+      elements: str
+      returned: when carried out
+    record:
+      description: Lines that came into O(evidence_file) meanwhile.
+      type: list
+      elements: str
+      returned: when carried out
+    problems:
+      description: What was not as expected, in sentences.
+      type: list
+      elements: str
+      returned: when carried out
+    error:
+      description: The call to the engine that failed, and its answer.
+      type: dict
+      returned: when carried out
+    seconds:
+      description: How long the case took.
+      type: float
+      returned: when carried out
+    advice:
+      description: What to do about it, empty where all is well.
+      type: str
+      returned: always
+left:
+  description: Pods that could not be removed again, with the engine's answer. Empty on any sound host.
+  returned: always
+  type: list
+  elements: dict
+  sample: []
+skipped_why:
+  description: Why nothing was to be proven on this host (no GPU, no engine that serves CRI), empty where something was.
+  returned: always
+  type: str
+  sample: ""
+decision:
+  description: How GPUs get into containers on this host, and why. See M(gpufleet.nvidia.node_info).
+  returned: always
+  type: dict
+  sample: {}
+"""
