@@ -214,7 +214,8 @@ def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
         ("/dev/nvidia-uvm-tools", UVM_MAJOR, 1),
     ]
     gpus = [(f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor) for gpu in inv.gpus]
-    caps = [(f"/dev/nvidia-caps/nvidia-cap{minor}", CAPS_MAJOR, minor) for _name, minor in _mig_access(inv)]
+    capable = (1, 2) if any(gpu.mig != "-" for gpu in inv.gpus) else ()  # the nodes of MIG's configuration and monitor
+    caps = [(f"/dev/nvidia-caps/nvidia-cap{minor}", CAPS_MAJOR, minor) for minor in (*capable, *(minor for _, minor in _mig_access(inv)))]
     return [*control, *gpus, *caps]
 
 
