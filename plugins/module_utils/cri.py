@@ -31,7 +31,7 @@ SERVICES = ("runtime.v1.RuntimeService", "runtime.v1alpha2.RuntimeService")  # t
 _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
 _END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
 _MAX_FRAME = 16384
-_WINDOW = 2 ** 31 - 1
+_WINDOW = 2**31 - 1
 
 
 # --- HTTP/2 and gRPC: one request, one answer -------------------------------------------------------------------------
@@ -92,12 +92,42 @@ def _request(service, method, request, timeout):
     )
 
 
+class _Stream(object):
+    """What has arrived of the one answer: header blocks (headers and trailers alike) and the message's bytes."""
+
+    def __init__(self):
+        self.table = HeaderTable()
+        self.headers, self.block, self.body = {}, b"", bytearray()
+        self.in_block = self.last = False
+
+    @property
+    def complete(self):
+        return self.last and not self.in_block
+
+    def take(self, kind, flags, payload):
+        if kind == _RST_STREAM:
+            raise CriError(UNAVAILABLE, "the server reset the call (HTTP/2 error %d)" % struct.unpack(">I", payload[:4]))
+        if kind == _DATA:
+            self.body += _strip(payload, flags & ~_PRIORITY)
+        elif kind in (_HEADERS, _CONTINUATION):
+            self.block += _strip(payload, flags) if kind == _HEADERS else payload
+            self.in_block = not flags & _END_HEADERS
+            if not self.in_block:
+                self.headers.update(self.table.decode(self.block))
+                self.block = b""
+        if kind in (_DATA, _HEADERS) and flags & _END_STREAM:
+            self.last = True
+        if len(self.body) + len(self.block) > MAX_ANSWER:
+            raise CriError(INTERNAL, "the answer is larger than %d bytes" % MAX_ANSWER)
+
+
 def _answer(connection, deadline):
-    table, headers, block, body, ended = HeaderTable(), {}, b"", bytearray(), False
-    in_block = False
-    while not ended or in_block:
+    answer = _Stream()
+    while not answer.complete:
         kind, flags, stream, payload = _read_frame(connection, deadline)
-        if kind == _SETTINGS and not flags & _ACK:
+        if stream == 1:
+            answer.take(kind, flags, payload)
+        elif kind == _SETTINGS and not flags & _ACK:
             connection.sendall(_frame(_SETTINGS, _ACK, 0))
         elif kind == _PING and not flags & _ACK:
             connection.sendall(_frame(_PING, _ACK, 0, payload))
@@ -105,21 +135,7 @@ def _answer(connection, deadline):
             last, code = struct.unpack(">II", payload[:8])
             if last & _WINDOW < 1 or code:
                 raise CriError(UNAVAILABLE, "the server closed the connection (HTTP/2 error %d)" % code)
-        elif kind == _RST_STREAM and stream == 1:
-            raise CriError(UNAVAILABLE, "the server reset the call (HTTP/2 error %d)" % struct.unpack(">I", payload[:4]))
-        elif kind in (_HEADERS, _CONTINUATION) and stream == 1:
-            block += _strip(payload, flags) if kind == _HEADERS else payload
-            ended = ended or (kind == _HEADERS and bool(flags & _END_STREAM))
-            in_block = not flags & _END_HEADERS
-            if not in_block:
-                headers.update(table.decode(block))
-                block = b""
-        elif kind == _DATA and stream == 1:
-            body += _strip(payload, flags & ~_PRIORITY)
-            ended = bool(flags & _END_STREAM)
-        if len(body) + len(block) > MAX_ANSWER:
-            raise CriError(INTERNAL, "the answer is larger than %d bytes" % MAX_ANSWER)
-    return _message(headers, bytes(body))
+    return _message(answer.headers, bytes(answer.body))
 
 
 def _message(headers, body):

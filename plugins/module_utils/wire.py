@@ -6,6 +6,8 @@
 Node side: standard library only, Python 3.6.
 """
 
+import functools
+
 INTERNAL = 13  # the gRPC status code for an answer that makes no sense
 
 
@@ -27,7 +29,7 @@ def encode(fields):
     for number, wire, value in fields:
         out += varint(number << 3 | wire)
         if wire == 0:
-            out += varint(int(value) & (2 ** 64 - 1))
+            out += varint(int(value) & (2**64 - 1))
             continue
         data = encode(value) if isinstance(value, list) else value.encode("utf-8") if isinstance(value, str) else bytes(value)
         out += varint(len(data)) + data
@@ -102,6 +104,7 @@ _STATUSES = {8 + index: (":status", value) for index, value in enumerate(("200",
 _STATIC_FIELDS = 61
 
 
+@functools.lru_cache(maxsize=1)  # made at the first use: most answers need none
 def _huffman_codes():
     codes, code, length = {}, 0, 0
     for bits, symbol in sorted((ord(letter) - ord("A") + 5, symbol) for symbol, letter in enumerate(_LENGTHS)):
@@ -112,9 +115,9 @@ def _huffman_codes():
     return codes
 
 
-def huffman(data, codes={}):  # the default is the cache: made at the first use, most answers need none
+def huffman(data):
     """Decode a Huffman-coded string; what is not valid is left out, a header value must not cost us the answer."""
-    codes = codes or codes.update(_huffman_codes()) or codes
+    codes = _huffman_codes()
     out, bits, code = bytearray(), 0, 0
     for byte in data:
         for shift in range(7, -1, -1):
