@@ -1,0 +1,268 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""CRI-O: found by its process, configured by one drop-in of ours, proven by its own CRI Status."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, versions, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+    Cdi,
+    Decision,
+    Difference,
+    Evidence,
+    Instance,
+    Plan,
+    PlanError,
+    Policy,
+    Restart,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+# What NVIDIA's packages bring.
+TOOLKIT_BINARY = re.compile(r"/usr/bin/nvidia-container-runtime(\.\w+)?")
+
+
+def questions(policy: Policy) -> list[ask.Question]:
+    """All that a CRI-O with its files in the usual places needs, in one look."""
+    main = policy.config_path or tables.CONFIG
+    socket = policy.socket or tables.SOCKET
+    asked = [
+        ask.which(["crio"]),
+        ask.package(list(tables.PACKAGES)),
+        ask.directory(f"{main}.d"),
+        ask.glob(f"{main}.d/*"),
+        ask.file(main),
+        *(ask.file(h.binary, content=False) for h in policy.handlers),
+    ]
+    if policy.root != "/":
+        return asked
+    return [*asked, ask.processes(["crio"]), ask.units([policy.service or tables.UNIT]), ask.cri(socket), ask.cri(socket, "Version")]
+
+
+def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    where = config.places(policy, obs)
+    running = bool(config.process(obs)) and policy.root == "/"
+    binary = str(config.process(obs).get("exe") or "") or str(obs.raw(ask.which(["crio"]))["found"].get("crio") or "")
+    if not (running or binary or packaged(obs) or wanted_in_tree(policy)):
+        return ()
+    unit = policy.service or str(config.process(obs).get("unit") or "") or tables.UNIT
+    version = version_of(policy, obs, where, binary, running)
+    instance = Instance(
+        engine="crio",
+        version=version,
+        binary=binary or "/usr/bin/crio",
+        socket=where.socket,
+        config_path=where.config,
+        unit=unit,
+        owner="package",
+        running=running,
+        cdi=cdi_of(pair(version), tables.CDI_DIRS, "version", version),
+        invocation_id=obs.unit(unit).get("InvocationID", ""),
+    )
+    if policy.root == "/" and not running:
+        return (dc.replace(instance, refusal=stopped(obs, where, unit)),)
+    force = config.in_force(policy, obs, where, instance.binary, pair(version))
+    instance = dc.replace(
+        instance,
+        cdi=cdi_of(pair(version), force.cdi_dirs, force.source, version),
+        default_handler=force.default,
+        handlers={name: str(table.get("runtime_path") or "") for name, table in force.handlers.items()},
+    )
+    owner, refusal = nvidia_owner(policy, obs, where)
+    return (dc.replace(instance, owner=owner or instance.owner, refusal=refusal),)
+
+
+def packaged(obs: Observation) -> str:
+    return next((v for v in (obs.package(name) for name in tables.PACKAGES) if v), "")
+
+
+def wanted_in_tree(policy: Policy) -> bool:
+    """A bare tree has no engine in it; who names CRI-O and its version there means it."""
+    return policy.root != "/" and "crio" in policy.engines and bool(policy.engine_version)
+
+
+def version_of(policy: Policy, obs: Observation, where: config.Places, binary: str, running: bool) -> str:
+    """The running daemon's word, else the binary's, else the package's. In a tree: the option, else the package."""
+    if running:
+        said = number(str(obs.cri(where.socket, "Version").get("runtime_version") or ""))
+        if said:
+            return said
+    if policy.root == "/" and binary:
+        said = number(obs.command([binary, "--version"]).stdout)
+        if said:
+            return said
+    found = policy.engine_version or number(packaged(obs))
+    if not found:
+        raise PlanError(
+            "the version of CRI-O is not known",
+            where=policy.root,
+            why="no package database beneath it names one",
+            next="set engine_version",
+        )
+    return found
+
+
+def number(text: str) -> str:
+    found = re.search(r"\d+\.\d+(?:\.\d+)?", text)
+    return found.group() if found else ""
+
+
+def pair(version: str) -> tuple[int, int]:
+    """Major and minor, which is all that CRI-O's tables turn on."""
+    found = re.match(r"v?(\d+)\.(\d+)", version)
+    if not found:
+        raise PlanError(f"{version!r} is no version of CRI-O", where="engine_version", next="write it as 1.34.2")
+    return int(found.group(1)), int(found.group(2))
+
+
+def cdi_of(version: tuple[int, int], dirs: tuple[str, ...], source: str, text: str) -> Cdi:
+    """There is no switch: CDI is on from 1.24 on, except that without directories there is nothing to find."""
+    able = version >= tables.CDI_SINCE
+    used = tuple(d for d in dirs if d)
+    evidence = Evidence(
+        source, f"CRI-O {text}, CDI directories {', '.join(used) or 'none'}" if able else f"CRI-O {text} is older than 1.24"
+    )
+    return Cdi(
+        able,
+        able and bool(used),
+        used if able else (),
+        versions.max_cdi("crio", f"{version[0]}.{version[1]}.0"),
+        evidence,
+        cri_field=version >= tables.CRI_FIELD_SINCE,
+    )
+
+
+def stopped(obs: Observation, where: config.Places, unit: str) -> str:
+    """Why an installed CRI-O that does not run is left alone; a file that it cannot read is the likeliest cause, and is named."""
+    try:
+        config.layers(obs, where)
+    except PlanError as broken:
+        return f"CRI-O is not running: {broken}"
+    state = obs.unit(unit).get("ActiveState") or "not known to systemd"
+    return f"CRI-O is installed but not running ({unit} is {state}): start it and run again, or take crio out of the option engines"
+
+
+def nvidia_owner(policy: Policy, obs: Observation, where: config.Places) -> tuple[str, str]:
+    """A file of NVIDIA's own configurator is read after ours and replaces our handler: that owner is named and left alone."""
+    names = {h.name for h in policy.handlers}
+    for path in config.listing(obs, where.directory):
+        if not config.NVIDIA_FILE.fullmatch(posixpath.basename(path)):
+            continue
+        layer = config.layer_of(obs, path, main=False)
+        if layer and (names & set(layer.handlers) or "default_runtime" in layer.runtime):
+            by = "the GPU Operator's toolkit" if "/usr/local/nvidia/toolkit" in (layer.file.content or "") else "nvidia-ctk"
+            owner = "gpu-operator" if "Operator" in by else "nvidia-ctk"
+            return owner, (
+                f"{path} configures NVIDIA's runtime already and looks like the work of {by}; it is read after our drop-in and would win. "
+                "Leave CRI-O to that owner, or remove the file (with the GPU Operator: toolkit.enabled=false) and run again"
+            )
+    return "", ""
+
+
+def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
+    """What differs from the decision, and how it gets there. Nothing but our drop-in is written."""
+    where = config.places(policy, obs)
+    config.check_drop_in(policy, where)
+    layers = config.layers(obs, where)
+    wish = crio_plan.wish(policy, obs, instance, decision, where, layers)
+    crio_plan.check_shadow(where, layers, wish)
+    check_binaries(policy, obs, decision)
+    force = config.in_force(policy, obs, where, instance.binary, pair(instance.version))
+    before = obs.file(where.drop_in) if any(layer.path == where.drop_in for layer in layers) else None
+    text = crio_plan.text(wish)
+    served = crio_plan.served(force, wish, crio_plan.ours(layers, where))
+    changes, diffs = crio_plan.change(where.drop_in, before, text)
+    differences = crio_plan.differences(where, crio_plan.ours(layers, where), wish, bool(changes))
+    advice = crio_plan.stray_advice(where, layers) + crio_plan.tree_advice(policy, obs, decision)
+    if policy.root != "/":
+        return Plan(differences, changes=changes, expect_files=expected(obs, where, layers), diffs=diffs, advice=advice)
+    return Plan(
+        differences=differences or (() if served else (unserved(instance, wish),)),
+        changes=changes,
+        expect_files=expected(obs, where, layers),
+        expect_units=expected_unit(instance),
+        stage_files=crio_plan.stage(obs, where) if changes else (),
+        validate=crio_plan.validation(obs, instance, where, layers, wish) if changes else (),
+        restarts=restarts(policy, instance, served),
+        health=() if served or policy.restart == "never" else crio_plan.health(instance, pair(instance.version), wish),
+        advice=advice
+        if served or policy.restart == "auto"
+        else (*advice, f"{instance.unit} has to be restarted before the change takes effect"),
+        diffs=diffs,
+    )
+
+
+def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
+    """Our drop-in goes, or gets back the bytes it had before we first wrote it."""
+    where = config.places(policy, obs)
+    config.check_drop_in(policy, where)
+    layers = config.layers(obs, where)
+    ours = crio_plan.ours(layers, where)
+    back = wholefile.give_back(obs, obs.file(where.drop_in), why="state: absent takes back our drop-in", ours=True)
+    if ours is None or policy.root != "/":
+        return dc.replace(back, expect_files=expected(obs, where, layers))
+    force = config.in_force(policy, obs, where, instance.binary, pair(instance.version))
+    served = not (set(ours.handlers) & set(force.handlers) or "cdi_spec_dirs" in ours.runtime or "default_runtime" in ours.runtime)
+    gone = ", ".join(ours.handlers)
+    # CRI-O cannot stop a container whose handler it does not know any more (nvidia-container-toolkit PR 1360).
+    kept = (f"pods that were started with the handler {gone} hang in Terminating once it is gone: drain them first",) if gone else ()
+    return dc.replace(
+        back,
+        expect_files=expected(obs, where, layers),
+        expect_units=expected_unit(instance),
+        restarts=restarts(policy, instance, served),
+        health=() if served or policy.restart == "never" else crio_plan.health(instance, pair(instance.version), None),
+        advice=(*back.advice, *kept),
+    )
+
+
+def unserved(instance: Instance, wish: crio_plan.Wish) -> Difference:
+    names = ", ".join(wish.handlers) or "no handler of ours"
+    return Difference(
+        "unit", instance.unit, "", "runs with an older configuration", names, "the file is right, but the daemon has not loaded it"
+    )
+
+
+def restarts(policy: Policy, instance: Instance, served: bool) -> tuple[Restart, ...]:
+    """Never a reload: it shows the new handler in the status and still does not serve it (cri-o#10202)."""
+    if served or policy.restart == "never" or policy.root != "/":
+        return ()
+    return (Restart(instance.unit, "restart", "CRI-O takes handlers and the default up at start only"),)
+
+
+def expected(obs: Observation, where: config.Places, layers: tuple[config.Layer, ...]) -> dict[str, str | None]:
+    """All of CRI-O's files as they were seen: the plan is right only for these."""
+    seen: dict[str, str | None] = {where.config: obs.file(where.config).sha256, where.drop_in: None}
+    return {**seen, **{layer.path: layer.file.sha256 for layer in layers}}
+
+
+def expected_unit(instance: Instance) -> dict[str, str]:
+    return {instance.unit: instance.invocation_id} if instance.invocation_id else {}
+
+
+def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None:
+    """A default handler without its binary kills CRI-O, another one is ignored by it: say so before anything is touched."""
+    if policy.root != "/" or not decision.handler:
+        return
+    for handler in policy.handlers:
+        brought = (
+            policy.packages == "present"
+            and not policy.single
+            and re.fullmatch(r"/usr/bin/nvidia-container-runtime(\.\w+)?", handler.binary)
+        )
+        if brought or obs.raw(ask.file(handler.binary, content=False)).get("exists", True):
+            continue
+        raise PlanError(
+            f"the binary of the handler {handler.name} is not there",
+            where=handler.binary,
+            why="CRI-O does not start with a default handler whose binary is missing, and ignores any other such handler",
+            next="install nvidia-container-toolkit-base first, or correct the handler's binary",
+        )

@@ -1,0 +1,210 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reading CRI-O's configuration: which files, in which order, and what they add up to; or what the daemon says that is in force."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
+
+# Files of NVIDIA's own configurators: nvidia-ctk 1.19.1+ writes 99-nvidia.toml, the GPU Operator hands over 99-nvidia.conf.
+NVIDIA_FILE = re.compile(r"99-nvidia\.(?:conf|toml)")
+
+
+@dc.dataclass(frozen=True)
+class Places:
+    """Where one CRI-O reads and listens."""
+
+    config: str
+    directory: str
+    socket: str
+    drop_in: str
+
+
+@dc.dataclass(frozen=True)
+class Layer:
+    """One file that CRI-O loads, and what it says."""
+
+    file: File
+    data: Mapping[str, Any]
+
+    @property
+    def path(self) -> str:
+        return self.file.path
+
+    @property
+    def runtime(self) -> Mapping[str, Any]:
+        return section(self.data, "crio", "runtime")
+
+    @property
+    def handlers(self) -> Mapping[str, Any]:
+        return section(self.runtime, "runtimes")
+
+
+@dc.dataclass(frozen=True)
+class Effective:
+    """What is in force, or will be after a restart. Handlers have the keys of the TOML tables."""
+
+    default: str
+    handlers: Mapping[str, Mapping[str, Any]]
+    hooks_dirs: tuple[str, ...]
+    cdi_dirs: tuple[str, ...]
+    source: str  # cri-status | dump | files
+
+
+def section(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    for name in names:
+        value = data.get(name)
+        data = value if isinstance(value, Mapping) else {}
+    return data
+
+
+def process(obs: Observation) -> Mapping[str, Any]:
+    """The daemon's process, not one of its subcommands that somebody happens to run."""
+    for p in obs.processes():
+        argv = p.get("argv") or [""]
+        name = posixpath.basename(p.get("exe") or argv[0])
+        if name == "crio" and not {"config", "status", "version", "wipe", "check"} & set(argv[1:]):
+            return p
+    return {}
+
+
+def flag(argv: Iterable[str], *names: str) -> str:
+    """The value of a command-line flag in any of the spellings that urfave/cli takes, '' when it is not given."""
+    found, take = "", False
+    for word in argv:
+        if take:
+            found, take = word, False
+            continue
+        name, equals, value = word.partition("=")
+        if name in names:
+            found, take = value, not equals
+    return found
+
+
+def places(policy: Policy, obs: Observation) -> Places:
+    argv = (process(obs).get("argv") or [])[1:]
+    config = policy.config_path or flag(argv, "--config", "-config", "-c") or tables.CONFIG
+    # A main file of one's own has its drop-ins beside it, as the default one has.
+    directory = flag(argv, "--config-dir", "-config-dir", "-d") or f"{config}.d"
+    socket = policy.socket or flag(argv, "--listen", "-listen") or tables.SOCKET
+    drop_in = policy.drop_in if policy.drop_in.startswith("/") else posixpath.join(directory, tables.DROP_IN)
+    return Places(config, directory, socket, drop_in)
+
+
+def check_drop_in(policy: Policy, where: Places) -> None:
+    if policy.drop_in == "never":
+        raise PlanError(
+            "drop_in: never is not possible with CRI-O",
+            where=where.config,
+            why="a handler in a later file replaces the whole handler, so that the main file is no safe place for one",
+            next="use drop_in: auto",
+        )
+    if not where.drop_in.startswith(where.directory.rstrip("/") + "/"):
+        raise PlanError(
+            "CRI-O would not read this drop-in",
+            where=where.drop_in,
+            why=f"its drop-in directory is {where.directory}",
+            next="name a file there",
+        )
+
+
+def listing(obs: Observation, directory: str) -> list[str]:
+    """Every file of the drop-in directory in the order of Go's filepath.Walk: lexical per directory, whatever the name, recursive."""
+    paths: list[str] = []
+    for entry in sorted(obs.directory(directory), key=lambda e: str(e["name"])):
+        path = posixpath.join(directory, str(entry["name"]))
+        if entry.get("type") == "dir":
+            paths.extend(listing(obs, path))
+        else:
+            paths.append(path)
+    return paths
+
+
+def layers(obs: Observation, where: Places) -> tuple[Layer, ...]:
+    """Main file first, then the drop-ins. Raises PlanError where CRI-O would refuse to start over one of them."""
+    found = [layer for layer in (layer_of(obs, where.config, main=True),) if layer]
+    for path in listing(obs, where.directory):
+        layer = layer_of(obs, path, main=False)
+        if layer:
+            found.append(layer)
+    return tuple(found)
+
+
+def layer_of(obs: Observation, path: str, *, main: bool) -> Layer | None:
+    file = obs.file(path)
+    if not file.exists and main:
+        return None
+    why = "" if main else "CRI-O loads every file in its drop-in directory, whatever its name"
+    if file.type not in ("file", "") or file.content is None:
+        what = file.error or ("a dangling link" if not file.exists or not file.real else f"not a regular file but a {file.type}")
+        raise PlanError(f"CRI-O cannot read this: {what}", where=path, why=why, next="move it elsewhere or repair it")
+    try:
+        return Layer(file, toml.parse(file.content, path, redacted=file.redacted).data)
+    except PlanError as broken:
+        raise PlanError(
+            f"CRI-O would refuse to start: {broken.what}",
+            where=path,
+            line=broken.line,
+            why="; ".join(t for t in (broken.why, why) if t),
+            next=broken.next if main else "move the file out of the directory, or repair it",
+        ) from None
+
+
+def from_status(status: Mapping[str, Any]) -> Effective | None:
+    """The daemon's own word: CRI Status carries the runtime configuration with the Go fields' names (CRI-O 1.27 and newer)."""
+    crio = section(status, "info", "config", "crio")
+    if not crio:
+        return None
+    handlers = {}
+    for name, fields in section(crio, "Runtimes").items():
+        handlers[name] = {key: fields[go] for key, go in tables.HANDLER_FIELDS.items() if isinstance(fields, Mapping) and fields.get(go)}
+    return Effective(
+        str(crio.get("DefaultRuntime") or ""),
+        handlers,
+        tuple(crio.get("HooksDir") or ()),
+        tuple(crio.get("CDISpecDirs") or ()),
+        "cri-status",
+    )
+
+
+def from_tables(documents: Iterable[Mapping[str, Any]], version: tuple[int, int], source: str) -> Effective:
+    """What files add up to: scalars and arrays override, a handler that is named again is replaced as a whole."""
+    default, hooks, cdi = tables.default_runtime(version), tables.HOOKS_DIRS, tables.CDI_DIRS
+    handlers: dict[str, Mapping[str, Any]] = {default: tables.built_in(version)}
+    for document in documents:
+        runtime = section(document, "crio", "runtime")
+        default = str(runtime.get("default_runtime") or default)
+        hooks = tuple(runtime["hooks_dir"]) if "hooks_dir" in runtime else hooks
+        cdi = tuple(runtime["cdi_spec_dirs"]) if "cdi_spec_dirs" in runtime else cdi
+        handlers.update({name: table for name, table in section(runtime, "runtimes").items() if isinstance(table, Mapping)})
+    return Effective(default, handlers, hooks, cdi, source)
+
+
+def in_force(policy: Policy, obs: Observation, where: Places, binary: str, version: tuple[int, int]) -> Effective:
+    """What the daemon runs with, by the best evidence that answers: CRI Status, its HTTP endpoint, `crio config`, the files."""
+    if policy.root == "/" and process(obs):
+        said = from_status(obs.cri(where.socket))
+        if said:
+            return said
+        body = obs.raw(ask.http(where.socket, "/config"))
+        if body.get("status") == 200:
+            return from_tables([toml.loads(str(body.get("body")), f"{where.socket} /config")], version, "dump")
+        printed = obs.command([binary, *config_flags(obs, where), "config"])
+        if printed.ok:
+            return from_tables([toml.loads(printed.stdout, "the output of `crio config`")], version, "dump")
+    return from_tables([layer.data for layer in layers(obs, where)], version, "files")
+
+
+def config_flags(obs: Observation, where: Places, prefix: str = "") -> list[str]:
+    """--config with a path that does not exist is an error (internal/criocli), and '' means: none."""
+    return ["--config", (prefix + where.config) if obs.file(where.config).exists else "", "--config-dir", prefix + where.directory]

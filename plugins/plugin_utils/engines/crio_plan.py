@@ -1,0 +1,265 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The parts of a plan for CRI-O: what our drop-in has to say, whether the daemon says it already, what a validation may show."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, Difference, Instance, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
+
+HEADER = "# Written by the Ansible collection gpufleet.nvidia; changes are overwritten.\n"
+LEFTOVER = re.compile(r".*(?:~|\.(?:bak|orig|old|save|swp|tmp|rpmnew|rpmsave|rpmorig|dpkg-\w+|ucf-\w+))|#.*#")
+
+
+@dc.dataclass(frozen=True)
+class Wish:
+    """What our drop-in has to say. base: the low-level handler whose table is taken over, with that table."""
+
+    handlers: Mapping[str, Mapping[str, Any]]
+    default: str  # "" = the drop-in does not name one
+    unwanted_default: tuple[str, ...]  # handlers that must not be the default in force
+    cdi_dirs: tuple[str, ...]
+    base: str = ""
+    base_table: Mapping[str, Any] = dc.field(default_factory=dict)
+
+
+def ours(layers: tuple[config.Layer, ...], where: config.Places) -> config.Layer | None:
+    return next((layer for layer in layers if layer.path == where.drop_in), None)
+
+
+def wish(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, where: config.Places, layers: tuple[config.Layer, ...]
+) -> Wish:
+    if not decision.handler:
+        return Wish({}, "", (), policy.cdi_spec_dirs)
+    others = tuple(layer for layer in layers if layer.path != where.drop_in)
+    names = [h.name for h in policy.handlers]
+    version = (int(instance.version.lstrip("v").split(".")[0]), int(instance.version.split(".")[1]))
+    declared = config.from_tables([layer.data for layer in others], version, "files")
+    base = choose_base(declared, names, where)
+    table = dict(declared.handlers[base])
+    if not any(base in layer.handlers for layer in others) and policy.root == "/":
+        # Built in, so no file shows it: the daemon itself does.
+        table = dict(config.in_force(policy, obs, where, instance.binary, version).handlers.get(base) or table)
+    copied = {k: v for k, v in table.items() if k not in tables.NOT_COPIED}
+    handlers = {h.name: {"runtime_path": h.binary, "runtime_type": "oci", **copied, **dict(h.options)} for h in policy.handlers}
+    default, unwanted = "", tuple(names)
+    if decision.default:
+        default, unwanted = decision.handler, ()
+    elif declared.default in names:
+        # Somebody else's file makes it the default: taken back only when asked for.
+        default, unwanted = (base, unwanted) if policy.default == "false" else ("", ())
+    return Wish(handlers, default, unwanted, policy.cdi_spec_dirs, base, table)
+
+
+def choose_base(declared: config.Effective, names: list[str], where: config.Places) -> str:
+    """The low-level runtime that NVIDIA's stands before: the default of CRI-O where that is none of ours, else crun, else runc."""
+    for name in (declared.default, "crun", "runc"):
+        table = declared.handlers.get(name)
+        if table is not None and name not in names and not name.startswith("nvidia") and table.get("runtime_type", "") in ("", "oci"):
+            return name
+    raise PlanError(
+        "CRI-O has no handler of type oci to copy from",
+        where=where.directory,
+        why=f"the default is {declared.default!r}, the handlers are {', '.join(sorted(declared.handlers)) or 'none'}",
+        next="declare crun or runc in a drop-in of your own",
+    )
+
+
+def text(wish: Wish) -> str:
+    """Our drop-in as it has to be, '' where there is nothing to say."""
+    head = []
+    if wish.default:
+        head.append(f"default_runtime = {toml.dumps(wish.default)}")
+    if wish.cdi_dirs:
+        head.append(f"cdi_spec_dirs = {toml.dumps(wish.cdi_dirs)}")
+    parts = ["[crio.runtime]\n" + "".join(f"{line}\n" for line in head)] if head else []
+    for name, table in wish.handlers.items():
+        note = f"# All but the first two keys are those of the handler {wish.base}: CRI-O fills in nothing.\n" if wish.base else ""
+        lines = "".join(f"{toml.key(k)} = {toml.dumps(v)}\n" for k, v in table.items())
+        parts.append(f"{note}[crio.runtime.runtimes.{toml.key(name)}]\n{lines}")
+    return HEADER + "\n" + "\n".join(parts) if parts else ""
+
+
+def order(where: config.Places, path: str) -> list[str]:
+    """The place of a file in filepath.Walk's order."""
+    return path[len(where.directory) :].strip("/").split("/")
+
+
+def check_shadow(where: config.Places, layers: tuple[config.Layer, ...], wish: Wish) -> None:
+    """A file that is read after ours and says otherwise would make the change a lie."""
+    for layer in layers:
+        if not layer.path.startswith(where.directory.rstrip("/") + "/") or order(where, layer.path) <= order(where, where.drop_in):
+            continue
+        names = [n for n in wish.handlers if n in layer.handlers and dict(layer.handlers[n]) != dict(wish.handlers[n])]
+        default = layer.runtime.get("default_runtime")
+        if wish.default and default not in (None, wish.default):
+            names.append(f"default_runtime = {default!r}")
+        if wish.cdi_dirs and tuple(layer.runtime.get("cdi_spec_dirs", wish.cdi_dirs)) != wish.cdi_dirs:
+            names.append("cdi_spec_dirs")
+        if names:
+            raise PlanError(
+                f"this file is read after our drop-in and overrides it: {', '.join(names)}",
+                where=layer.path,
+                why="CRI-O loads every file in its drop-in directory, whatever its name, and the last one wins",
+                next=f"move it out of {where.directory}, or take these settings out of it",
+            )
+
+
+def stray_advice(where: config.Places, layers: tuple[config.Layer, ...]) -> tuple[str, ...]:
+    return tuple(
+        f"{layer.path} looks like a leftover, but CRI-O loads it: move it out of {where.directory}"
+        for layer in layers
+        if LEFTOVER.fullmatch(posixpath.basename(layer.path))
+    )
+
+
+def tree_advice(policy: Policy, obs: Observation, decision: Decision) -> tuple[str, ...]:
+    """In a tree the binary may well come later; what happens when it does not is worth a word."""
+    if policy.root == "/" or not decision.handler:
+        return ()
+    missing = [h.binary for h in policy.handlers if not obs.raw(ask.file(h.binary, content=False)).get("exists", True)]
+    fate = "CRI-O will not start" if decision.default else "CRI-O will ignore the handler"
+    return tuple(f"{path} is not there yet: without it {fate}" for path in missing)
+
+
+def served(force: config.Effective, wish: Wish, written: config.Layer | None) -> bool:
+    """Whether the running daemon does already what our drop-in says, and nothing that it used to say."""
+    if force.source == "files":
+        return True
+    gone = set(written.handlers if written else ()) - set(wish.handlers)
+    base = force.handlers.get(wish.base, {})
+    handlers = all(same(force.handlers.get(name), table, base) for name, table in wish.handlers.items())
+    default = force.default == wish.default if wish.default else force.default not in wish.unwanted_default
+    return handlers and default and not gone & set(force.handlers) and (not wish.cdi_dirs or force.cdi_dirs == wish.cdi_dirs)
+
+
+def same(have: Mapping[str, Any] | None, want: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
+    """Equal in every key that we set. The deprecated global `conmon` settings overrule every handler's, ours and the base's alike."""
+    if have is None:
+        return False
+    return all((have.get(k) or None) == (v or None) or (k.startswith("monitor_") and have.get(k) == base.get(k)) for k, v in want.items())
+
+
+Change = tuple[tuple[dict[str, Any], ...], tuple[tuple[str, str, str], ...]]
+
+
+def change(path: str, before: File | None, after: str) -> Change:
+    """The change that leaves exactly this text there ('' = no file), and the pair of texts for --diff."""
+    present = before is not None and before.exists
+    old = (before.content or "") if before and present else ""
+    if (not after and not present) or (present and after and old == after):
+        return (), ()
+    diff = ((path, old, after),)
+    if not after:
+        return ({"path": path, "op": "remove", "expect": before.sha256 if before else None},), diff
+    return ({"path": path, "op": "write", "content": after, "mode": "0644", "expect": before.sha256 if before and present else None},), diff
+
+
+def differences(where: config.Places, written: config.Layer | None, wish: Wish, changed: bool) -> tuple[Difference, ...]:
+    """Key by key, as a person reads it."""
+    if not changed:
+        return ()
+    before, after = flat(written.data if written else {}), flat(tree(wish))
+    keys = [k for k in {**before, **after} if before.get(k) != after.get(k)]
+    if not keys:
+        return (Difference("file", where.drop_in, "", "other text", "our text", "the file is ours whole; its meaning stays"),)
+    return tuple(Difference("file", where.drop_in, k, before.get(k), after.get(k), why(k, wish)) for k in keys)
+
+
+def tree(wish: Wish) -> dict[str, Any]:
+    runtime: dict[str, Any] = {"runtimes": {n: dict(t) for n, t in wish.handlers.items()}}
+    if wish.default:
+        runtime["default_runtime"] = wish.default
+    if wish.cdi_dirs:
+        runtime["cdi_spec_dirs"] = list(wish.cdi_dirs)
+    return {"crio": {"runtime": runtime}}
+
+
+def flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        found.update(flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value})
+    return found
+
+
+def why(key: str, wish: Wish) -> str:
+    last = key.rsplit(".", 1)[-1]
+    reasons = {
+        "default_runtime": "workloads get GPUs from this handler"
+        if wish.default in wish.handlers
+        else "the handler is not to be the default",
+        "cdi_spec_dirs": "set by the option cdi_spec_dirs",
+        "runtime_path": "the NVIDIA runtime, which hands over to the low-level runtime",
+        "runtime_type": "it is an OCI runtime",
+    }
+    if not wish.handlers and last not in ("default_runtime", "cdi_spec_dirs"):
+        return "no handler is wanted here"
+    return reasons.get(last, f"as in the handler {wish.base}")
+
+
+def stage(obs: Observation, where: config.Places) -> tuple[dict[str, Any], ...]:
+    main = ({"name": "crio.conf", "source": where.config},) if obs.file(where.config).exists else ()
+    return (*main, {"name": "crio.conf.d", "source": where.directory, "tree": True})
+
+
+def validation(
+    obs: Observation, instance: Instance, where: config.Places, layers: tuple[config.Layer, ...], wish: Wish
+) -> tuple[dict[str, Any], ...]:
+    """`crio config` on the staged tree: it must print what it printed before, but for our keys."""
+    main = "{stage}/crio.conf" if obs.file(where.config).exists else ""
+    return (
+        {
+            "argv": [instance.binary, "--config", main, "--config-dir", "{stage}/crio.conf.d", "config"],
+            "timeout": 30,
+            "baseline": [instance.binary, *config.config_flags(obs, where), "config"],
+            "refuse": [r".*level=(?:error|fatal).*"],
+            "allow": allowed(ours(layers, where), wish),
+            "why": "CRI-O itself reads the new configuration, and nothing but our settings changes in it",
+        },
+    )
+
+
+def allowed(written: config.Layer | None, wish: Wish) -> list[str]:
+    """Lines of `crio config` that may come or go. While only built-in handlers exist it prints them as comments; ours uncomments them."""
+    named = {wish.base: wish.base_table, **dict(wish.handlers), **dict(written.handlers if written else {})}
+    lines = ["", "# ", r"(?:# )?default_runtime = .*"]
+    for name, table in named.items():
+        lines.append(rf"(?:# )?\[crio\.runtime\.runtimes\.{re.escape(name)}\]")
+        lines.extend(allowed_value(k, v) for k, v in table.items())
+    # What the template prints of every handler, set or not.
+    lines += [rf'(?:# )?{key} = (?:""|false|\[)' for key in tables.HANDLER_FIELDS] + [r"(?:# )?\]"]
+    if wish.cdi_dirs or (written and "cdi_spec_dirs" in written.runtime):
+        lines += [r"(?:# )?cdi_spec_dirs = .*", r'(?:# )?\s*"/[^"]*",']
+    return lines
+
+
+def allowed_value(key: str, value: Any) -> str:
+    if isinstance(value, (list, tuple)):
+        return r"(?:# )?\s*(?:" + "|".join(re.escape(toml.dumps(v)) for v in value) + "),?"
+    return rf"(?:# )?{re.escape(key)} = {re.escape(toml.dumps(value))}"
+
+
+def health(instance: Instance, version: tuple[int, int], wish: Wish | None) -> tuple[dict[str, Any], ...]:
+    """CRI-O serves again and the handlers are there, by its own word."""
+    require: list[dict[str, Any]] = []
+    if wish is None:
+        return ({"kind": "cri", "socket": instance.socket, "timeout": 90, "require": require},)
+    if version >= tables.HANDLER_LIST_SINCE:
+        require += [{"handler": name} for name in wish.handlers]
+    if version >= tables.STATUS_CONFIG_SINCE:
+        runtime = ["config", "crio"]
+        require += [{"path": [*runtime, "Runtimes", n, "RuntimePath"], "equals": t["runtime_path"]} for n, t in wish.handlers.items()]
+        if wish.default:
+            require.append({"path": [*runtime, "DefaultRuntime"], "equals": wish.default})
+    return ({"kind": "cri", "socket": instance.socket, "timeout": 90, "require": require},)

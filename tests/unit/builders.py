@@ -1,0 +1,88 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Observations for tests, from what a domain expert would say: these files, these processes, this word of the engine."""
+
+from __future__ import annotations
+
+import fnmatch
+import hashlib
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+OFFLINE = {"error": {"kind": "offline", "message": "not asked beneath another root"}}
+
+
+def sha(text: str) -> str:
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def file_answer(text: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """A file's answer from its text; a mapping adds or overrides fields; None is a file that is not there."""
+    if text is None:
+        return {"exists": False}
+    more = dict(text) if isinstance(text, Mapping) else {"content": text}
+    content = more.get("content")
+    answer = {"exists": True, "type": "file", "mode": 0o644, "uid": 0, "gid": 0, "owner": "root", "group": "root", "nlink": 1, "mtime": 1.0}
+    return {**answer, "encoding": "utf-8", "redacted": False, "sha256": None if content is None else sha(content), **more}
+
+
+class Answers(dict[str, Any]):
+    """Answers any question about the files it knows, and 'not there' for the rest; everything else only as given."""
+
+    def __init__(self, files: Mapping[str, Any], given: Mapping[str, Any]) -> None:
+        super().__init__(given)
+        self.files = files
+
+    def __contains__(self, qid: object) -> bool:
+        return super().__contains__(qid) or str(qid).partition(":")[0] in ("file", "glob", "dir", "which")
+
+    def __missing__(self, qid: str) -> dict[str, Any]:
+        kind, _colon, rest = qid.partition(":")
+        if kind == "file":
+            return file_answer(self.files.get(rest))
+        if kind == "glob":
+            return {"files": [{"path": p, **file_answer(t)} for p, t in sorted(self.files.items()) if self._matches(p, rest)]}
+        if kind == "dir":
+            names = sorted({p[len(rest) + 1 :].split("/")[0] for p in self.files if p.startswith(rest + "/")})
+            entries = [{"name": n, "type": "file" if f"{rest}/{n}" in self.files else "dir"} for n in names]
+            return {"exists": bool(names), "entries": entries}
+        if kind == "which":
+            found = {n: next((p for p in sorted(self.files) if posixpath.basename(p) == n and "bin/" in p), None) for n in rest.split(",")}
+            return {"found": found}
+        raise KeyError(qid)
+
+    @staticmethod
+    def _matches(path: str, pattern: str) -> bool:
+        return path.count("/") == pattern.count("/") and fnmatch.fnmatchcase(path, pattern)
+
+
+def obs(
+    *,
+    files: Mapping[str, Any] | None = None,
+    commands: Mapping[str, Any] | None = None,
+    cri: Mapping[str, Any] | None = None,
+    packages: Mapping[str, str | None] | None = None,
+    candidates: Mapping[str, str | None] | None = None,
+    units: Mapping[str, Mapping[str, str]] | None = None,
+    processes: list[Mapping[str, Any]] | None = None,
+    originals: Mapping[str, Any] | None = None,
+    answers: Mapping[str, Any] | None = None,
+    host: Mapping[str, Any] | None = None,
+) -> Observation:
+    """commands: "argv joined" -> stdout or a whole answer. cri: "Status:/socket" -> answer. packages: name -> version or None."""
+    given: dict[str, Any] = {}
+    for argv, said in (commands or {}).items():
+        given[f"command:{argv}"] = {"rc": 0, "stdout": said, "stderr": ""} if isinstance(said, str) else said
+    for call, said in (cri or {}).items():
+        given[f"cri:{call}"] = said
+    given["package:of this test"] = {"manager": "dpkg", "installed": dict(packages or {}), "candidates": dict(candidates or {})}
+    given["units:of this test"] = {"units": {n: {"LoadState": "loaded", **props} for n, props in (units or {}).items()}}
+    given["processes:of this test"] = {"processes": [{"start": 2.0, "unit": None, **p} for p in processes or []]}
+    given[ask.originals("")["id"]] = {"originals": dict(originals or {}), "unfinished": [], "pending": []}
+    given.update(answers or {})
+    return Observation(host or {"os_release": {"ID": "debian"}, "epoch": 10.0}, Answers(files or {}, given))
