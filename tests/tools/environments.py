@@ -81,7 +81,11 @@ def make(place: Path, python: Path, wanted: list[str]) -> None:
     print(f"making {place.relative_to(ROOT)} with {python}: {', '.join(wanted)}", file=sys.stderr, flush=True)
     shutil.rmtree(place, ignore_errors=True)
     environment = {**os.environ, "PIP_DISABLE_PIP_VERSION_CHECK": "1"}
-    for command in ([python, "-m", "venv", place], [place / "bin" / "python", "-m", "pip", "install", "-q", *wanted]):
+    commands: list[list[str | Path]] = [
+        [python, "-m", "venv", place],
+        [place / "bin" / "python", "-m", "pip", "install", "-q", *wanted],
+    ]
+    for command in commands:
         subprocess.run(command, stdout=sys.stderr, check=True, env=environment)
 
 

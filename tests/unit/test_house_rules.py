@@ -26,6 +26,8 @@ IMPURE_CALLS = {
     # methods of pathlib.Path, whose pure half (PurePosixPath) is welcome
     "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir", "iterdir", "rglob", "symlink_to", "now", "utcnow", "today",
 }
+# tomlkit edits what others own; PyYAML comes with ansible-core and reads CDI specs that others wrote.
+THIRD_PARTY = {"tomlkit", "yaml"}
 UPSTREAM_NAMES = re.compile(
     r"(?<![a-z])(nvidia|containerd|cri-?o|docker|podman|cdi|runc|crun|kubelet|k3s|rke2)(?![a-z])", re.IGNORECASE
 )
@@ -80,7 +82,7 @@ def foreign_to_planner(imported: str) -> bool:
         return not imported.startswith(OWN + "plugin_utils.") and imported != OWN + "plugin_utils"
     if imported.startswith("pathlib."):
         return imported not in {"pathlib.PurePosixPath", "pathlib.PurePath"}
-    return top in IMPURE or top in {"ansible", "ansible_collections"} or (top not in sys.stdlib_module_names and top != "tomlkit")
+    return top in IMPURE or top in {"ansible", "ansible_collections"} or top not in sys.stdlib_module_names | THIRD_PARTY
 
 
 def foreign_to_node(imported: str) -> bool:
