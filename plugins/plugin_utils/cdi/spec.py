@@ -1,0 +1,229 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The CDI spec of a host as a resource: what to look at, and the plan that makes it true, with one owner.
+
+Ours stands in /etc/cdi. /var/run/cdi outranks it, but is gone after a reboot, and engines that start containers at boot would not find it
+(nixpkgs 420638); that is why nvidia-cdi-refresh's file there is taken over, which would hide ours.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import generate, nvml, read, render, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+    CDI_DIRS,
+    Driver,
+    Gpu,
+    HostDecision,
+    Plan,
+    PlanError,
+    Policy,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
+
+FILE = "nvidia.yaml"
+REFRESH_FILE = "/var/run/cdi/nvidia.yaml"
+REFRESH_UNITS = ("nvidia-cdi-refresh.path", "nvidia-cdi-refresh.service")
+REFRESH_PACKAGE = "nvidia-container-toolkit-base"
+VOLATILE = ("/run/", "/var/run/")
+MODE = "0644"  # rootless engines read it, too
+
+
+def directories(policy: Policy) -> tuple[str, ...]:
+    """Lowest priority first, as engines list them."""
+    return policy.cdi_spec_dirs or CDI_DIRS
+
+
+def path(policy: Policy) -> str:
+    """The first directory that survives a reboot."""
+    lasting = [d for d in directories(policy) if not f"{d}/".startswith(VOLATILE)]
+    return posixpath.join((lasting or list(directories(policy)))[0], FILE)
+
+
+def questions(policy: Policy) -> list[ask.Question]:
+    globs = [ask.glob(f"{d}/*", max=1 << 20) for d in directories(policy)]
+    return [*globs, ask.package([REFRESH_PACKAGE]), wholefile.ORIGINALS]
+
+
+def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Plan:
+    """Ours: the spec as it has to be, and nobody else's for the same devices. Theirs, or nobody's: ours goes."""
+    if host.skipped:
+        return Plan()
+    if host.cdi_owner != "ours":
+        writer = "nvidia-cdi-refresh writes the CDI spec here" if host.cdi_owner == "theirs" else "nothing reads CDI specs here"
+        return withdraw(policy, obs, writer)
+    if driver.state == "none":
+        advice = Plan(advice=("No CDI spec yet: it names GPUs, and there is none. It is written by the first run after one is there",))
+        return merge([withdraw(policy, obs, "there is no GPU"), advice])
+    require_driver(driver)
+    generated = make(policy, obs, host, driver, probe_source)
+    return merge([
+        take_over(policy, obs),
+        write(policy, obs, generated.spec),
+        Plan(advice=(*generated.notes, *strays(policy, obs, generated.spec))),
+    ])
+
+
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    plans = [withdraw(policy, obs, "state: absent")]
+    if policy.cdi_spec_dirs == () or posixpath.dirname(REFRESH_FILE) in policy.cdi_spec_dirs:
+        plans.append(wholefile.give_back(obs, seen(policy, obs, REFRESH_FILE), why="state: absent", ours=False))
+    return merge(plans)
+
+
+def withdraw(policy: Policy, obs: Observation, why: str) -> Plan:
+    file = seen(policy, obs, path(policy))
+    return wholefile.give_back(obs, file, why=why, ours=is_ours(file))
+
+
+def is_ours(file: File) -> bool:
+    return (file.content or "").startswith(render.HEADER)
+
+
+def require_driver(driver: Driver) -> None:
+    if driver.state == "not-loaded":
+        step = "Load the driver (modprobe nvidia; the kernel log says why it fails), then run again"
+        raise PlanError("no CDI spec can be made: " + driver.evidence, next=step)
+    if driver.state == "broken":
+        raise PlanError("no CDI spec can be made: " + driver.evidence, next="Nothing was changed")
+
+
+def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> generate.Generated:
+    """The spec as it has to be. Asks once more only where the driver does not tell the UUIDs without being used."""
+    mig = gpu.mig_instances(policy, obs)
+    if mig:
+        step = "Set cdi_owner to theirs: nvidia-cdi-refresh names them"
+        raise PlanError("MIG instances cannot be named in a CDI spec by this version", where=mig[0], next=step)
+    here = policy.root == "/"
+    gpus = driver.gpus
+    if here and any(not g.uuid for g in gpus):
+        gpus = known_before(policy, obs, gpus) or nvml.complete(obs, gpus, probe_source)
+    options = generate.Options(cap=host.cdi_version_cap, assume_nodes=not here)
+    made = generate.generate(gpus, gpu.nodes(obs), options)
+    if made.missing:
+        why = "a container would start without a working GPU"
+        step = "Make it: nvidia-smi -L and nvidia-modprobe -c 0 -u do that, then run again"
+        raise PlanError(f"device node missing: {', '.join(made.missing)}", why=why, next=step)
+    too_new = version.above(made.spec, host.cdi_version_cap)
+    if too_new:
+        raise PlanError(f"no CDI spec for consumers up to version {host.cdi_version_cap}", why="; ".join(too_new))
+    return made
+
+
+def known_before(policy: Policy, obs: Observation, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
+    """UUIDs from our own spec, so that unused GPUs are not asked through NVML at every run; () where it lacks one."""
+    file = seen(policy, obs, path(policy))
+    if not is_ours(file):
+        return ()
+    try:
+        devices = read.parse(file.content or "").devices
+    except ValueError:
+        return ()
+    uuids = {n.path: d.name for d in devices if d.name.startswith("GPU-") for n in d.edits.device_nodes}
+    named = tuple(dc.replace(g, uuid=g.uuid or uuids.get(generate.node_path(g), "")) for g in gpus)
+    return named if all(g.uuid for g in named) else ()
+
+
+def write(policy: Policy, obs: Observation, spec: Spec) -> Plan:
+    file = wholefile.readable(seen(policy, obs, path(policy)))
+    if file.is_link:
+        why = "an engine would read another file than the one that is written"
+        raise PlanError(f"this is a symbolic link to {file.real}", where=file.path, why=why, next="Remove the link, then run again")
+    text = render.render(spec)
+    if file.exists and wholefile.right_mode(file, MODE) and same(file.content or "", text, spec):
+        return Plan()
+    why = f"CDI {spec.version} with {', '.join(d.name for d in spec.devices)}; no consumer on this host is too old for it"
+    return wholefile.write(file, text, why=why, key=KIND, before=summary(file), after=describe(spec), mode=MODE)
+
+
+def same(content: str, text: str, spec: Spec) -> bool:
+    if content == text:
+        return True
+    try:
+        return read.equal(read.parse(content), spec)
+    except ValueError:
+        return False
+
+
+def summary(file: File) -> str | None:
+    if not file.exists:
+        return None
+    try:
+        return describe(read.parse(file.content or ""))
+    except ValueError as error:
+        return f"not a CDI spec: {error}"
+
+
+def describe(spec: Spec) -> str:
+    return f"CDI {spec.version}: {', '.join(d.name for d in spec.devices)}"
+
+
+def take_over(policy: Policy, obs: Observation) -> Plan:
+    """nvidia-cdi-refresh's file goes, now or right after the package that brings its units wrote it. The units are the owners' affair."""
+    if policy.root != "/" or path(policy) == REFRESH_FILE:
+        return Plan()
+    if obs.package(REFRESH_PACKAGE) is None and policy.packages == "present" and not policy.single:
+        return Plan(commands=after_installation())
+    file = seen(policy, obs, REFRESH_FILE) if posixpath.dirname(REFRESH_FILE) in directories(policy) else File(REFRESH_FILE, exists=False)
+    why = f"nvidia-cdi-refresh wrote it; it would hide {path(policy)}, which is ours on this host"
+    return wholefile.remove(file, why=why)
+
+
+def after_installation() -> tuple[dict[str, object], ...]:
+    """The package's script starts the units at once, after the look and before our files are written."""
+    why = "the package starts nvidia-cdi-refresh, whose file would hide ours"
+    stop = ["systemctl", "--no-reload", "disable", "--now", *REFRESH_UNITS]
+    return tuple({"argv": argv, "timeout": 60, "why": why} for argv in (stop, ["rm", "-f", REFRESH_FILE]))
+
+
+def seen(policy: Policy, obs: Observation, wanted: str) -> File:
+    """A file of the directories that were looked at; one that a glob did not show is not there."""
+    for directory in directories(policy):
+        for file in obs.glob(f"{directory}/*"):
+            if file.path == wanted:
+                return file
+    return File(wanted, exists=False)
+
+
+def strays(policy: Policy, obs: Observation, spec: Spec) -> tuple[str, ...]:
+    """Other files that define our devices. Raises where engines would then drop or hide ours; returns what merely deserves a word."""
+    mine, words = path(policy), []
+    for directory in directories(policy):
+        for file in obs.glob(f"{directory}/*"):
+            if file.path in (mine, REFRESH_FILE) or file.type != "file":
+                continue
+            words += stray(file, mine, spec, outranks=outranks(policy, directory, mine))
+    return tuple(words)
+
+
+def outranks(policy: Policy, directory: str, mine: str) -> bool:
+    order = directories(policy)
+    return order.index(directory) > order.index(posixpath.dirname(mine))
+
+
+def stray(file: File, mine: str, spec: Spec, *, outranks: bool) -> list[str]:
+    if file.error:
+        return [f"{file.path} could not be read ({file.error}), so nobody knows which devices it defines"]
+    if KIND not in (file.content or ""):
+        return []
+    if not file.path.endswith(read.SUFFIXES):
+        advice = f"{file.path} is read by no engine, which read {' and '.join(read.SUFFIXES)} only; remove or rename it"
+        return [advice] if file.path.endswith(".yml") else []
+    try:
+        doubles = sorted(set(read.parse(file.content or "").names) & set(spec.names))
+    except ValueError as error:
+        return [f"{file.path} is no CDI spec: {error}; engines ignore it"]
+    if not doubles:
+        return []
+    same_directory = posixpath.dirname(file.path) == posixpath.dirname(mine)
+    if not same_directory and not outranks:
+        return [f"{file.path} defines {doubles[0]}, too; {mine} hides it"]
+    effect = "engines drop a device that two files of one directory define" if same_directory else f"it outranks {mine} and hides it"
+    step = "Remove the file, or keep it outside of the CDI directories"
+    raise PlanError(f"it defines {', '.join(doubles)}, as {mine} does", where=file.path, why=effect, next=step)

@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A file that is wholly ours: the plan that writes it, and the plan that gives back what stood there before."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Difference, Plan, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
+
+ORIGINALS = ask.originals(JOURNAL_DIR)
+
+
+def readable(file: File) -> File:
+    """The file, or the error that says why nothing can be planned about it."""
+    if file.error:
+        raise PlanError("this file could not be read", where=file.path, why=file.error, next="Make it readable for root, or remove it")
+    if file.exists and file.type not in ("file", ""):
+        raise PlanError(f"this is no regular file but a {file.type}", where=file.path, next="Remove it, then run again")
+    return file
+
+
+def write(file: File, text: str, *, why: str, key: str = "", before: Any = None, after: Any = "present", mode: str = "0644") -> Plan:
+    """Callers compare first: by content where a file has one, so that a re-ordered file is no change."""
+    file = readable(file)
+    found = before if before is not None or not file.exists else "other content"
+    change = {"path": file.path, "op": "write", "content": text, "mode": mode, "expect": file.sha256 if file.exists else None}
+    return Plan(
+        differences=(Difference("file", file.path, key, found, after, why),),
+        changes=(change,),
+        diffs=((file.path, (file.content or "") if file.exists else "", text),),
+    )
+
+
+def right_mode(file: File, mode: str = "0644") -> bool:
+    return file.exists and file.mode & 0o7777 == int(mode, 8)
+
+
+def remove(file: File, *, why: str) -> Plan:
+    """For a file that is known to be nobody's any more."""
+    file = readable(file)
+    if not file.exists:
+        return Plan()
+    return Plan(
+        differences=(Difference("file", file.path, "", "present", None, why),),
+        changes=({"path": file.path, "op": "remove", "expect": file.sha256},),
+        diffs=((file.path, file.content or "", ""),),
+    )
+
+
+def give_back(obs: Observation, file: File, *, why: str, ours: bool) -> Plan:
+    """The bytes from before where the journal has them and the file is still what we wrote; else our file goes, another's stays.
+
+    `ours`: the content says that this collection wrote it, whatever the journal has.
+    """
+    original = originals(obs).get(file.path)
+    if original and (file.sha256 if file.exists else None) == original.get("sha256_after"):
+        return restore(file, original, why)
+    if not file.exists:
+        return Plan()
+    if ours:
+        advice = (f"{file.path} was changed since it was written, so it is removed instead of given back",) if original else ()
+        plan = remove(file, why=why)
+        return Plan(differences=plan.differences, changes=plan.changes, diffs=plan.diffs, advice=advice)
+    if original:
+        return Plan(advice=(f"{file.path} was changed by somebody else since it was written here; it is left alone",))
+    return Plan()
+
+
+def restore(file: File, original: Mapping[str, Any], why: str) -> Plan:
+    """One change that the hands carry out with the bytes they keep; blanked content of it serves the diff only."""
+    was = "the content from before" if original.get("existed") else None
+    return Plan(
+        differences=(Difference("file", file.path, "", "present" if file.exists else None, was, why),),
+        changes=({"path": file.path, "op": "restore", "id": "", "expect": file.sha256 if file.exists else None},),
+        diffs=((file.path, file.content or "", str(original.get("content") or "")),),
+    )
+
+
+def originals(obs: Observation) -> Mapping[str, Mapping[str, Any]]:
+    found: Mapping[str, Mapping[str, Any]] = obs.raw(ORIGINALS).get("originals") or {}
+    return found
