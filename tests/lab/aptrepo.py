@@ -30,11 +30,18 @@ SOURCES = Path(__file__).resolve().with_name("nvidia")
 VERSION = "1.20.1-1"
 ADDRESS, PORT = "10.77.0.1", 8099
 FLAT = "stable/deb/amd64"
-PACKAGES = ("libnvidia-container1", "libnvidia-container-tools", "nvidia-container-toolkit", "nvidia-container-toolkit-base")
+PACKAGES = (
+    "libnvidia-container1",
+    "libnvidia-container-tools",
+    "nvidia-container-toolkit",
+    "nvidia-container-toolkit-base",
+    "nvidia-container-toolkit-operator-extensions",
+)
 # package -> programs that it puts into /usr/bin
 PROGRAMS = {
     "nvidia-container-toolkit": ("nvidia-container-runtime-hook",),
     "nvidia-container-toolkit-base": ("nvidia-container-runtime", "nvidia-ctk", "nvidia-cdi-hook"),
+    "nvidia-container-toolkit-operator-extensions": ("nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"),
 }
 
 

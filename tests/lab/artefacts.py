@@ -81,7 +81,6 @@ class GoTool:
 
     tags: tuple[str, ...] = ()
     stamps: tuple[tuple[str, str], ...] = ()  # what -ldflags -X sets, so that the programs say their version
-    headers: tuple[tuple[str, str], ...] = ()  # (pkg-config name, Debian package)
 
 
 def _containerd(version: str) -> GoTool:
@@ -95,21 +94,10 @@ GO_TOOLS: dict[str, GoTool] = {
     "containerd-2.4": _containerd("v2.4.2"),
     "crio-1.34": GoTool(
         tags=("containers_image_openpgp", "exclude_graphdriver_btrfs", "exclude_graphdriver_devicemapper", "seccomp", "libsqlite3"),
-        headers=(("libseccomp", "libseccomp-dev"), ("sqlite3", "libsqlite3-dev")),
     ),
     "crictl": GoTool(stamps=(("sigs.k8s.io/cri-tools/pkg/version.Version", "v1.36.0"),)),
     "nvidia-toolkit": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.20.1"),)),
 }
-
-
-def missing_for_go() -> list[str]:
-    """What this machine lacks for building the Go programs, in the words of its package manager."""
-    lacks = [] if shutil.which("go") else ["go (1.26 or newer)"]
-    if not shutil.which("pkg-config"):
-        return [*lacks, "pkg-config"]
-    for tool in GO_TOOLS.values():
-        lacks += [deb for pc, deb in tool.headers if subprocess.run(["pkg-config", "--exists", pc], check=False).returncode]
-    return lacks
 
 
 @functools.cache

@@ -258,10 +258,11 @@ def nvml_conf(inv: Inventory) -> str:
 
 def libraries() -> Path:
     """The directory with the compiled libraries, each under its SONAME."""
-    return cached("fakegpu", "libraries", digest(HERE / "nvml.c", repr(SONAMES)), _compile)
+    return cached("fakegpu", "libraries", digest(HERE / "nvml.c", repr(SONAMES)), compile_libraries)
 
 
-def _compile(out: Path) -> None:
+def compile_libraries(out: Path) -> None:
+    """Compile them into a directory."""
     flags = ["gcc", "-std=gnu11", "-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-s"]
     run([*flags, "-Wl,-soname,libnvidia-ml.so.1", "-o", str(out / "libnvidia-ml.so.1"), str(HERE / "nvml.c")])
     for soname in SONAMES:

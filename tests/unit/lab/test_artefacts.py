@@ -182,7 +182,7 @@ def test_the_cache_builds_once_and_keeps_nothing_of_a_failure(tmp_path: Path, mo
 @pytest.mark.parametrize("name", artefacts.GO_TOOLS)
 def test_go_programs_are_pinned_by_version_and_hash(name: str) -> None:
     module = artefacts.HERE / "gomods" / name
-    tools = re.findall(r"^(?:tool |\t)([\w./-]+/cmd/[\w-]+)$", (module / "go.mod").read_text(), re.MULTILINE)
+    tools = re.findall(r"^(?:tool |\t)([\w./-]+/cmd/[\w.-]+)$", (module / "go.mod").read_text(), re.MULTILINE)
     assert tools
     assert (module / "go.sum").stat().st_size > 0
 

@@ -6,6 +6,8 @@ tool (
 	github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-cdi-hook
 	github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-container-runtime
 	github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-container-runtime-hook
+	github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-container-runtime.cdi
+	github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-container-runtime.legacy
 	github.com/NVIDIA/nvidia-container-toolkit/cmd/nvidia-ctk
 )
 
