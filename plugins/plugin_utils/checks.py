@@ -196,7 +196,7 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
         "the engine serves no CRI: look for its CRI plugin's error in the unit's journal, and for cri in disabled_plugins",
     ),
     (
-        r"sandbox image|pause",
+        r"sandbox image|pause|pinging container registry|failed to (resolve|do request|pull)",
         "",
         "the sandbox (pause) image is not on this host and could not be pulled: load it as well, or set the engine's sandbox image",
     ),
