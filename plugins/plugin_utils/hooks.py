@@ -1,0 +1,128 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The OCI prestart hook file: there where the decision wants it, gone where it does not, since hook and CDI together inject twice."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+import posixpath
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config, crio_tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import HOOK_BINARY, HostDecision, Plan, PlanError, Policy, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
+
+NAME = "oci-nvidia-hook.json"
+DIRECTORY = crio_tables.HOOKS_DIRS[0]
+PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+
+def questions(policy: Policy) -> list[ask.Question]:
+    return [ask.file(f"{DIRECTORY}/{NAME}"), ask.file(HOOK_BINARY, content=False)]
+
+
+def content(binary: str = HOOK_BINARY) -> dict[str, Any]:
+    """What NVIDIA's own tool writes, so that either finds the other's file right (pkg/config/ocihook in nvidia-container-toolkit)."""
+    path = PATH if posixpath.dirname(binary) in PATH else (*PATH, posixpath.dirname(binary))
+    return {
+        "version": "1.0.0",
+        "hook": {"path": binary, "args": [posixpath.basename(binary), "prestart"], "env": ["PATH=" + ":".join(path)]},
+        "when": {"always": True, "commands": [".*"]},
+        "stages": ["prestart"],
+    }
+
+
+def text(binary: str = HOOK_BINARY) -> str:
+    return json.dumps(content(binary), indent=2) + "\n"
+
+
+def directory(policy: Policy, obs: Observation) -> str:
+    """The first of the directories that the engine reads, as in force."""
+    if policy.root == "/" and crio_config.process(obs):
+        said = crio_config.from_status(obs.cri(crio_config.places(policy, obs).socket))
+        if said and said.hooks_dirs:
+            return said.hooks_dirs[0].rstrip("/")
+    return DIRECTORY
+
+
+def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+    """The host's hook file by the host's decision."""
+    if record.skipped or not record.decisions:
+        return Plan()
+    wanted = any(d.hook for d in record.decisions)
+    where = directory(policy, obs) if any(d.engine == "crio" for d in record.decisions) else DIRECTORY
+    places = dict.fromkeys((where, DIRECTORY))
+    return merge([plan_file(policy, obs, f"{place}/{NAME}", wanted=wanted and place == where) for place in places])
+
+
+def plan_file(policy: Policy, obs: Observation, path: str, *, wanted: bool, binary: str = HOOK_BINARY) -> Plan:
+    """One hook file. CRI-O watches its directories, so nothing has to be restarted."""
+    file = obs.file(path)
+    if wanted:
+        return plan_present(policy, obs, file, binary)
+    if not file.exists:
+        return Plan()
+    if hooks(file) in (binary, HOOK_BINARY):
+        return expecting(file, wholefile.remove(file, why="GPUs come another way here, and a hook beside it would inject them twice"))
+    return Plan(
+        advice=(f"{path} is not the hook file that this collection or NVIDIA's tool writes, so it is left alone: check what it injects",)
+    )
+
+
+def plan_present(policy: Policy, obs: Observation, file: File, binary: str) -> Plan:
+    if parsed(file) == content(binary):
+        return Plan()
+    check_binary(policy, obs, binary)
+    key = "hook.path" if file.exists else ""
+    before = hooks(file) or None
+    return expecting(
+        file, wholefile.write(file, text(binary), key=key, before=before, after=binary, why="CRI-O runs this hook before every container")
+    )
+
+
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    """The bytes from before, if there were any."""
+    places = dict.fromkeys((directory(policy, obs), DIRECTORY))
+    return merge([absent_file(obs, f"{place}/{NAME}") for place in places])
+
+
+def absent_file(obs: Observation, path: str) -> Plan:
+    """A file that the journal does not know is somebody else's, even with the same content."""
+    file = obs.file(path)
+    known = path in wholefile.originals(obs)
+    plan = wholefile.give_back(obs, file, why="state: absent takes back what was written here", ours=known and bool(hooks(file)))
+    return expecting(file, plan)
+
+
+def expecting(file: File, plan: Plan) -> Plan:
+    return plan if plan.empty else dc.replace(plan, expect_files={file.path: file.sha256 if file.exists else None})
+
+
+def parsed(file: File) -> Any:
+    try:
+        return json.loads(file.content or "null") if file.exists else None
+    except ValueError:
+        return None
+
+
+def hooks(file: File) -> str:
+    """The program that a hook file of NVIDIA's shape runs, '' for any other file."""
+    data = parsed(file)
+    path = (data.get("hook") or {}).get("path") if isinstance(data, dict) and isinstance(data.get("hook"), dict) else None
+    return path if isinstance(path, str) and data == content(path) else ""
+
+
+def check_binary(policy: Policy, obs: Observation, binary: str) -> None:
+    """CRI-O skips a hook whose program is not there, silently: containers would run without GPUs."""
+    brought = policy.packages == "present" and not policy.single and binary == HOOK_BINARY
+    if brought or policy.root != "/" or obs.raw(ask.file(binary, content=False)).get("exists", True):
+        return
+    raise PlanError(
+        "the program of the OCI hook is not there",
+        where=binary,
+        why="CRI-O skips such a hook without a word, and containers would run without GPUs",
+        next="install nvidia-container-toolkit first (packages: present does), or correct the path",
+    )

@@ -1,0 +1,102 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NVIDIA's runtime configuration, /etc/nvidia-container-runtime/config.toml: our keys, and every other line as it is."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, HostDecision, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
+
+PATH = "/etc/nvidia-container-runtime/config.toml"
+DEFAULT_KIND = "nvidia.com/gpu"
+BY_ENV = ("accept-nvidia-visible-devices-envvar-when-unprivileged",)
+BY_MOUNT = ("accept-nvidia-visible-devices-as-volume-mounts",)
+RUNTIME = ("nvidia-container-runtime",)
+CDI = (*RUNTIME, "modes", "cdi")
+
+Keys = Mapping[tuple[str, ...], Any]
+
+WHY: Mapping[tuple[str, ...], str] = {
+    (*RUNTIME, "mode"): "how the NVIDIA runtime injects on this host",
+    (*CDI, "annotation-prefixes"): "annotations with the engine's own prefix are answered by the engine, two answers would inject twice",
+    (*CDI, "default-kind"): "what a bare device name stands for",
+    (*CDI, "spec-dirs"): "set by the option cdi_spec_dirs",
+    (*RUNTIME, "runtimes"): "the low-level runtimes of this host, by full path where they are not on PATH",
+    BY_ENV: "isolation: whether NVIDIA_VISIBLE_DEVICES counts for unprivileged containers",
+    BY_MOUNT: "isolation: whether device requests by mounts count",
+}
+
+
+def questions(policy: Policy) -> list[ask.Question]:
+    return [ask.file(PATH)]
+
+
+def keys(policy: Policy, record: HostDecision) -> dict[tuple[str, ...], Any]:
+    """Our keys with the values that the decision asks for."""
+    strict = record.isolation == "strict"
+    found: dict[tuple[str, ...], Any] = {
+        BY_ENV: not strict,
+        BY_MOUNT: strict,
+        (*RUNTIME, "mode"): record.runtime_mode,
+        (*RUNTIME, "runtimes"): list(record.low_level_runtimes),
+        (*CDI, "annotation-prefixes"): list(record.annotation_prefixes),
+        (*CDI, "default-kind"): DEFAULT_KIND,
+    }
+    if policy.cdi_spec_dirs:
+        found[(*CDI, "spec-dirs")] = list(policy.cdi_spec_dirs)
+    return found
+
+
+def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+    """The host's file by the host's decision; a host where nothing runs NVIDIA's runtime or hook has no use for one."""
+    if record.skipped or not record.decisions:
+        return Plan()
+    return plan_keys(obs, PATH, keys(policy, record))
+
+
+def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
+    """Set these keys in this file, and leave the rest of it as it is. None takes a key out."""
+    file = wholefile.readable(obs.file(path))
+    document = toml.parse((file.content or "") if file.exists else "", path, redacted=file.redacted)
+    wrong = {key: value for key, value in wanted.items() if toml.lookup(document.data, key) != value}
+    if not wrong:
+        return Plan()
+    changed = document
+    for key, value in wrong.items():
+        changed = toml.remove(changed, key) if value is None else toml.set_value(changed, key, value)
+    differences = tuple(
+        Difference("file", path, toml.dotted(k), toml.lookup(document.data, k), v, WHY.get(k, "")) for k, v in wrong.items()
+    )
+    return Plan(
+        differences=differences,
+        changes=(change(file, changed),),
+        expect_files={path: file.sha256 if file.exists else None},
+        diffs=((path, file.content or "", changed.text),),
+    )
+
+
+def change(file: File, document: toml.Document) -> dict[str, Any]:
+    if not file.exists:
+        return {"path": file.path, "op": "write", "content": document.text, "mode": "0644", "expect": None}
+    return {"path": file.path, "op": "edit", "expect": file.sha256, "edits": toml.edits(document)}
+
+
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    """The bytes from before. Where somebody else changed the file since, only our own keys go: the runtime's defaults hold again."""
+    file = wholefile.readable(obs.file(PATH))
+    original = wholefile.originals(obs).get(PATH)
+    if original is None or not file.exists:
+        return Plan()
+    if file.sha256 == original.get("sha256_after"):
+        back = wholefile.give_back(obs, file, why="state: absent gives back the file from before", ours=False)
+        return dc.replace(back, expect_files={PATH: file.sha256})
+    document = toml.parse(file.content or "", PATH, redacted=file.redacted)
+    gone: dict[tuple[str, ...], Any] = {k: None for k in WHY if toml.lookup(document.data, k) is not None}
+    advice = (f"{PATH} was changed by somebody else since it was written here: only our keys are taken out",)
+    return dc.replace(plan_keys(obs, PATH, gone), advice=advice)
