@@ -10,16 +10,21 @@ PYTHON ?= $(shell tests/tools/find-python 3.13 3.12 3.14 3.11)
 BIN := .cache/venv/bin
 RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache/collections"
 
+LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
+
 .DEFAULT_GOAL := help
 .PHONY: help venv demo test check lint types sanity unit unit-2.16 unit-node integration molecule lab-up lab-down bench clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-venv: ## Make the virtual environment .cache/venv that the other targets use
-	@tests/tools/need-python "$(PYTHON)"
-	@$(PYTHON) tests/tools/environments.py dev >/dev/null
-	@$(BIN)/python conftest.py
+demo: venv ## Show the main job on a small fleet of real hosts: plan, site, proofs, and a second run that changes nothing
+	@$(RUN) python tests/tools/demo.py
+
+test: venv ## Everything: the fast tier, molecule, and the tests on the lab's real engines
+	@$(RUN) python tests/tools/everything.py
+
+check: lint types sanity unit unit-2.16 unit-node ## The fast tier: lint, types, sanity, unit; no root, no lab
 
 lint: venv ## Check style: ruff, yamllint, ansible-lint (production profile), changelog fragments
 	$(RUN) ruff check .
@@ -42,11 +47,26 @@ unit-2.16: venv ## Run the unit tests on ansible-core 2.16, the oldest that is p
 unit-node: venv ## Run the node side's unit tests on Python 3.6, 3.8 and 3.13, as far as they are at hand
 	$(RUN) python tests/tools/unit_matrix.py node-3-6 node-3-8 node-3-13
 
-check: lint types sanity unit unit-2.16 unit-node ## The fast tier: lint, types, sanity, unit; no root, no lab
+integration: venv ## Run the tests on the lab's real engines (root on Debian 12; more kinds of host with Go)
+	$(RUN) python -m pytest -q tests/integration
 
-test: venv ## Everything: the fast tier, molecule, and the tests on the lab's real engines
-	@$(RUN) python tests/tools/everything.py
+molecule: venv ## Run the molecule scenarios, whose hosts are the lab's
+	@$(RUN) python tests/tools/on_lab_machines.py molecule test --all
+
+bench: venv ## Count SSH operations and compare wall times with ping and with a plain playbook
+	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.bench
+
+lab-up: venv ## Boot the lab's hosts (FLEET=file chooses others than the demo's) and say how to reach them
+	@$(LAB) up $(if $(FLEET),--fleet $(FLEET))
+
+lab-down: ## Remove the lab's hosts; what was built stays in .cache/lab
+	@$(LAB) down
+
+venv: ## Make the virtual environment .cache/venv that the other targets use
+	@tests/tools/need-python "$(PYTHON)"
+	@$(PYTHON) tests/tools/environments.py dev >/dev/null
+	@$(BIN)/python conftest.py
 
 clean: ## Take back everything that targets made (the lab's hosts first)
-	@test ! -d .cache/lab || $(MAKE) --no-print-directory lab-down
+	@test ! -d .cache/lab || $(LAB) down
 	rm -rf .cache tests/output

@@ -29,3 +29,18 @@ os.environ["ANSIBLE_COLLECTIONS_PATH"] = COLLECTIONS
 for entry in (ROOT, COLLECTIONS):
     if entry not in sys.path:
         sys.path.insert(0, entry)
+
+
+def pytest_collection_modifyitems(items):
+    """Say why tests on real hosts are not run on a machine that cannot carry them."""
+    needy = [item for item in items if item.get_closest_marker("lab")]
+    if not needy:
+        return
+    import pytest
+
+    from tests.lab import doctor
+
+    obstacle = doctor.machine_obstacle()
+    if obstacle:
+        for item in needy:
+            item.add_marker(pytest.mark.skip(reason=obstacle))

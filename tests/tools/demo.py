@@ -1,0 +1,145 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The main job on a small fleet of real hosts, as a person would do it: plan, site, the proofs, and a second run that changes nothing.
+
+    demo.py [--keep]       --keep leaves the hosts running afterwards
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Mapping
+from pathlib import Path
+
+from environments import CACHE, ROOT
+
+sys.path.insert(0, str(ROOT))
+
+from tests.lab import aptrepo, doctor, images
+from tests.lab.artefacts import LabError
+from tests.lab.lab import Lab
+
+PLACE = CACHE / "demo"
+COUNT = PLACE / "ssh-operations"
+
+
+class DemoFailed(Exception):
+    """A step did not do what it should."""
+
+
+def variables() -> dict[str, str]:
+    """Give what a user would set for their fleet: where the packages come from, and which image the proof may start."""
+    key = aptrepo.nvidia_debs() / "key.asc"
+    listed = subprocess.run(["gpg", "--with-colons", "--show-keys", key], capture_output=True, text=True, check=True).stdout
+    fingerprint = re.search(r"^fpr:+([0-9A-F]{40}):", listed, re.MULTILINE)
+    return {
+        "gpufleet_toolkit_repository": f"http://{aptrepo.ADDRESS}:{aptrepo.PORT}/{aptrepo.FLAT}",
+        "gpufleet_toolkit_key": key.read_text(),
+        "gpufleet_toolkit_key_fingerprint": fingerprint[1] if fingerprint else "",
+        "gpufleet_verify_image": images.PROBE,
+        "gpufleet_verify_evidence_file": "/var/log/nvidia-container-cli.jsonl",
+    }
+
+
+class Stage:
+    """The fleet, and running Ansible against it with every SSH operation counted."""
+
+    def __init__(self, lab: Lab) -> None:
+        self.inventory = lab.inventory_path()
+        self.addresses = {host.address: name for name, host in lab.hosts().items()}
+        self.environment = {
+            **os.environ,
+            "ANSIBLE_INVENTORY": str(self.inventory),
+            "ANSIBLE_FORCE_COLOR": "1" if sys.stdout.isatty() else "0",
+            "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "0",
+            "ANSIBLE_FORKS": "8",
+            "ANSIBLE_RETRY_FILES_ENABLED": "0",
+            "COUNT_SSH_LOG": str(COUNT),
+            "COUNT_SSH_PROGRAM": str(lab.runtime / "ssh"),
+        }
+
+    def run(self, *command: str, quiet: bool = False) -> str:
+        """Run one Ansible command, show its words (quiet: only when it fails), and give them back."""
+        COUNT.write_text("")
+        arguments = [*command, "-e", f"ansible_ssh_executable={ROOT}/tests/tools/count-ssh"]
+        if not quiet:
+            print(f"$ {' '.join(command)}\n", flush=True)
+        process = subprocess.Popen(arguments, cwd=ROOT, env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
+        words = []
+        for line in process.stdout or ():
+            words.append(line)
+            if not quiet:
+                print(line, end="", flush=True)
+        if process.wait():
+            raise DemoFailed(f"{' '.join(command)} ended with status {process.returncode}" + ("\n" + "".join(words) if quiet else ""))
+        return "".join(words)
+
+    def operations(self) -> str:
+        """Say how many SSH operations each host took in the last run."""
+        counted = Counter(self.addresses.get(line, line) for line in COUNT.read_text().split())
+        return ", ".join(f"{name} {counted[name]}" for name in sorted(counted)) or "none"
+
+
+def heading(text: str) -> None:
+    """Print a step's name so that it is found again when scrolling back."""
+    print(f"\n\n{'=' * 100}\n{text}\n{'=' * 100}\n", flush=True)
+
+
+def changed(recap: str) -> Mapping[str, int]:
+    """Read from a run's recap how many tasks changed something on each host."""
+    plain = re.sub(r"\x1b\[[0-9;]*m", "", recap)
+    return {host: int(count) for host, count in re.findall(r"^(\S+)\s*: .*?changed=(\d+)", plain, re.MULTILINE)}
+
+
+def show(stage: Stage, settings: Path) -> int:
+    """Show everything, in the order in which a user would do it."""
+    heading("1. plan: what is there, what would change, and why (read-only, no variables needed)")
+    stage.run("ansible-playbook", "gpufleet.nvidia.plan")
+    heading("2. site: look, decide, install, converge, prove")
+    stage.run("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}")
+    print(f"SSH operations: {stage.operations()}")
+    heading("3. the proofs: containers started through the engines themselves")
+    stage.run("ansible-playbook", "gpufleet.nvidia.verify", "-e", f"@{settings.relative_to(ROOT)}")
+    heading("4. the same again")
+    again = changed(stage.run("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}"))
+    whole_site = stage.operations()
+    roots = json.dumps({"proc_root": "/opt/fakegpu/proc", "sys_root": "/opt/fakegpu/sys"})
+    stage.run("ansible", "gpu_nodes", "-m", "gpufleet.nvidia.node", "-a", roots, quiet=True)
+    print(f"second run: {sum(again.values())} changed")
+    print(f"SSH operations of the second site, with the proofs: {whole_site}")
+    print(f"SSH operations of a converged node: {stage.operations()}")
+    return 1 if sum(again.values()) else 0
+
+
+def main(arguments: list[str]) -> int:
+    """Boot the demo's fleet, show, and take it down again."""
+    obstacle = doctor.machine_obstacle()
+    if obstacle:
+        print(f"make demo needs hosts of its own: {obstacle}. Without them, `make check` runs what can be run.")
+        return 1
+    PLACE.mkdir(parents=True, exist_ok=True)
+    lab = Lab("gpufleet-demo")
+    try:
+        print("Booting the fleet (the first time builds it, which takes minutes; later it takes seconds) ...", flush=True)
+        lab.up()
+        for name, why in lab.skipped.items():
+            print(f"left out: {name}, {why}")
+        settings = PLACE / "settings.json"
+        settings.write_text(json.dumps(variables(), indent=2))
+        return show(Stage(lab), settings)
+    except (DemoFailed, LabError) as error:
+        print(f"\nmake demo: {error}", file=sys.stderr)
+        return 1
+    finally:
+        if "--keep" not in arguments:
+            lab.down()
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,33 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Run a command that needs the lab's hosts, or say what this machine lacks.
+
+    on_lab_machines.py COMMAND...
+
+A machine that cannot carry the lab is no failure of the collection: the summary says so, and what can be run is run.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+from environments import ROOT
+
+sys.path.insert(0, str(ROOT))
+
+from tests.lab import doctor
+
+
+def main(command: list[str]) -> int:
+    """Run the command, or name the obstacle."""
+    obstacle = doctor.machine_obstacle()
+    if obstacle:
+        print(f"not run here: {' '.join(command)} ({obstacle})")
+        return 0
+    return subprocess.run(command, cwd=ROOT, check=False).returncode
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
