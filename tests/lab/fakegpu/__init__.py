@@ -4,7 +4,8 @@
 """A host's GPUs, made of files: what the driver, its libraries and the kernel would show, from an inventory of a few lines.
 
 `inventory` reads a host's entry of a fleet file, `tree` says which files follow from it (a pure function), `install` puts them into a
-host's root. The trees of /proc and /sys stand under /opt/fakegpu, since nothing can be put into the real ones.
+host's root. The trees of /proc and /sys stand under /opt/fakegpu, since nothing can be put into the real ones; what NVIDIA's own tools read
+in /proc is mounted over it at boot.
 """
 from __future__ import annotations
 
@@ -219,6 +220,8 @@ def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
     return [*control, *gpus, *caps]
 
 
+# NVIDIA's own tools know no other root for these: nvidia-ctk reads majors and MIG minors there.
+MOUNTS = tuple(f"mountpoint -q /proc/{name} || mount --bind /{TOP}/proc/{name} /proc/{name}" for name in ("devices", "driver"))
 UNIT = """\
 [Unit]
 Description=Device nodes and library cache of the lab's GPUs
@@ -239,7 +242,7 @@ def _host_files(inv: Inventory, kernel: str) -> Iterator[tuple[str, Entry]]:
     # What nvidia-cdi-refresh.service looks at to see whether a driver is installed for this kernel.
     yield f"usr/lib/modules/{kernel}/modules.dep", Entry("updates/dkms/nvidia.ko:\nupdates/dkms/nvidia-uvm.ko: updates/dkms/nvidia.ko\n")
     made = [f"[ -e {path} ] || mknod -m 666 {path} c {major} {minor}" for path, major, minor in nodes(inv)]
-    yield f"{TOP}/start", Entry("\n".join(["mkdir -p /dev/nvidia-caps", *made, "/sbin/ldconfig", ""]))
+    yield f"{TOP}/start", Entry("\n".join(["mkdir -p /dev/nvidia-caps", *made, *MOUNTS, "/sbin/ldconfig", ""]))
     yield "etc/systemd/system/fakegpu.service", Entry(UNIT)
     yield "etc/systemd/system/sysinit.target.wants/fakegpu.service", Entry(link="../fakegpu.service")
 

@@ -34,6 +34,13 @@ typedef struct { char busIdLegacy[16]; unsigned domain, bus, device, deviceId, s
 typedef struct { unsigned long long total, free, used; } Memory;
 typedef struct { unsigned multiprocessors, copyEngines, decoders, encoders, jpegs, ofas, gpuInstanceSlices, computeInstanceSlices; unsigned long long memoryMiB; } Attributes;
 
+typedef struct { Device device; unsigned id, profileId, start, size; } GpuInstanceInfo;
+typedef struct { Device device, gpuInstance; unsigned id, profileId, start, size; } ComputeInstanceInfo;
+typedef struct { unsigned id, p2p, slices, instances, multiprocessors, copyEngines, decoders, encoders, jpegs, ofas; unsigned long long memoryMiB; } GpuProfile;
+typedef struct { unsigned id, slices, instances, multiprocessors, copyEngines, decoders, encoders, jpegs, ofas; } ComputeProfile;
+
+enum { ONE_SLICE = 0, ONE_SLICE_ID = 19 }; /* every MIG device here has the profile 1g, whose identifier drivers give as 19 */
+
 static struct device gpus[MAX_GPUS], migs[MAX_MIGS];
 static Fault faults[MAX_FAULTS];
 static int gpu_count, mig_count, fault_count, users, cuda;
@@ -58,7 +65,7 @@ static void read_line(const char *line)
     if (mig_count < MAX_MIGS - 1 && sscanf(line, "mig %d|%79[^|]|%u|%u", &mig->parent, mig->uuid, &mig->gi, &mig->ci) == 4 && mig->parent < gpu_count) {
         mig->is_mig = 1;
         mig->mib = gpus[mig->parent].mib / 8;
-        snprintf(mig->name, sizeof mig->name, "NVIDIA MIG 1g.%llugb", mig->mib / 1024);
+        snprintf(mig->name, sizeof mig->name, "NVIDIA MIG 1g.%llugb", (mig->mib + 1023) / 1024);
         mig_count++;
         return;
     }
@@ -281,5 +288,51 @@ API Return nvmlDeviceGetAttributes_v2(Device d, Attributes *a)
     memset(a, 0, sizeof *a);
     a->gpuInstanceSlices = a->computeInstanceSlices = 1;
     a->memoryMiB = d->mib;
+    return SUCCESS;
+}
+
+/* A GPU instance here has one compute instance, so one handle stands for MIG device, GPU instance and compute instance. */
+API Return nvmlDeviceGetGpuInstanceById(Device d, unsigned id, Device *out)
+{
+    TRY(check("nvmlDeviceGetGpuInstanceById", d));
+    for (int i = 0; i < mig_count; i++)
+        if (migs[i].parent == d->index && migs[i].gi == id)
+            SET(SUCCESS, out, &migs[i]);
+    return NOT_FOUND;
+}
+API Return nvmlGpuInstanceGetComputeInstanceById(Device gi, unsigned id, Device *out)
+{
+    TRY(check("nvmlGpuInstanceGetComputeInstanceById", gi));
+    if (gi->ci != id)
+        return NOT_FOUND;
+    *out = gi;
+    return SUCCESS;
+}
+API Return nvmlGpuInstanceGetInfo(Device gi, GpuInstanceInfo *info)
+{
+    TRY(check("nvmlGpuInstanceGetInfo", gi));
+    *info = (GpuInstanceInfo){ &gpus[gi->parent], gi->gi, ONE_SLICE_ID, gi->gi, 1 };
+    return SUCCESS;
+}
+API Return nvmlComputeInstanceGetInfo_v2(Device ci, ComputeInstanceInfo *info)
+{
+    TRY(check("nvmlComputeInstanceGetInfo", ci));
+    *info = (ComputeInstanceInfo){ &gpus[ci->parent], ci, ci->ci, ONE_SLICE, 0, 1 };
+    return SUCCESS;
+}
+API Return nvmlDeviceGetGpuInstanceProfileInfo(Device d, unsigned profile, GpuProfile *info)
+{
+    TRY(check("nvmlDeviceGetGpuInstanceProfileInfo", d));
+    if (profile != ONE_SLICE || d->mig[0] == '-')
+        return NOT_SUPPORTED;
+    *info = (GpuProfile){ .id = ONE_SLICE_ID, .slices = 1, .instances = 7, .memoryMiB = d->mib / 8 };
+    return SUCCESS;
+}
+API Return nvmlGpuInstanceGetComputeInstanceProfileInfo(Device gi, unsigned profile, unsigned engines, ComputeProfile *info)
+{
+    TRY(check("nvmlGpuInstanceGetComputeInstanceProfileInfo", gi));
+    if (profile != ONE_SLICE || engines)
+        return NOT_SUPPORTED;
+    *info = (ComputeProfile){ .id = ONE_SLICE, .slices = 1, .instances = 1 };
     return SUCCESS;
 }

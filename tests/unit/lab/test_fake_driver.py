@@ -65,7 +65,7 @@ def test_the_list_of_gpus(ask: Ask) -> None:
 
 def test_mig_devices_stand_below_their_gpu(ask: Ask) -> None:
     lines = smi(ask, {"gpus": [{"mig": "on", "migs": 2}]}, "-L").stdout.splitlines()
-    assert [line.split("(")[0].rstrip() for line in lines[1:]] == ["  MIG 1g.9gb      Device  0:", "  MIG 1g.9gb      Device  1:"]
+    assert [line.split("(")[0].rstrip() for line in lines[1:]] == ["  MIG 1g.10gb     Device  0:", "  MIG 1g.10gb     Device  1:"]
     assert all("(UUID: MIG-" in line for line in lines[1:])
 
 
