@@ -69,7 +69,7 @@ def of_host(host: str, result: Mapping[str, Any]) -> list[str]:
 
 
 def outcome(result: Mapping[str, Any]) -> str:
-    if result.get("unreachable"):
+    if result.get("unreachable") or not result:
         return "lost"
     if result.get("failed"):
         return "rolled back" if result.get("rolled_back") else "failed"
@@ -78,6 +78,8 @@ def outcome(result: Mapping[str, Any]) -> str:
 
 def sentence(result: Mapping[str, Any], told: str) -> str:
     bad = result.get("unreachable") or result.get("failed")
+    if not result:
+        return "no result: the host was lost or left the play before"
     return str(result.get("msg") or told) if bad else told
 
 

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import posixpath
+from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import generate, nvml, read, render, version
@@ -75,6 +76,14 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     if policy.cdi_spec_dirs == () or posixpath.dirname(REFRESH_FILE) in policy.cdi_spec_dirs:
         plans.append(wholefile.give_back(obs, seen(policy, obs, REFRESH_FILE), why="state: absent", ours=False))
     return merge(plans)
+
+
+def told(owner: Literal["ours", "theirs", "none"], cap: str) -> HostDecision:
+    """For the single module, which does what it is told: the parts of a record that this resource reads."""
+    return HostDecision(
+        decisions=(), refused=(), skipped="", runtime_mode="auto", annotation_prefixes=(), isolation="compatible", low_level_runtimes=(),
+        packages=(), cdi_owner=owner, cdi_version_cap=cap, reasons=(),
+    )
 
 
 def withdraw(policy: Policy, obs: Observation, why: str) -> Plan:

@@ -1,0 +1,40 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stop a rollout when too many hosts failed or were lost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import fleet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+
+SPEC = base.argument_spec("rollout_gate")
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+    # Once per batch, whatever the task says: its answer is about the play, not about a host.
+    BYPASS_HOST_LOOP = True
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = base.arguments(self, SPEC)
+        variables = task_vars or {}
+        # Unreachable hosts leave ansible_play_hosts as failed ones do; counts of failures alone miss them (ansible#56265).
+        every, left = (list(variables.get(name) or []) for name in ("ansible_play_hosts_all", "ansible_play_hosts"))
+        lost = sorted(set(every) - set(left))
+        try:
+            verdict = fleet.gate(len(lost), len(every), args["max_failed"])
+        except PlanError as error:
+            raise AnsibleActionFail(str(error)) from error
+        told = {"changed": False, "lost": lost, "allowed": verdict.allowed, "total": verdict.total}
+        if verdict.ok:
+            return {**told, "msg": verdict.sentence}
+        step = "Look at those hosts first, then run again for the rest, or raise max_failed"
+        return {**told, "failed": True, "msg": f"the rollout stops here: {verdict.sentence}: {fleet.some(lost)}. {step}"}

@@ -1,0 +1,76 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name plans on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rollout_gate
+short_description: Stop a rollout when too many hosts failed or were lost
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Fails when more hosts of the play than O(max_failed) failed or were lost, over all batches so far.
+  - Ansible's own C(max_fail_percentage) and C(any_errors_fatal) do not count unreachable hosts, so that a play with C(serial) goes on to
+    its next batch after a whole batch went away.
+  - Use it as first and as last task of a play with C(serial). The task runs once per batch; C(run_once) is not needed.
+    A batch that lost its last host has none left to run a last task, so it is the first task of the next batch that stops the play there.
+  - Runs on the controller only.
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.info
+  - gpufleet.nvidia.attributes.actiongroup_node
+attributes:
+  bypass_host_loop:
+    description: Forces a global task that does not execute per host.
+    support: full
+options:
+  max_failed:
+    description:
+      - How many hosts of the whole play may fail or be lost, as a number, V(2), or as a percentage of all hosts of the play, V(10%).
+      - A percentage is rounded down.
+    type: str
+    default: '0'
+seealso:
+  - module: gpufleet.nvidia.node
+"""
+
+EXAMPLES = r"""
+- name: Roll out in waves
+  hosts: gpu_nodes
+  gather_facts: false
+  serial: [1, '10%', '30%']
+  tasks:
+    - name: Stop if too many hosts are lost already
+      gpufleet.nvidia.rollout_gate:
+        max_failed: 2%
+
+    - name: Converge the host
+      gpufleet.nvidia.node:
+
+    - name: Stop before the next wave if too many hosts are lost
+      gpufleet.nvidia.rollout_gate:
+        max_failed: 2%
+"""
+
+RETURN = r"""
+lost:
+  description: The hosts of the play that failed or were lost so far.
+  returned: always
+  type: list
+  elements: str
+  sample: [gpu17, gpu23]
+allowed:
+  description: How many hosts may fail or be lost.
+  returned: always
+  type: int
+  sample: 2
+total:
+  description: How many hosts the play has.
+  returned: always
+  type: int
+  sample: 100
+"""
