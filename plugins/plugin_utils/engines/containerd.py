@@ -1,0 +1,250 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""containerd: which instances are on a host, what they can do, and whose they are. The plans are made in containerd_plan."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_owners, containerd_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_owners import Owner
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Cdi, Evidence, Instance, NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
+
+plan = containerd_plan.plan
+plan_absent = containerd_plan.plan_absent
+
+PROCESSES = ["containerd", "containerd-shim-.*"]
+PACKAGES = ["containerd", "containerd.io", "moby-containerd", *containerd_owners.DOCKER_PACKAGES]
+NAMES = ["containerd"]
+
+
+@dc.dataclass(frozen=True)
+class Daemon:
+    """A containerd as its command line (or its absence) tells it."""
+
+    config: str
+    address: str
+    binary: str
+    unit: str
+    running: bool
+    owner: Owner | None = None
+
+
+def questions(policy: Policy) -> list[ask.Question]:
+    """Everything a normal host needs, in one look."""
+    config = policy.config_path or tables.CONFIG
+    files = [ask.file(config), ask.glob(posixpath.join(posixpath.dirname(config), "conf.d", "*.toml")), ask.package(PACKAGES)]
+    if policy.root != "/":
+        return [*files, *containerd_owners.questions()]
+    socket = policy.socket or tables.SOCKET
+    unit = policy.service or tables.UNIT
+    return [
+        *files, *containerd_owners.questions(), ask.processes(PROCESSES), ask.units([unit, *containerd_owners.unit_names()]),
+        ask.which(NAMES), ask.cri(socket, "Status"), ask.cri(socket, "Version"),
+    ]  # fmt: skip
+
+
+def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    """All containerds of the host, those of others included, with the reason why they are left alone."""
+    if policy.root != "/":
+        return _offline(policy, obs)
+    daemons = _daemons(policy, obs)
+    if policy.config_path:
+        daemons = [d for d in daemons if d.config == policy.config_path] or [_stopped(policy, obs, policy.config_path)]
+    elif policy.socket:
+        daemons = [d for d in daemons if policy.socket in (d.address, "")] or daemons
+    return tuple(_instance(policy, obs, d) for d in daemons)
+
+
+def _daemons(policy: Policy, obs: Observation) -> list[Daemon]:
+    found = []
+    for process in obs.processes():
+        argv = [str(a) for a in process.get("argv") or ()]
+        exe = str(process.get("exe") or "").removesuffix(" (deleted)")
+        if posixpath.basename(exe or (argv[0] if argv else "")) != "containerd":
+            continue
+        config = option(argv, "--config", "-c") or tables.CONFIG
+        owner = containerd_owners.of_process(obs, process, config)
+        found.append(Daemon(config, option(argv, "--address", "-a"), exe, policy.service or process.get("unit") or "", True, owner))
+    for owner in containerd_owners.present(obs):
+        if not any(d.owner is owner for d in found):
+            found.append(Daemon(owner.config, owner.socket, "", "", False, owner))
+    if not any(d.owner is None or not d.owner.own_engine for d in found):
+        installed = obs.raw(ask.which(NAMES)).get("found", {}).get("containerd")
+        if installed or obs.unit(policy.service or tables.UNIT):
+            found.append(_stopped(policy, obs, tables.CONFIG))
+    return found
+
+
+def _stopped(policy: Policy, obs: Observation, config: str) -> Daemon:
+    binary = obs.raw(ask.which(NAMES)).get("found", {}).get("containerd") or ""
+    unit = policy.service or (tables.UNIT if obs.unit(tables.UNIT) else "")
+    return Daemon(config, "", binary, unit, False, containerd_owners.of_host(obs))
+
+
+def option(argv: list[str], *names: str) -> str:
+    """The value of a global option, as `--config F`, `--config=F` or `-c F`; they stand before a subcommand."""
+    for n, arg in enumerate(argv[1:], 1):
+        name, equals, value = arg.partition("=")
+        if name in names:
+            return value if equals else (argv[n + 1] if n + 1 < len(argv) else "")
+    return ""
+
+
+def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
+    if daemon.owner:
+        return _refused(daemon, daemon.owner.name, daemon.owner.refusal)
+    if daemon.config.startswith(containerd_owners.DOCKER_HOMES):
+        return dc.replace(_refused(daemon, "docker", containerd_owners.DOCKER_OWN_REFUSAL), cri=False)
+    guess = versions.parse(policy.engine_version) or Version(2, 0)
+    files = _files(obs, daemon.config, guess)
+    socket = policy.socket or daemon.address or (containerd_files.socket(files) if files else "") or tables.SOCKET
+    status = obs.cri(socket) if daemon.running else {}
+    version_text = _version(obs, daemon, socket)
+    version = versions.parse(version_text) or guess
+    info = (status.get("info") or {}).get("config")
+    config: Mapping[str, Any] = info if isinstance(info, Mapping) else {}
+    if daemon.unit and not obs.unit(daemon.unit) and not obs.asked(ask.units([daemon.unit])):
+        # Without its InvocationID a restart could hit a daemon that someone else has restarted meanwhile.
+        asked = any(q.startswith("units:") and daemon.unit in q for q in obs.answers)
+        if not asked:
+            raise NeedMore([ask.units([daemon.unit])])
+    off = containerd_files.cri_disabled(files) if files else None
+    owner, refusal = _cri_off(obs, files, off) if files and off and not config else ("package", "")
+    cri = containerd_files.effective(files, version) if files else {}
+    return Instance(
+        engine="containerd", version=version_text, binary=daemon.binary, socket=socket, config_path=daemon.config, unit=daemon.unit, owner=owner,
+        running=daemon.running, cdi=_cdi(obs, daemon, config, files, version, ask_dump=not refusal), schema=files.schema if files else 0,
+        invocation_id=obs.unit(daemon.unit).get("InvocationID", "") if daemon.unit else "", cri=not refusal, refusal=refusal,
+        default_handler=_default_handler(config, cri), handlers=_handlers(config, cri),
+        running_containers=sum(1 for p in obs.processes() if _is_shim(p)))
+
+
+def _is_shim(process: Mapping[str, Any]) -> bool:
+    argv = process.get("argv") or [""]
+    return posixpath.basename(str(process.get("exe") or argv[0])).startswith("containerd-shim-")
+
+
+def _refused(daemon: Daemon, owner: str, refusal: str) -> Instance:
+    nothing = Cdi(False, False, (), "", Evidence("files", "not looked at: the configuration belongs to another system"))
+    return Instance(
+        engine="containerd", version="", binary=daemon.binary, socket=daemon.address or tables.SOCKET, config_path=daemon.config, unit=daemon.unit,
+        owner=owner, running=daemon.running, cdi=nothing, refusal=refusal)
+
+
+def _files(obs: Observation, config: str, version: Version) -> FileSet | None:
+    """The configuration, or None when it is broken: the plan says where, and what is known without it is reported all the same."""
+    try:
+        return containerd_files.load(obs, config, version)
+    except PlanError:
+        return None
+
+
+def _version(obs: Observation, daemon: Daemon, socket: str) -> str:
+    """Of the running daemon; else of the program, which is not the same while an upgrade waits for its restart."""
+    if daemon.running:
+        said = str(obs.cri(socket, "Version").get("runtime_version") or "")
+        if said:
+            return said.removeprefix("v")
+    if not daemon.binary:
+        return ""
+    return versions.banner(obs.command([daemon.binary, "--version"]).stdout)
+
+
+def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None]) -> tuple[str, str]:
+    path, line = off
+    file = files.get(path)
+    entries = [e for e in (file.doc.data.get("disabled_plugins", []) if file else []) if e in tables.CRI_PLUGINS]
+    docker = containerd_owners.docker_here(obs)
+    text = containerd_owners.DOCKER_REFUSAL if docker else containerd_owners.CRI_REFUSAL
+    return ("docker" if docker else "package"), text.format(where=f"{path}:{line}" if line else path, entry=entries[0] if entries else "cri")
+
+
+def _cdi(
+    obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: FileSet | None, version: Version, *, ask_dump: bool
+) -> Cdi:
+    """By the order of evidence: the daemon's status, its binary's dump, the files, the version."""
+    newest = versions.max_cdi("containerd", str(version))
+    field = tables.cri_field(version)
+    if status:
+        return _switch(status, "enableCDI", "cdiSpecDirs", newest, field, "cri-status")
+    if ask_dump and daemon.binary and files and files.root:
+        dump = obs.command([daemon.binary, "-c", daemon.config, "config", "dump"])
+        if dump.ok:
+            try:
+                data = toml.loads(dump.stdout, "containerd config dump")
+            except PlanError:
+                data = {}
+            for table in (tables.V3_NAMES, tables.V2_NAMES):
+                if containerd_files.uses(data, table):
+                    return _switch(toml.lookup(data, table), "enable_cdi", "cdi_spec_dirs", newest, field, "dump")
+    return _cdi_of_files(files, version, newest, field)
+
+
+def _switch(found: Mapping[str, Any], switch: str, dirs: str, newest: str, field: bool, source: str) -> Cdi:
+    """Both absent: no CDI (1.6). Directories without a switch: always on (2.4)."""
+    where = tuple(str(d) for d in found.get(dirs) or ())
+    if switch not in found and dirs not in found:
+        return Cdi(False, False, (), "", Evidence(source, f"neither {switch} nor {dirs}: this containerd knows no CDI"), False)
+    if switch not in found:
+        return Cdi(True, True, where, newest, Evidence(source, f"{dirs} and no {switch}: CDI is always on"), field)
+    on = found[switch] is True
+    return Cdi(True, on, where, newest, Evidence(source, f"{switch} = {toml.dumps(on)}"), field)
+
+
+def _cdi_of_files(files: FileSet | None, version: Version, newest: str, field: bool) -> Cdi:
+    facts = tables.facts(version)
+    if facts.cdi == "none":
+        return Cdi(False, False, (), "", Evidence("version", f"containerd {version} knows no CDI"), False)
+    cri = containerd_files.effective(files, version) if files else {}
+    dirs = tuple(str(d) for d in cri.get("cdi_spec_dirs") or tables.CDI_SPEC_DIRS)
+    if facts.cdi == "always":
+        return Cdi(True, True, dirs, newest, Evidence("version", f"CDI is always on in containerd {version}"), field)
+    if isinstance(cri.get("enable_cdi"), bool):
+        return Cdi(True, cri["enable_cdi"], dirs, newest, Evidence("files", f"enable_cdi = {toml.dumps(cri['enable_cdi'])}"), field)
+    on = facts.cdi == "on"
+    return Cdi(True, on, dirs, newest, Evidence("version", f"CDI is {'on' if on else 'off'} by default in containerd {version}"), field)
+
+
+def _default_handler(status: Mapping[str, Any], cri: Mapping[str, Any]) -> str:
+    return str(toml.lookup(status, ("containerd", "defaultRuntimeName")) or toml.lookup(cri, ("containerd", "default_runtime_name")) or "")
+
+
+def _handlers(status: Mapping[str, Any], cri: Mapping[str, Any]) -> dict[str, str]:
+    found = toml.lookup(status, ("containerd", "runtimes")) or toml.lookup(cri, ("containerd", "runtimes")) or {}
+    return {str(n): str(((r or {}).get("options") or {}).get("BinaryName") or "") for n, r in found.items()}
+
+
+def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    """Another root directory: nothing runs there, so only files, the package database and the user can tell."""
+    others = [Daemon(o.config, o.socket, "", "", False, o) for o in containerd_owners.present(obs)]
+    config = policy.config_path or tables.CONFIG
+    packaged = next((v for v in (obs.package(p) for p in PACKAGES[:3]) if v), "")
+    if not (policy.engine_version or packaged or obs.file(config).exists):
+        return tuple(_instance(policy, obs, d) for d in others)
+    text = policy.engine_version or packaged
+    version = versions.parse(text)
+    if version is None:
+        raise PlanError(
+            f"the version of containerd {'is not readable: ' + text if text else 'is not known'}", where=policy.root,
+            why="nothing runs in another root directory, and its package database names none",
+            next='Set engine_version, for example engine_version: "1.7.24".')
+    files = _files(obs, config, version)
+    off = containerd_files.cri_disabled(files) if files else None
+    owner, refusal = _cri_off(obs, files, off) if files and off else ("package", "")
+    cri = containerd_files.effective(files, version) if files else {}
+    plain = Instance(
+        engine="containerd", version=str(version), binary="/usr/bin/containerd", socket=policy.socket or tables.SOCKET, config_path=config,
+        unit=policy.service or tables.UNIT, owner=owner, running=False, schema=files.schema if files else 0, cri=not refusal, refusal=refusal,
+        cdi=_cdi_of_files(files, version, versions.max_cdi("containerd", str(version)), tables.cri_field(version)),
+        default_handler=_default_handler({}, cri), handlers=_handlers({}, cri))
+    return (*(_instance(policy, obs, d) for d in others), plain)

@@ -1,0 +1,253 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wanted in a containerd's CRI table, and which lines of which file that takes."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses as dc
+import hashlib
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, Handler, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
+
+MARK = "# Written by the Ansible collection gpufleet.nvidia; changes made by hand are overwritten."
+NVIDIA = "nvidia"
+ANNOTATIONS = "container_annotations"
+_NOTHING: tuple[Any, ...] = ("", 0, False, [])
+
+
+@dc.dataclass(frozen=True)
+class Wish:
+    """One key below the CRI table. An explicit one is written even where it says what is so anyway."""
+
+    path: Path
+    value: Any
+    why: str
+    explicit: bool = False
+
+
+@dc.dataclass(frozen=True)
+class FileChange:
+    """A file as it is and as it shall be; `before` is None for a new one."""
+
+    path: str
+    real: str
+    before: toml.Document | None
+    sha256: str | None
+    after: toml.Document
+    whole: bool  # the file is ours alone
+
+    def as_change(self) -> dict[str, Any]:
+        if self.before is None or self.whole:
+            mode = {"mode": "0644"} if self.before is None else {}
+            return {"path": self.real, "op": "write", "content": self.after.text, "expect": self.sha256, **mode}
+        change: dict[str, Any] = {"path": self.real, "op": "edit", "expect": self.sha256, "edits": toml.edits(self.after)}
+        if not self.after.redacted:
+            change["result"] = hashlib.sha256(self.after.text.encode("utf-8", "surrogateescape")).hexdigest()
+        return change
+
+
+# ---------------------------------------------------------------- wishes
+
+
+def wishes(policy: Policy, decision: Decision, files: FileSet, cri: Mapping[str, Any], version: Version, reset_to: str = "") -> list[Wish]:
+    """All that the decision asks of the CRI table; `cri` is what is in force without our own drop-in."""
+    found: list[Wish] = []
+    if decision.handler:
+        if not tables.facts(version).keeps_runc:
+            found += _runc(files, cri, version)
+        for handler in policy.handlers:
+            found += _handler(handler, decision, cri)
+    found += _default(policy, decision, cri, reset_to)
+    found += _cdi(policy, decision, cri, version)
+    return found
+
+
+def source(cri: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
+    """The handler that ours is copied from: runc, else the default one if it is of runc's kind; never NVIDIA's own."""
+    runtimes = toml.lookup(cri, ("containerd", "runtimes"), {})
+    for name in ("runc", str(toml.lookup(cri, ("containerd", "default_runtime_name"), ""))):
+        entry = runtimes.get(name)
+        if isinstance(entry, Mapping) and entry.get("runtime_type", "") in ("", tables.RUNC_TYPE) and NVIDIA not in _binary(entry):
+            return name, entry
+    return "runc", tables.BUILTIN_RUNC
+
+
+def _binary(entry: Mapping[str, Any]) -> str:
+    return posixpath.basename(str(toml.lookup(entry, ("options", "BinaryName"), "")))
+
+
+def _handler(handler: Handler, decision: Decision, cri: Mapping[str, Any]) -> list[Wish]:
+    origin, entry = source(cri)
+    at: Path = ("containerd", "runtimes", handler.name)
+    found = [Wish((*at, "runtime_type"), tables.RUNC_TYPE, f"as {origin} has it; an empty type fails when a sandbox is made")]
+    copied = {k: v for k, v in entry.items() if k not in ("runtime_type", ANNOTATIONS) and not isinstance(v, Mapping) and v not in _NOTHING}
+    found += [Wish((*at, k), v, f"as {origin} has it") for k, v in copied.items()]
+    # containerd hands no annotation on to an OCI runtime that its handler does not list.
+    annotations = [*(entry.get(ANNOTATIONS) or []), *(f"{prefix.rstrip('/')}/*" for prefix in decision.annotation_prefixes)]
+    if annotations:
+        found.append(Wish((*at, ANNOTATIONS), list(dict.fromkeys(annotations)), "the NVIDIA runtime reads device requests from these annotations"))
+    # SystemdCgroup must agree with runc's, or pods of this handler are killed after a while (toolkit#28, k3s#8470).
+    theirs = {k: v for k, v in (entry.get("options") or {}).items() if v != "" and k != "BinaryName"}
+    options = {"BinaryName": handler.binary, **theirs, **handler.options}
+    for key, value in options.items():
+        why = "containers of this handler go through the NVIDIA runtime" if key == "BinaryName" else f"as {origin} has it"
+        why = "set by the option handlers" if key in handler.options else why
+        found.append(Wish((*at, "options", key), value, why))
+    return found
+
+
+def _runc(files: FileSet, cri: Mapping[str, Any], version: Version) -> list[Wish]:
+    """1.5 to 1.7: as soon as a file names any runtime, the built-in runc is gone, and a partial one has no type (engines.md 1.3)."""
+    named = [f for f in files.files for t in (tables.V1_NAMES, tables.V2_NAMES) if toml.lookup(f.doc.data, (*t, "containerd", "runtimes"))]
+    entry = toml.lookup(cri, ("containerd", "runtimes", "runc"))
+    if named and entry is None and toml.lookup(cri, ("containerd", "default_runtime_name")) != "runc":
+        return []
+    at: Path = ("containerd", "runtimes", "runc")
+    why = f"containerd {version} drops its built-in runc when a file names another handler"
+    found = []
+    if not named or entry is None or not entry.get("runtime_type"):
+        found.append(Wish((*at, "runtime_type"), tables.RUNC_TYPE, why, explicit=True))
+    if not named or entry is None:
+        found.append(Wish((*at, "options", "SystemdCgroup"), False, why + "; this is its built-in value", explicit=True))
+    return found
+
+
+def _default(policy: Policy, decision: Decision, cri: Mapping[str, Any], reset_to: str) -> list[Wish]:
+    at: Path = ("containerd", "default_runtime_name")
+    if decision.default and decision.handler:
+        why = next((r.why for r in decision.reasons if r.what == "default"), "the decision for this host")
+        return [Wish(at, decision.handler, why)]
+    now = toml.lookup(cri, at)
+    if now not in [h.name for h in policy.handlers]:
+        return []
+    others = [n for n in toml.lookup(cri, ("containerd", "runtimes"), {}) if n not in [h.name for h in policy.handlers]]
+    before = reset_to if reset_to in others else ("runc" if "runc" in others else (others[0] if others else "runc"))
+    return [Wish(at, before, f"{now} is not to be the default handler: every container would go through it")]
+
+
+def _cdi(policy: Policy, decision: Decision, cri: Mapping[str, Any], version: Version) -> list[Wish]:
+    """The switch exists in 1.7 (off) and 2.0 to 2.3 (on); 1.6 has none, 2.4 warns of an unknown key."""
+    kind = tables.facts(version).cdi
+    found = []
+    if decision.enable_cdi and (kind == "off" or (kind == "on" and cri.get("enable_cdi") is False)):
+        why = "CDI is off by default in containerd 1.7" if kind == "off" else "an explicit false switches CDI off"
+        found.append(Wish(("enable_cdi",), True, why))
+    if policy.cdi_spec_dirs and kind != "none" and tuple(cri.get("cdi_spec_dirs") or tables.CDI_SPEC_DIRS) != policy.cdi_spec_dirs:
+        found.append(Wish(("cdi_spec_dirs",), list(policy.cdi_spec_dirs), "set by the option cdi_spec_dirs"))
+    return found
+
+
+def unmet(cri: Mapping[str, Any], wanted: list[Wish], explicit: Mapping[str, Any] | None = None) -> list[Wish]:
+    """Wishes that are not in force; explicit ones are looked for in what the files themselves say."""
+    return [w for w in wanted if toml.lookup(explicit if w.explicit and explicit is not None else cri, w.path) != w.value]
+
+
+def granted(cri: Mapping[str, Any], wanted: list[Wish]) -> dict[str, Any]:
+    """The CRI table with the wishes fulfilled, and nothing else changed."""
+    result = copy.deepcopy(dict(cri))
+    for wish in wanted:
+        at = result
+        for key in wish.path[:-1]:
+            at = at.setdefault(key, {})
+        at[wish.path[-1]] = wish.value
+    return result
+
+
+# ---------------------------------------------------------------- edits
+
+
+def in_place(files: FileSet, names: Path, wanted: list[Wish], version: Version) -> list[FileChange]:
+    """The keys in the root file itself, which is made when there is none."""
+    root = files.root
+    if root is None:
+        doc = toml.parse(f"{MARK}\nversion = {tables.facts(version).new_file}\n", files.root_path)
+        return [FileChange(files.root_path, files.root_path, None, None, _set(doc, names, wanted), whole=True)]
+    said = toml.lookup(root.doc.data, names, {})
+    missing = [w for w in wanted if toml.lookup(said, w.path) != w.value]
+    after = _set(root.doc, names, missing)
+    return [FileChange(root.path, root.real, root.doc, root.sha256, after, whole=False)] if after.text != root.doc.text else []
+
+
+def _set(doc: toml.Document, names: Path, wanted: list[Wish]) -> toml.Document:
+    for wish in wanted:
+        doc = toml.set_value(doc, (*names, *wish.path), wish.value)
+    return doc
+
+
+def drop_in_path(policy: Policy, obs: Observation, files: FileSet) -> str:
+    """Our file: where the user says, else where the root file's glob already looks, else conf.d beside the root file."""
+    if policy.drop_in not in ("auto", "never", ""):
+        return policy.drop_in
+    root = files.root
+    own = posixpath.join(posixpath.dirname(files.root_path), "conf.d", tables.DROP_IN)
+    if root is None:
+        return own
+    globs = [containerd_files.absolute(root, p) for p in containerd_files.imports(root)]
+    places = [posixpath.join(posixpath.dirname(g), tables.DROP_IN) for g in globs]
+    fitting = [p for g, p in zip(globs, places, strict=True) if containerd_files.covers(g, p) and not g.count("*") - posixpath.basename(g).count("*")]
+    return own if own in fitting or not fitting else fitting[0]
+
+
+def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: list[Wish], version: Version) -> list[FileChange]:
+    """Our own file with the keys, and the root file's import of it where none covers it yet."""
+    root = files.root
+    changes = []
+    declared = root.declared if root else tables.facts(version).new_file
+    # A file without `version` takes version 2 beside it on every 2.x; for all others only their own is right everywhere (engines.md 1.3).
+    doc = toml.parse(f"{MARK}\nversion = {declared or 2}\n", path)
+    doc = _set(doc, names if declared else tables.V2_NAMES, wanted)
+    present = obs.file(path)
+    if present.exists and present.content is not None and MARK not in present.content and present.content != doc.text:
+        raise PlanError(
+            "this file exists and is not ours", where=path, why="it does not begin with our mark",
+            next="Move it away, or name another path by drop_in.")
+    if present.content != doc.text:
+        before = toml.parse(present.content, path) if present.exists and present.content is not None else None
+        changes.append(FileChange(path, present.real or path, before, present.sha256 if present.exists else None, doc, whole=True))
+    imported = _imported(obs, files, path, version)
+    if imported:
+        changes.append(imported)
+    return changes
+
+
+def _imported(obs: Observation, files: FileSet, path: str, version: Version) -> FileChange | None:
+    root = files.root
+    pattern = posixpath.join(posixpath.dirname(path), "*.toml")
+    if root is None:
+        text = f"{MARK}\nversion = {tables.facts(version).new_file}\nimports = [{toml.dumps(_pattern(obs, files, path, pattern))}]\n"
+        return FileChange(files.root_path, files.root_path, None, None, toml.parse(text, files.root_path), whole=True)
+    known = [containerd_files.absolute(root, p) for p in containerd_files.imports(root)]
+    if any(k == path or containerd_files.covers(k, path) for k in known):
+        return None
+    after = toml.append(root.doc, ("imports",), _pattern(obs, files, path, pattern))
+    return FileChange(root.path, root.real, root.doc, root.sha256, after, whole=False)
+
+
+def _pattern(obs: Observation, files: FileSet, path: str, pattern: str) -> str:
+    """A glob is kinder to others, but it would bring files to life that nobody imports today."""
+    if not path.endswith(".toml"):
+        return path
+    sleeping = [f for f in obs.glob(pattern) if f.exists and f.path != path and not files.get(f.path)]
+    return path if sleeping else pattern
+
+
+# ---------------------------------------------------------------- looking ahead
+
+
+def ahead(changes: list[FileChange]) -> dict[str, File]:
+    """The changed files as the next look would see them."""
+    return {
+        c.path: File(c.path, True, "file", c.after.text, "", c.after.redacted, c.real) for c in changes
+    }

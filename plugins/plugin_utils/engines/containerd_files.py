@@ -1,0 +1,254 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files that make up one containerd's configuration, in the order in which they are applied, and their sum."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses as dc
+import fnmatch
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
+
+
+@dc.dataclass(frozen=True)
+class ConfigFile:
+    """One file of a set. `path` is what the daemon opens, `real` where the bytes are; `parents` are the files it was imported through."""
+
+    path: str
+    real: str
+    sha256: str
+    doc: toml.Document
+    parents: tuple[str, ...] = ()
+
+    @property
+    def declared(self) -> int:
+        """The `version` it says, 0 when it says none."""
+        version = self.doc.data.get("version", 0)
+        return version if isinstance(version, int) and not isinstance(version, bool) else 0
+
+
+@dc.dataclass(frozen=True)
+class FileSet:
+    """`files` in the order in which the daemon applies them: the root file first, an import after all siblings of its parent."""
+
+    root_path: str
+    files: tuple[ConfigFile, ...]
+
+    @property
+    def root(self) -> ConfigFile | None:
+        return self.files[0] if self.files and self.files[0].path == self.root_path else None
+
+    @property
+    def schema(self) -> int:
+        """The config version in force for a set without any: 1, as containerd reads it."""
+        return (self.root.declared or 1) if self.root else 0
+
+    def without(self, path: str) -> FileSet:
+        return dc.replace(self, files=tuple(f for f in self.files if path not in (f.path, f.real)))
+
+    def get(self, path: str) -> ConfigFile | None:
+        return next((f for f in self.files if path in (f.path, f.real)), None)
+
+    def replaced(self, path: str, doc: toml.Document) -> FileSet:
+        return dc.replace(self, files=tuple(dc.replace(f, doc=doc) if f.path == path else f for f in self.files))
+
+
+@dc.dataclass(frozen=True)
+class Sight:
+    """Files as they are, or as they would be after changes: `ahead` are the files that are about to be written."""
+
+    obs: Observation
+    ahead: Mapping[str, File] = dc.field(default_factory=dict)
+
+    def file(self, path: str) -> File:
+        return self.ahead.get(path) or self.obs.file(path)
+
+    def glob(self, pattern: str) -> list[File]:
+        found = {f.path: f for f in self.obs.glob(pattern) if f.exists}
+        found.update({path: file for path, file in self.ahead.items() if covers(pattern, path)})
+        return [found[path] for path in sorted(found)]
+
+
+def load(obs: Observation, root_path: str, version: Version, ahead: Mapping[str, File] | None = None) -> FileSet:
+    """Walk the imports as the daemon does: breadth first, globs only where there is an asterisk. Raises PlanError for what it would refuse."""
+    sight = Sight(obs, ahead or {})
+    first = sight.file(root_path)
+    if not first.exists:
+        return FileSet(root_path, ())
+    root = _read(first, root_path, ())
+    found = [root]
+    queue = [root]
+    while queue:
+        current = queue.pop(0)
+        for pattern in imports(current):
+            for path, file in _resolve(sight, current, pattern, version):
+                if path == current.path or path in current.parents:
+                    raise _loop(current, path, pattern)
+                if any(f.path == path for f in found):
+                    continue
+                new = _read(file, path, (*current.parents, current.path))
+                found.append(new)
+                queue.append(new)
+    return FileSet(root_path, tuple(found))
+
+
+def imports(file: ConfigFile) -> list[str]:
+    value = file.doc.data.get("imports", [])
+    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+        raise PlanError(
+            "`imports` is not a list of paths", where=file.path, line=toml.line_of(file.doc, ("imports",)), next="containerd refuses it; repair it first.")
+    return value
+
+
+def absolute(file: ConfigFile, pattern: str) -> str:
+    return pattern if pattern.startswith("/") else posixpath.normpath(posixpath.join(posixpath.dirname(file.path), pattern))
+
+
+def covers(pattern: str, path: str) -> bool:
+    """Whether a glob matches a path; asterisks do not cross directories."""
+    return (
+        "*" in pattern and posixpath.dirname(pattern) == posixpath.dirname(path)
+        and fnmatch.fnmatchcase(posixpath.basename(path), posixpath.basename(pattern).replace("[", "[[]"))
+    )
+
+
+def _resolve(sight: Sight, current: ConfigFile, pattern: str, version: Version) -> list[tuple[str, File]]:
+    if "*" in pattern:
+        if not pattern.startswith("/") and not tables.relative_glob_works(version):
+            return []
+        return [(f.path, f) for f in sight.glob(absolute(current, pattern))]
+    path = absolute(current, pattern)
+    file = sight.file(path)
+    line = toml.line_of(current.doc, ("imports",))
+    if not file.exists:
+        # dump swallows this on 2.x and exits 0, yet the daemon does not start (engines.md 1.4).
+        raise PlanError(
+            f"the imported file {path} does not exist", where=current.path, line=line, why="containerd does not start with a missing import",
+            next="Create the file, or take it out of `imports`.")
+    if file.type == "dir":
+        raise PlanError(
+            f"the import {path} is a directory", where=current.path, line=line, why="containerd does not start with it",
+            next=f"Import {path.rstrip('/')}/*.toml instead.")
+    return [(path, file)]
+
+
+def _read(file: File, path: str, parents: tuple[str, ...]) -> ConfigFile:
+    if file.error or file.content is None:
+        why = file.error or (f"it is a {file.type}" if file.type not in ("", "file") else "its content did not arrive")
+        raise PlanError("this file cannot be read", where=path, why=why, next="Make it a readable regular file.")
+    doc = toml.parse(file.content, path, redacted=file.redacted)
+    return ConfigFile(path, file.real or path, file.sha256 or "", doc, parents)
+
+
+def _loop(current: ConfigFile, path: str, pattern: str) -> PlanError:
+    return PlanError(
+        f"the import {pattern} leads back to {path}", where=current.path, line=toml.line_of(current.doc, ("imports",)),
+        why="files that import each other have no order that can be relied on", next="Take it out of `imports`.")
+
+
+def check_schema(files: FileSet, version: Version) -> None:
+    """Refuse what the daemon refuses, or silently ignores: a declared version it does not know, a drop-in newer than the root."""
+    known = tables.facts(version).schemas
+    for file in files.files:
+        declared = file.declared or 1
+        if "version" in file.doc.data and (not isinstance(file.doc.data["version"], int) or isinstance(file.doc.data["version"], bool)):
+            raise PlanError("`version` is not a number", where=file.path, line=toml.line_of(file.doc, ("version",)), next="containerd refuses it; repair it first.")
+        if declared not in known:
+            raise PlanError(
+                f"this file says version = {declared}, and containerd {version} knows only {_list(known)}", where=file.path,
+                line=toml.line_of(file.doc, ("version",)), why="containerd refuses or ignores such a file",
+                next="Write it for this containerd, or upgrade containerd.")
+
+
+def _list(numbers: tuple[int, ...]) -> str:
+    return " and ".join(str(n) for n in numbers) if len(numbers) < 3 else ", ".join(map(str, numbers[:-1])) + f" and {numbers[-1]}"
+
+
+def names(files: FileSet, version: Version) -> Path:
+    """The CRI table that this set uses: the root's own first, never two names in one set (engines.md 1.3, last rows)."""
+    schema = files.schema or tables.facts(version).new_file
+    if schema < 2:
+        return tables.V1_NAMES
+    natural = tables.NATURAL_NAMES[schema]
+    lost = schema > 2 and tables.facts(version).v2_names_in_v3_lost
+    for file in files.files:
+        if uses(file.doc.data, natural):
+            return natural
+        other = tables.V3_NAMES if natural == tables.V2_NAMES else tables.V2_NAMES
+        if uses(file.doc.data, other) and not lost and (other == tables.V2_NAMES or 3 in tables.facts(version).schemas):
+            return other
+    return natural
+
+
+def uses(data: Mapping[str, Any], table: Path) -> bool:
+    found = toml.lookup(data, table)
+    if not isinstance(found, Mapping):
+        return False
+    return bool(set(found) - tables.SERVER_KEYS) if table == tables.V2_NAMES else True
+
+
+def effective(files: FileSet, version: Version) -> dict[str, Any]:
+    """The CRI runtime table that the files give, the version's built-in defaults for runtimes included."""
+    facts = tables.facts(version)
+    cri: dict[str, Any] = {}
+    for file in files.files:
+        for table in (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES):
+            part = toml.lookup(file.doc.data, table)
+            if isinstance(part, Mapping) and _read_by(table, file, files, facts):
+                cri = copy.deepcopy(dict(part)) if facts.merge == "replace" else merged(cri, part)
+    containerd = cri.setdefault("containerd", {})
+    runtimes = containerd.get("runtimes") or {}
+    if facts.keeps_runc or not runtimes:
+        runtimes = merged(dict(copy.deepcopy(tables.BUILTIN_RUNTIMES)), runtimes)
+    containerd["runtimes"] = runtimes
+    containerd.setdefault("default_runtime_name", "runc")
+    if not containerd["default_runtime_name"]:
+        containerd["default_runtime_name"] = "runc"
+    return cri
+
+
+def _read_by(table: Path, file: ConfigFile, files: FileSet, facts: tables.Facts) -> bool:
+    """Whether this release reads a table of this name in this file at all."""
+    if table == tables.V1_NAMES:
+        return files.schema < 2 and not facts.v1_lost
+    if table == tables.V3_NAMES:
+        return 3 in facts.schemas
+    return not (facts.v2_names_in_v3_lost and (file.declared or files.schema) > 2)
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """2.x: tables merge, everything else of the later file wins, arrays as a whole."""
+    result = dict(below)
+    for key, value in above.items():
+        old = result.get(key)
+        result[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else copy.deepcopy(value)
+    return result
+
+
+def cri_disabled(files: FileSet) -> tuple[str, int | None] | None:
+    """(file, line) of the entry in `disabled_plugins` that switches CRI off; lists of several files add up."""
+    for file in files.files:
+        value = file.doc.data.get("disabled_plugins", [])
+        if isinstance(value, list) and tables.CRI_PLUGINS & {v for v in value if isinstance(v, str)}:
+            return file.path, toml.line_of(file.doc, ("disabled_plugins",))
+    return None
+
+
+def socket(files: FileSet) -> str:
+    """The socket that the files name, '' when they leave the default. A version 4 root ignores [grpc] (engines.md 1.1)."""
+    for file in reversed(files.files):
+        path = tables.GRPC_V4 if (file.declared or files.schema) >= 4 else ("grpc", "address")
+        address = toml.lookup(file.doc.data, path)
+        if isinstance(address, str) and address:
+            return address
+    return ""

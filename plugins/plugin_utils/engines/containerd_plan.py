@@ -1,0 +1,276 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan for one containerd: which keys differ, which files change, whether it has to restart, and how that is proven."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_edit as edit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_proof
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Wish
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+    JOURNAL_DIR,
+    Decision,
+    Difference,
+    Instance,
+    Plan,
+    PlanError,
+    Policy,
+    Restart,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
+
+
+def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
+    """What differs from the decision, and the transaction that mends it. May raise NeedMore or PlanError."""
+    if instance.refusal:
+        raise PlanError(instance.refusal, where=instance.config_path)
+    version = _version(instance)
+    files = containerd_files.load(obs, instance.config_path, version)
+    _check(files, version)
+    mine = _our_drop_in(policy, obs, files)
+    base = files.without(mine) if mine else files
+    names = containerd_files.names(base, version)
+    cri = containerd_files.effective(base, version)
+    wanted = edit.wishes(policy, decision, base, cri, version, _original_default(obs, files))
+    changes = _changes(policy, obs, files, base, names, cri, wanted, version)
+    after = containerd_files.load(obs, instance.config_path, version, edit.ahead(changes)) if changes else files
+    _verify(base, after, cri, wanted, version)
+    now = containerd_files.effective(files, version)
+    differences = tuple(_differences(changes, files, names, now, wanted, version))
+    return _assemble(policy, obs, instance, files, changes, differences, wanted, version)
+
+
+def _version(instance: Instance) -> Version:
+    version = versions.parse(instance.version)
+    if version is None:
+        raise PlanError(
+            "the version of this containerd is not known", where=instance.config_path, why="neither its socket nor its program told one",
+            next="Start containerd, or repair its installation.")
+    if version.series < tables.OLDEST:
+        raise PlanError(f"containerd {version} is too old", where=instance.config_path, next="Upgrade containerd to 1.6 or newer.")
+    return version
+
+
+def _check(files: FileSet, version: Version) -> None:
+    containerd_files.check_schema(files, version)
+    facts = tables.facts(version)
+    root = files.root
+    if root and files.schema < 2 and facts.merge == "deep":
+        own = containerd_files.uses(root.doc.data, tables.V1_NAMES)
+        if "version" in root.doc.data or (own and facts.v1_lost):
+            line = toml.line_of(root.doc, ("version",)) or toml.line_of(root.doc, tables.V1_NAMES)
+            raise PlanError(
+                "this is a version 1 configuration", where=root.path, line=line,
+                why=f"containerd {version} {'drops its CRI part without an error' if facts.v1_lost else 'accepts no newer drop-in beside it'}",
+                next="Write it as version 2 (plugins.\"io.containerd.grpc.v1.cri\") and run again.")
+    _check_shadow(files, facts)
+
+
+def _check_shadow(files: FileSet, facts: tables.Facts) -> None:
+    """Drop-ins newer than their root: refused by 2.3, and the root's CRI table is lost on 2.0 to 2.2 (engines.md 1.3)."""
+    root = files.root
+    for file in files.files[1:]:
+        if root and root.declared and file.declared > root.declared and facts.merge == "deep" and facts.cdi != "always":
+            raise PlanError(
+                f"this file says version = {file.declared} and its root {root.path} says {root.declared}", where=file.path,
+                line=toml.line_of(file.doc, ("version",)), why="containerd does not start with it, or silently loses the root file's CRI table",
+                next=f"Write it as version {root.declared}, or remove it.")
+
+
+def _our_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
+    """The file of ours in this set, '' when there is none."""
+    for file in files.files[1:]:
+        if file.doc.text.startswith(edit.MARK) and file.path != files.root_path:
+            return file.path
+    return ""
+
+
+def _original_default(obs: Observation, files: FileSet) -> str:
+    """The default handler from before our first change, when the journal has kept the file."""
+    question = ask.originals(JOURNAL_DIR)
+    if not obs.asked(question) or not files.root:
+        return ""
+    kept = (obs.raw(question).get("originals") or {}).get(files.root.real) or {}
+    try:
+        data = toml.parse(kept.get("content") or "", files.root.path, redacted=True).data
+    except PlanError:
+        return ""
+    for table in (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES):
+        name = toml.lookup(data, (*table, "containerd", "default_runtime_name"))
+        if isinstance(name, str) and name:
+            return name
+    return "runc"
+
+
+def _changes(
+    policy: Policy, obs: Observation, files: FileSet, base: FileSet, names: Path, cri: Mapping[str, Any], wanted: list[Wish], version: Version
+) -> list[FileChange]:
+    said: dict[str, Any] = {}
+    for file in base.files:
+        said = containerd_files.merged(said, toml.lookup(file.doc.data, names) or {})
+    missing = edit.unmet(cri, wanted, said)
+    ours = base is not files
+    if not missing and not ours:
+        return []
+    if tables.facts(version).merge == "replace" or (policy.drop_in == "never" and not ours):
+        # 1.x: a drop-in that names the CRI table replaces all that the root file says there (containerd#5837).
+        return edit.in_place(files, names, missing, version)
+    # Our file carries the handlers complete, so that it stands by itself, and of the rest only what the others lack.
+    own = [w for w in wanted if w.path[:2] == ("containerd", "runtimes") or w in missing]
+    path = _our_drop_in(policy, obs, files) if ours and policy.drop_in in ("auto", "never") else edit.drop_in_path(policy, obs, files)
+    return edit.drop_in(obs, files, path, names, own, version)
+
+
+def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[Wish], version: Version) -> None:
+    """The sum of the files afterwards must be the sum before and our keys; a file that is read later can spoil that."""
+    found = containerd_files.effective(after, version)
+    for wish in edit.unmet(found, wanted):
+        for file in reversed(after.files):
+            for table in (tables.V3_NAMES, tables.V2_NAMES, tables.V1_NAMES):
+                if toml.lookup(file.doc.data, table) is not None and toml.lookup(file.doc.data, (*table, *wish.path)) != wish.value:
+                    raise _shadowed(file, table, wish, version)
+    if found != edit.granted(cri, wanted):
+        raise PlanError(
+            "the change would alter more than our keys", where=after.root_path, why="its files add up to something else than before",
+            next="Merge the files into one, and run again.")
+
+
+def _shadowed(file: containerd_files.ConfigFile, table: Path, wish: Wish, version: Version) -> PlanError:
+    line = toml.line_of(file.doc, (*table, *wish.path)) or toml.line_of(file.doc, table)
+    replaces = tables.facts(version).merge == "replace"
+    return PlanError(
+        f"{toml.dotted(wish.path)} = {toml.dumps(wish.value)} would have no effect", where=file.path, line=line,
+        why="this file is read last, and containerd 1.x takes its whole CRI table instead of the root file's" if replaces
+        else f"this file is read after ours and sets {toml.dumps(toml.lookup(file.doc.data, (*table, *wish.path)))}",
+        next="Move its CRI settings to the root file and remove it" + ("." if replaces else ", or ask for its value by the option handlers."))
+
+
+def _differences(
+    changes: list[FileChange], files: FileSet, names: Path, now: Mapping[str, Any], wanted: list[Wish], version: Version
+) -> list[Difference]:
+    found = []
+    for change in changes:
+        keys = [w for w in wanted if toml.lookup(change.after.data, (*_table(change, names), *w.path)) == w.value]
+        old = change.before.data if change.before else {}
+        for wish in keys:
+            if toml.lookup(old, (*_table(change, names), *wish.path)) != wish.value:
+                before = toml.lookup(now, wish.path)
+                found.append(Difference("file", change.path, toml.dotted((*_table(change, names), *wish.path)), before, wish.value, wish.why))
+        before, after = old.get("imports"), change.after.data.get("imports")
+        if before != after:
+            found.append(Difference("file", change.path, "imports", before, after, "so that containerd reads the drop-in"))
+        if not any(d.path == change.path for d in found):
+            found.append(Difference("file", change.path, "", None if change.before is None else "other content", "as decided", "this file is ours"))
+    return found
+
+
+def _table(change: FileChange, names: Path) -> Path:
+    for table in (names, tables.V2_NAMES, tables.V3_NAMES, tables.V1_NAMES):
+        if toml.lookup(change.after.data, table) is not None:
+            return table
+    return names
+
+
+def _assemble(
+    policy: Policy, obs: Observation, instance: Instance, files: FileSet, changes: list[FileChange], differences: tuple[Difference, ...],
+    wanted: list[Wish], version: Version, gone: tuple[Mapping[str, Any], ...] = ()
+) -> Plan:
+    advice = list(_advice(obs, files, wanted))
+    restarts: tuple[Restart, ...] = ()
+    health: tuple[Mapping[str, Any], ...] = ()
+    stale = instance.running and policy.root == "/" and not containerd_proof.in_force(obs, instance, wanted)
+    if stale and not differences:
+        differences = (Difference(
+            "unit", instance.unit, "configuration", "an older one in force", "what the files say",
+            "the files are right, and the running daemon has not loaded them"),)
+    if stale and policy.restart == "never":
+        advice.append(f"{instance.config_path}: in force only after a restart of {instance.unit or 'containerd'}, which restart: never leaves to you.")
+    elif stale and not instance.unit:
+        advice.append(f"{instance.config_path}: this containerd runs outside systemd; restart it yourself.")
+    elif stale:
+        containerd_proof.refuse_deadly_restart(obs, instance)
+        restarts = (Restart(instance.unit, "restart", "the configuration in force changes"),)
+        health = (containerd_proof.health(instance, wanted, version),)
+    elif changes and not instance.running and policy.root == "/":
+        advice.append(f"{instance.config_path}: containerd is not running; the configuration is in force from its next start.")
+    expect: dict[str, str | None] = {f.real: f.sha256 for f in files.files} if changes or gone else {}
+    expect.update({c.real: c.sha256 for c in changes})
+    offline = policy.root != "/"
+    return Plan(
+        differences=differences,
+        changes=(*(c.as_change() for c in changes), *gone),
+        expect_files=expect,
+        expect_units={instance.unit: instance.invocation_id} if restarts and instance.invocation_id else {},
+        restarts=restarts, health=health, advice=tuple(advice),
+        diffs=tuple((c.path, c.before.text if c.before else "", c.after.text) for c in changes),
+        **({} if offline or not changes else containerd_proof.validation(instance, files, changes, wanted, version)),
+    )
+
+
+def _advice(obs: Observation, files: FileSet, wanted: list[Wish]) -> list[str]:
+    """Files of others that define our handler as well, or lie about unread."""
+    found = []
+    for file in files.files[1:]:
+        if file.doc.text.startswith(edit.MARK):
+            continue
+        for table in (tables.V3_NAMES, tables.V2_NAMES):
+            handlers = toml.lookup(file.doc.data, (*table, "containerd", "runtimes"), {})
+            ours = {w.path[2] for w in wanted if w.path[:2] == ("containerd", "runtimes")} - {"runc"}
+            for name in sorted(ours & set(handlers)):
+                found.append(f"{file.path}: defines the handler {name}, too (the GPU Operator's toolkit or nvidia-ctk writes such files); it was left as it is.")
+    return found
+
+
+def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
+    """Give back the bytes from before; where others have changed the file since, take out just what is ours."""
+    if instance.refusal:
+        return Plan(advice=(instance.refusal,))
+    version = _version(instance)
+    files = containerd_files.load(obs, instance.config_path, version)
+    kept = obs.raw(ask.originals(JOURNAL_DIR)).get("originals") or {}
+    gone: list[Mapping[str, Any]] = []
+    edited: list[FileChange] = []
+    differences: list[Difference] = []
+    advice: list[str] = []
+    for file in files.files:
+        original = kept.get(file.real)
+        whole = file.doc.text.startswith(edit.MARK)
+        if original and original.get("sha256_after") == file.sha256:
+            gone.append({"path": file.real, "op": "restore"})
+            differences.append(_given_back(file.path, bool(original.get("existed", True))))
+        elif whole and file is not files.root:
+            gone.append({"path": file.real, "op": "remove", "expect": file.sha256})
+            differences.append(Difference("file", file.path, "", "present", "absent", "this file is ours"))
+        elif file is files.root:
+            change = _without_ours(policy, file, kept)
+            if change:
+                edited.append(change)
+                differences.append(Difference("file", file.path, "", "with our keys", "without our keys", "taken out key by key"))
+                advice.append(f"{file.path}: others have changed this file since, or the journal has no copy; only our keys were taken out.")
+    result = _assemble(policy, obs, instance, files, edited, tuple(differences), [], version, tuple(gone))
+    return containerd_proof.restarted_after_removal(policy, instance, result, tuple(advice))
+
+
+def _given_back(path: str, existed: bool) -> Difference:
+    return Difference("file", path, "", "with our keys", "as before" if existed else "absent", "the bytes from before our first change")
+
+
+def _without_ours(policy: Policy, file: containerd_files.ConfigFile, kept: Mapping[str, Any]) -> FileChange | None:
+    doc = file.doc
+    handlers = {h.name: h.binary for h in policy.handlers}
+    for table in (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES):
+        for name, binary in handlers.items():
+            if toml.lookup(doc.data, (*table, "containerd", "runtimes", name, "options", "BinaryName")) == binary:
+                doc = toml.remove(doc, (*table, "containerd", "runtimes", name))
+        if toml.lookup(doc.data, (*table, "containerd", "default_runtime_name")) in handlers and doc is not file.doc:
+            doc = toml.remove(doc, (*table, "containerd", "default_runtime_name"))
+    return FileChange(file.path, file.real, file.doc, file.sha256, doc, whole=False) if doc.text != file.doc.text else None

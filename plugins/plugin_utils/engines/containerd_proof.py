@@ -1,0 +1,128 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a containerd's own word is asked: before the change by a dump of the staged files, after the restart by its CRI status."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Wish
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, Plan, PlanError, Policy, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
+
+# Recovery of many containers comes before CRI answers; seconds on an idle host, more on a full one (engines.md 1.6).
+SERVES_WITHIN = 90
+
+STATUS_NAMES: Mapping[str, str] = {
+    "runtime_type": "runtimeType", "default_runtime_name": "defaultRuntimeName", "enable_cdi": "enableCDI", "cdi_spec_dirs": "cdiSpecDirs",
+}  # fmt: skip
+
+
+def status_path(wish: Wish) -> tuple[str, ...] | None:
+    """Where CRI's verbose status shows this key; None where its name there is not certain."""
+    last = wish.path[-1]
+    if wish.path[-2:-1] == ("options",):
+        return ("config", *wish.path)
+    return ("config", *wish.path[:-1], STATUS_NAMES[last]) if last in STATUS_NAMES else None
+
+
+def in_force(obs: Observation, instance: Instance, wanted: list[Wish]) -> bool:
+    """Whether the running daemon already works with these keys."""
+    info = obs.cri(instance.socket).get("info") or {}
+    if not isinstance(info.get("config"), Mapping):
+        return False
+    paths = [(w, status_path(w)) for w in wanted]
+    return all(toml.lookup(info, path) == w.value for w, path in paths if path)
+
+
+def health(instance: Instance, wanted: list[Wish], version: Version) -> dict[str, Any]:
+    """CRI answers again, and says what we wrote. A bad CRI section leaves the unit active (engines.md 1.5), so that nothing less will do."""
+    require: list[dict[str, Any]] = []
+    handlers = list(dict.fromkeys(w.path[2] for w in wanted if w.path[:2] == ("containerd", "runtimes")))
+    if version.series >= (2, 0):  # runtimeHandlers in the status
+        require += [{"handler": name} for name in handlers]
+    for wish in wanted:
+        path = status_path(wish)
+        if path and (wish.path[-1] in ("BinaryName", "SystemdCgroup") or len(wish.path) < 3):
+            require.append({"path": list(path), "equals": wish.value})
+    return {"kind": "cri", "socket": instance.socket, "timeout": SERVES_WITHIN, "require": require}
+
+
+def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
+    """containerd's unit leaves containers alone by KillMode=process; an override that does not would kill them all."""
+    mode = obs.unit(instance.unit).get("KillMode", "process")
+    if mode not in ("process", "none", ""):
+        raise PlanError(
+            f"a restart of {instance.unit} would kill every container on this host", where=instance.unit,
+            why=f"its KillMode is {mode}, and upstream's is process", next="Take the override out of the unit, or set restart: never and restart by yourself.")
+
+
+def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advice: tuple[str, ...]) -> Plan:
+    """Absent: the daemon has to forget our handlers if it has them."""
+    loaded = any(instance.handlers.get(h.name) == h.binary for h in policy.handlers)
+    if not plan.changes or not instance.running or policy.root != "/" or not loaded:
+        differences = tuple(d for d in plan.differences if d.what != "unit")
+        return dc.replace(plan, differences=differences, restarts=(), health=(), expect_units={}, advice=(*plan.advice, *advice))
+    if policy.restart == "never" or not instance.unit:
+        return dc.replace(plan, restarts=(), health=(), advice=(*plan.advice, *advice))
+    return dc.replace(
+        plan, advice=(*plan.advice, *advice), restarts=(Restart(instance.unit, "restart", "our handlers are taken out of the configuration in force"),),
+        health=({"kind": "cri", "socket": instance.socket, "timeout": SERVES_WITHIN, "require": []},),
+        expect_units={instance.unit: instance.invocation_id} if instance.invocation_id else {})
+
+
+# ---------------------------------------------------------------- the staged tree
+
+
+def validation(instance: Instance, files: FileSet, changes: list[FileChange], wanted: list[Wish], version: Version) -> dict[str, Any]:
+    """Plan fields that have the engine's own binary read the staged files, and allow only our keys to differ."""
+    every = {f.path: f.real for f in files.files} | {c.path: c.real for c in changes}
+    argv = [instance.binary, "-c", "{stage}" + instance.config_path, "config", "dump"]
+    baseline = [instance.binary, "-c", instance.config_path, "config", "dump"] if files.root else None
+    check = {
+        "argv": argv, "timeout": 30, "refuse": ["Ignoring unknown key.*", ".*Ignoring unknown key.*"], "require": _require(wanted),
+        "baseline": baseline, "allow": _allow(files, changes, wanted) if baseline else [".*"],
+        "why": "containerd itself reads the new configuration, and nothing but our keys differs",
+    }  # fmt: skip
+    if not instance.binary:
+        return {}
+    return {
+        "stage_files": tuple({"name": path.lstrip("/"), "source": real} for path, real in every.items()),
+        "substitute": tuple(_substitutes(files, changes)),
+        "validate": (check,),
+    }
+
+
+def _substitutes(files: FileSet, changes: list[FileChange]) -> list[tuple[str, str]]:
+    """Absolute imports lead into the staged tree; relative ones do so by themselves."""
+    found: list[tuple[str, str]] = []
+    after = {f.path: f.doc for f in files.files} | {c.path: c.after for c in changes}
+    for doc in after.values():
+        for pattern in doc.data.get("imports", []):
+            if pattern.startswith("/"):
+                found += [(f"{q}{pattern}{q}", f"{q}{{stage}}{pattern}{q}") for q in "\"'"]
+    return list(dict.fromkeys(found))
+
+
+def _require(wanted: list[Wish]) -> list[str]:
+    return [rf"\s*BinaryName = [\"']{re.escape(str(w.value))}[\"']\s*" for w in wanted if w.path[-1] == "BinaryName"]
+
+
+def _allow(files: FileSet, changes: list[FileChange], wanted: list[Wish]) -> list[str]:
+    """Every line of the dump that may differ: our tables' headers, our keys, a new handler's zero values, the list of imports."""
+    names = "|".join(sorted({re.escape(w.path[2]) for w in wanted if w.path[:2] == ("containerd", "runtimes")}))
+    keys = sorted({w.path[-1] for w in wanted})
+    found = [r"imports = .*", r"\s*", rf"(?:{'|'.join(map(re.escape, keys))}) = .*"] if keys else [r"imports = .*", r"\s*"]
+    if names:
+        zero = "|".join((*tables.RUNTIME_KEYS, *tables.RUNC_OPTIONS))
+        found += [rf"\[plugins\.[\"']?[a-z0-9.]+[\"']?\.containerd\.runtimes\.[\"']?(?:{names})[\"']?(?:\.options)?\]"]
+        found += [rf"(?:{zero}) = (?:''|\"\"|0|false|\[\]|[\"']podsandbox[\"'])"]
+    return found

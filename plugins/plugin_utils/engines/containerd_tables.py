@@ -1,0 +1,94 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""containerd as data: what each release reads, where its tables are, and what it does without being told."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
+
+CONFIG = "/etc/containerd/config.toml"
+SOCKET = "/run/containerd/containerd.sock"
+UNIT = "containerd.service"
+DROP_IN = "90-gpufleet.toml"
+CDI_SPEC_DIRS = ("/etc/cdi", "/var/run/cdi")
+
+Path = tuple[str, ...]
+
+V1_NAMES: Path = ("plugins", "cri")
+V2_NAMES: Path = ("plugins", "io.containerd.grpc.v1.cri")
+V3_NAMES: Path = ("plugins", "io.containerd.cri.v1.runtime")
+# A version 4 file has the CRI tables of version 3; it only moves the server's sockets to plugins.
+NATURAL_NAMES: Mapping[int, Path] = {1: V1_NAMES, 2: V2_NAMES, 3: V3_NAMES, 4: V3_NAMES}
+GRPC_V4: Path = ("plugins", "io.containerd.server.v1.grpc", "address")
+
+# What stays in io.containerd.grpc.v1.cri when its runtime part has moved to io.containerd.cri.v1.runtime (version 3).
+SERVER_KEYS = frozenset((
+    "disable_tcp_service", "stream_server_address", "stream_server_port", "stream_idle_timeout", "enable_tls_streaming",
+    "x509_key_pair_streaming",
+))  # fmt: skip
+
+# Names by which `disabled_plugins` switches CRI off.
+CRI_PLUGINS = frozenset(("cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"))
+
+RUNC_TYPE = "io.containerd.runc.v2"
+# The built-in runc entry, as `config default` prints what is not zero in it.
+BUILTIN_RUNC: Mapping[str, Any] = {"runtime_type": RUNC_TYPE, "options": {"SystemdCgroup": False}}
+BUILTIN_RUNTIMES: Mapping[str, Mapping[str, Any]] = {"runc": BUILTIN_RUNC}
+
+RUNC_OPTIONS = (
+    "BinaryName", "CriuImagePath", "CriuPath", "CriuWorkPath", "IoGid", "IoUid", "NoNewKeyring", "NoPivotRoot", "Root", "ShimCgroup",
+    "SystemdCgroup",
+)  # fmt: skip
+RUNTIME_KEYS = (
+    "runtime_type", "runtime_path", "runtime_engine", "runtime_root", "pod_annotations", "container_annotations",
+    "privileged_without_host_devices", "privileged_without_host_devices_all_devices_allowed", "cgroup_writable", "base_runtime_spec",
+    "cni_conf_dir", "cni_max_conf_num", "snapshotter", "sandbox_mode", "sandboxer", "io_type",
+)  # fmt: skip
+
+Switch = Literal["none", "off", "on", "always"]
+
+
+@dc.dataclass(frozen=True)
+class Facts:
+    """One minor release. `cdi`: no CDI | switch, off by default | switch, on by default | no switch, always on."""
+
+    first: tuple[int, int]
+    schemas: tuple[int, ...]
+    new_file: int  # version of a file that we make; also read by the next minor, so that a rollback finds it readable
+    merge: Literal["replace", "deep"]  # what `imports` does to a plugin's table
+    keeps_runc: bool  # the built-in runc stays when a file names other runtimes
+    cdi: Switch
+    v1_lost: bool = False  # the CRI part of a file without `version` is dropped without an error
+    v2_names_in_v3_lost: bool = False  # v2 table names in a version 3 file are ignored
+
+
+FACTS = (
+    Facts((1, 3), (1, 2), 2, "replace", True, "none"),
+    Facts((1, 5), (1, 2), 2, "replace", False, "none"),
+    Facts((1, 7), (1, 2), 2, "replace", False, "off"),
+    Facts((2, 0), (1, 2, 3), 3, "deep", True, "on", v1_lost=True, v2_names_in_v3_lost=True),
+    Facts((2, 3), (1, 2, 3, 4), 3, "deep", True, "on"),
+    Facts((2, 4), (1, 2, 3, 4), 3, "deep", True, "always"),
+)
+OLDEST = (1, 4)
+
+
+def facts(version: Version) -> Facts:
+    return [f for f in FACTS if f.first <= version.series or f is FACTS[0]][-1]
+
+
+def relative_glob_works(version: Version) -> bool:
+    """Before, a relative glob in `imports` was looked up in the daemon's working directory and loaded nothing."""
+    if version.series == (1, 6):
+        return version.at_least(1, 6, 29)
+    return version.at_least(1, 7, 16)
+
+
+def cri_field(version: Version) -> bool:
+    """Whether the CRI field CDIDevices is answered; before 1.7.2 only annotations are."""
+    return version.at_least(1, 7, 2)

@@ -1,0 +1,179 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where the keys of a TOML text stand, so that one of them can be changed and every other character stays.
+
+The text has been parsed by a real parser before: the scanner only finds places in text that is known to be valid.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+
+Path = tuple[str, ...]
+
+_BLANK = re.compile(r"[ \t]*")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_SCALAR = re.compile(r"[^,\]}#\n\r]*")
+_ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", "e": "\x1b", '"': '"', "\\": "\\"}
+
+
+@dc.dataclass(frozen=True)
+class Table:
+    """A header line. `raw` are the key's parts as they are written, quotes included."""
+
+    path: Path
+    raw: Path
+    start: int
+    array: bool
+
+
+@dc.dataclass(frozen=True)
+class Pair:
+    """A key and its value. `table` is the header it stands under, `inline` the inline table it stands in, if any."""
+
+    path: Path
+    table: Path
+    start: int
+    value: tuple[int, int]
+    in_array: bool = False  # under an array of tables: its path is not unique
+    inline: Path | None = None
+
+
+@dc.dataclass(frozen=True)
+class Places:
+    tables: tuple[Table, ...]
+    pairs: tuple[Pair, ...]
+
+
+def unquote(raw: str) -> str:
+    if raw.startswith("'"):
+        return raw[1:-1]
+    if not raw.startswith('"'):
+        return raw
+
+    def replace(match: re.Match[str]) -> str:
+        code = match.group(1)
+        return chr(int(code[1:], 16)) if code[0] in "uUx" else _ESCAPES[code]
+
+    return re.sub(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|x[0-9A-Fa-f]{2}|.)", replace, raw[1:-1])
+
+
+def _blank(text: str, at: int) -> int:
+    match = _BLANK.match(text, at)
+    return match.end() if match else at
+
+
+def _space(text: str, at: int) -> int:
+    """Past blanks, line ends and comments, as they may stand inside arrays."""
+    while at < len(text):
+        if text[at] in " \t\r\n":
+            at += 1
+        elif text[at] == "#":
+            end = text.find("\n", at)
+            at = len(text) if end < 0 else end
+        else:
+            break
+    return at
+
+
+def _string(text: str, at: int) -> int:
+    quote = text[at]
+    if text.startswith(quote * 3, at):
+        at += 3
+        while not text.startswith(quote * 3, at):
+            at += 2 if quote == '"' and text[at] == "\\" else 1
+        at += 3
+        while at < len(text) and text[at] == quote:  # up to two quotes may stand before the closing three
+            at += 1
+        return at
+    at += 1
+    while text[at] != quote:
+        at += 2 if quote == '"' and text[at] == "\\" else 1
+    return at + 1
+
+
+def _key(text: str, at: int) -> tuple[Path, int]:
+    """The raw parts of a (dotted) key."""
+    raw: list[str] = []
+    while True:
+        at = _blank(text, at)
+        match = _BARE.match(text, at)
+        end = match.end() if match else _string(text, at)
+        raw.append(text[at:end])
+        at = _blank(text, end)
+        if text[at] != ".":
+            return tuple(raw), at
+        at += 1
+
+
+def elements(text: str, at: int) -> tuple[list[tuple[int, int]], int]:
+    """The spans of an array's elements, and where the array ends; `at` is its opening bracket."""
+    spans: list[tuple[int, int]] = []
+    at = _space(text, at + 1)
+    while text[at] != "]":
+        end = _value(text, at, [], (), ())
+        spans.append((at, end))
+        at = _space(text, end)
+        if text[at] == ",":
+            at = _space(text, at + 1)
+    return spans, at + 1
+
+
+def _value(text: str, at: int, pairs: list[Pair], path: Path, table: Path) -> int:
+    """Where the value that begins here ends; pairs of inline tables are noted on the way."""
+    if text[at] in "\"'":
+        return _string(text, at)
+    if text[at] == "[":
+        return elements(text, at)[1]
+    if text[at] == "{":
+        return _inline(text, at, pairs, path, table)
+    match = _SCALAR.match(text, at)
+    return at + len(match.group().rstrip()) if match else at
+
+
+def _inline(text: str, at: int, pairs: list[Pair], path: Path, table: Path) -> int:
+    at = _space(text, at + 1)
+    while text[at] != "}":
+        start = at
+        raw, at = _key(text, at)
+        at = _space(text, at + 1)
+        full = path + tuple(unquote(r) for r in raw)
+        end = _value(text, at, pairs, full, table)
+        pairs.append(Pair(full, table, start, (at, end), inline=path))
+        at = _space(text, end)
+        if text[at] == ",":
+            at = _space(text, at + 1)
+    return at + 1
+
+
+def scan(text: str) -> Places:
+    """All headers and pairs of a valid TOML text, in the order in which they stand."""
+    tables: list[Table] = []
+    pairs: list[Pair] = []
+    table: Path = ()
+    arrays: set[Path] = set()
+    at = _space(text, 0)
+    while at < len(text):
+        start = at
+        if text[at] == "[":
+            array = text.startswith("[[", at)
+            raw, at = _key(text, at + 1 + array)
+            at += 1 + array
+            table = tuple(unquote(r) for r in raw)
+            tables.append(Table(table, raw, start, array))
+            if array:
+                arrays.add(table)
+        else:
+            raw, at = _key(text, at)
+            at = _blank(text, at + 1)
+            path = table + tuple(unquote(r) for r in raw)
+            inner: list[Pair] = []
+            end = _value(text, at, inner, path, table)
+            doubtful = any(table[: len(a)] == a for a in arrays)
+            pairs.append(Pair(path, table, start, (at, end), doubtful))
+            pairs.extend(dc.replace(p, in_array=doubtful) for p in inner)
+            at = end
+        at = _space(text, at)
+    return Places(tuple(tables), tuple(pairs))

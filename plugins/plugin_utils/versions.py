@@ -1,0 +1,115 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Versions of engines as they are written in the wild, and the newest CDI specification each release reads."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import functools
+import re
+
+_VERSION = re.compile(r"^(?:\d+:)?v?(\d+)\.(\d+)(?:\.(\d+))?(.*)$")
+# What makes a version older than its numbers: 2.4.0-beta.0, 2.0.0~rc1. Not ~ds1, +unknown, -k3s1, which are the packager's.
+_PRERELEASE = re.compile(r"^[-~.]?(alpha|beta|dev|rc)[-.]?(\d*)", re.IGNORECASE)
+_BANNER = re.compile(r"^(\S+)\s+(?:version\s+)?(?:\S+\s+)?v?(\d+\.\d+\.\d+\S*?),?(?:\s|$)", re.MULTILINE)
+_CDI_MARK = re.compile(r"requiresV(\d)(\d)(\d)")
+
+
+@functools.total_ordering
+@dc.dataclass(frozen=True)
+class Version:
+    """major.minor.patch; `suffix` is what the packager or builder added."""
+
+    major: int
+    minor: int
+    patch: int = 0
+    suffix: str = ""
+
+    @property
+    def release(self) -> tuple[int, int, int]:
+        return self.major, self.minor, self.patch
+
+    @property
+    def series(self) -> tuple[int, int]:
+        return self.major, self.minor
+
+    @property
+    def _order(self) -> tuple[tuple[int, int, int], tuple[int, str, int]]:
+        match = _PRERELEASE.match(self.suffix)
+        pre = (0, match.group(1).lower(), int(match.group(2) or 0)) if match else (1, "", 0)
+        return self.release, pre
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Version) and self._order == other._order
+
+    def __hash__(self) -> int:
+        return hash(self._order)
+
+    def __lt__(self, other: Version) -> bool:
+        return self._order < other._order
+
+    def at_least(self, *numbers: int) -> bool:
+        """Whether the release is this one or a later one; a pre-release counts as its release."""
+        return self.release >= (*numbers, 0, 0)[:3]
+
+    def __str__(self) -> str:
+        return f"{self.major}.{self.minor}.{self.patch}{self.suffix}"
+
+
+def parse(text: str) -> Version | None:
+    """A version out of `v1.7.34`, `1.6.20~ds1`, `2.1.9+unknown`, `5:27.5.1-1~debian`, `2.1`; None for anything else."""
+    match = _VERSION.match(text.strip())
+    if not match:
+        return None
+    return Version(int(match.group(1)), int(match.group(2)), int(match.group(3) or 0), match.group(4))
+
+
+def banner(text: str) -> str:
+    """The version in what `containerd --version`, `crio --version` or `dockerd --version` prints; '' when there is none."""
+    match = _BANNER.search(text)
+    return match.group(2) if match else ""
+
+
+# The newest cdiVersion each engine accepts, by the first release that does (read from go.mod at every tag). A patch release can be
+# ahead of the next minor's first: Docker 25.0.17 reads 0.8.0, 26.0.0 only 0.6.0. So each row holds until the next one.
+MAX_CDI: dict[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
+    "containerd": (
+        ((0, 0, 0), ""), ((1, 7, 0), "0.5.0"), ((1, 7, 12), "0.6.0"), ((1, 7, 16), "0.7.0"), ((1, 7, 27), "0.8.0"),
+        ((2, 0, 0), "0.8.0"), ((2, 0, 5), "1.0.0"), ((2, 1, 0), "1.0.0"), ((2, 2, 1), "1.1.0"),
+    ),
+    "crio": (
+        ((0, 0, 0), ""), ((1, 24, 0), "0.3.0"), ((1, 25, 0), "0.5.0"), ((1, 28, 0), "0.6.0"), ((1, 30, 0), "0.7.0"),
+        ((1, 31, 0), "0.8.0"), ((1, 33, 0), "1.0.0"), ((1, 35, 0), "1.1.0"),
+    ),
+    "docker": (
+        ((0, 0, 0), ""), ((25, 0, 0), "0.6.0"), ((25, 0, 17), "0.8.0"), ((26, 0, 0), "0.6.0"), ((26, 1, 0), "0.7.0"),
+        ((27, 4, 0), "0.8.0"), ((28, 1, 0), "1.0.0"), ((29, 2, 0), "1.1.0"),
+    ),
+    "podman": (
+        ((0, 0, 0), ""), ((3, 2, 0), "0.3.0"), ((4, 1, 0), "0.4.0"), ((4, 3, 0), "0.5.0"), ((4, 7, 0), "0.6.0"), ((5, 1, 0), "0.7.0"),
+        ((5, 2, 0), "0.8.0"), ((5, 5, 0), "1.0.0"), ((6, 0, 0), "1.1.0"),
+    ),
+}  # fmt: skip
+
+# Distributions that build with their own Go libraries: (engine, version as the engine says it, newest cdiVersion), read from the binaries.
+MAX_CDI_PACKAGED: tuple[tuple[str, str, str], ...] = (("containerd", r"v?1\.7\.24~ds1.*", "0.8.0"),)
+
+
+def max_cdi(engine: str, version: str) -> str:
+    """The newest cdiVersion this release reads, '' when it knows no CDI (or is not known here)."""
+    for name, pattern, newest in MAX_CDI_PACKAGED:
+        if name == engine and re.fullmatch(pattern, version):
+            return newest
+    parsed = parse(version)
+    found = ""
+    for first, newest in MAX_CDI.get(engine, ()):
+        if parsed and parsed.release >= first:
+            found = newest
+    return found
+
+
+def max_cdi_of_binary(symbols: str) -> str:
+    """The same out of symbol names of a Go binary's CDI library (`...specs-go.requiresV110`), for builds that no table knows."""
+    found = sorted(_CDI_MARK.findall(symbols))
+    return ".".join(found[-1]) if found else ""

@@ -1,0 +1,262 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""containerd itself judges the plans: its dump before and after differs by our keys and nothing else, and a second plan is empty.
+
+No daemon runs. The binaries are the lab's: Debian's 1.6 and 1.7, and 2.1, 2.3, 2.4 built with Go, as far as this machine can have them.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import functools
+import hashlib
+import shutil
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, Plan, Policy
+
+from tests.lab import artefacts, kinds, roots
+from tests.unit import builders
+
+RELEASES = {"1.6": "1.6.20", "1.7": "1.7.24", "2.1": "2.1.9", "2.3": "2.3.7", "2.4": "2.4.2"}
+NATURAL = {2: '"io.containerd.grpc.v1.cri"', 3: '"io.containerd.cri.v1.runtime"', 4: '"io.containerd.cri.v1.runtime"'}
+
+
+@functools.cache
+def binary(release: str) -> Path:
+    """containerd of this release, out of what the lab keeps."""
+    if release.startswith("2."):
+        if shutil.which("go") is None:
+            pytest.skip("containerd 2.x is built with Go, and there is no Go here")
+        return artefacts.go_tool(f"containerd-{release}") / "containerd"
+    try:
+        layers = roots.layers(kinds.KINDS[f"containerd-{release}"])
+    except (artefacts.LabError, OSError) as exc:
+        pytest.skip(f"Debian's containerd {release} comes with the lab's roots, which cannot be built here: {exc}")
+    return next(p for p in (layer / "usr/bin/containerd" for layer in layers) if p.exists())
+
+
+def dump(release: str, config: Path) -> dict[str, Any]:
+    done = subprocess.run([binary(release), "-c", config, "config", "dump"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "Ignoring unknown key" not in done.stderr, done.stderr
+    return tomllib.loads(done.stdout)
+
+
+def cri_of(whole: dict[str, Any]) -> dict[str, Any]:
+    plugins = whole["plugins"]
+    found: dict[str, Any] = plugins.get("io.containerd.cri.v1.runtime") or plugins["io.containerd.grpc.v1.cri"]
+    return found
+
+
+def rest_of(whole: dict[str, Any], handlers: tuple[str, ...] = ("nvidia",), keys: tuple[str, ...] = ()) -> dict[str, Any]:
+    """All of a dump but our keys. A runc option that is zero and one that is not said are the same to runc."""
+    runtimes = cri_of(whole)["containerd"]["runtimes"]
+    for name in handlers:
+        runtimes.pop(name, None)
+    for entry in runtimes.values():
+        entry["options"] = {k: v for k, v in (entry.get("options") or {}).items() if v}
+        entry["sandbox_mode"] = entry.get("sandbox_mode") or "podsandbox"  # 1.7 takes the one for the other
+    for key in keys:
+        cri_of(whole)["containerd"].pop(key, None)
+        cri_of(whole).pop(key, None)
+    whole.pop("imports", None)  # containerd prints what it loaded, in any order (1.x), and its default (2.2 and newer)
+    return whole
+
+
+@dc.dataclass
+class Tree:
+    """A directory with a configuration in it, and the pure planner at work on it."""
+
+    home: Path
+    release: str
+
+    def __post_init__(self) -> None:
+        self.config = self.home / "etc/containerd/config.toml"
+        self.config.parent.mkdir(parents=True)
+
+    def write(self, files: dict[str, str]) -> None:
+        for name, text in files.items():
+            path = self.config.parent / name
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_bytes(text.replace("@DIR@", str(self.config.parent)).encode())
+
+    def files(self) -> dict[str, str]:
+        return {str(p): p.read_bytes().decode() for p in sorted(self.home.rglob("*")) if p.is_file()}
+
+    def plan(self, *, default: bool = False, enable_cdi: bool = False, absent: bool = False, originals: Any = None, **wish: Any) -> Plan:
+        policy = Policy(config_path=str(self.config), root="/tree", engine_version=RELEASES[self.release], single=True, **wish)
+        obs = builders.obs(files=self.files(), originals=originals)
+        (instance,) = containerd.find(policy, obs)
+        if absent:
+            return containerd.plan_absent(policy, obs, instance)
+        return containerd.plan(policy, obs, instance, decision(default, enable_cdi))
+
+    def apply(self, plan: Plan) -> None:
+        for change in plan.changes:
+            path = Path(change["path"])
+            if change["op"] == "remove":
+                path.unlink()
+                continue
+            path.parent.mkdir(parents=True, exist_ok=True)
+            if change["op"] == "write":
+                path.write_bytes(change["content"].encode())
+                continue
+            lines = path.read_bytes().splitlines(keepends=True)
+            for edit in sorted(change["edits"], key=lambda e: e["start"], reverse=True):
+                lines[edit["start"] : edit["end"]] = [edit["text"].encode()]
+            path.write_bytes(b"".join(lines))
+            assert hashlib.sha256(path.read_bytes()).hexdigest() == change["result"]
+
+
+def decision(default: bool, enable_cdi: bool) -> Decision:
+    return Decision(
+        instance="", engine="containerd", engine_version="", injection="native-cdi", handler="nvidia", default=default, runtime_mode="cdi",
+        annotation_prefixes=("nvidia.cdi.k8s.io/",), device_list_strategy=(), plugin_annotation_prefix="", runtime_class="nvidia",
+        enable_cdi=enable_cdi, max_cdi_version="", hook=False, reasons=())
+
+
+# A name, and the files; @CRI@ is the release's own CRI table, @V@ the version that goes with it.
+DEBIAN = """version = @V@
+
+[plugins]
+  [plugins.@CRI@]
+    [plugins.@CRI@.cni]
+      bin_dir = "/usr/lib/cni"
+      conf_dir = "/etc/cni/net.d"
+  [plugins."io.containerd.internal.v1.opt"]
+    path = "/var/lib/containerd"
+"""
+KUBEADM = """# by hand, do not touch: ask Anna
+version = @V@ # keep
+oom_score = -999
+
+[plugins.@CRI@]
+\tsandbox_image = "registry.example/pause:3.9" # mirror
+\t[plugins.@CRI@.containerd]
+\t\tsnapshotter = "overlayfs"
+\t\t[plugins.@CRI@.containerd.runtimes.runc]
+\t\t\truntime_type = "io.containerd.runc.v2"
+\t\t\t[plugins.@CRI@.containerd.runtimes.runc.options]
+\t\t\t\tSystemdCgroup = true
+\t\t\t\t# BinaryName = "/opt/runc"
+
+[debug]
+level = "info"
+"""
+DOTTED = """version = @V@
+plugins.@CRI@.containerd.runtimes.runc = { runtime_type = "io.containerd.runc.v2", options = { SystemdCgroup = true } }
+"""
+EMPTY = "version = @V@\n"
+
+
+def shapes(release: str) -> dict[str, dict[str, str]]:
+    newer = release.startswith("2.")
+    found: dict[str, dict[str, str]] = {"no file": {}}
+    for schema in (2, 3) if newer else (2,):
+        for name, text in {"empty": EMPTY, "debian": DEBIAN, "kubeadm": KUBEADM, "dotted": DOTTED, "crlf": KUBEADM.replace("\n", "\r\n")}.items():
+            text = text.replace("@V@", str(schema)).replace("@CRI@", NATURAL[schema])
+            if schema == 3:
+                text = text.replace('bin_dir = "/usr/lib/cni"', "max_conf_num = 1")  # 2.4 knows only bin_dirs
+                text = text.replace('\tsandbox_image = "registry.example/pause:3.9" # mirror\n', "\tenable_selinux = false # no\n")
+                text = text.replace('\tsandbox_image = "registry.example/pause:3.9" # mirror\r\n', "").replace('\t\tsnapshotter = "overlayfs"\n', "")
+                text = text.replace('\t\tsnapshotter = "overlayfs"\r\n', "")
+            found[f"{name} v{schema}"] = {"config.toml": text}
+    if newer:
+        imported = 'version = 2\nimports = ["@DIR@/conf.d/*.toml"]\n' + KUBEADM.partition("oom_score")[2].join(["oom_score", ""])
+        found["imports"] = {"config.toml": imported.replace("@CRI@", NATURAL[2])}
+        aks = KUBEADM.replace("@V@", "2").replace("@CRI@", NATURAL[3])
+        for line in ('\tsandbox_image = "registry.example/pause:3.9" # mirror\n', '\t\tsnapshotter = "overlayfs"\n'):
+            aks = aks.replace(line, "")
+        found["version 2 with the names of 3"] = {"config.toml": aks}
+    return found
+
+
+CASES = [(release, name) for release in RELEASES for name in shapes(release)]
+
+
+def prepared(tmp_path: Path, release: str, shape: str) -> Tree:
+    binary(release)
+    tree = Tree(tmp_path, release)
+    tree.write(shapes(release)[shape])
+    return tree
+
+
+def before(tree: Tree) -> dict[str, Any]:
+    """The dump of what is there; without a root file that of an empty one, since 1.x dumps nothing then."""
+    if tree.config.exists():
+        return dump(tree.release, tree.config)
+    empty = tree.home / "empty.toml"
+    empty.write_text(f"version = {3 if tree.release.startswith('2.') else 2}\n")
+    whole = dump(tree.release, empty)
+    empty.unlink()
+    return whole
+
+
+@pytest.mark.parametrize(("release", "shape"), CASES)
+def test_the_engine_sees_our_keys_and_no_other_difference(tmp_path: Path, release: str, shape: str) -> None:
+    tree = prepared(tmp_path, release, shape)
+    was = before(tree)
+    tree.apply(tree.plan(default=True))
+    now = dump(release, tree.config)
+    containers = cri_of(now)["containerd"]
+    handler = containers["runtimes"]["nvidia"]
+    assert handler["options"]["BinaryName"] == "/usr/bin/nvidia-container-runtime"
+    assert handler["runtime_type"] == tables.RUNC_TYPE
+    assert handler["container_annotations"] == ["nvidia.cdi.k8s.io/*"]
+    runc = containers["runtimes"]["runc"]
+    by_systemd = shape.split()[0] in ("kubeadm", "dotted", "crlf", "imports", "version")
+    assert bool(handler["options"].get("SystemdCgroup")) == bool(runc["options"].get("SystemdCgroup")) == by_systemd
+    assert containers["default_runtime_name"] == "nvidia"
+    assert rest_of(now, keys=("default_runtime_name",)) == rest_of(was, keys=("default_runtime_name",))
+
+
+@pytest.mark.parametrize(("release", "shape"), CASES)
+def test_a_second_plan_is_empty_and_the_default_can_go_back(tmp_path: Path, release: str, shape: str) -> None:
+    tree = prepared(tmp_path, release, shape)
+    tree.apply(tree.plan(default=True))
+    again = tree.plan(default=True)
+    assert again.empty, again.differences
+    tree.apply(tree.plan(default=False))
+    assert cri_of(dump(release, tree.config))["containerd"]["default_runtime_name"] == "runc"
+    assert tree.plan(default=False).empty
+
+
+@pytest.mark.parametrize(("release", "shape"), [c for c in CASES if c[1] != "no file"])
+def test_absent_without_the_journal_takes_out_just_our_keys(tmp_path: Path, release: str, shape: str) -> None:
+    tree = prepared(tmp_path, release, shape)
+    was = tree.files()
+    tree.apply(tree.plan())
+    tree.apply(tree.plan(absent=True))
+    kept = {p: t for p, t in tree.files().items() if not p.endswith("90-gpufleet.toml")}
+    if release.startswith("1."):
+        runc_named = "runc" in was[str(tree.config)]
+        assert not runc_named or kept == was
+    else:
+        assert set(kept) == set(was)
+    dump(release, tree.config)
+
+
+@pytest.mark.parametrize(("release", "writes"), [("1.6", False), ("1.7", True), ("2.1", False), ("2.3", False), ("2.4", False)])
+def test_the_cdi_switch_is_written_only_where_it_is_off_by_default(tmp_path: Path, release: str, writes: bool) -> None:
+    tree = prepared(tmp_path, release, "debian v2")
+    tree.apply(tree.plan(enable_cdi=True))
+    assert ("enable_cdi = true" in "".join(tree.files().values())) is writes
+    now = cri_of(dump(release, tree.config))
+    assert now.get("enable_cdi") is {"1.6": None, "2.4": None}.get(release, True)
+
+
+@pytest.mark.parametrize("release", ["2.1", "2.3"])
+def test_an_explicit_false_of_the_cdi_switch_is_undone(tmp_path: Path, release: str) -> None:
+    tree = Tree(tmp_path, release)
+    tree.write({"config.toml": 'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = false\n'})
+    assert cri_of(dump(release, tree.config))["enable_cdi"] is False
+    tree.apply(tree.plan(enable_cdi=True))
+    assert cri_of(dump(release, tree.config))["enable_cdi"] is True
