@@ -24,6 +24,7 @@ LABEL = "gpufleet-check"
 LEFT_OVER_AFTER = 900  # seconds; a sandbox of ours older than this belongs to a check that was killed
 NOT_FOUND = 5  # gRPC status code
 TRIES = 3
+LINE = 400  # of each line of a record, as much as is shown
 
 # The messages of runtime.v1 (k8s.io/cri-api 0.36, pkg/apis/runtime/v1/api.proto), as far as they are used: field -> (number, type).
 # A type in brackets is repeated; "map" is map<string, string>; "number" is every kind of integer, enum and bool.
@@ -418,7 +419,8 @@ def _record(record, before):
         with open(path, "rb") as stream:
             stream.seek(before.get(path, 0))
             lines += stream.read(1 << 16).decode("utf-8", "replace").splitlines()
+    shown = [line[:LINE] for line in lines]
     if record.get("silent"):
-        return lines, ["%s grew although nothing was asked for" % record["path"]] if lines else []
+        return shown, ["%s grew although nothing was asked for" % record["path"]] if lines else []
     missing = [wanted for wanted in record.get("contains") or () if not any(re.search(wanted, line) for line in lines)]
-    return lines, ["%s says nothing that matches %s" % (record["path"], wanted) for wanted in missing]
+    return shown, ["%s says nothing that matches %s" % (record["path"], wanted) for wanted in missing]

@@ -1,0 +1,307 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The proof's node side: its bytes against those of the protobuf library, and a scripted runtime that plays each mishap."""
+
+import os
+import subprocess
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import container_check, wire
+
+IMAGE = "localhost/probe:lab"
+GPU0, GPU1, CONTROL = "/dev/gpufleet-test0", "/dev/gpufleet-test1", "/dev/gpufleet-testctl"
+NODES = [
+    {"path": GPU0, "rdev": [195, 0], "expect": "allowed"},
+    {"path": GPU1, "rdev": [195, 1], "expect": "refused"},
+    {"path": CONTROL, "rdev": [195, 255], "expect": "optional"},
+]
+
+SANDBOX = {
+    "metadata": {"name": "n", "uid": "u", "namespace": "s"},
+    "log_directory": "/run/x",
+    "labels": {"gpufleet-check": "1"},
+    "linux": {"cgroup_parent": "system.slice", "security_context": {"namespace_options": {"network": 2, "pid": 1}}},
+}
+CASE = {
+    "env": {"B": "2", "A": "1"},
+    "mounts": [["/dev/null", "/c"]],
+    "annotations": {"a.b/c": "d"},
+    "capabilities": ["SYS_ADMIN"],
+    "devices": ["v/c=0"],
+}
+# Serialised by the protobuf library from k8s.io/cri-api 0.36's api.proto, with the same values.
+BYTES = [
+    (
+        "RunPodSandboxRequest",
+        {"config": SANDBOX, "runtime_handler": "special"},
+        (
+        "0a400a090a016e1201751a01731a062f72756e2f7832130a0e677075666c6565742d636865636b12013142160a0c73797374656d2e736c69636512060a04080210"
+        "0112077370656369616c"
+        ),
+    ),
+    (
+        "CreateContainerRequest",
+        {"pod_sandbox_id": "s1", "config": container_check.container_config(CASE, "i"), "sandbox_config": SANDBOX},
+        (
+        "0a02733112a8010a070a05636865636b12070a0169920101691a072f62696e2f73681a022d631a0e6578656320736c6565702036303032060a0141120131320"
+        "60a01421201323a110a022f6312092f6465762f6e756c6c18014a130a0e677075666c6565742d636865636b120131520a0a05612e622f631201645a09636865"
+        "636b2e6c6f677a1e121c0a120a054d4b4e4f440a095359535f41444d494e1a04080210012a008a01070a05762f633d301a400a090a016e1201751a01731a062"
+        "f72756e2f7832130a0e677075666c6565742d636865636b12013142160a0c73797374656d2e736c69636512060a0408021001"
+        ),
+    ),
+    ("ExecSyncRequest", {"container_id": "c1", "cmd": ["sh"], "timeout": 300}, "0a0263311202736818ac02"),
+    ("ListPodSandboxRequest", {"filter": {"label_selector": {"gpufleet-check": "1"}}}, "0a151a130a0e677075666c6565742d636865636b120131"),
+    ("ImageStatusRequest", {"image": {"image": "i"}}, "0a030a0169"),
+    ("StopContainerRequest", {"container_id": "c1", "timeout": 0}, "0a026331"),
+]
+ANSWERS = [
+    ("ExecSyncResponse", "0a026f0a12016518ac02", {"stdout": b"o\n", "stderr": b"e", "exit_code": 300}),
+    (
+        "ListPodSandboxResponse",
+        "0a130a036f6c64208094ebdc032a060a01611201620a110a036e65771801208080c6ecc19183bd18",
+        {"items": [{"id": "old", "created_at": 1000000000}, {"id": "new", "created_at": 1763736000000000000}]},
+    ),
+    ("ImageStatusResponse", "0a140a087368613235363a3112016920073a030a0169", {"image": {"id": "sha256:1"}}),
+    ("ImageStatusResponse", "", {"image": None}),
+    ("StopContainerResponse", "", {}),
+]
+
+
+@pytest.mark.parametrize("name, values, expected", BYTES, ids=[row[0] for row in BYTES])
+def test_requests_are_the_bytes_of_the_protobuf_library(name, values, expected):
+    assert container_check.encode(name, values).hex() == expected
+
+
+@pytest.mark.parametrize("name, data, expected", ANSWERS)
+def test_answers_are_read_as_the_protobuf_library_wrote_them(name, data, expected):
+    assert container_check.decode(name, bytes.fromhex(data)) == expected
+
+
+class Runtime(object):
+    """A runtime that answers as it is told: method -> text, message or exception; the rest goes well."""
+
+    def __init__(self, said="", **answers):
+        self.said, self.answers, self.calls = said, answers, []
+
+    def __call__(self, path, service, method, request, timeout):
+        values = container_check.decode(method + "Request", request)
+        self.calls.append((method, values))
+        answer = self.answers.get(method, {})
+        if isinstance(answer, list):
+            answer = answer.pop(0) if answer else {}
+        if isinstance(answer, Exception):
+            raise answer
+        usual = {
+            "ImageStatus": {"image": {"id": "sha256:1"}},
+            "RunPodSandbox": {"pod_sandbox_id": "pod-1"},
+            "CreateContainer": {"container_id": "container-1"},
+            "ExecSync": {"stdout": self.said.encode()},
+        }
+        return container_check.encode(method + "Response", dict(usual.get(method, {}), **answer))
+
+    @property
+    def methods(self):
+        return [method for method, _values in self.calls]
+
+
+def prove(runtime, tmp_path, **case):
+    wanted = dict({"name": "one", "socket": "/run/x.sock", "nodes": NODES, "list": "/dev/gpufleet-test*"}, **case)
+    request = {"schema": 1, "image": IMAGE, "log_parent": str(tmp_path), "cases": [wanted]}
+    return container_check.run(request, runtime)
+
+
+def lines(*rows):
+    return "".join("|".join(row) + "\n" for row in rows)
+
+
+ENXIO = "sh: can't open X: No such device or address"
+EPERM = "/bin/sh: 1: cannot open X: Operation not permitted"
+EACCES = "sh: line 1: X: Permission denied"
+GOOD = lines(("listed", GPU0, ""), ("there", GPU0, ENXIO), ("made", GPU1, EPERM), ("made", CONTROL, EPERM))
+
+# what the container said, and the problems that must be told
+VERDICTS = [
+    ("as it should be, no driver behind", GOOD, []),
+    ("as it should be, with a driver", GOOD.replace(ENXIO, "ok"), []),
+    ("the optional node is there as well", GOOD + lines(("listed", CONTROL, ""), ("there", CONTROL, ENXIO)), []),
+    ("a container that may not even make nodes", GOOD.replace("made|" + GPU1, "unmade|" + GPU1), []),
+    ("nothing was injected", GOOD.replace("there|" + GPU0, "made|" + GPU0).replace("listed|%s|\n" % GPU0, ""),
+     [GPU0 + " was asked for and is not in the container"]),
+    ("seen but not allowed", GOOD.replace("there|%s|%s" % (GPU0, ENXIO), "there|%s|%s" % (GPU0, EPERM)),
+     [GPU0 + " is in the container, but opening it is refused (EPERM)"]),
+    ("another GPU can be opened by a node of its own making", GOOD.replace("made|%s|%s" % (GPU1, EPERM), "made|%s|%s" % (GPU1, ENXIO)),
+     [GPU1 + " can be opened although it was not asked for (ENXIO)"]),
+    ("another GPU is simply there", GOOD.replace("made|%s|%s" % (GPU1, EPERM), "there|%s|ok" % GPU1) + lines(("listed", GPU1, "")),
+     [GPU1 + " can be opened although it was not asked for (ok)", GPU1 + " is in the container and was not asked for"]),
+    ("a node that nobody knows of", GOOD + lines(("listed", "/dev/gpufleet-test7", "")),
+     ["/dev/gpufleet-test7 is in the container and was not asked for"]),
+    ("the image has no mknod", GOOD.replace("made|%s|%s" % (GPU1, EPERM), "unmade|%s|sh: mknod: not found" % GPU1),
+     [GPU1 + ": whether it is refused could not be seen (sh: mknod: not found)"]),
+    ("refused by something other than the device cgroup", GOOD.replace("made|%s|%s" % (GPU1, EPERM), "made|%s|%s" % (GPU1, EACCES)),
+     [GPU1 + ": whether it is refused could not be seen (EACCES)"]),
+    ("the shell said nothing", "",
+     [GPU0 + " was asked for and is not in the container", GPU1 + ": whether it is refused could not be seen (no answer)"]),
+]
+
+
+@pytest.mark.parametrize("said, problems", [row[1:] for row in VERDICTS], ids=[row[0] for row in VERDICTS])
+def test_verdict(said, problems, tmp_path):
+    case = prove(Runtime(said), tmp_path)["cases"][0]
+    assert case["problems"] == problems
+    assert case["ok"] is not bool(problems)
+
+
+def test_evidence_says_what_was_found(tmp_path):
+    case = prove(Runtime(GOOD), tmp_path)["cases"][0]
+    assert case["found"] == {GPU0: "ENXIO", GPU1: "EPERM", CONTROL: "absent"}
+    assert case["listed"] == [GPU0]
+    assert case["expected"] == {GPU0: "allowed", GPU1: "refused", CONTROL: "optional"}
+
+
+def test_the_container_is_started_as_asked_and_everything_is_removed(tmp_path):
+    runtime = Runtime(GOOD)
+    prove(runtime, tmp_path, handler="special", cgroup_parent="system.slice", **CASE)
+    assert runtime.methods == [
+        "ListPodSandbox", "ImageStatus", "RunPodSandbox", "CreateContainer", "StartContainer", "ExecSync",
+        "StopContainer", "StopPodSandbox", "RemovePodSandbox",
+    ]  # fmt: skip
+    calls = dict(runtime.calls)
+    assert calls["RunPodSandbox"]["runtime_handler"] == "special"
+    linux = calls["RunPodSandbox"]["config"]["linux"]
+    assert linux == {"cgroup_parent": "system.slice", "security_context": {"namespace_options": {"network": 2, "pid": 1, "ipc": 0}}}
+    config = calls["CreateContainer"]["config"]
+    assert config["device_names"] == [{"name": "v/c=0"}]
+    assert config["annotations"] == {"a.b/c": "d"}
+    assert config["envs"] == [{"key": "A", "value": "1"}, {"key": "B", "value": "2"}]
+    assert calls["ExecSync"]["cmd"][3:] == [
+        "sh", "/dev/gpufleet-test*", GPU0, "195", "0", GPU1, "195", "1", CONTROL, "195", "255",
+    ]  # fmt: skip
+    assert os.listdir(str(tmp_path)) == [], "the log directory is removed as well"
+
+
+FAILURES = [
+    ("ImageStatus", "image is missing", ["ListPodSandbox", "ImageStatus"]),
+    ("RunPodSandbox", "no runtime for X is configured", ["ListPodSandbox", "ImageStatus", "RunPodSandbox"]),
+    ("CreateContainer", "unresolvable devices", ["StopPodSandbox", "RemovePodSandbox"]),
+    ("StartContainer", "hook failed", ["StartContainer", "StopPodSandbox", "RemovePodSandbox"]),
+    ("ExecSync", "timed out", ["StopContainer", "StopPodSandbox", "RemovePodSandbox"]),
+]
+
+
+@pytest.mark.parametrize("method, message, last", FAILURES, ids=[row[0] for row in FAILURES])
+def test_a_call_that_fails_is_told_and_cleaned_up_after(method, message, last, tmp_path):
+    runtime = Runtime(GOOD, **{method: wire.CriError(2, message)})
+    case = prove(runtime, tmp_path)["cases"][0]
+    assert case["error"] == {"step": method, "message": message}
+    assert not case["ok"]
+    assert runtime.methods[-len(last):] == last
+
+
+def test_an_image_that_is_not_there_is_named(tmp_path):
+    case = prove(Runtime(ImageStatus={"image": None}), tmp_path)["cases"][0]
+    assert case["error"] == {"step": "ImageStatus", "message": "image localhost/probe:lab is not on this host"}
+
+
+def test_a_shell_that_fails_is_an_error(tmp_path):
+    case = prove(Runtime(ExecSync={"exit_code": 127, "stdout": b"", "stderr": b"no shell"}), tmp_path)["cases"][0]
+    assert case["error"] == {"step": "ExecSync", "message": "the shell in the container ended with 127: no shell"}
+
+
+def test_a_sandbox_taken_away_by_a_node_agent_is_tried_again(tmp_path):
+    gone = wire.CriError(container_check.NOT_FOUND, "sandbox not found")
+    runtime = Runtime(GOOD, CreateContainer=[gone, gone])
+    assert prove(runtime, tmp_path)["cases"][0]["ok"]
+    assert runtime.methods.count("RunPodSandbox") == 3
+
+
+def test_a_sandbox_that_is_taken_away_each_time_is_an_error(tmp_path):
+    gone = [wire.CriError(container_check.NOT_FOUND, "sandbox not found") for _try in range(9)]
+    runtime = Runtime(GOOD, CreateContainer=gone)
+    assert prove(runtime, tmp_path)["cases"][0]["error"]["step"] == "CreateContainer"
+    assert runtime.methods.count("RunPodSandbox") == container_check.TRIES
+
+
+def test_what_cannot_be_removed_is_told(tmp_path):
+    answer = prove(Runtime(GOOD, RemovePodSandbox=wire.CriError(2, "busy")), tmp_path)
+    assert answer["left"] == [{"socket": "/run/x.sock", "sandbox": "pod-1", "message": "RemovePodSandbox: busy"}]
+    assert answer["cases"][0]["ok"]
+
+
+def test_leftovers_of_a_killed_check_are_removed_and_those_of_a_running_one_are_not(tmp_path):
+    found = [{"id": "old", "created_at": 1000000000}, {"id": "new", "created_at": 2 ** 62}]
+    runtime = Runtime(GOOD, ListPodSandbox={"items": found})
+    prove(runtime, tmp_path)
+    assert runtime.calls[1] == ("StopPodSandbox", {"pod_sandbox_id": "old"})
+    assert runtime.calls[2] == ("RemovePodSandbox", {"pod_sandbox_id": "old"})
+    assert runtime.calls[3][0] == "ImageStatus"
+
+
+def test_a_bad_case_does_not_cost_the_others(tmp_path):
+    cases = [{"name": "bad"}, {"name": "good", "socket": "/run/x.sock", "nodes": NODES}]
+    answer = container_check.run({"schema": 1, "image": IMAGE, "log_parent": str(tmp_path), "cases": cases}, Runtime(GOOD))
+    assert [case["ok"] for case in answer["cases"]] == [False, True]
+    assert answer["cases"][0]["error"] == {"step": "request", "message": "KeyError: 'socket'"}
+
+
+def test_device_numbers_of_the_host_come_first_and_a_node_that_nobody_has_is_left_out(tmp_path):
+    runtime = Runtime(lines(("there", "/dev/null", "ok")))
+    nodes = [{"path": "/dev/null", "rdev": [9, 9], "expect": "allowed"}, {"path": "/dev/gpufleet-none", "rdev": None, "expect": "refused"}]
+    case = prove(runtime, tmp_path, nodes=nodes)["cases"][0]
+    assert dict(runtime.calls)["ExecSync"]["cmd"][5:] == ["/dev/null", "1", "3"]
+    assert case["ok"]
+
+
+class Recorder(Runtime):
+    """A runtime whose hook writes a line to a record when the container starts."""
+
+    def __init__(self, said, record, line):
+        super(Recorder, self).__init__(said)
+        self.record, self.line = record, line
+
+    def __call__(self, path, service, method, request, timeout):
+        if method == "StartContainer" and self.line:
+            with open(self.record, "a") as stream:
+                stream.write(self.line)
+        return super(Recorder, self).__call__(path, service, method, request, timeout)
+
+
+# wanted of the record, what the hook writes, what is found wrong
+RECORDS = [
+    ({"contains": ["--device=0(?![0-9])"]}, "--device=0 --compute\n", []),
+    ({"contains": ["--device=0(?![0-9])"]}, "--device=01\n", ["says nothing that matches --device=0(?![0-9])"]),
+    ({"contains": ["--device=0(?![0-9])"]}, "", ["says nothing that matches --device=0(?![0-9])"]),
+    ({"silent": True}, "", []),
+    ({"silent": True}, "--device=all\n", ["grew although nothing was asked for"]),
+]
+
+
+@pytest.mark.parametrize("wanted, line, problems", RECORDS)
+def test_a_record_is_read_from_where_it_ended_before(wanted, line, problems, tmp_path):
+    record = tmp_path / "record.jsonl"
+    record.write_text(u"--device=0 of another container\n")
+    runtime = Recorder(GOOD, str(record), line)
+    case = prove(runtime, tmp_path, record=dict(wanted, path=str(record)))["cases"][0]
+    assert case["problems"] == ["%s %s" % (record, problem) for problem in problems]
+    assert case["record"] == line.splitlines()
+
+
+@pytest.fixture
+def tools(tmp_path):
+    """A PATH whose mknod refuses, so that the test touches no device directory."""
+    mknod = tmp_path / "mknod"
+    mknod.write_text(u"#!/bin/sh\necho \"mknod: $1: Operation not permitted\" >&2\nexit 1\n")
+    mknod.chmod(0o755)
+    return "%s:/usr/bin:/bin" % tmp_path
+
+
+# Not busybox, which prefers its own mknod to that of the PATH; the lab's containers run it.
+SHELLS = [shell for shell in (["/bin/dash"], ["/bin/bash"], ["/bin/bash", "--posix"]) if os.path.exists(shell[0])]
+
+
+@pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
+def test_the_script_speaks_the_same_in_every_shell(shell, tools):
+    arguments = ["/dev/nul[l] /dev/gpufleet-no*", "/dev/null", "1", "3", "/dev/gpufleet-none", "195", "0"]
+    said = subprocess.check_output(shell + ["-c", container_check.SCRIPT, "sh"] + arguments, env={"PATH": tools}).decode()
+    nodes = [{"path": "/dev/null", "expect": "allowed"}, {"path": "/dev/gpufleet-none", "expect": "refused"}]
+    assert container_check.judge(nodes, said) == (["/dev/null"], {"/dev/null": "ok", "/dev/gpufleet-none": "EPERM"}, [])
