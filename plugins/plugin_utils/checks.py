@@ -62,12 +62,14 @@ def cases(
     """Every case of a host, engine by engine. `statuses`: CRI status by socket, for the cgroup driver in force."""
     known = {i.key: i for i in instances}
     found = []
+    engines = [d.engine for d in host.decisions]
     for decision in host.decisions:
+        subject = decision.engine if engines.count(decision.engine) == 1 else decision.instance
         instance = known[decision.instance]
         if instance.cri and not instance.refusal:
             status = (statuses or {}).get(instance.socket, {})
             row = _by_row(host, decision, instance, driver.gpus, evidence_file)
-            found += [_finished(case, decision, instance, status, image) for case in row]
+            found += [_finished(case, subject, decision, instance, status, image) for case in row]
     return found
 
 
@@ -141,10 +143,12 @@ def _node(path: str, rdev: list[int] | None, expect: Expect) -> dict[str, Any]:
     return {"path": path, "rdev": rdev, "expect": expect}
 
 
-def _finished(case: dict[str, Any], decision: Decision, instance: Instance, status: Mapping[str, Any], image: str) -> dict[str, Any]:
+def _finished(
+    case: dict[str, Any], subject: str, decision: Decision, instance: Instance, status: Mapping[str, Any], image: str
+) -> dict[str, Any]:
     return {
         **case,
-        "name": f"{decision.engine}: {case['name']}",
+        "name": f"{subject}: {case['name']}",
         "engine": decision.engine,
         "injection": decision.injection,
         "socket": instance.socket,
