@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd
@@ -31,4 +30,5 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        return base.run(self, task_vars, module="containerd_runtime", spec=SPEC, questions=containerd.questions, planner=planner, single=True)
+        asks = containerd.questions
+        return base.run(self, task_vars, module="containerd_runtime", spec=SPEC, questions=asks, planner=planner, single=True)

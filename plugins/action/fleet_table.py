@@ -10,7 +10,6 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import fleet, table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy

@@ -8,7 +8,6 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import repository
 

@@ -1,5 +1,4 @@
 #!/usr/bin/python
-# -*- coding: utf-8 -*-
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
@@ -16,7 +15,8 @@ author:
 description:
   - Does what it is told to one CRI-O instance, without the decision for the whole host that M(gpufleet.nvidia.node) takes.
   - Works against a bare directory tree too, with O(root) and O(engine_version), no engine needed there.
-  - CRI-O gets one drop-in with the handler copied whole from the effective default handler, and is restarted, since a reload does not add handlers.
+  - CRI-O gets one drop-in with the handler copied whole from the effective default handler, and is
+    restarted, since a reload does not add handlers.
   - Comments, order and formatting of what is not ours stay as they are.
 
 extends_documentation_fragment:

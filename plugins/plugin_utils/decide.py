@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses as dc
 import posixpath
-from typing import Iterable, Literal, Mapping
+from collections.abc import Iterable, Mapping
+from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Decision,
@@ -73,7 +74,7 @@ def decide(
         isolation=isolation,
         low_level_runtimes=low_level_runtimes(managed, low_level or {}),
         packages=packages(decisions),
-        cdi_owner=cdi_owner if any(MODES[d.injection] == "cdi" for d in decisions) or consumers_only(found, decisions, policy) else "none",
+        cdi_owner=cdi_owner if reads_specs(found, decisions, policy) else "none",
         cdi_version_cap=cap,
         reasons=tuple(reasons),
     )
@@ -88,12 +89,15 @@ def no_gpu(policy: Policy, driver: Driver) -> str:
     if driver.state != "none" or policy.single:
         return ""
     if policy.no_gpu == "fail":
-        raise PlanError("no NVIDIA GPU on this host", why=driver.evidence, next="set no_gpu to skip or prepare, or take the host out of the group")
+        next_step = "set no_gpu to skip or prepare, or take the host out of the group"
+        raise PlanError("no NVIDIA GPU on this host", why=driver.evidence, next=next_step)
     return "" if policy.no_gpu == "prepare" else f"no GPU: {driver.evidence}"
 
 
-def consumers_only(instances: Iterable[Instance], decisions: list[Decision], policy: Policy) -> bool:
-    """A host whose only engines read CDI specs by themselves (Docker, Podman) still wants the spec."""
+def reads_specs(instances: Iterable[Instance], decisions: list[Decision], policy: Policy) -> bool:
+    """Whether anything on the host reads CDI specs: a managed engine or runtime, or one that we leave alone (Docker, Podman)."""
+    if any(MODES[d.injection] == "cdi" for d in decisions):
+        return True
     return not decisions and policy.cdi != "false" and any(i.cdi.enabled for i in instances)
 
 
@@ -111,8 +115,8 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
         Reason("device_list_strategy", ",".join(strategy), strategy_why),
         Reason(
             "runtime_class",
-            "none" if not handler else handler,
-            "the hook answers every container, so that no class is needed" if not handler else "management containers ask for the handler by RuntimeClass",
+            handler or "none",
+            "management containers ask for the handler by RuntimeClass" if handler else "the hook answers every container",
         ),
     )
     return Decision(
@@ -144,7 +148,8 @@ def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str
             return "oci-hook", "CDI is not wanted (cdi: false), and CRI-O runs OCI hooks by itself"
         return "legacy", "CDI is not wanted (cdi: false), so the NVIDIA runtime injects through its prestart hook"
     if instance.cdi.able:
-        return "native-cdi", f"{name} resolves CDI devices itself" + ("" if instance.cdi.enabled else "; its switch is off and is turned on")
+        switch = "" if instance.cdi.enabled else "; its switch is off and is turned on"
+        return "native-cdi", f"{name} resolves CDI devices itself{switch}"
     return "nvidia-runtime", f"{name} cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode, as default handler"
 
 
@@ -176,7 +181,11 @@ def forced(policy: Policy, instance: Instance) -> Injection:
 def choose_default(policy: Policy, instance: Instance, injection: Injection, handler: str, kubelet: Kubelet) -> tuple[bool, str]:
     if not handler:
         if policy.default == "true":
-            raise PlanError("default: true contradicts injection: oci-hook", why="there is no handler that could be the default", next="use injection: legacy")
+            raise PlanError(
+                "default: true contradicts injection: oci-hook",
+                why="there is no handler that could be the default",
+                next="use injection: legacy",
+            )
         return False, "there is no handler"
     if policy.default != "auto":
         return policy.default == "true", "forced by the option default"
@@ -203,7 +212,8 @@ def device_list_strategy(policy: Policy, instance: Instance, injection: Injectio
         return ("cdi-annotations",), f"{instance.engine} {instance.version} reads CDI annotations but not the CRI field"
     if kubelet.present and kubelet.version and minor(kubelet.version) < (1, 29):
         return ("cdi-annotations",), f"kubelet {kubelet.version} does not pass CDI devices by default (alpha in 1.28, on from 1.29)"
-    return ("cdi-cri",), f"kubelet {kubelet.version} passes CDI devices in the CRI field" if kubelet.version else "the engine reads the CRI field"
+    told = f"kubelet {kubelet.version} passes CDI devices in the CRI field" if kubelet.version else "the engine reads the CRI field"
+    return ("cdi-cri",), told
 
 
 def minor(version: str) -> tuple[int, int]:
@@ -264,23 +274,13 @@ def packages(decisions: list[Decision]) -> tuple[str, ...]:
 
 def low_level_runtimes(instances: list[Instance], found: Mapping[str, str | None]) -> tuple[str, ...]:
     """What the NVIDIA runtime hands over to: the engine's own choice first. Full paths outside PATH, as with CRI-O's /usr/libexec/crio."""
-    own = [i.handlers.get(i.default_handler, "") for i in instances]
-    paths = [p for p in own if posixpath.basename(p) in ("runc", "crun")] + [p for p in (found.get("runc"), found.get("crun")) if p]
+    defaults = [i.handlers.get(i.default_handler, "") for i in instances]
+    # Once the NVIDIA runtime is the default, the engine's own choice is still among its handlers.
+    own = [path for i in instances for path in i.handlers.values()]
+    paths = [p for p in (*defaults, *own) if posixpath.basename(p) in ("runc", "crun")]
+    paths += [p for p in (found.get("runc"), found.get("crun")) if p]
     names = [posixpath.basename(p) if posixpath.dirname(p) in (*STANDARD_PATH, "") else p for p in paths]
     return tuple(dict.fromkeys(names)) or ("runc", "crun")
-
-
-def uniform(policy: Policy, records: Mapping[str, HostDecision]) -> None:
-    """`fleet_policy: uniform`: one engine in the whole fleet, else an error that names the hosts (gpu-operator#1285)."""
-    if policy.fleet_policy != "uniform":
-        return
-    hosts: dict[str, list[str]] = {}
-    for host, record in records.items():
-        for d in record.decisions:
-            hosts.setdefault(d.engine, []).append(host)
-    if len(hosts) > 1:
-        names = "; ".join(f"{e}: {', '.join(sorted(set(h)))}" for e, h in sorted(hosts.items()))
-        raise PlanError("mixed container engines in one fleet", why=names, next="set fleet_policy: per_host, or run the groups one by one")
 
 
 def without_secrets(record: HostDecision) -> dict[str, object]:

@@ -6,7 +6,8 @@
 from __future__ import annotations
 
 import dataclasses as dc
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, decide, gpu, hooks, owners, packages, status, table, toolkit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import spec
@@ -43,9 +44,22 @@ class Seen:
     record: HostDecision
 
 
+def low_level_questions() -> list[ask.Question]:
+    return [ask.which(LOW_LEVEL, LOW_LEVEL_PATHS)]
+
+
+def low_level(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    """The low-level runtimes of a host, without a decision."""
+    return decide.low_level_runtimes([], obs.raw(low_level_questions()[0]).get("found") or {})
+
+
+def originals() -> list[ask.Question]:
+    return [ask.originals(JOURNAL_DIR)]
+
+
 def questions(policy: Policy) -> list[ask.Question]:
     """Everything a normal host needs, in one look."""
-    own = [ask.which(LOW_LEVEL, LOW_LEVEL_PATHS), ask.which(MODE_BINARIES), ask.originals(JOURNAL_DIR)]
+    own = [*low_level_questions(), ask.which(MODE_BINARIES), *originals()]
     engines = [q for engine in ENGINES.values() for q in engine.questions(policy)]
     rooms = [q for room in (gpu, owners, packages, toolkit, hooks, spec, status) for q in room.questions(policy)]
     return [*own, *engines, *rooms]
@@ -64,7 +78,7 @@ def see(policy: Policy, obs: Observation) -> Seen:
         instances,
         driver,
         kubelet,
-        low_level=obs.raw(ask.which(LOW_LEVEL, LOW_LEVEL_PATHS)).get("found") or {},
+        low_level=obs.raw(low_level_questions()[0]).get("found") or {},
         mode_binaries=obs.raw(ask.which(MODE_BINARIES)).get("found") or {},
         cdi_owner=owner,
         cdi_owner_reason=owner_reason,

@@ -8,7 +8,7 @@ from __future__ import annotations
 import base64
 import dataclasses as dc
 import hashlib
-from typing import Mapping
+from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Plan, PlanError
@@ -39,16 +39,22 @@ FAMILIES: Mapping[str, Family] = {
         "dnf",
         "/etc/pki/rpm-gpg/RPM-GPG-KEY-gpufleet-nvidia",
         "/etc/yum.repos.d/gpufleet-nvidia.repo",
-        "# gpufleet.nvidia\n[gpufleet-nvidia]\nname=NVIDIA Container Toolkit\nbaseurl={url}\nenabled=1\ngpgcheck=0\nrepo_gpgcheck=1\ngpgkey=file://{key}\n",
+        "# gpufleet.nvidia\n[gpufleet-nvidia]\nname=NVIDIA Container Toolkit\nbaseurl={url}\nenabled=1\n"
+        "gpgcheck=0\nrepo_gpgcheck=1\ngpgkey=file://{key}\n",
     ),
     "suse": Family(
         "zypper",
         "/etc/pki/rpm-gpg/RPM-GPG-KEY-gpufleet-nvidia",
         "/etc/zypp/repos.d/gpufleet-nvidia.repo",
-        "# gpufleet.nvidia\n[gpufleet-nvidia]\nname=NVIDIA Container Toolkit\nbaseurl={url}\nenabled=1\nautorefresh=1\nrepo_gpgcheck=1\ngpgkey=file://{key}\n",
+        "# gpufleet.nvidia\n[gpufleet-nvidia]\nname=NVIDIA Container Toolkit\nbaseurl={url}\nenabled=1\n"
+        "autorefresh=1\nrepo_gpgcheck=1\ngpgkey=file://{key}\n",
     ),
 }
-LIKE = {"debian": "debian", "ubuntu": "debian", "fedora": "fedora", "rhel": "fedora", "centos": "fedora", "suse": "suse", "opensuse": "suse"}
+LIKE = {
+    **dict.fromkeys(("debian", "ubuntu"), "debian"),
+    **dict.fromkeys(("fedora", "rhel", "centos"), "fedora"),
+    **dict.fromkeys(("suse", "opensuse"), "suse"),
+}
 
 
 def family(os_release: Mapping[str, str]) -> Family:
@@ -56,14 +62,19 @@ def family(os_release: Mapping[str, str]) -> Family:
         if name in LIKE:
             return FAMILIES[LIKE[name]]
     known = ", ".join(sorted(LIKE))
-    raise PlanError(f"unknown distribution {os_release.get('ID', '?')}", where="/etc/os-release", why=f"known are {known}", next="install the packages yourself and set packages: ignore")
+    raise PlanError(
+        f"unknown distribution {os_release.get('ID', '?')}",
+        where="/etc/os-release",
+        why=f"known are {known}",
+        next="install the packages yourself and set packages: ignore",
+    )
 
 
 def fingerprint(key: str) -> str:
     """SHA-1 fingerprint of the first primary key in an armored block (RFC 4880, 12.2), upper case hex."""
     body = key.partition(BEGIN)[2].partition(END)[0]
     if not body.strip():
-        raise PlanError("the repository key is not an armored OpenPGP public key", why=f"no {BEGIN}", next="pass the text of the .asc file")
+        raise PlanError("the repository key is no armored OpenPGP public key", why=f"no {BEGIN}", next="pass the text of the .asc file")
     lines = body.replace("\r", "").strip("\n").split("\n")
     start = lines.index("") + 1 if "" in lines else 0
     try:
@@ -110,7 +121,11 @@ def plan(obs: Observation, *, url: str, key: str, expected: str, state: str) -> 
         return _remove(obs, where)
     found, wanted = fingerprint(key), expected.replace(" ", "").upper()
     if wanted and found != wanted:
-        raise PlanError("the repository key is not the one expected", why=f"its fingerprint is {found}, expected {wanted}", next="do not install from there before you know why")
+        raise PlanError(
+            "the repository key is not the one expected",
+            why=f"its fingerprint is {found}, expected {wanted}",
+            next="do not install from there before you know why",
+        )
     files = [(where.key_path, key.strip() + "\n", "key"), (where.list_path, where.text.format(url=url, key=where.key_path), "repository")]
     changes, differences, diffs, expect = [], [], [], {}
     for path, text, what in files:
@@ -119,7 +134,8 @@ def plan(obs: Observation, *, url: str, key: str, expected: str, state: str) -> 
             continue
         changes.append({"path": path, "op": "write", "content": text, "mode": "0644", "expect": now.sha256})
         expect[path] = now.sha256
-        differences.append(Difference("file", path, what, "other content" if now.exists else None, url if what == "repository" else found, "the toolkit's packages come from here"))
+        before, after = "other content" if now.exists else None, url if what == "repository" else found
+        differences.append(Difference("file", path, what, before, after, "the toolkit's packages come from here"))
         diffs.append((path, now.content or "", text))
     return Plan(differences=tuple(differences), changes=tuple(changes), expect_files=expect, diffs=tuple(diffs))
 

@@ -39,17 +39,24 @@ def questions(policy: Policy) -> list[ask.Question]:
 
 def keys(policy: Policy, record: HostDecision) -> dict[tuple[str, ...], Any]:
     """Our keys with the values that the decision asks for."""
-    strict = record.isolation == "strict"
+    return wanted(record.runtime_mode, record.isolation, record.annotation_prefixes, record.low_level_runtimes, policy.cdi_spec_dirs)
+
+
+def wanted(
+    mode: str, isolation: str, prefixes: tuple[str, ...], runtimes: tuple[str, ...], spec_dirs: tuple[str, ...]
+) -> dict[tuple[str, ...], Any]:
+    """Our keys, each with its value."""
+    strict = isolation == "strict"
     found: dict[tuple[str, ...], Any] = {
         BY_ENV: not strict,
         BY_MOUNT: strict,
-        (*RUNTIME, "mode"): record.runtime_mode,
-        (*RUNTIME, "runtimes"): list(record.low_level_runtimes),
-        (*CDI, "annotation-prefixes"): list(record.annotation_prefixes),
+        (*RUNTIME, "mode"): mode,
+        (*RUNTIME, "runtimes"): list(runtimes),
+        (*CDI, "annotation-prefixes"): list(prefixes),
         (*CDI, "default-kind"): DEFAULT_KIND,
     }
-    if policy.cdi_spec_dirs:
-        found[(*CDI, "spec-dirs")] = list(policy.cdi_spec_dirs)
+    if spec_dirs:
+        found[(*CDI, "spec-dirs")] = list(spec_dirs)
     return found
 
 

@@ -11,14 +11,13 @@ import importlib
 import json
 import os.path
 import uuid
-from typing import Any, Callable, Mapping
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import yaml
-
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
-
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import differences as differences_
@@ -76,7 +75,9 @@ def _option(option: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def arguments(action: ActionBase, spec: Mapping[str, Any]) -> dict[str, Any]:
-    given = {k: str(v).lower() if isinstance(v, bool) and spec.get(k, {}).get("type", "str") == "str" else v for k, v in action._task.args.items()}
+    # `cdi: true` reads as a boolean in YAML, and is one of the words auto, true, false here.
+    words = {k for k, o in spec.items() if o.get("type", "str") == "str"}
+    given = {k: str(v).lower() if isinstance(v, bool) and k in words else v for k, v in action._task.args.items()}
     validated = ArgumentSpecValidator(dict(spec)).validate(given)
     if validated.error_messages:
         raise AnsibleActionFail("; ".join(validated.error_messages))
@@ -88,22 +89,34 @@ def arguments(action: ActionBase, spec: Mapping[str, Any]) -> dict[str, Any]:
 def policy(args: Mapping[str, Any], **fixed: Any) -> Policy:
     """Options to policy: same names, lists become tuples, handlers become values."""
     known = {f.name for f in dc.fields(Policy)}
-    values: dict[str, Any] = {k: v for k, v in args.items() if k in known and v is not None}
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in args.items() if k in known and v is not None}
     if "handlers" in values:
-        values["handlers"] = tuple(
-            Handler(name, (h or {}).get("binary") or Handler.binary, (h or {}).get("options") or {}) for name, h in sorted(values["handlers"].items())
-        ) or (Handler(),)
-    return Policy(**{k: tuple(v) if isinstance(v, list) else v for k, v in {**values, **fixed}.items()})
+        values["handlers"] = tuple(handler(name, h or {}) for name, h in sorted(values["handlers"].items())) or (Handler(),)
+    return dc.replace(Policy(), **values, **fixed)
+
+
+def handler(name: str, value: Mapping[str, Any]) -> Handler:
+    unknown = sorted(set(value) - {"binary", "options"})
+    if unknown:
+        raise AnsibleActionFail(f"handlers.{name}: unknown key {unknown[0]!r}. Known keys are binary and options")
+    return Handler(name, str(value.get("binary") or Handler.binary), dict(value.get("options") or {}))
 
 
 def look(
-    action: ActionBase, task_vars: dict[str, Any], wanted: Policy, questions: list[dict[str, Any]], way: str, so_far: Observation | None = None
+    action: ActionBase,
+    task_vars: dict[str, Any],
+    wanted: Policy,
+    questions: list[dict[str, Any]],
+    way: str,
+    so_far: Observation | None = None,
 ) -> Observation:
     unique = list({q["id"]: q for q in questions}.values())
     request = {"schema": SCHEMA, "root": wanted.root, "questions": unique}
     answer = transport.exchange(action, "observe", request, task_vars, way)
     if wanted.root == "/" and (answer.get("host") or {}).get("uid", 0) != 0:
-        raise AnsibleActionFail("not root on the node: engine sockets and configurations can be read by root only. Set ansible_become: true for this host")
+        raise AnsibleActionFail(
+            "not root on the node: engine sockets and configurations can be read by root only. Set ansible_become: true for this host"
+        )
     return (so_far or Observation({}, {})).with_answers(answer)
 
 
@@ -187,7 +200,8 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
         shaped["diff"] = [{"before_header": p, "after_header": p, "before": b, "after": a} for p, b, a in plan.diffs]
     trouble = differences_.trouble(answer)
     if trouble:
-        shaped.update(failed=True, msg=trouble, changed=bool(answer.get("changed")) and not answer.get("rolled_back"), evidence=differences_.evidence(answer))
+        kept = bool(answer.get("changed")) and not answer.get("rolled_back")
+        shaped.update(failed=True, msg=trouble, changed=kept, evidence=differences_.evidence(answer))
     return shaped
 
 

@@ -17,7 +17,8 @@ import os.path
 import shlex
 import uuid
 import zlib
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
@@ -31,7 +32,10 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "container_check": ("nodefs", "commands", "wire", "cri", "container_check"),
 }
 # RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent.
-INTERPRETERS = "/usr/bin/python3 /usr/libexec/platform-python /usr/local/bin/python3 python3 python3.13 python3.12 python3.11 python3.9 python3.8 python3.6"
+INTERPRETERS = (
+    "/usr/bin/python3 /usr/libexec/platform-python /usr/local/bin/python3 python3 "
+    "python3.13 python3.12 python3.11 python3.9 python3.8 python3.6"
+)
 NO_PYTHON = "gpufleet-no-python"
 
 # Runs on the node, so Python 3.6. It makes the package that the programs import one another from, then calls run(request).
@@ -68,7 +72,7 @@ def unpack(text: str) -> Any:
     return json.loads(zlib.decompress(base64.b64decode(text)).decode("utf-8"))
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def sources(program: str) -> tuple[tuple[str, str], ...]:
     found = []
     for name in PROGRAMS[program]:
@@ -79,7 +83,7 @@ def sources(program: str) -> tuple[tuple[str, str], ...]:
     return tuple(found)
 
 
-@functools.lru_cache(maxsize=None)
+@functools.cache
 def probe_source(name: str) -> str:
     """Source of a probe that travels with a question (module_utils/probes)."""
     with open(os.path.join(SOURCES, "probes", name + ".py"), encoding="utf-8") as handle:
@@ -139,7 +143,8 @@ def lost(program: str, result: Mapping[str, Any]) -> str:
     if NO_PYTHON in text:
         return "no Python 3 on the node: install one (3.6 or newer), or name it in ansible_python_interpreter"
     tail = " | ".join(row for row in text.splitlines() if row.strip())[-600:]
-    return f"the node's program {program} gave no answer (exit status {result.get('rc')}): {tail or 'no output'}. Run with -vvv, or set transport: module"
+    said = tail or "no output"
+    return f"the node's program {program} gave no answer (exit status {result.get('rc')}): {said}. Run with -vvv, or set transport: module"
 
 
 def by_module(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
@@ -149,6 +154,7 @@ def by_module(action: ActionBase, program: str, request: Mapping[str, Any], task
         arguments["program"] = program
     result = action._execute_module(module_name=name, module_args=arguments, task_vars=task_vars)
     if result.get("failed") or "answer" not in result:
-        raise AnsibleActionFail(f"the module {name} failed on the node: {result.get('msg') or result.get('module_stderr') or 'no answer'}", result=result)
+        said = result.get("msg") or result.get("module_stderr") or "no answer"
+        raise AnsibleActionFail(f"the module {name} failed on the node: {said}", result=result)
     answer: dict[str, Any] = unpack(result["answer"])
     return answer

@@ -1,0 +1,36 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The OCI prestart hook file, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, hooks, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+SPEC = base.argument_spec("oci_hook")
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = base.arguments(self, SPEC)
+
+        def planner(policy: Policy, obs: Observation) -> base.Outcome:
+            present = policy.state == "present"
+            return base.Outcome(hooks.plan_file(policy, obs, args["path"], wanted=present))
+
+        wanted = base.policy(args, single=True)
+        way = str(args["transport"])
+        def questions(policy: Policy) -> list[dict[str, Any]]:
+            return [*hooks.questions(policy), ask.file(args["path"]), wholefile.ORIGINALS]
+
+        return base.converge(self, task_vars or {}, wanted, questions, planner, reason="gpufleet.nvidia.oci_hook", way=way)
