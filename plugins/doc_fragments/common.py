@@ -14,8 +14,8 @@ options:
     description:
       - Another root directory, for image builds and offline trees. Files are read and written beneath it,
         nothing is run, restarted or probed.
-      - With any value but V(/) the version of an engine comes from O(engine_version) where the module has that option,
-        else from the package database beneath the root.
+      - With any value but V(/) the versions of programs come from the package database beneath the root, or from an option where a
+        module has one for that.
     type: path
     default: /
   proc_root:

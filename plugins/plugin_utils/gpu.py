@@ -218,5 +218,3 @@ def mig_instances(policy: Policy, obs: Observation) -> tuple[str, ...]:
 
 def text(f: File) -> str:
     return (f.content or "").strip()
-
-

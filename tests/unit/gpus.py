@@ -1,0 +1,66 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files of a host with NVIDIA GPUs, as procfs, sysfs and /dev show them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+UUIDS = ("GPU-11111111-0000-5000-8000-000000000001", "GPU-22222222-0000-5000-8000-000000000002", "GPU-33333333-0000-5000-8000-000000000003")
+BUSES = ("0000:17:00.0", "0000:43:00.0", "0000:65:00.0")
+NVRM = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Tue Apr  8 12:41:17 UTC 2025\nGCC version:  gcc version 12.2.0\n"
+LIBRARIES = "/usr/lib/x86_64-linux-gnu"
+
+
+def information(bus: str, minor: int, uuid: str, **more: str) -> str:
+    facts = {
+        "Model": "NVIDIA H100 80GB HBM3",
+        "IRQ": "64",
+        "GPU UUID": uuid,
+        "Bus Location": bus,
+        "Device Minor": str(minor),
+        "GPU Excluded": "No",
+    }
+    return "".join(f"{key}: \t {value}\n" for key, value in {**facts, **more}.items())
+
+
+def node(major: int, minor: int) -> dict[str, Any]:
+    return {"type": "char", "rdev": [major, minor], "mode": 0o666}
+
+
+def nodes(minors: tuple[int, ...] = (0, 1), uvm: int = 511) -> dict[str, Any]:
+    control = {"/dev/nvidiactl": node(195, 255), "/dev/nvidia-modeset": node(195, 254)}
+    memory = {"/dev/nvidia-uvm": node(uvm, 0), "/dev/nvidia-uvm-tools": node(uvm, 1)}
+    return {**control, **memory, **{f"/dev/nvidia{m}": node(195, m) for m in minors}}
+
+
+def pci(count: int = 2) -> dict[str, str]:
+    """The GPUs, and a network card that is none."""
+    home = "/sys/bus/pci/devices"
+    files = {f"{home}/0000:00:03.0/vendor": "0x1af4\n", f"{home}/0000:00:03.0/class": "0x020000\n"}
+    for bus in BUSES[:count]:
+        files.update({f"{home}/{bus}/vendor": "0x10de\n", f"{home}/{bus}/class": "0x030200\n"})
+    return files
+
+
+def library(version: str) -> dict[str, Any]:
+    real = f"{LIBRARIES}/libnvidia-ml.so.{version}"
+    return {real: {"real": real}, f"{LIBRARIES}/libnvidia-ml.so.1": {"real": real}}
+
+
+def host(
+    count: int = 2, *, version: str = "550.163.01", user: str = "550.163.01", minors: tuple[int, ...] = (), uuids: tuple[str, ...] = UUIDS
+) -> dict[str, Any]:
+    """A host whose driver works; a test changes or removes (None) what its case is about."""
+    minors = minors or tuple(range(count))
+    proc = "/proc/driver/nvidia"
+    files: dict[str, Any] = {
+        f"{proc}/version": NVRM.format(version),
+        "/sys/module/nvidia/version": f"{version}\n",
+        f"{proc}/params": "ModifyDeviceFiles: 1\n",
+    }
+    files["/proc/devices"] = "Character devices:\n  1 mem\n195 nvidia\n511 nvidia-uvm\n\nBlock devices:\n259 blkext\n"
+    for bus, minor, uuid in zip(BUSES[:count], minors, uuids, strict=False):
+        files[f"{proc}/gpus/{bus}/information"] = information(bus, minor, uuid)
+    return {**files, **pci(count), **nodes(minors), **library(user)}
