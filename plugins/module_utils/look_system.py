@@ -92,7 +92,7 @@ def units(names, properties=None):
 
 def processes(names, patterns=()):
     """Processes whose argv[0] or executable has one of the names (regular expressions, whole basename)."""
-    wanted = re.compile("|".join("(?:%s)" % name for name in names))
+    wanted = [re.compile(name) for name in names]
     ticks = os.sysconf("SC_CLK_TCK")
     booted = re.search(r"^btime (\d+)$", nodefs.read_text("", "/proc/stat", 16 * nodefs.MIB) or "", re.MULTILINE)
     found = []
@@ -116,7 +116,8 @@ def _process(pid, wanted, patterns):
     deleted = exe.endswith(" (deleted)")  # replaced by an upgrade: it still runs what is not on disk any more
     exe = exe[: -len(" (deleted)")] if deleted else exe
     argv = (nodefs.read_text("", place + "cmdline", 256 * 1024) or "").split("\0")[:-1]
-    if not any(word and wanted.fullmatch(os.path.basename(word)) for word in (exe, argv[0] if argv else "")):
+    called = {os.path.basename(word) for word in (exe, argv[0] if argv else "") if word}
+    if not any(pattern.fullmatch(name) for pattern in wanted for name in called):
         return None
     stat = nodefs.read_text("", place + "stat") or ""
     fields = stat.rpartition(")")[2].split()  # the name before may contain anything, a ")" too

@@ -103,6 +103,15 @@ def lstat(root, real):
         raise from_os_error(exc, real)
 
 
+def missing_dirs(root, real):
+    """The directories above a resolved host path that are not there yet, outermost first."""
+    missing, directory = [], os.path.dirname(real)
+    while lstat(root, directory) is None:
+        missing.insert(0, directory)
+        directory = os.path.dirname(directory)
+    return missing
+
+
 def read_regular(root, real, cap=MIB):
     """The bytes of a resolved host path. Regular files only: a FIFO or a device must neither block nor act."""
     flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC

@@ -18,7 +18,7 @@ import sys
 import threading
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, cri, look_system, nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, cri, journal, look_system, nodefs
 
 SCHEMA = 1
 DEFAULT_LIMITS = {"bytes": 16 * nodefs.MIB, "seconds": 60}
@@ -205,6 +205,10 @@ def _listening(_root, question):
     return look_system.listening(question["sockets"])
 
 
+def _originals(root, question):
+    return journal.look(root, question["dir"], question.get("max", nodefs.MIB), question.get("redact"))
+
+
 _KINDS = {
     "file": _file,
     "dir": _dir,
@@ -218,4 +222,5 @@ _KINDS = {
     "cri": _cri,
     "http": _http,
     "listening": _listening,
+    "originals": _originals,
 }

@@ -1,0 +1,127 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Act on units, and wait until what they run does its work again: "active" is not yet "serves".
+
+Nothing here makes systemd reload its units (`--no-reload`): that takes devices from containers that got them behind its back
+(NVIDIA/nvidia-container-toolkit issue 48). Node side: standard library only, Python 3.6.
+"""
+
+import time
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, cri, look_system, nodefs
+
+ACTIONS = ("restart", "reload", "start", "stop")
+DEFAULT_TIMEOUT = 120
+SETTLED = 5  # seconds after which a runtime that answers, but not as wanted, is taken at its word
+_PAUSES = (0.05, 0.1, 0.2, 0.5)
+_STATE = ["ActiveState", "SubState", "Result", "UnitFileState", "InvocationID", "LoadState"]
+
+
+def states(names):
+    return look_system.units(names, _STATE) if names else {}
+
+
+def act(name, action, timeout=DEFAULT_TIMEOUT):
+    """One systemctl action; NodeError with systemd's words when it fails."""
+    if action not in ACTIONS:
+        raise nodefs.NodeError("bad-question", "there is no unit action called %r" % (action,))
+    _systemctl([action, name], timeout)
+
+
+def disable(name):
+    """Stop a unit and keep it from starting again: what to give to enable() to take that back, None when nothing was to do."""
+    before = states([name])[name]
+    enabled, active = before.get("UnitFileState") == "enabled", before.get("ActiveState") in ("active", "activating", "reloading")
+    if not enabled and not active:
+        return None
+    _systemctl((["--no-reload", "disable", "--now", name] if enabled else ["stop", name]), DEFAULT_TIMEOUT)
+    return {"name": name, "enabled": enabled, "active": active}
+
+
+def enable(before):
+    if before["enabled"]:
+        _systemctl(["--no-reload", "enable", before["name"]], DEFAULT_TIMEOUT)
+    if before["active"]:
+        act(before["name"], "start")
+
+
+def _systemctl(words, timeout):
+    answer = commands.text(commands.run(["systemctl"] + words, timeout))
+    if answer["timed_out"]:
+        raise nodefs.NodeError("timeout", "systemctl %s did not end within %g s" % (" ".join(words), timeout))
+    if answer["rc"]:
+        said = " ".join(answer["stderr"].split()) or "exit status %d" % answer["rc"]
+        raise nodefs.NodeError("failed", "systemctl %s: %s" % (" ".join(words), said))
+
+
+def log(unit, since, patterns=()):
+    """What the unit's journal says since then, its last 20 lines: the evidence for a person."""
+    try:
+        argv = ["journalctl", "--unit=" + unit, "--since=@%d" % since, "--lines=20", "--no-pager", "--output=cat"]
+        return nodefs.redact(commands.text(commands.run(argv, timeout=10))["stdout"], patterns)[0]
+    except nodefs.NodeError as exc:
+        return exc.message
+
+
+def wait(check, patterns=()):
+    """Ask until the answer is as wanted or the time is over: the check with "ok", "seconds" and "evidence"."""
+    began = time.monotonic()
+    timeout = check.get("timeout", 90)
+    patient_until = began + timeout
+    ask = _ASK.get(check.get("kind"))
+    if ask is None:
+        return dict(check, ok=False, seconds=0.0, evidence="there is no kind of health check called %r" % check.get("kind"))
+    tries, settled = 0, None
+    while True:
+        ok, final, evidence = ask(check, max(patient_until - time.monotonic(), 0.1))
+        now = time.monotonic()
+        if final:  # it serves: only a little more time is likely to change its answer
+            settled = settled or now
+            patient_until = min(patient_until, settled + SETTLED)
+        if ok or now >= patient_until:
+            return dict(check, ok=ok, seconds=round(now - began, 3), evidence=nodefs.redact(evidence, patterns)[0])
+        time.sleep(min(_PAUSES[min(tries, len(_PAUSES) - 1)], max(patient_until - now, 0.01)))
+        tries += 1
+
+
+def _ask_cri(check, left):
+    """(as wanted, an answer that will hardly change, evidence)"""
+    try:
+        status = cri.status(check["socket"], min(left, 10))
+    except cri.CriError as exc:
+        # A runtime registers its services before it listens: one that lacks the service has failed to load it.
+        return False, exc.code == cri.UNIMPLEMENTED, exc.message
+    if not status["runtime"].get("RuntimeReady"):
+        reasons = [condition["message"] for condition in status["conditions"] if condition["type"] == "RuntimeReady"]
+        return False, False, "the runtime is not ready: %s" % (" ".join(reasons) or "it gives no reason")
+    lacking = [text for text in (_lacks(want, status) for want in check.get("require") or []) if text]
+    if lacking:
+        return False, True, "the runtime serves, but %s" % "; ".join(lacking)
+    return True, True, "RuntimeReady; handlers: %s" % (", ".join(name or "(default)" for name in status["handlers"]) or "not told")
+
+
+def _lacks(want, status):
+    if "handler" in want:
+        return None if want["handler"] in status["handlers"] else "it has no handler %s" % want["handler"]
+    found = status["info"]
+    for key in want["path"]:
+        found = found.get(key) if isinstance(found, dict) else None
+    wanted = None if want.get("absent") else want.get("equals")
+    return None if found == wanted else "its %s is %r, not %r" % (".".join(want["path"]), found, wanted)
+
+
+def _ask_unit(check, _left):
+    state = states([check["name"]])[check["name"]]
+    evidence = "%s is %s (%s)" % (check["name"], state.get("ActiveState"), state.get("SubState"))
+    return state.get("ActiveState") == "active", state.get("ActiveState") == "failed", evidence
+
+
+def _ask_command(check, left):
+    answer = commands.text(commands.run(check["argv"], left))
+    said = (answer["stderr"].strip() or answer["stdout"].strip()).splitlines()
+    rc = "no end in time" if answer["timed_out"] else "exit status %d" % answer["rc"]
+    return answer["rc"] == 0, False, "%s: %s%s" % (check["argv"][0], rc, ", " + said[-1] if said else "")
+
+
+_ASK = {"cri": _ask_cri, "unit": _ask_unit, "command": _ask_command}

@@ -1,0 +1,250 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Before anything is touched: what the files will be, whether they still are what was seen, and what a validator says.
+
+Node side: standard library only, Python 3.6.
+"""
+
+import base64
+import collections
+import contextlib
+import functools
+import os
+import re
+import shutil
+from typing import NamedTuple
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, journal, nodefs
+
+MAX_TREE_FILES = 4096
+MAX_FINDINGS = 20
+
+# One file of a transaction: its path as asked for and after links, how it is and how it is to be (None: absent).
+FileChange = NamedTuple(
+    "FileChange",
+    [
+        ("op", str),
+        ("path", str),
+        ("real", str),
+        ("before", journal.Snapshot),
+        ("after", journal.Snapshot),
+        ("forget", bool),  # keep no original of it any more
+        ("made_dirs", list),  # directories that come with the file, or go with it
+    ],
+)
+
+
+def differs(change):
+    """Whether anything is to do. A file's time is no difference."""
+    if change.before is None or change.after is None:
+        return change.before is not change.after
+    return change.before._replace(mtime=0, xattrs={}) != change.after._replace(mtime=0, xattrs={})
+
+
+def plan(root, base, changes):
+    """([FileChange], [conflict]): the requested changes against the files as they are now."""
+    planned, conflicts = [], []
+    for change in changes:
+        real = nodefs.resolve(root, change["path"])[0]
+        before = journal.snapshot(root, real)
+        if before is None and nodefs.dangling(root, change["path"]):
+            raise nodefs.NodeError("failed", "%s: is a symbolic link to nothing (%s)" % (change["path"], real))
+        if any(real == other.real for other in planned):
+            raise nodefs.NodeError("bad-question", "%s: two changes are for the same file" % change["path"])
+        if "expect" in change and change["expect"] != journal.digest(before):
+            conflicts.append(conflict("file", change["path"], change["expect"], journal.digest(before)))
+            continue
+        if change["op"] == "restore":
+            kept = journal.original(base, change["path"])
+            if kept is None or kept[0]["sha256_after"] != journal.digest(before):
+                expected = kept[0]["sha256_after"] if kept else "an original of it"
+                conflicts.append(conflict("original", change["path"], expected, journal.digest(before)))
+                continue
+            after, made = kept[1], kept[0].get("made_dirs") or []
+        else:
+            after, made = _AFTER[change["op"]](root, change, before), []
+        if after is not None and before is None:
+            made = nodefs.missing_dirs(root, real)
+        forget = change["op"] == "restore" or bool(change.get("forget"))
+        planned.append(FileChange(change["op"], change["path"], real, before, after, forget, made))
+    return planned, conflicts
+
+
+def conflict(what, path, expected, found):
+    return {"what": what, "path": path, "expected": expected, "found": found}
+
+
+def _write(root, change, before):
+    data = base64.b64decode(change["content_b64"]) if "content_b64" in change else change["content"].encode("utf-8")
+    if before is None:
+        before = journal.Snapshot(b"", 0o644, os.geteuid(), os.getegid(), 0, {})
+    return before._replace(
+        data=data,
+        mode=int(change["mode"], 8) if change.get("mode") else before.mode,
+        uid=nodefs.id_number(root, "passwd", change["owner"]) if change.get("owner") is not None else before.uid,
+        gid=nodefs.id_number(root, "group", change["group"]) if change.get("group") is not None else before.gid,
+    )
+
+
+def _edit(_root, change, before):
+    if before is None:
+        raise nodefs.NodeError("not-found", "%s: is not there, so it cannot be edited" % change["path"])
+    lines = split_lines(before.data)
+    last = len(lines)
+    for edit in sorted(change["edits"], key=lambda edit: (edit["start"], edit["end"]), reverse=True):  # later lines first
+        start, end = edit["start"], edit["end"]
+        if not 0 <= start <= end <= last:
+            raise nodefs.NodeError(
+                "bad-question", "%s: the edit of lines %s to %s overlaps another or the end" % (change["path"], start, end)
+            )
+        lines[start:end] = [edit["text"].encode("utf-8")]
+        last = start
+    after = before._replace(data=b"".join(lines))
+    if change.get("result") and journal.digest(after) != change["result"]:
+        raise nodefs.NodeError("failed", "%s: the edits give another file than was planned" % change["path"])
+    return after
+
+
+def split_lines(data):
+    """Lines with their ends. Only \\n ends a line: what else Python's splitlines takes for one may stand inside a value."""
+    lines = data.split(b"\n")
+    return [line + b"\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+
+
+def _remove(_root, _change, _before):
+    return None
+
+
+_AFTER = {"write": _write, "edit": _edit, "remove": _remove}
+
+
+# --- copies of the state after the changes ----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def staged(root, base, request, planned):
+    """A private directory with the copies that validators read: its path. Gone afterwards."""
+    stage = os.path.join(base, "stage-" + request["id"])
+    wanted = request.get("stage") or {}
+    substitute = [(old.encode("utf-8"), new.replace("{stage}", stage).encode("utf-8")) for old, new in wanted.get("substitute") or []]
+    os.mkdir(stage, 0o700)
+    try:
+        after = {change.real: change.after for change in planned}
+        for item in wanted.get("files") or []:
+            target = os.path.join(stage, item["name"])
+            if os.path.relpath(target, stage).startswith(".."):
+                raise nodefs.NodeError("bad-question", "a staged name must stay inside: %r" % item["name"])
+            if item.get("tree"):
+                _stage_tree(root, item["source"], target, after, substitute)
+            else:
+                _stage_file(root, item["source"], target, after, substitute)
+        yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _stage_file(root, source, target, after, substitute):
+    real = nodefs.resolve(root, source)[0]
+    state = after[real] if real in after else journal.snapshot(root, real)
+    if state is None:
+        return
+    data = state.data
+    for old, new in substitute:
+        data = data.replace(old, new)
+    os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+    with open(target, "wb") as stream:
+        stream.write(data)
+
+
+def _stage_tree(root, source, target, after, substitute):
+    os.makedirs(target, mode=0o700, exist_ok=True)  # also when it is empty: a pattern names it
+    top = nodefs.resolve(root, source)[0]
+    paths = {real for real, state in after.items() if state is not None and real.startswith(top + "/")}
+    for directory, _subdirs, names in os.walk(nodefs.full(root, top)):
+        for name in names:
+            path = os.path.join(directory, name)[len(root) :]
+            if os.path.isfile(nodefs.full(root, nodefs.resolve(root, path)[0])):
+                paths.add(path)
+        if len(paths) > MAX_TREE_FILES:
+            raise nodefs.NodeError("too-large", "%s: holds more than %d files" % (source, MAX_TREE_FILES))
+    for path in sorted(paths):
+        _stage_file(root, path, os.path.join(target, os.path.relpath(path, top)), after, substitute)
+
+
+# --- validators -------------------------------------------------------------------------------------------------------
+
+
+def validate(request, stage, tolerate_missing):
+    """[{"argv", "rc", "stdout", "stderr", "findings"}]; no findings at all means that the staged state is good."""
+    return [_validate(check, request, stage, tolerate_missing) for check in request.get("validate") or []]
+
+
+def _validate(check, request, stage, tolerate_missing):
+    argv = [word.replace("{stage}", stage) for word in check["argv"]]
+    report = {"argv": argv, "rc": None, "stdout": "", "stderr": "", "findings": [], "why": check.get("why", "")}
+    timeout = check.get("timeout", 30)
+    try:
+        before = commands.text(commands.run(check["baseline"], timeout)) if check.get("baseline") else None
+        found = commands.text(commands.run(argv, timeout))
+    except nodefs.NodeError as exc:
+        if exc.kind != "not-found" or not tolerate_missing:  # check mode: a package that brings it is not installed yet
+            report["findings"].append(exc.message)
+        return report
+    patterns = list(request.get("redact") or []) + list(check.get("redact") or [])
+    blank = functools.partial(_blanked, patterns)
+    names = _names(request, stage)
+    stdout, stderr = [_renamed(found[stream], names) for stream in ("stdout", "stderr")]
+    findings = _own_findings(check, found, stdout, blank(stderr), timeout)
+    if before is not None and not findings:
+        report["baseline_rc"] = before["rc"]
+        if before["rc"] == 0:  # else there is nothing to compare with: what stood there before was no valid configuration
+            findings = _differences(before["stdout"], stdout, check.get("allow") or [], blank)
+    report.update(rc=found["rc"], stdout=blank(stdout), stderr=blank(stderr), findings=findings[:MAX_FINDINGS])
+    return report
+
+
+def _own_findings(check, found, stdout, stderr, timeout):
+    """What is wrong by the validator's own word."""
+    if found["timed_out"]:
+        return ["it did not end within %g s" % timeout]
+    if found["truncated"]:
+        return ["it printed more than can be compared"]
+    last = (stderr.strip().splitlines() or ["it said nothing"])[-1]
+    findings = ["exit status %d: %s" % (found["rc"], last)] if found["rc"] else []
+    for pattern in check.get("refuse") or []:
+        findings.extend(line for line in stderr.splitlines() if re.search(pattern, line))
+    for pattern in check.get("require") or []:
+        if not any(re.search(pattern, line) for line in stdout.splitlines()):
+            findings.append("no line of its output matches %s" % pattern)
+    return findings
+
+
+def _blanked(patterns, text):
+    return nodefs.redact(text, patterns)[0]
+
+
+def _differences(before, after, allow, blank):
+    """Lines that come or go and are not allowed to. Compared as multisets: the order of keys is the printer's affair."""
+    old, new = [collections.Counter(line.strip() for line in text.splitlines()) for text in (before, after)]
+    allowed = [re.compile(pattern) for pattern in allow]
+    findings = []
+    for verb, lines in (("would lose", old - new), ("would gain", new - old)):
+        for line in sorted(lines):
+            if not any(pattern.fullmatch(line) for pattern in allowed):
+                findings.append("the effective configuration %s: %s" % (verb, blank(line)))
+    return findings
+
+
+def _names(request, stage):
+    """(staged name, real name): so that output about copies reads as output about the host."""
+    wanted = request.get("stage") or {}
+    names = [(os.path.join(stage, item["name"]), item["source"]) for item in wanted.get("files") or []]
+    names += [(new.replace("{stage}", stage), old) for old, new in wanted.get("substitute") or []]
+    return sorted(names, key=lambda pair: -len(pair[0]))
+
+
+def _renamed(text, names):
+    for staged_name, real_name in names:
+        text = text.replace(staged_name, real_name)
+    return text

@@ -1,0 +1,185 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host has, made by hand: a systemd whose units are text files, and a runtime that answers CRI. Python 3.6."""
+
+import hashlib
+import json
+import os
+import socket
+import struct
+import threading
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri
+
+SYSTEMCTL = r"""#!/bin/sh
+# A unit is a directory UNITS/NAME with files ActiveState, UnitFileState, InvocationID, and hooks that actions run.
+units=%(units)s
+echo "$*" >> %(log)s
+action=$1; shift
+[ "$action" = --no-reload ] && { action=$1; shift; }
+[ "$1" = --now ] && shift
+case $action in
+show)
+    while [ "$1" != -- ]; do shift; done; shift
+    for name in "$@"; do
+        echo "Id=$name"; echo "Names=$name"
+        if [ -d "$units/$name" ]; then
+            echo LoadState=loaded
+            for key in ActiveState UnitFileState InvocationID; do echo "$key=$(cat "$units/$name/$key" 2>/dev/null)"; done
+        else
+            echo LoadState=not-found; echo ActiveState=inactive
+        fi
+        echo
+    done;;
+*)
+    if [ -x "$units/$1/on-$action" ] && ! "$units/$1/on-$action"; then
+        echo "Job for $1 failed." >&2
+        echo failed > "$units/$1/ActiveState"
+        exit 1
+    fi
+    case $action in
+    start|restart|reload) echo active > "$units/$1/ActiveState";;
+    stop) echo inactive > "$units/$1/ActiveState";;
+    disable) echo disabled > "$units/$1/UnitFileState"; echo inactive > "$units/$1/ActiveState";;
+    enable) echo enabled > "$units/$1/UnitFileState";;
+    esac;;
+esac
+"""
+
+
+def script(path, text):
+    path.write_text(text)
+    path.chmod(0o755)
+    return str(path)
+
+
+class Systemd(object):
+    def __init__(self, directory):
+        self.units = directory / "units"
+        self.log_file = directory / "systemctl.log"
+        self.bin = directory / "bin"
+        self.units.mkdir()
+        self.bin.mkdir()
+        script(self.bin / "systemctl", SYSTEMCTL % {"units": self.units, "log": self.log_file})
+        script(self.bin / "journalctl", "#!/bin/sh\necho 'level=fatal msg=no such runtime password=hunter2'\n")
+
+    def add(self, name, active="active", enabled="enabled", invocation="i1"):
+        unit = self.units / name
+        unit.mkdir()
+        for key, value in (("ActiveState", active), ("UnitFileState", enabled), ("InvocationID", invocation)):
+            (unit / key).write_text(value + "\n")
+
+    def hook(self, name, action, text):
+        """A script that runs with the action; when it fails, the action fails."""
+        script(self.units / name / ("on-" + action), "#!/bin/sh\n" + text + "\n")
+
+    def state(self, name, key="ActiveState"):
+        return (self.units / name / key).read_text().strip()
+
+    @property
+    def actions(self):
+        """The actions so far, looks left out."""
+        lines = self.log_file.read_text().splitlines() if self.log_file.exists() else []
+        return [line for line in lines if not line.startswith("show ")]
+
+
+@pytest.fixture
+def systemd(tmp_path, monkeypatch):
+    made = Systemd(tmp_path)
+    monkeypatch.setenv("PATH", str(made.bin) + ":" + os.environ["PATH"])
+    return made
+
+
+def sha(text):
+    return hashlib.sha256(text.encode("utf-8") if isinstance(text, str) else text).hexdigest()
+
+
+# --- a runtime that speaks just enough HTTP/2 ---------------------------------------------------------------------------
+
+
+def frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes(bytearray((kind, flags))) + struct.pack(">I", stream) + payload
+
+
+def header(name, value):
+    """A literal field without indexing and without Huffman code; 126 bytes at most."""
+    return b"\x00" + b"".join(bytes(bytearray((len(word),))) + word for word in (name.encode(), value.encode()))
+
+
+def answer(message, code="0", text="", status_block=b"\x88"):
+    """The frames of a usual answer: headers, one message, trailers. 0x88 is the static table's ":status: 200"."""
+    trailers = header("grpc-status", code) + (header("grpc-message", text) if text else b"")
+    if message is None:  # trailers only
+        return frame(1, 0x5, 1, status_block + trailers)
+    body = struct.pack(">BI", 0, len(message)) + message
+    pieces = [body[at : at + 16384] for at in range(0, len(body), 16384)]
+    return frame(1, 0x4, 1, status_block) + b"".join(frame(0, 0, 1, piece) for piece in pieces) + frame(1, 0x5, 1, trailers)
+
+
+def status_message(config, handlers=(), ready=True):
+    conditions = [(1, 2, [(1, 2, "RuntimeReady"), (2, 0, ready), (4, 2, "" if ready else "starting")])]
+    info = [(2, 2, [(1, 2, "config"), (2, 2, json.dumps(config))])]
+    return cri.encode([(1, 2, conditions)] + info + [(3, 2, [(1, 2, name)]) for name in handlers])
+
+
+class Runtime(object):
+    """Answers each connection with the next of `replies` (bytes to send), the last one for ever; None means: say nothing."""
+
+    def __init__(self, path, replies):
+        self.path, self.replies, self.requests = str(path), list(replies), []
+        self.listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+        self.listener.bind(self.path)
+        self.listener.listen(5)
+        self.open = []
+        self.thread = threading.Thread(target=self._serve)
+        self.thread.daemon = True
+        self.thread.start()
+
+    def _serve(self):
+        while True:
+            try:
+                connection = self.listener.accept()[0]
+            except OSError:
+                return
+            self.open.append(connection)
+            self.requests.append(self._request(connection))
+            reply = self.replies.pop(0) if len(self.replies) > 1 else self.replies[0]
+            if reply is not None:
+                connection.sendall(reply)
+                connection.shutdown(socket.SHUT_WR)
+
+    @staticmethod
+    def _request(connection):
+        """(preface, [(kind, flags, stream, payload)]) up to the end of the request."""
+        stream = connection.makefile("rb")
+        preface, frames = stream.read(24), []
+        while not frames or not (frames[-1][0] == 0 and frames[-1][1] & 1):
+            head = stream.read(9)
+            if len(head) < 9:
+                break
+            size = struct.unpack(">I", b"\0" + head[:3])[0]
+            frames.append((head[3], head[4], struct.unpack(">I", head[5:])[0], stream.read(size)))
+        return preface, frames
+
+    def close(self):
+        # shutdown() wakes the accept() that close() alone would leave waiting.
+        self.listener.shutdown(socket.SHUT_RDWR)
+        self.listener.close()
+        self.thread.join(5)
+        for connection in self.open:
+            connection.close()
+
+
+@pytest.fixture
+def runtime(tmp_path):
+    made = []
+
+    def make(*replies):
+        made.append(Runtime(tmp_path / ("cri%d.sock" % len(made)), replies))
+        return made[-1]
+
+    yield make
+    for server in made:
+        server.close()

@@ -1,0 +1,588 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hands: the state wanted or the state before, and an answer that says which and why."""
+
+import os
+import stat
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import health, journal, observe, transaction
+
+from .conftest import answer, script, sha, status_message
+
+CONFIG = "version = 2\n# a comment\n[plugins]\n  x = 1\n"
+ID = "0123456789abcdef0123456789abcdef"
+
+
+class Node(object):
+    """A host directory with an engine's configuration, and transactions upon it."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.etc = directory / "etc" / "engine"
+        self.etc.mkdir(parents=True)
+        self.config = self.etc / "config.toml"
+        self.config.write_text(CONFIG)
+        self.config.chmod(0o640)
+        self.dropin = self.etc / "conf.d" / "90-gpufleet.toml"
+        self.journal = str(directory / "journal")
+
+    def run(self, changes=(), **more):
+        request = dict(
+            {"schema": 1, "id": ID, "root": "/", "journal_dir": self.journal, "reason": "test", "changes": list(changes)}, **more
+        )
+        return transaction.run(request)
+
+    def write(self, path, text, **more):
+        return dict({"path": str(path), "op": "write", "content": text}, **more)
+
+    def tree(self):
+        """Everything below etc, with bytes, mode and owner."""
+        found = {}
+        for directory, subdirs, names in os.walk(str(self.directory / "etc")):
+            for name in subdirs + names:
+                path = os.path.join(directory, name)
+                state = os.lstat(path)
+                data = None
+                if stat.S_ISREG(state.st_mode):
+                    with open(path, "rb") as stream:
+                        data = stream.read()
+                found[os.path.relpath(path, str(self.directory))] = (data, stat.S_IMODE(state.st_mode), state.st_uid, state.st_gid)
+        return found
+
+    def originals(self):
+        return journal.look("", self.journal)["originals"]
+
+    def states(self):
+        return [entry["state"] for entry in journal.entries(self.journal)]
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path / "host")
+
+
+def edit(node, edits, result, before=CONFIG):
+    lines = [{"start": start, "end": end, "text": text} for start, end, text in edits]
+    return {"path": str(node.config), "op": "edit", "expect": sha(before), "edits": lines, "result": sha(result)}
+
+
+# --- files --------------------------------------------------------------------------------------------------------------
+
+
+def test_a_new_file_in_new_directories(node):
+    found = node.run([node.write(node.dropin, "a = 1\n", mode="0600", expect=None)])
+    assert found["error"] is None
+    assert found["changed"]
+    assert found["written"] == [str(node.dropin)]
+    assert node.dropin.read_text() == "a = 1\n"
+    assert stat.S_IMODE(node.dropin.stat().st_mode) == 0o600
+    assert stat.S_IMODE(node.dropin.parent.stat().st_mode) == 0o755
+    assert sorted(os.listdir(str(node.etc))) == ["conf.d", "config.toml"]  # nothing temporary is left anywhere
+    assert os.listdir(str(node.directory / "etc")) == ["engine"]
+    assert node.states() == ["committed"]
+
+
+def test_a_second_run_changes_nothing(node):
+    node.run([node.write(node.dropin, "a = 1\n")])
+    before = os.stat(str(node.dropin))
+    found = node.run([node.write(node.dropin, "a = 1\n")], id="f" * 32)
+    assert found["error"] is None
+    assert not found["changed"]
+    assert found["written"] == []
+    assert found["journal"] is None
+    assert os.stat(str(node.dropin)) == before
+
+
+@pytest.mark.parametrize(
+    "before, edits, after",
+    [
+        ("a\nb\nc\n", [(1, 2, "B\n")], "a\nB\nc\n"),
+        ("a\nb\nc\n", [(3, 3, "d\n")], "a\nb\nc\nd\n"),
+        ("a\nb\nc\n", [(0, 1, ""), (2, 3, "C\nD\n")], "b\nC\nD\n"),
+        ("a\nb\nc\n", [(0, 0, "x\n"), (0, 1, "A\n")], "x\nA\nb\nc\n"),
+        ("a\r\nb\r\n", [(1, 2, "B\r\n")], "a\r\nB\r\n"),
+        ("a\u2028b\x0cc\nd", [(1, 2, "D")], "a\u2028b\x0cc\nD"),  # only \n ends a line
+        ("", [(0, 0, "a\n")], "a\n"),
+    ],
+)
+def test_edits_are_line_ranges_of_the_file_that_was_seen(node, before, edits, after):
+    node.config.write_bytes(before.encode("utf-8"))
+    found = node.run([edit(node, edits, after, before)])
+    assert found["error"] is None
+    assert node.config.read_bytes() == after.encode("utf-8")
+    assert stat.S_IMODE(node.config.stat().st_mode) == 0o640
+
+
+@pytest.mark.parametrize(
+    "edits, said",
+    [
+        ([(1, 9, "x")], "overlaps another or the end"),
+        ([(0, 2, "x"), (1, 3, "y")], "overlaps"),
+        ([(0, 1, "y\n")], "another file than was planned"),
+    ],
+)
+def test_edits_that_cannot_be_meant(node, edits, said):
+    found = node.run([edit(node, edits, "whatever")])
+    assert said in found["error"]["message"]
+    assert node.config.read_text() == CONFIG
+
+
+def test_a_symlinked_config_stays_a_link(node):
+    real = node.directory / "real.toml"
+    node.config.rename(real)
+    node.config.symlink_to(real)
+    assert node.run([edit(node, [(1, 2, "")], CONFIG.replace("# a comment\n", ""))])["error"] is None
+    assert node.config.is_symlink()
+    assert real.read_text() == CONFIG.replace("# a comment\n", "")
+
+
+def test_owner_mode_and_attributes_of_an_existing_file_stay(node):
+    try:
+        os.setxattr(str(node.config), "user.note", b"mine")
+    except OSError:
+        pass  # a file system without them
+    attributes = os.listxattr(str(node.config))
+    if os.geteuid() == 0:
+        os.chown(str(node.config), 12, 34)
+    before = node.config.stat()
+    node.run([node.write(node.config, "new\n")])
+    after = node.config.stat()
+    assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
+    assert os.listxattr(str(node.config)) == attributes
+
+
+@pytest.mark.parametrize("kind", ["fifo", "dir", "dangling"])
+def test_what_is_no_regular_file_is_refused(node, kind):
+    path = node.etc / "odd"
+    {"fifo": lambda: os.mkfifo(str(path)), "dir": path.mkdir, "dangling": lambda: path.symlink_to("/nowhere/at/all")}[kind]()
+    before = node.tree()
+    found = node.run([node.write(path, "x")])
+    assert found["error"]["phase"] == "expect"
+    assert str(path) in found["error"]["message"]
+    assert node.tree() == before
+
+
+# --- expectations -------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "expect, found",
+    [(sha("other"), sha(CONFIG)), (None, sha(CONFIG))],
+)
+def test_a_file_that_moved_on_is_a_conflict(node, expect, found):
+    result = node.run([node.write(node.config, "new\n", expect=expect)])
+    assert result["conflict"] == [{"what": "file", "path": str(node.config), "expected": expect, "found": found}]
+    assert result["error"]["phase"] == "expect"
+    assert node.config.read_text() == CONFIG
+
+
+def test_files_units_and_packages_that_were_only_looked_at_count_too(node, systemd):
+    systemd.add("engine.service", invocation="i2")
+    expect = {"files": {str(node.config): sha("x")}, "units": {"engine.service": "i1"}, "packages": {"no-such-package": "1"}}
+    found = node.run([node.write(node.dropin, "x")], expect=expect)
+    assert [(entry["what"], entry["expected"], entry["found"]) for entry in found["conflict"]] == [
+        ("file", sha("x"), sha(CONFIG)),
+        ("unit", "i1", "i2"),
+        ("package", "1", None),
+    ]
+    assert not node.dropin.exists()
+
+
+def test_two_transactions_at_once(node):
+    with journal.locked(node.journal, "the other one", keep=True):
+        found = node.run([node.write(node.config, "new\n")])
+    assert found["error"]["phase"] == "lock"
+    assert "the other one" in found["error"]["message"]
+    assert node.config.read_text() == CONFIG
+
+
+def test_a_journal_that_others_may_write_to_is_refused(node):
+    os.mkdir(node.journal)
+    os.chmod(node.journal, 0o777)
+    assert "nobody else may write" in node.run([node.write(node.config, "x")])["error"]["message"]
+    assert node.config.read_text() == CONFIG
+
+
+# --- restore ------------------------------------------------------------------------------------------------------------
+
+
+def restore(path):
+    return {"path": str(path), "op": "restore", "id": ""}
+
+
+def test_restore_gives_back_bytes_mode_time_absence_and_directories(node):
+    before, time_before = node.tree(), os.stat(str(node.config)).st_mtime_ns
+    node.run([node.write(node.config, "first\n"), node.write(node.dropin, "a\n")])
+    node.run([node.write(node.config, "second\n", mode="0600")], id="2" * 32)  # the original is the one from before the first
+    found = node.run([restore(node.config), restore(node.dropin)], id="3" * 32)
+    assert found["error"] is None
+    assert found["changed"]
+    assert (found["written"], found["removed"]) == ([str(node.config)], [str(node.dropin)])
+    assert node.tree() == before
+    assert os.stat(str(node.config)).st_mtime_ns == time_before
+    assert node.originals() == {}
+
+
+def test_restore_of_a_removed_file(node):
+    node.run([{"path": str(node.config), "op": "remove", "expect": sha(CONFIG)}])
+    assert not node.config.exists()
+    node.run([restore(node.config)], id="2" * 32)
+    assert node.config.read_text() == CONFIG
+
+
+def test_restore_of_a_file_that_somebody_changed_since_is_a_conflict(node):
+    node.run([node.write(node.config, "ours\n")])
+    node.config.write_text("theirs\n")
+    found = node.run([restore(node.config)], id="2" * 32)
+    assert found["conflict"] == [{"what": "original", "path": str(node.config), "expected": sha("ours\n"), "found": sha("theirs\n")}]
+    assert node.config.read_text() == "theirs\n"
+
+
+def test_an_edit_that_takes_ours_out_forgets_the_original(node):
+    node.run([node.write(node.config, "ours\n")])
+    node.run([node.write(node.config, "ours and theirs\n")], id="2" * 32)
+    node.run([node.write(node.config, "theirs\n", forget=True)], id="3" * 32)
+    assert node.originals() == {}
+
+
+def test_originals_are_told_blanked(node):
+    node.config.write_text('password = "hunter2"\n')
+    node.run([node.write(node.config, "ours\n")])
+    question = {"id": "o", "kind": "originals", "dir": node.journal, "redact": ['password = "(.*)"']}
+    found = observe.run({"schema": 1, "root": "/", "questions": [question]})["answers"]["o"]
+    original = found["originals"][str(node.config)]
+    assert original["content"] == 'password = "*******"\n'
+    assert original["existed"]
+    assert original["sha256_before"] == sha('password = "hunter2"\n')
+    assert original["sha256_after"] == sha("ours\n")
+    assert found["unfinished"] == []
+
+
+def test_the_journal_is_private_and_bounded(node):
+    for number in range(journal.KEPT_ENTRIES + 3):
+        node.run([node.write(node.config, "%d\n" % number)], id="%032x" % number)
+    assert len(node.states()) == journal.KEPT_ENTRIES
+    for directory, _subdirs, names in os.walk(node.journal):
+        assert stat.S_IMODE(os.stat(directory).st_mode) == 0o700
+        assert all(stat.S_IMODE(os.stat(os.path.join(directory, name)).st_mode) == 0o600 for name in names)
+
+
+# --- check mode and validators ----------------------------------------------------------------------------------------
+
+
+def validator(node, text):
+    return script(node.directory / "validator", "#!/bin/sh\n" + text + "\n")
+
+
+def staging(node, program, **more):
+    stage = {
+        "files": [
+            {"name": "e/config.toml", "source": str(node.config)},
+            {"name": "e/conf.d", "source": str(node.etc / "conf.d"), "tree": True},
+        ],
+        "substitute": [[str(node.etc / "conf.d"), "{stage}/e/conf.d"]],
+    }
+    check = dict({"argv": [program, "{stage}/e/config.toml", "{stage}/e/conf.d"], "timeout": 10}, **more)
+    return {"stage": stage, "validate": [check]}
+
+
+CAT = 'cat "$1" "$2"/* 2>/dev/null; true'
+
+
+def test_check_mode_stages_validates_and_leaves_no_trace(node):
+    before = sorted(os.listdir(str(node.directory)) + ["validator"])
+    tree = node.tree()
+    imports = 'imports = ["%s/*"]\n' % (node.etc / "conf.d")
+    changes = [node.write(node.dropin, "b = 2\n"), edit(node, [(1, 2, imports)], CONFIG.replace("# a comment\n", imports))]
+    found = node.run(changes, check=True, **staging(node, validator(node, CAT)))
+    assert found["error"] is None
+    assert found["changed"]
+    assert found["written"] == [str(node.dropin), str(node.config)]
+    assert found["validation"][0]["stdout"] == 'version = 2\nimports = ["%s/*"]\n[plugins]\n  x = 1\nb = 2\n' % (node.etc / "conf.d")
+    assert found["validation"][0]["findings"] == []
+    assert node.tree() == tree
+    assert sorted(os.listdir(str(node.directory))) == before
+
+
+def test_check_mode_beneath_a_bare_root_leaves_no_trace(node):
+    (node.directory / "image").mkdir()
+    found = node.run([node.write("/etc/a", "x")], root=str(node.directory / "image"), journal_dir="/var/lib/gpufleet", check=True)
+    assert found["changed"]
+    assert os.listdir(str(node.directory / "image")) == []
+
+
+def test_the_copies_name_each_other_and_the_host_keeps_its_own_names(node):
+    node.config.write_text('imports = ["%s/*"]\n' % (node.etc / "conf.d"))
+    program = validator(node, 'grep -q "/stage-" "$1"')
+    found = node.run([node.write(node.dropin, "b\n")], **staging(node, program))
+    assert found["validation"][0]["rc"] == 0
+    assert "/stage-" not in node.config.read_text()
+
+
+@pytest.mark.parametrize(
+    "program, more, finding",
+    [
+        ("echo 'line 3: bad key' >&2; exit 1", {}, "exit status 1: line 3: bad key"),
+        ("echo 'level=warning msg=ignored' >&2", {"refuse": ["level=warning"]}, "level=warning msg=ignored"),
+        ("echo something", {"require": ["^nvidia$"]}, "no line of its output matches ^nvidia$"),
+        ("sleep 30", {"timeout": 0.2}, "it did not end within 0.2 s"),
+        (CAT, {"baseline": ["cat", "CONFIG"], "allow": []}, "the effective configuration would gain: b = 2"),
+        (CAT, {"baseline": ["printf", "b = 1\nversion = 2\n"], "allow": ["b = .*"]}, "would gain: # a comment"),
+        ("sed '/version/d' $1", {"baseline": ["cat", "CONFIG"], "allow": ["b = .*"]}, "would lose: version = 2"),
+    ],
+)
+@pytest.mark.parametrize("check", [True, False])
+def test_what_a_validator_refuses_changes_nothing(node, program, more, finding, check):
+    before = node.tree()
+    more = dict(more)
+    if "baseline" in more:
+        more["baseline"] = [str(node.config) if word == "CONFIG" else word for word in more["baseline"]]
+    found = node.run([node.write(node.dropin, "b = 2\n")], check=check, **staging(node, validator(node, program), **more))
+    assert found["error"]["phase"] == "validate"
+    assert finding in found["error"]["message"]
+    assert node.tree() == before
+    assert not found["changed"]
+
+
+def test_allowed_differences_pass_whatever_their_order(node):
+    program = validator(node, 'printf "  x = 1\\nb = 2\\n[plugins]\\n# a comment\\nversion = 2\\n"')
+    more = {"baseline": ["cat", str(node.config)], "allow": ["(?i)B = .*"]}
+    found = node.run([node.write(node.dropin, "b = 2\n")], **staging(node, program, **more))
+    assert found["validation"][0]["findings"] == []
+
+
+def test_what_a_validator_prints_is_blanked(node):
+    node.config.write_text('password = "hunter2"\n')
+    more = {"baseline": ["true"], "allow": []}
+    found = node.run([node.write(node.dropin, "b\n")], redact=['^password = "(.*)"'], **staging(node, validator(node, CAT), **more))
+    assert "hunter2" not in repr(found)
+    assert 'password = "*******"' in found["error"]["message"]
+
+
+def test_in_check_mode_a_validator_may_still_be_missing_when_a_package_brings_it(node):
+    install = [{"argv": ["false"], "why": "install"}]
+    found = node.run([node.write(node.dropin, "b\n")], check=True, commands_before=install, **staging(node, "/no/such/engine"))
+    assert found["error"] is None
+    assert found["changed"]
+    assert node.run([node.write(node.dropin, "b\n")], check=True, **staging(node, "/no/such/engine"))["error"]["phase"] == "validate"
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def test_commands_run_first_and_count_as_a_change(node):
+    found = node.run([], commands_before=[{"argv": ["touch", str(node.etc / "made")], "why": "install"}])
+    assert found["changed"]
+    assert [(entry["argv"][0], entry["rc"]) for entry in found["ran"]] == [("touch", 0)]
+
+
+def test_a_command_that_fails_stops_everything_and_undoes_the_ones_before(node):
+    made = node.etc / "made"
+    first = {"argv": ["touch", str(made)], "undo": ["rm", str(made)]}
+    found = node.run([node.write(node.config, "x")], commands_before=[first, {"argv": ["sh", "-c", "echo no space >&2; exit 100"]}])
+    assert found["error"]["phase"] == "command"
+    assert "exit status 100: no space" in found["error"]["message"]
+    assert not made.exists()
+    assert node.config.read_text() == CONFIG
+
+
+def test_a_file_that_a_package_wrote_meanwhile_is_a_conflict(node):
+    install = [{"argv": ["sh", "-c", "mkdir -p %s; echo theirs > %s" % (node.dropin.parent, node.dropin)]}]
+    found = node.run([node.write(node.dropin, "ours\n", expect=None)], commands_before=install)
+    assert [entry["path"] for entry in found["conflict"]] == [str(node.dropin)]
+    assert node.dropin.read_text() == "theirs\n"
+    assert found["changed"]
+
+
+# --- units, health, taking back ---------------------------------------------------------------------------------------
+
+
+RESTART = [{"name": "engine.service", "action": "restart", "timeout": 20}]
+
+
+def test_units_restart_once_and_only_for_a_change(node, systemd):
+    systemd.add("engine.service")
+    change = node.write(node.config, "new\n")
+    assert node.run([change], units=RESTART)["restarted"] == ["engine.service"]
+    assert node.run([change], units=RESTART, id="2" * 32)["restarted"] == []
+    assert systemd.actions == ["restart engine.service"]
+    always = [dict(RESTART[0], always=True)]
+    found = node.run([change], units=always, id="3" * 32)
+    assert (found["restarted"], found["changed"]) == (["engine.service"], True)
+
+
+def test_check_mode_restarts_nothing(node, systemd):
+    systemd.add("engine.service")
+    assert node.run([node.write(node.config, "new\n")], units=RESTART, check=True)["changed"]
+    assert systemd.actions == []
+
+
+def test_healthy_means_that_the_runtime_serves_as_wanted(node, systemd, runtime):
+    systemd.add("engine.service")
+    config = {"containerd": {"runtimes": {"nvidia": {"options": {"BinaryName": "/b"}}}}}
+    starting, ready = answer(None, "14", "starting"), answer(status_message(config, ["", "nvidia"]))
+    server = runtime(starting, answer(status_message({}, ready=False)), ready)
+    path = ["config", "containerd", "runtimes", "nvidia", "options", "BinaryName"]
+    require = [{"path": path, "equals": "/b"}, {"handler": "nvidia"}, {"path": ["config", "gone"], "absent": True}]
+    check = {"kind": "cri", "socket": server.path, "timeout": 20, "require": require}
+    found = node.run([node.write(node.config, "new\n")], units=RESTART, health=[check])
+    assert found["error"] is None
+    assert [(entry["kind"], entry["ok"]) for entry in found["health"]] == [("cri", True)]
+    assert len(server.requests) == 3
+
+
+BROKEN = {
+    "the restart fails": ("grep -q new CONFIG && exit 1; exit 0", [], "restart"),
+    "the unit is not active afterwards": ("true", [{"kind": "unit", "name": "other.service", "timeout": 0.1}], "health"),
+    "a command says no": ("true", [{"kind": "command", "argv": ["grep", "-q", "version", "CONFIG"], "timeout": 0.1}], "health"),
+}
+
+
+@pytest.mark.parametrize("why", sorted(BROKEN))
+def test_what_does_not_work_is_taken_back(node, systemd, why):
+    hook, checks, phase = BROKEN[why]
+    systemd.add("engine.service")
+    systemd.add("other.service", active="inactive")
+    systemd.hook("engine.service", "restart", hook.replace("CONFIG", str(node.config)))
+    if checks and checks[0]["kind"] == "unit":  # comes up with the old configuration only
+        systemd.hook(
+            "engine.service",
+            "restart",
+            "grep -q version %s && echo active > %s/other.service/ActiveState; true" % (node.config, systemd.units),
+        )
+    checks = [dict(check, argv=[word.replace("CONFIG", str(node.config)) for word in check.get("argv", [])]) for check in checks]
+    before, time_before = node.tree(), os.stat(str(node.config)).st_mtime_ns
+    found = node.run(
+        [node.write(node.config, "new\n"), node.write(node.dropin, "a\n")], units=RESTART, health=checks, redact=["password=([^ \n]*)"]
+    )
+    assert found["error"]["phase"] == phase
+    assert found["rolled_back"]
+    assert not found["changed"]
+    assert found["written"] == []
+    assert node.tree() == before
+    assert os.stat(str(node.config)).st_mtime_ns == time_before
+    assert systemd.actions == ["restart engine.service", "restart engine.service"]
+    assert systemd.state("engine.service") == "active"
+    log = [entry["evidence"] for entry in found["health"] if entry["kind"] == "log"]
+    assert log == ["level=fatal msg=no such runtime password=*******\n"]
+    assert node.states() == ["rolled-back"]
+    assert node.originals() == {}
+
+
+def test_a_handler_that_does_not_appear_is_taken_back_with_the_runtimes_own_word(node, systemd, runtime, monkeypatch):
+    monkeypatch.setattr(health, "SETTLED", 0.1)  # how long a runtime that serves is given to change its answer
+    systemd.add("engine.service")
+    server = runtime(answer(status_message({}, ["runc"])))
+    check = {"kind": "cri", "socket": server.path, "timeout": 60, "require": [{"handler": "nvidia"}]}
+    found = node.run([node.write(node.config, "new\n")], units=RESTART, health=[check])
+    assert found["rolled_back"]
+    assert "it has no handler nvidia" in found["error"]["message"]
+    assert [(entry["kind"], entry["ok"], entry.get("after")) for entry in found["health"]] == [
+        ("cri", False, "change"),
+        ("log", False, None),
+        ("cri", True, "rollback"),
+    ]
+    assert node.config.read_text() == CONFIG
+
+
+def test_what_cannot_be_taken_back_says_where_the_bytes_are(node, systemd):
+    systemd.add("engine.service")
+    systemd.hook("engine.service", "restart", "exit 1")
+    found = node.run([node.write(node.config, "new\n")], units=RESTART)
+    assert found["error"]["phase"] == "rollback"
+    assert not found["rolled_back"]
+    assert "while taking back" in found["error"]["message"]
+    assert found["error"]["where"] == found["journal"]
+    assert node.config.read_text() == CONFIG  # the files are back, the unit is what could not be helped
+
+
+def test_disabled_units_stop_first_without_a_reload_and_come_back_with_the_rest(node, systemd):
+    systemd.add("refresh.path")
+    systemd.add("refresh.service", active="inactive", enabled="disabled")
+    disable = ["refresh.path", "refresh.service", "missing.path"]
+    found = node.run([node.write(node.config, "new\n")], disable=disable)
+    assert found["disabled"] == ["refresh.path"]
+    assert systemd.actions == ["--no-reload disable --now refresh.path"]
+    assert (systemd.state("refresh.path"), systemd.state("refresh.path", "UnitFileState")) == ("inactive", "disabled")
+
+    systemd.add("again.path")
+    bad = [{"kind": "command", "argv": ["false"], "timeout": 0.1}]
+    found = node.run([node.write(node.config, "other\n")], disable=["again.path"], health=bad, id="2" * 32)
+    assert found["rolled_back"]
+    assert (systemd.state("again.path"), systemd.state("again.path", "UnitFileState")) == ("active", "enabled")
+
+
+def test_a_swap_that_fails_half_way_is_taken_back(node, monkeypatch):
+    from ansible_collections.gpufleet.nvidia.plugins.module_utils import swap
+
+    settle, calls = swap._settle, []
+
+    def failing(root, real, spare):
+        calls.append(real)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device", real)
+        settle(root, real, spare)
+
+    monkeypatch.setattr(swap, "_settle", failing)
+    before = node.tree()
+    found = node.run([node.write(node.config, "new\n"), node.write(node.dropin, "a\n")])
+    assert found["error"]["phase"] == "swap"
+    assert "No space left on device" in found["error"]["message"]
+    assert found["rolled_back"]
+    assert node.tree() == before
+
+
+# --- another root -----------------------------------------------------------------------------------------------------
+
+
+def test_beneath_another_root_files_are_written_and_nothing_is_run(node, systemd):
+    root = node.directory / "image"
+    (root / "etc" / "real").mkdir(parents=True)
+    (root / "etc" / "engine").symlink_to("/etc/real")  # absolute, and meant inside the root
+    systemd.add("engine.service")
+    request = {
+        "root": str(root),
+        "journal_dir": "/var/lib/gpufleet",
+        "commands_before": [{"argv": ["touch", str(node.directory / "ran")]}],
+        "validate": [{"argv": ["false"]}],
+        "units": [dict(RESTART[0], always=True)],
+        "disable": ["engine.service"],
+        "health": [{"kind": "command", "argv": ["false"]}],
+        "expect": {"units": {"engine.service": "other"}, "packages": {"x": "1"}},
+    }
+    found = node.run([node.write("/etc/engine/config.toml", "a\n")], **request)
+    assert found["error"] is None
+    assert found["written"] == ["/etc/engine/config.toml"]
+    assert (root / "etc" / "real" / "config.toml").read_text() == "a\n"
+    assert found["journal"].startswith("/var/lib/gpufleet/journal/")
+    assert (root / "var" / "lib" / "gpufleet" / "journal").is_dir()
+    assert not (node.directory / "ran").exists()
+    assert systemd.actions == []
+    found = node.run([restore("/etc/engine/config.toml")], root=str(root), journal_dir="/var/lib/gpufleet", id="2" * 32)
+    assert found["removed"] == ["/etc/engine/config.toml"]
+    assert not (root / "etc" / "real" / "config.toml").exists()
+
+
+def test_a_closed_connection_does_not_stop_it(node):
+    """SIGHUP, SIGINT and SIGTERM between swap and commit: it goes on to the end."""
+    program = """
+import os, signal, sys
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import transaction, swap
+apply = swap.apply
+def applied(*args):
+    apply(*args)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        os.kill(os.getpid(), number)
+swap.apply = applied
+change = {"path": sys.argv[1], "op": "write", "content": "new\\n"}
+answer = transaction.run({"schema": 1, "id": "a" * 32, "root": "/", "journal_dir": sys.argv[2], "changes": [change]})
+sys.exit(0 if answer["error"] is None else 1)
+"""
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+    assert subprocess.call([sys.executable, "-c", program, str(node.config), node.journal], env=env) == 0
+    assert node.config.read_text() == "new\n"
+    assert node.states() == ["committed"]
