@@ -1,0 +1,253 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who else writes on this host: the toolkit's nvidia-cdi-refresh, the GPU Operator, Kubespray; and the kubelet that uses an engine."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+from typing import Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+    CDI_DIRS,
+    Difference,
+    HostDecision,
+    Kubelet,
+    Plan,
+    PlanError,
+    Policy,
+    Reason,
+    Restart,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
+
+SERVICE, PATH = "nvidia-cdi-refresh.service", "nvidia-cdi-refresh.path"
+REFRESH_FILE = "/var/run/cdi/nvidia.yaml"
+REFRESH_ENV = "/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env"
+REFRESH_PACKAGE = "nvidia-container-toolkit-base"
+UNIT_FILES = (f"/lib/systemd/system/{SERVICE}", f"/usr/lib/systemd/system/{SERVICE}")
+# An empty unit file masks a unit as a link to /dev/null does (systemd.unit(5)), and is a plain file that can be given back. It has to be:
+# a disabled service is still started by the udev rule of toolkit 1.20.1 when the nvidia module is loaded, at boot that is.
+MASK = f"/etc/systemd/system/{SERVICE}"
+# systemd keeps the state "enabled" of a loaded unit in mind until it reloads; the links on disk are the truth.
+LINKS = {unit: f"/etc/systemd/system/multi-user.target.wants/{unit}" for unit in (PATH, SERVICE)}
+
+OPERATOR_MARKS = ("/usr/local/nvidia/toolkit", "/run/nvidia/validations/toolkit-ready")
+KUBESPRAY_MARK = "/etc/kubernetes/kubelet.env"
+KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
+KUBEADM_FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
+KUBELET_VERSION = ["kubelet", "--version"]
+
+
+def questions(policy: Policy) -> list[ask.Question]:
+    files = [ask.file(p) for p in (REFRESH_FILE, REFRESH_ENV, MASK, KUBELET_CONFIG, KUBEADM_FLAGS)]
+    marks = [ask.file(p, content=False) for p in (*UNIT_FILES, *OPERATOR_MARKS, KUBESPRAY_MARK)]
+    if policy.root != "/":
+        return [*files, *marks]
+    return [
+        *files,
+        *marks,
+        ask.units([SERVICE, PATH]),
+        ask.processes(["kubelet"]),
+        ask.command(KUBELET_VERSION),
+        ask.package([REFRESH_PACKAGE]),
+    ]
+
+
+# ---------------------------------------------------------------- kubelet
+
+
+def kubelet(policy: Policy, obs: Observation) -> Kubelet:
+    """The kubelet that runs here, and the engine's socket that it uses: by its arguments, kubeadm's flags, its configuration file."""
+    running = next((p for p in obs.processes() if posixpath.basename(str(p.get("exe") or "")) == "kubelet"), None)
+    if policy.root != "/" or running is None:
+        return Kubelet()
+    argv = [str(a) for a in running.get("argv") or ()]
+    config = option(argv, "--config") or KUBELET_CONFIG
+    endpoint = (
+        option(argv, "--container-runtime-endpoint")
+        or option((obs.file(KUBEADM_FLAGS).content or "").replace('"', " ").split(), "--container-runtime-endpoint")
+        or setting(obs.file(config).content or "", "containerRuntimeEndpoint")
+    )
+    found = re.search(r"v(\d+\.\d+\.\d+)", obs.command(KUBELET_VERSION).stdout)
+    return Kubelet(present=True, version=found.group(1) if found else "", endpoint=endpoint)
+
+
+def option(argv: list[str], name: str) -> str:
+    for at, word in enumerate(argv):
+        if word.startswith(f"{name}="):
+            return word.partition("=")[2]
+        if word == name and at + 1 < len(argv):
+            return argv[at + 1]
+    return ""
+
+
+def setting(text: str, key: str) -> str:
+    """A top-level scalar of a YAML file, which is all that is needed here."""
+    found = re.search(rf"(?m)^{re.escape(key)}:[ \t]*[\"']?([^\s\"'#]+)", text)
+    return found.group(1) if found else ""
+
+
+# ---------------------------------------------------------------- CDI spec
+
+
+@dc.dataclass(frozen=True)
+class Refresh:
+    """nvidia-cdi-refresh as it stands. masked: it cannot start; output: the file it writes."""
+
+    present: bool
+    enabled: bool
+    masked: bool
+    output: str
+    version: str  # cdiVersion of its file, '' when there is none
+
+
+def refresh(policy: Policy, obs: Observation) -> Refresh:
+    present = any(obs.unit(u) for u in LINKS) or any(exists(obs, p) for p in UNIT_FILES)
+    masked = is_mask(obs.file(MASK))
+    enabled = not masked and any(exists(obs, link) for link in LINKS.values())
+    output = re.findall(r"(?m)^NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=[\"']?([^\s\"']+)", obs.file(REFRESH_ENV).content or "")
+    where = output[-1] if output else REFRESH_FILE
+    found = re.search(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)", obs.file(where).content or "")
+    return Refresh(present, enabled, masked, where, found.group(1) if found else "")
+
+
+def is_mask(file: File) -> bool:
+    return file.exists and (file.real == "/dev/null" or (file.type == "file" and file.content == ""))
+
+
+def exists(obs: Observation, path: str) -> bool:
+    return bool(obs.raw(ask.file(path, content=False)).get("exists"))
+
+
+def cdi_owner(policy: Policy, obs: Observation, cap: str) -> tuple[Literal["ours", "theirs", "none"], Reason]:
+    """One owner of the host's CDI spec. Theirs only where what they write is there and every consumer accepts it."""
+    found = refresh(policy, obs)
+    against = objection(policy, found, cap)
+    if policy.cdi_owner == "ours":
+        return "ours", Reason("cdi_owner", "ours", "forced by the option cdi_owner")
+    if policy.cdi_owner == "theirs":
+        coming = not found.present and policy.packages == "present" and not policy.single and policy.root == "/"
+        if against and not coming:
+            raise PlanError(
+                f"cdi_owner: theirs cannot work: {against}",
+                where=found.output,
+                next="use cdi_owner: ours, or let nvidia-cdi-refresh write a spec that this host's engines accept",
+            )
+        return "theirs", Reason("cdi_owner", "theirs", "forced by the option cdi_owner", found.output)
+    if against:
+        return "ours", Reason("cdi_owner", "ours", against)
+    why = f"nvidia-cdi-refresh is enabled and writes {found.output}, version {found.version}, which every consumer here accepts"
+    return "theirs", Reason("cdi_owner", "theirs", why, found.output)
+
+
+def objection(policy: Policy, found: Refresh, cap: str) -> str:
+    """Why nvidia-cdi-refresh cannot be the owner; '' when it can."""
+    directory = posixpath.dirname(found.output)
+    if policy.root != "/":
+        return "nothing runs beneath another root, so that nobody else would write the spec"
+    if not found.present:
+        return "nvidia-cdi-refresh is not on this host"
+    if found.masked or not found.enabled:
+        return "nvidia-cdi-refresh is here but not enabled"
+    if directory not in (policy.cdi_spec_dirs or CDI_DIRS):
+        return f"nvidia-cdi-refresh writes to {found.output}, where no engine looks"
+    if not found.version:
+        return f"nvidia-cdi-refresh is enabled, but {found.output} is not there or names no version"
+    if number(found.version) > number(cap):
+        return f"nvidia-cdi-refresh writes version {found.version}, and the oldest consumer here accepts {cap} at most"
+    return ""
+
+
+def number(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in version.split(".") if n)
+
+
+# ---------------------------------------------------------------- plans
+
+
+def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+    """What other writers have to stop doing, and what is worth knowing about them."""
+    if record.skipped:
+        return Plan()
+    parts = [Plan(advice=(*operator_advice(obs), *kubespray_advice(obs)))]
+    if record.cdi_owner == "ours":
+        parts.append(stop_refresh(policy, obs, record))
+    return merge(parts)
+
+
+def stop_refresh(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+    """Stop and disable the path unit, and mask the service. systemd is not told to reload: that takes GPUs from containers which got them by
+    the legacy hook (nvidia-container-toolkit issue 48). So the mask holds from the next boot on; until then the udev rule could start the
+    service once more, if somebody loads the nvidia module again, and the next run of this plan takes its file away."""
+    found = refresh(policy, obs)
+    coming = policy.root == "/" and REFRESH_PACKAGE in record.packages and policy.packages == "present" and not policy.single
+    if not (found.present or coming):
+        return Plan()
+    why = "this collection owns the CDI spec of this host, and two writers make engines drop or hide devices"
+    here = policy.root == "/"
+    watching = here and (exists(obs, LINKS[PATH]) or is_active(obs, PATH))
+    running = here and is_active(obs, SERVICE)
+    units = Plan(
+        differences=(Difference("unit", PATH, "enabled", "enabled", "disabled and stopped", why),) if watching else (),
+        disable_units=(PATH,) if watching else (),
+        restarts=(Restart(SERVICE, "stop", why),) if running else (),
+    )
+    return merge([units, mask(obs, why)])
+
+
+def is_active(obs: Observation, unit: str) -> bool:
+    return obs.unit(unit).get("ActiveState") in ("active", "activating")
+
+
+def mask(obs: Observation, why: str) -> Plan:
+    file = obs.file(MASK)
+    if is_mask(file):
+        return Plan()
+    if file.exists:
+        raise PlanError(
+            "a unit of your own stands where nvidia-cdi-refresh.service has to be masked",
+            where=MASK,
+            why=why,
+            next="remove it, or set cdi_owner: theirs",
+        )
+    return dc.replace(wholefile.write(file, "", after="masked", why=why), expect_files={MASK: None})
+
+
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    """The units get back what they had: the mask goes, the links that enable them return. They take over from the next boot on."""
+    file = obs.file(MASK)
+    ours = MASK in wholefile.originals(obs)
+    if not (ours and is_mask(file)):
+        return Plan()
+    back = wholefile.give_back(obs, file, why="state: absent gives the CDI spec back to nvidia-cdi-refresh", ours=True)
+    if policy.root != "/":
+        return back
+    unit_dir = posixpath.dirname(next((p for p in UNIT_FILES if exists(obs, p)), UNIT_FILES[0]))
+    # What `systemctl enable` does, less its daemon-reload, and possible while the service is masked.
+    links = tuple(
+        {"argv": ["ln", "-sfn", f"{unit_dir}/{u}", link], "timeout": 10, "why": f"enable {u} again"}
+        for u, link in LINKS.items()
+        if not exists(obs, link)
+    )
+    advice = ("nvidia-cdi-refresh is enabled again and writes the CDI spec from the next boot on; `systemctl start` does it now",)
+    return dc.replace(back, commands=links, advice=(*back.advice, *advice))
+
+
+def operator_advice(obs: Observation) -> tuple[str, ...]:
+    marks = [m for m in OPERATOR_MARKS if exists(obs, m)]
+    if not marks:
+        return ()
+    step = "set toolkit.enabled=false in its ClusterPolicy where this collection is to do that"
+    return (f"the GPU Operator's toolkit works or worked here ({', '.join(marks)}) and writes NVIDIA's handlers itself: {step}",)
+
+
+def kubespray_advice(obs: Observation) -> tuple[str, ...]:
+    if not exists(obs, KUBESPRAY_MARK):
+        return ()
+    hint = "name the handler in its containerd_additional_runtimes, too, so that its next run keeps it"
+    return (f"{KUBESPRAY_MARK} is Kubespray's mark, and Kubespray renders the engine's configuration anew: {hint}",)
