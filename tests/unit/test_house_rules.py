@@ -128,8 +128,9 @@ def test_tomlkit_is_imported_only_where_an_edit_is_due(path: Path) -> None:
 
 @pytest.mark.parametrize("path", sources("module_utils"), ids=name)
 def test_the_node_side_needs_only_the_standard_library(path: Path) -> None:
-    """module_utils runs on hosts with nothing but Python."""
-    assert sorted(item for item in imports(ast.parse(path.read_text())) if foreign_to_node(item)) == []
+    """module_utils runs on hosts with nothing but Python; a probe may use the library that it asks, where the host has it."""
+    foreign = {item for item in imports(ast.parse(path.read_text())) if foreign_to_node(item)}
+    assert foreign - ({"pynvml"} if "probes" in path.parts else set()) == set()
 
 
 @pytest.mark.parametrize("path", [item for item in sources("module_utils") if "probes" not in item.parts], ids=name)
