@@ -355,6 +355,16 @@ def test_allowed_differences_pass_whatever_their_order(node):
     assert found["validation"][0]["findings"] == []
 
 
+def test_a_complaint_about_the_present_configuration_too_is_not_news(node):
+    complain = "echo 'time=\"2026-01-01T0%s:00:00Z\" level=warning msg=old' >&2; cat "
+    more = {"baseline": ["sh", "-c", complain % 1 + str(node.config)], "refuse": ["level=warning"], "allow": ["b"]}
+    found = node.run([node.write(node.dropin, "b\n")], **staging(node, validator(node, complain % 2 + '"$1" "$2"/*'), **more))
+    assert found["error"] is None
+    more["baseline"] = ["cat", str(node.config)]
+    found = node.run([node.write(node.dropin, "b2\n")], **staging(node, validator(node, complain % 2 + '"$1" "$2"/*'), **more))
+    assert found["error"]["phase"] == "validate"
+
+
 def test_what_a_validator_prints_is_blanked(node):
     node.config.write_text('password = "hunter2"\n')
     more = {"baseline": ["true"], "allow": []}
