@@ -13,7 +13,7 @@ import dataclasses as dc
 import posixpath
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu, packages, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import generate, nvml, read, render, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
@@ -30,8 +30,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 
 FILE = "nvidia.yaml"
 REFRESH_FILE = "/var/run/cdi/nvidia.yaml"
-REFRESH_UNITS = ("nvidia-cdi-refresh.path", "nvidia-cdi-refresh.service")
-REFRESH_PACKAGE = "nvidia-container-toolkit-base"
+# The package's script starts the units at once, after the look and before our files are written. Packages before 1.18 have no units.
+STOP_REFRESH = (
+    "systemctl cat nvidia-cdi-refresh.service >/dev/null 2>&1 || exit 0; "
+    f"systemctl --no-reload disable --now nvidia-cdi-refresh.path nvidia-cdi-refresh.service && rm -f {REFRESH_FILE}"
+)
+AFTER_INSTALLATION = {
+    "argv": ["sh", "-c", STOP_REFRESH],
+    "timeout": 60,
+    "why": "the package starts nvidia-cdi-refresh, whose file would hide ours",
+}
 VOLATILE = ("/run/", "/var/run/")
 MODE = "0644"  # rootless engines read it, too
 
@@ -49,7 +57,7 @@ def path(policy: Policy) -> str:
 
 def questions(policy: Policy) -> list[ask.Question]:
     globs = [ask.glob(f"{d}/*", max=1 << 20) for d in directories(policy)]
-    return [*globs, ask.package([REFRESH_PACKAGE]), wholefile.ORIGINALS]
+    return [*globs, ask.package([packages.BASE]), wholefile.ORIGINALS]
 
 
 def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Plan:
@@ -65,7 +73,7 @@ def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
     require_driver(driver)
     generated = make(policy, obs, host, driver, probe_source)
     return merge([
-        take_over(policy, obs),
+        take_over(policy, obs, host),
         write(policy, obs, generated.spec),
         Plan(advice=(*generated.notes, *strays(policy, obs, generated.spec))),
     ])
@@ -173,22 +181,15 @@ def describe(spec: Spec) -> str:
     return f"CDI {spec.version}: {', '.join(d.name for d in spec.devices)}"
 
 
-def take_over(policy: Policy, obs: Observation) -> Plan:
-    """nvidia-cdi-refresh's file goes, now or right after the package that brings its units wrote it. The units are the owners' affair."""
+def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
+    """nvidia-cdi-refresh's file goes, now or right after the package that brings its units wrote it. Units are the affair of `owners`."""
     if policy.root != "/" or path(policy) == REFRESH_FILE:
         return Plan()
-    if obs.package(REFRESH_PACKAGE) is None and policy.packages == "present" and not policy.single:
-        return Plan(commands=after_installation())
+    if host.packages and obs.package(packages.BASE) is None and packages.plan(policy, obs, host).commands:
+        return Plan(commands=(AFTER_INSTALLATION,))
     file = seen(policy, obs, REFRESH_FILE) if posixpath.dirname(REFRESH_FILE) in directories(policy) else File(REFRESH_FILE, exists=False)
     why = f"nvidia-cdi-refresh wrote it; it would hide {path(policy)}, which is ours on this host"
     return wholefile.remove(file, why=why)
-
-
-def after_installation() -> tuple[dict[str, object], ...]:
-    """The package's script starts the units at once, after the look and before our files are written."""
-    why = "the package starts nvidia-cdi-refresh, whose file would hide ours"
-    stop = ["systemctl", "--no-reload", "disable", "--now", *REFRESH_UNITS]
-    return tuple({"argv": argv, "timeout": 60, "why": why} for argv in (stop, ["rm", "-f", REFRESH_FILE]))
 
 
 def seen(policy: Policy, obs: Observation, wanted: str) -> File:
