@@ -124,7 +124,9 @@ def _process(pid, wanted, patterns):
     if len(fields) < 20:  # gone meanwhile
         return None
     cgroup = (nodefs.read_text("", place + "cgroup") or "").splitlines()
-    group = next((line.split(":", 2)[2] for line in cgroup if line.startswith("0::") or ":name=systemd:" in line), "")
+    # A host with both hierarchies names the unit in one of them only: the longer path is the one systemd uses.
+    groups = [line.split(":", 2)[2] for line in cgroup if line.startswith("0::") or ":name=systemd:" in line]
+    group = max(groups, key=len) if groups else ""
     unit = next((part for part in reversed(group.split("/")) if part.endswith((".service", ".scope"))), None)
     return {
         "pid": pid,
