@@ -171,7 +171,7 @@ def cgroup_parent(status: Mapping[str, Any], handler: str) -> str:
 
 # --- what to do when it is not as it should be --------------------------------------------------------------------------
 
-# (words in the error or problem, engine or "", what to do). The first that matches speaks.
+# (words in the error or problem, engine, "engine injection" or "", what to do). The first that matches speaks.
 ADVICE: tuple[tuple[str, str, str], ...] = (
     (
         r"image .* is not on this host",
@@ -222,7 +222,7 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
     ),
     (
         r"was asked for and is not in the container",
-        "containerd",
+        "containerd native-cdi",
         "no injection took place; up to containerd 2.2 a CDI request is dropped in silence while enable_cdi is false: run the module node",
     ),
     (
@@ -248,10 +248,10 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def advice(engine: str, text: str) -> str:
+def advice(engine: str, injection: str, text: str) -> str:
     """What to do next about one error or problem; '' when nothing is known."""
     for pattern, only, sentence in ADVICE:
-        if only in ("", engine) and re.search(pattern, text):
+        if only in ("", engine, f"{engine} {injection}") and re.search(pattern, text):
             return sentence
     return ""
 
@@ -277,7 +277,7 @@ def evidence(planned: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[d
 
 
 def _with_advice(case: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_asked(case), **found, "advice": advice(case["engine"], sentence(found)) if not found["ok"] else ""}
+    return {**_asked(case), **found, "advice": advice(case["engine"], case["injection"], sentence(found)) if not found["ok"] else ""}
 
 
 def _asked(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -298,5 +298,6 @@ def verdict(checks: list[dict[str, Any]]) -> str:
     failed = [c for c in checks if not c["ok"]]
     if not failed:
         return ""
-    told = [f"{c['name']}: {sentence(c)}" + (f" ({c['advice']})" if c.get("advice") else "") for c in failed]
-    return f"{len(failed)} of {len(checks)} checks failed. " + ". ".join(told)
+    told = [f"{c['name']}: {sentence(c)}" for c in failed]
+    next_steps = dict.fromkeys(c["advice"] for c in failed if c.get("advice"))
+    return f"{len(failed)} of {len(checks)} checks failed. " + ". ".join([*told, *(f"Next: {step}" for step in next_steps)])
