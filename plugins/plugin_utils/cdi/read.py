@@ -36,7 +36,7 @@ def equal(one: Spec, other: Spec) -> bool:
 
 
 def _normal(spec: Spec) -> tuple[object, ...]:
-    devices = sorted((d.name, sorted(d.annotations.items()), _normal_edits(d.edits.__dict__)) for d in spec.devices)
+    devices = sorted(((d.name, sorted(d.annotations.items()), _normal_edits(d.edits.__dict__)) for d in spec.devices), key=repr)
     return spec.version, spec.kind, sorted(spec.annotations.items()), _normal_edits(spec.edits.__dict__), devices
 
 
