@@ -118,7 +118,7 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str) -> Pla
     engine_plans = [ENGINES[d.engine].plan(policy, obs, by_key[d.instance], d) for d in record.decisions]
     parts = [
         installing,
-        toolkit.plan(policy, obs, record),
+        after_scripts(toolkit.plan(policy, obs, record)) if installing.commands else toolkit.plan(policy, obs, record),
         *engine_plans,
         hooks.plan(policy, obs, record),
         spec.plan(policy, obs, record, seen.driver, probe_source),
@@ -127,6 +127,12 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str) -> Pla
     ]
     refusals = tuple(sentence for _key, sentence in record.refused)
     return merge([*parts, Plan(advice=refusals)])
+
+
+def after_scripts(plan: Plan) -> Plan:
+    """The base package's script writes a default file where there was none (toolkit.md 3.4); ours takes its place, which is no conflict."""
+    changes = tuple({k: v for k, v in c.items() if k != "expect" or v is not None} for c in plan.changes)
+    return dc.replace(plan, changes=changes)
 
 
 def plan_absent(policy: Policy, obs: Observation, seen: Seen) -> Plan:

@@ -56,7 +56,10 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
         differences=tuple(
             Difference("package", n, "version", obs.package(n), version or "the repository's", WHY.get(n, "")) for n in (*wrong, *moved)
         ),
-        commands=({"argv": install(names, version, bool(policy.toolkit_version)), "timeout": TIMEOUT, "why": why},),
+        commands=(
+            *refresh(manager(obs), version),
+            {"argv": install(names, version, bool(policy.toolkit_version)), "timeout": TIMEOUT, "why": why},
+        ),
         advice=(*reload_advice(obs), *unknown_advice(version)),
     )
 
@@ -117,6 +120,13 @@ def zypper(names: list[str], version: str, downgrade: bool) -> list[str]:
     return ["zypper", "--non-interactive", "install", *options, *(f"{n}={version}" if version else n for n in names)]
 
 
+def refresh(name: str, version: str) -> tuple[dict[str, object], ...]:
+    """apt knows what its lists say, and a repository that was added a moment ago is in no list yet; dnf and zypper look by themselves."""
+    if name != "apt" or version:
+        return ()
+    return ({"argv": ["apt-get", "update"], "timeout": TIMEOUT, "why": "the lists on the host do not have the packages yet"},)
+
+
 MANAGERS: Mapping[str, Callable[[list[str], str, bool], list[str]]] = {"apt": apt, "dnf": dnf, "zypper": zypper}
 
 
@@ -140,7 +150,7 @@ def reload_advice(obs: Observation) -> tuple[str, ...]:
 def unknown_advice(version: str) -> tuple[str, ...]:
     if version:
         return ()
-    return (f"no repository of this host has {BASE} yet: the role gpufleet.nvidia.toolkit adds NVIDIA's, or a mirror of yours",)
+    return (f"no package list of this host has {BASE} yet; where no repository has it, the role gpufleet.nvidia.toolkit adds one",)
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
