@@ -4,6 +4,7 @@
 """One running host: boot, commands inside, loss of power, a disk that fills, and removal without a trace."""
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -24,6 +25,7 @@ SUPERVISOR = Path(__file__).with_name("supervise.sh")
 PATH_INSIDE = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 BOOT_PATIENCE = 90.0
 UP = ("running", "degraded")
+GROUPS = ("box", "exec")  # what the host runs, and the commands run in it from outside
 
 
 @dataclass(frozen=True)
@@ -73,8 +75,8 @@ def load(lab: str, home: Path) -> Host:
 def start(host: Host, lower: Sequence[Path]) -> None:
     """Let the supervisor mount the host's disk and boot it; returns at once."""
     group = cgroup.make(host.group)
-    cgroup.make(f"{host.group}/box")
-    cgroup.make(f"{host.group}/exec")
+    for name in GROUPS:
+        cgroup.make(f"{host.group}/{name}")
     stack = ":".join(str(path) for path in (host.seed, *lower))
     arguments = [str(host.home), str(group), stack, DISK_SIZE, " ".join(host.kind.state), *_nspawn(host)]
     environment = {
@@ -122,10 +124,13 @@ def power(host: Host) -> str:
 def wait(host: Host) -> None:
     """Return when the host has finished booting; fail with its console when it cannot."""
     for _ in cgroup.until(f"{host.spec.name} to boot; its console is {host.home}/console.log", BOOT_PATIENCE):
+        if not host.home.exists():
+            raise LabError(f"The host {host.spec.name} was taken down while it booted.")
         if power(host).startswith("off"):
             raise LabError(f"The host {host.spec.name} did not boot ({power(host)}). The end of its console:\n{console(host)}")
-        if first_process(host) and execute(host, ["systemctl", "is-system-running", "--wait"]).stdout.strip() in UP:
-            return
+        with contextlib.suppress(LabError):  # its init may not have begun, or may just have ended
+            if execute(host, ["systemctl", "is-system-running", "--wait"]).stdout.strip() in UP:
+                return
 
 
 def console(host: Host) -> str:
@@ -154,12 +159,14 @@ def entry(host: Host, argv: Sequence[str]) -> list[str]:
 
 def kill(host: Host) -> None:
     """Loss of power: everything in the host ends at once, its disk stays."""
-    home = cgroup.hierarchies()[0] / host.group
-    cgroup.kill(home / "box")
-    cgroup.kill(home / "exec")
+    # New groups for the next boot: the kernel also kills what systemd later spawns from a group that was killed into one that was not.
+    for name in GROUPS:
+        cgroup.remove(f"{host.group}/{name}")
     for _ in cgroup.until(f"{host.spec.name} to be off"):
         if power(host).startswith("off"):
-            return
+            break
+    for name in GROUPS:
+        cgroup.make(f"{host.group}/{name}")
 
 
 def boot(host: Host) -> None:

@@ -56,6 +56,8 @@ class Lab:
         specs = self._carried(fleet.parse(fleet.read(wanted or fleet.DEMO) if isinstance(wanted, Path | None) else wanted), names)
         layers = self.build(sorted({spec.kind for spec in specs.values()}))
         started: list[Host] = []
+        was_down = not self.hosts()
+        pool = ThreadPoolExecutor(max(1, len(specs)))
         try:
             with self._locked():
                 self._services()
@@ -64,23 +66,25 @@ class Lab:
                         started.append(self._create(spec))
                         self._start(started[-1], layers[spec.kind])
                 self._write_inventory()
-            with ThreadPoolExecutor(max(1, len(started))) as pool:
-                list(pool.map(hosts.wait, started))
+            list(pool.map(hosts.wait, started))
         except BaseException:
-            self.down([host.spec.name for host in started])
+            if was_down:
+                self.down()
+            else:
+                self._remove([self.hosts_home / host.spec.name for host in started])
             raise
+        finally:
+            pool.shutdown(cancel_futures=True)  # after the removal, which ends the waiting
         return {name: host for name, host in self.hosts().items() if name in specs}
 
     def down(self, names: Sequence[str] = ()) -> None:
         """Remove the named hosts; without names the whole lab, whatever is left of it."""
+        if names:
+            self._remove([self.hosts_home / name for name in names])
+            return
+        self._remove(sorted(self.hosts_home.glob("*")) if self.hosts_home.exists() else [])
         with self._locked():
-            doomed = [self.hosts_home / name for name in names] or (sorted(self.hosts_home.glob("*")) if self.hosts_home.exists() else [])
-            self._forget_connections("stop" if names else "exit")
-            with ThreadPoolExecutor(8) as pool:
-                list(pool.map(lambda home: hosts.destroy(self.name, home), doomed))
-            if names:
-                self._write_inventory()
-                return
+            self._forget_connections("exit")
             cgroup.remove(self.name)
             network.down(self.name)
             shutil.rmtree(self.hosts_home, ignore_errors=True)
@@ -88,6 +92,13 @@ class Lab:
             shutil.rmtree(self.runtime, ignore_errors=True)
         with contextlib.suppress(OSError):
             self.runtime.parent.rmdir()
+
+    def _remove(self, homes: Sequence[Path]) -> None:
+        with self._locked():
+            self._forget_connections("stop")
+            with ThreadPoolExecutor(8) as pool:
+                list(pool.map(lambda home: hosts.destroy(self.name, home), homes))
+            self._write_inventory()
 
     def build(self, kinds: Sequence[str] = ()) -> dict[str, list[Path]]:
         """Everything that hosts of these kinds (all that can be carried, when none is named) are made of, by kind."""
