@@ -20,7 +20,7 @@ GRACE = 0.5  # how long output is still read after the command ended: a child th
 
 def run(argv, timeout=10, cap=nodefs.MIB, stdin=None, env=None):
     """{"rc", "stdout", "stderr", "timed_out", "truncated"}; the streams as bytes. NodeError when it cannot be started."""
-    if not argv or not all(isinstance(word, str) for word in argv):
+    if not isinstance(argv, (list, tuple)) or not argv or not all(isinstance(word, str) for word in argv):
         raise nodefs.NodeError("bad-question", "argv must be a list of strings, not %r" % (argv,))
     with tempfile.TemporaryFile() as source:
         source.write(stdin or b"")

@@ -124,6 +124,10 @@ def status_message(config, handlers=(), ready=True):
     return cri.encode([(1, 2, conditions)] + info + [(3, 2, [(1, 2, name)]) for name in handlers])
 
 
+def wire_version(name, version):
+    return cri.encode([(2, 2, name), (3, 2, version)])
+
+
 class Runtime(object):
     """Answers each connection with the next of `replies` (bytes to send), the last one for ever; None means: say nothing."""
 

@@ -1,0 +1,223 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The gRPC client: what it sends, and what it makes of answers good, odd and broken."""
+
+import base64
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, wire
+
+from .conftest import answer, frame, header, status_message
+
+OK = status_message({})
+
+
+# --- protobuf -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "fields, data",
+    [
+        ([(1, 0, 150)], "089601"),  # the example of the protobuf documentation
+        ([(2, 2, "testing")], "120774657374696e67"),
+        ([(3, 2, [(1, 0, 150)])], "1a03089601"),
+        ([(1, 0, True), (4, 2, b"\x00\xff")], "0801220200ff"),
+        ([(1, 0, -1)], "08ffffffffffffffffff01"),
+        ([(16, 0, 1)], "800101"),
+        ([], ""),
+    ],
+)
+def test_encode(fields, data):
+    assert wire.encode(fields).hex() == data
+
+
+@pytest.mark.parametrize(
+    "data, fields",
+    [
+        ("089601", [(1, 0, 150)]),
+        ("120774657374696e67", [(2, 2, b"testing")]),
+        ("0d01000000", [(1, 5, 1)]),
+        ("090100000000000000", [(1, 1, 1)]),
+    ],
+)
+def test_decode(data, fields):
+    assert wire.decode(bytes.fromhex(data)) == fields
+
+
+@pytest.mark.parametrize("data", ["08", "0896", "1205aa", "0b", "0d0100", "08ffffffffffffffffffffff01"])
+def test_decode_of_what_is_no_message(data):
+    with pytest.raises(wire.CriError) as caught:
+        wire.decode(bytes.fromhex(data))
+    assert caught.value.code == wire.INTERNAL
+
+
+# --- HPACK: the examples of RFC 7541, appendix C ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "coded, plain",
+    [
+        ("f1e3c2e5f23a6ba0ab90f4ff", b"www.example.com"),
+        ("a8eb10649cbf", b"no-cache"),
+        ("25a849e95ba97d7f", b"custom-key"),
+        ("d07abe941054d444a8200595040b8166e082a62d1bff", b"Mon, 21 Oct 2013 20:13:21 GMT"),
+        ("", b""),
+    ],
+)
+def test_huffman(coded, plain):
+    assert wire.huffman(bytes.fromhex(coded)) == plain
+
+
+def test_responses_of_rfc_7541_c_6_with_a_table_of_256_bytes():
+    table = wire.HeaderTable()
+    table.limit = 256
+    first = table.decode(
+        bytes.fromhex("488264025885aec3771a4b6196d07abe941054d444a8200595040b8166e082a62d1bff6e919d29ad171863c78f0b97c8e9ae82ae43d3")
+    )
+    assert [value for name, value in first] == ["302", "private", "Mon, 21 Oct 2013 20:13:21 GMT", "https://www.example.com"]
+    second = table.decode(bytes.fromhex("4883640effc1c0bf"))
+    assert [value for name, value in second] == ["307", "private", "Mon, 21 Oct 2013 20:13:21 GMT", "https://www.example.com"]
+
+
+def test_what_a_go_server_sends_for_an_unknown_service():
+    block = bytes.fromhex("885f8b1d75d0620d263d4c4d656440889acac8b21234da8f8208bf40899acac8b5254207317f8db6aeb51fc54a20b677310aa79f")
+    fields = wire.HeaderTable().decode(block)
+    assert fields[0] == (":status", "200")
+    assert fields[1][1] == "application/grpc"
+    assert fields[2:] == [("grpc-status", "12"), ("grpc-message", "unknown service x")]
+
+
+def test_an_entry_that_was_never_sent_is_an_error():
+    with pytest.raises(wire.CriError):
+        wire.HeaderTable().decode(b"\xff\x30")
+
+
+# --- calls ----------------------------------------------------------------------------------------------------------------
+
+
+def test_what_a_call_sends(runtime):
+    server = runtime(answer(b"\x0a\x01x"))
+    assert cri.unary(server.path, "runtime.v1.RuntimeService", "Version", b"\x08\x01", 5) == b"\x0a\x01x"
+    preface, frames = server.requests[0]
+    assert preface == b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
+    assert [(kind, stream) for kind, flags, stream, payload in frames] == [(4, 0), (8, 0), (1, 1), (0, 1)]
+    assert frames[3][3] == b"\x00\x00\x00\x00\x02\x08\x01"
+    fields = wire.HeaderTable().decode(frames[2][3])
+    assert (":path", "/runtime.v1.RuntimeService/Version") in fields
+    assert ("content-type", "application/grpc") in fields
+    assert ("grpc-timeout", "5000m") in fields
+
+
+def test_a_long_request_goes_in_frames_that_every_server_takes(runtime):
+    server = runtime(answer(b""))
+    request = wire.encode([(1, 2, "x" * 40000)])
+    cri.unary(server.path, "s", "M", request, 5)
+    body = b"".join(payload for kind, flags, stream, payload in server.requests[0][1] if kind == 0)
+    assert body[5:] == request
+    assert all(len(payload) <= 16384 for kind, flags, stream, payload in server.requests[0][1])
+
+
+ODD_ANSWERS = {
+    "settings, a ping and a window update come first": frame(4, 0, 0, b"\0\x05\0\0\x40\0")
+    + frame(6, 0, 0, b"12345678")
+    + frame(8, 0, 0, b"\0\0\x10\0")
+    + answer(OK),
+    "headers in two frames": frame(1, 0, 1, b"\x88" + header("content-type", "x")[:5])
+    + frame(9, 0x4, 1, header("content-type", "x")[5:])
+    + answer(OK, status_block=b""),
+    "padded data, headers with priority": frame(1, 0x4 | 0x8 | 0x20, 1, b"\x02" + b"\0\0\0\0\x10" + b"\x88" + b"\0\0")
+    + frame(0, 0x8, 1, b"\x03" + b"\0" + len(OK).to_bytes(4, "big") + OK + b"\0\0\0")
+    + frame(1, 0x5, 1, header("grpc-status", "0")),
+    "a polite goodbye after the call was taken": frame(7, 0, 0, b"\0\0\0\x01\0\0\0\0") + answer(OK),
+    "frames of another stream": frame(8, 0, 3, b"\0\0\x10\0") + answer(OK),
+}
+
+
+@pytest.mark.parametrize("what", sorted(ODD_ANSWERS))
+def test_answers_that_are_odd_and_right(runtime, what):
+    assert cri.status(runtime(ODD_ANSWERS[what]).path)["runtime"] == {"RuntimeReady": True}
+
+
+def test_a_big_answer(runtime):
+    config = {"filler": "x" * 300000}
+    assert cri.status(runtime(answer(status_message(config))).path)["info"]["config"] == config
+
+
+BAD_ANSWERS = {
+    "the server's own error": (answer(None, "5", "no%20such%20thing"), 5, "no such thing"),
+    "an error after data": (answer(OK, "13", "late"), 13, "late"),
+    "no grpc-status": (frame(1, 0x5, 1, b"\x88"), cri.INTERNAL, "not a gRPC server"),
+    "not found, in HTTP": (frame(1, 0x5, 1, b"\x8d"), cri.UNAVAILABLE, "HTTP status 404"),
+    "closed at once": (b"", cri.UNAVAILABLE, "closed the connection"),
+    "closed within a frame": (answer(OK)[:30], cri.UNAVAILABLE, "closed the connection"),
+    "HTTP/1": (b"HTTP/1.1 400 Bad Request\r\n\r\n", cri.INTERNAL, "does not speak HTTP/2"),
+    "reset": (frame(3, 0, 1, b"\0\0\0\x07"), cri.UNAVAILABLE, "HTTP/2 error 7"),
+    "goaway": (frame(7, 0, 0, b"\0\0\0\0\0\0\0\x0b"), cri.UNAVAILABLE, "HTTP/2 error 11"),
+    "compressed": (
+        frame(1, 0x4, 1, b"\x88") + frame(0, 0, 1, b"\x01\0\0\0\x01x") + frame(1, 0x5, 1, header("grpc-status", "0")),
+        cri.INTERNAL,
+        "not one uncompressed",
+    ),
+}
+
+
+@pytest.mark.parametrize("what", sorted(BAD_ANSWERS))
+def test_answers_that_are_errors(runtime, what):
+    reply, code, said = BAD_ANSWERS[what]
+    with pytest.raises(cri.CriError) as caught:
+        cri.unary(runtime(reply).path, "s", "M", b"", 5)
+    assert caught.value.code == code
+    assert said in caught.value.message
+
+
+def test_no_answer_ends_at_the_limit(runtime):
+    with pytest.raises(cri.CriError) as caught:
+        cri.unary(runtime(None).path, "s", "M", b"", 0.1)
+    assert caught.value.code == cri.DEADLINE
+
+
+def test_nobody_listens(tmp_path):
+    with pytest.raises(cri.CriError) as caught:
+        cri.unary(str(tmp_path / "none.sock"), "s", "M")
+    assert caught.value.code == cri.UNAVAILABLE
+    assert "none.sock" in caught.value.message
+
+
+# --- the two questions ----------------------------------------------------------------------------------------------------
+
+
+def test_status(runtime):
+    config = {
+        "enableCDI": True,
+        "registry": {"configs": {"r": {"auth": {"username": "u", "password": "hunter2"}}}},
+        "headers": {"auth": "dTpo", "Identity-Token": "abc", "authority": "x"},
+    }
+    found = cri.status(runtime(answer(status_message(config, ["", "nvidia"]))).path)
+    assert found["service"] == "runtime.v1.RuntimeService"
+    assert found["handlers"] == ["", "nvidia"]
+    assert found["info"]["config"]["enableCDI"] is True
+    assert found["info"]["config"]["registry"]["configs"]["r"]["auth"] == {"username": "u", "password": "*******"}
+    assert found["info"]["config"]["headers"] == {"auth": "****", "Identity-Token": "***", "authority": "x"}
+
+
+def test_an_old_runtime_is_asked_by_the_old_name(runtime):
+    server = runtime(answer(None, "12", "unknown service runtime.v1.RuntimeService"), answer(OK))
+    assert cri.status(server.path)["service"] == "runtime.v1alpha2.RuntimeService"
+
+
+def test_a_runtime_without_cri_says_so(runtime):
+    with pytest.raises(cri.CriError) as caught:
+        cri.status(runtime(answer(None, "12", "unknown service")).path)
+    assert caught.value.code == cri.UNIMPLEMENTED
+
+
+def test_info_that_is_no_json_stays_text(runtime):
+    message = wire.encode([(2, 2, [(1, 2, "golang"), (2, 2, "go1.22")]), (2, 2, [(1, 2, "n"), (2, 2, base64.b64encode(b"x"))])])
+    assert cri.status(runtime(answer(message)).path)["info"]["golang"] == "go1.22"
+
+
+def test_version(runtime):
+    message = wire.encode([(1, 2, "0.1.0"), (2, 2, "containerd"), (3, 2, "v2.3.4")])
+    found = cri.version(runtime(answer(message)).path)
+    assert (found["runtime_name"], found["runtime_version"]) == ("containerd", "v2.3.4")

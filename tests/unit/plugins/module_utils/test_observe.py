@@ -1,0 +1,416 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The eyes: each kind of question, and that no question takes the others with it."""
+
+import json
+import os
+import socket
+import sys
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, look_system, nodefs, observe
+
+from .conftest import answer, sha, status_message, wire_version
+
+
+def ask(root="/", limits=None, **question):
+    request = {"schema": 1, "root": str(root), "limits": limits, "questions": [dict(question, id="q")]}
+    return observe.run(request)["answers"]["q"]
+
+
+def tree(directory, **files):
+    """Files by path, "__" for "/"; a value that begins with "->" is a link."""
+    for name, text in files.items():
+        path = directory.joinpath(*name.split("__"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if text.startswith("->"):
+            path.symlink_to(text[2:])
+        else:
+            path.write_text(text)
+    return directory
+
+
+# --- files ----------------------------------------------------------------------------------------------------------------
+
+
+def test_a_file(tmp_path):
+    path = tmp_path / "a.conf"
+    path.write_text("x = 1\n")
+    path.chmod(0o640)
+    found = ask(kind="file", path=str(path))
+    assert found["exists"]
+    assert (found["type"], found["mode"], found["size"], found["nlink"], found["rdev"]) == ("file", 0o640, 6, 1, None)
+    assert (found["content"], found["encoding"], found["redacted"], found["sha256"]) == ("x = 1\n", "utf-8", False, sha("x = 1\n"))
+    assert (found["real"], found["links"]) == (str(path), [])
+    assert found["uid"] == os.getuid()
+
+
+def test_without_content(tmp_path):
+    (tmp_path / "a").write_text("x")
+    found = ask(kind="file", path=str(tmp_path / "a"), content=False)
+    assert (found["content"], found["sha256"]) == (None, sha("x"))
+
+
+def test_not_there():
+    assert ask(kind="file", path="/no/such/file") == {"exists": False}
+    assert ask(kind="file", path="/etc/passwd/below/a/file") == {"exists": False}
+
+
+@pytest.mark.parametrize(
+    "text, patterns, blanked",
+    [
+        ('password = "hunter2"\nx = 1\n', ['password = "(.*)"'], 'password = "*******"\nx = 1\n'),
+        ("token: abc\n", [r"abc"], "token: ***\n"),
+        ("-----BEGIN\nab\r\ncd\n-----END\n", [r"(?s)-----BEGIN(.*)-----END"], "-----BEGIN\n**\r\n**\n-----END\n"),
+        ("a\nsecret\n", ["^secret$"], "a\n******\n"),
+        ("a = 1\n", ["(?im)^b = (.*)"], "a = 1\n"),
+        ("k = é\n", ["k = (.*)"], "k = *\n"),
+        ("u:p@h u:q@h\n", ["u:([^@]*)@"], "u:*@h u:*@h\n"),
+        ("a = x b = y\n", ["a = (x)", "b = (y)"], "a = * b = *\n"),
+    ],
+)
+def test_secrets_are_blanked_in_place(tmp_path, text, patterns, blanked):
+    (tmp_path / "a").write_bytes(text.encode("utf-8"))
+    found = ask(kind="file", path=str(tmp_path / "a"), redact=patterns)
+    assert found["content"] == blanked
+    assert found["redacted"] == (text != blanked)
+    assert found["sha256"] == sha(text)  # of the bytes that are there
+
+
+def test_what_cannot_be_blanked_does_not_leave(tmp_path):
+    (tmp_path / "a").write_text("secret")
+    found = ask(kind="file", path=str(tmp_path / "a"), redact=["("])
+    assert found["error"]["kind"] == "bad-question"
+    assert "secret" not in json.dumps(found)
+
+
+def test_bytes_that_are_no_text(tmp_path):
+    (tmp_path / "a").write_bytes(b"\xff\xfepassword=x")
+    found = ask(kind="file", path=str(tmp_path / "a"), redact=["password=(.)"])
+    assert (found["content"], found["encoding"]) == ("//5wYXNzd29yZD0q", "base64")
+
+
+def test_a_file_larger_than_asked_for_has_everything_but_content(tmp_path):
+    (tmp_path / "a").write_text("x" * 100)
+    found = ask(kind="file", path=str(tmp_path / "a"), max=99)
+    assert found["error"]["kind"] == "too-large"
+    assert (found["size"], found["content"], found["sha256"]) == (100, None, None)
+
+
+def test_procfs_files_have_no_size_and_are_read_all_the_same():
+    assert "btime" in ask(kind="file", path="/proc/stat", max=1 << 22)["content"]
+
+
+def test_a_fifo_does_not_hang(tmp_path):
+    os.mkfifo(str(tmp_path / "fifo"))
+    found = ask(kind="file", path=str(tmp_path / "fifo"))
+    assert (found["type"], found["content"]) == ("fifo", None)
+
+
+def test_a_device_node():
+    found = ask(kind="file", path="/dev/null")
+    assert (found["type"], found["rdev"]) == ("char", [1, 3])
+
+
+def test_links_are_followed_and_told(tmp_path):
+    tree(tmp_path, real="x", mid="->real", top="->%s/mid" % tmp_path)
+    found = ask(kind="file", path=str(tmp_path / "top"))
+    assert (found["type"], found["real"], found["content"]) == ("file", str(tmp_path / "real"), "x")
+    assert found["links"] == [str(tmp_path / "top"), str(tmp_path / "mid")]
+
+
+def test_a_dangling_link(tmp_path):
+    tree(tmp_path, top="->/nowhere/at/all")
+    found = ask(kind="file", path=str(tmp_path / "top"))
+    assert (found["exists"], found["type"], found["real"], found["content"]) == (True, "link", None, None)
+
+
+def test_a_loop_of_links(tmp_path):
+    tree(tmp_path, a="->b", b="->a")
+    assert "symbolic links" in ask(kind="file", path=str(tmp_path / "a"))["error"]["message"]
+
+
+@pytest.mark.parametrize("link", ["->/etc/real", "->real", "->../../../../etc/real", "->../etc/../etc/real"])
+def test_beneath_a_root_links_stay_inside(tmp_path, link):
+    root = tree(tmp_path, etc__real="inside", etc__link=link)
+    found = ask(root=root, kind="file", path="/etc/link")
+    assert (found["content"], found["real"], found["links"]) == ("inside", "/etc/real", ["/etc/link"])
+
+
+def test_beneath_a_root_owners_are_those_of_its_own_files(tmp_path):
+    tree(tmp_path, etc__passwd="keeper:x:%d:0::/:/bin/sh\n" % os.getuid(), etc__group="keepers:x:%d:\n" % os.getgid())
+    found = ask(root=tmp_path, kind="file", path="/etc/passwd")
+    assert (found["owner"], found["group"]) == ("keeper", "keepers")
+
+
+@pytest.mark.parametrize("kind", ["command", "units", "processes", "cri", "http", "probe", "listening"])
+def test_beneath_a_root_nothing_is_asked_of_the_running_host(tmp_path, kind):
+    assert ask(root=tmp_path, kind=kind)["error"]["kind"] == "offline"
+
+
+# --- directories, patterns ------------------------------------------------------------------------------------------------
+
+
+def test_a_directory(tmp_path):
+    tree(tmp_path, b="xy", a__inner="", c="->b")
+    found = ask(kind="dir", path=str(tmp_path))
+    shape = [(entry["name"], entry["type"], entry["target"]) for entry in found["entries"]]
+    assert shape == [("a", "dir", None), ("b", "file", None), ("c", "link", "b")]
+    assert found["entries"][1]["size"] == 2
+    assert ask(kind="dir", path=str(tmp_path / "no"))["exists"] is False
+    assert "not a directory" in ask(kind="dir", path=str(tmp_path / "b"))["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "pattern, paths",
+    [
+        ("/d/*.toml", ["/d/.hidden.toml", "/d/10-a.toml", "/d/9-b.toml"]),  # as Go: byte order, dot files too
+        ("/d/?-b.toml", ["/d/9-b.toml"]),
+        ("/*/10-a.toml", ["/d/10-a.toml", "/e/10-a.toml"]),
+        ("/d/10-a.toml", ["/d/10-a.toml"]),
+        ("/d/[0-9]-b.toml", []),
+        ("/no/*", []),
+        ("/d/a.toml/*", []),
+    ],
+)
+def test_patterns(tmp_path, pattern, paths):
+    root = tree(tmp_path, **{"d__10-a.toml": "a", "d__9-b.toml": "b", "d__.hidden.toml": "", "d__c.toml~": "", "e__10-a.toml": ""})
+    assert [entry["path"] for entry in ask(root=root, kind="glob", pattern=pattern)["files"]] == paths
+
+
+def test_pattern_with_contents(tmp_path):
+    tree(tmp_path, **{"a.toml": "password=1", "b.toml": "x"})
+    found = ask(kind="glob", pattern=str(tmp_path / "*.toml"), redact=["password=(.*)"])["files"]
+    assert [entry["content"] for entry in found] == ["password=*", "x"]
+
+
+def test_which(tmp_path):
+    root = tree(tmp_path, usr__bin__tool="", usr__sbin__tool="", usr__bin__plain="", usr__bin__link="->/usr/sbin/tool")
+    (tmp_path / "usr" / "sbin" / "tool").chmod(0o755)
+    found = ask(root=root, kind="which", names=["tool", "plain", "link", "none"])["found"]
+    assert found == {"tool": "/usr/sbin/tool", "plain": None, "link": "/usr/bin/link", "none": None}
+
+
+# --- commands and probes --------------------------------------------------------------------------------------------------
+
+
+def test_a_command():
+    found = ask(kind="command", argv=["sh", "-c", "cat; echo $LC_ALL $X; echo oops >&2; exit 3"], stdin="in ", env={"X": "y"})
+    assert (found["rc"], found["stdout"], found["stderr"], found["timed_out"]) == (3, "in C y\n", "oops\n", False)
+
+
+def test_a_command_gets_no_shell():
+    assert ask(kind="command", argv=["echo", "$HOME;`id`"])["stdout"] == "$HOME;`id`\n"
+
+
+def test_what_a_command_prints_is_blanked():
+    assert ask(kind="command", argv=["echo", "password=x"], redact=["password=(.*)"])["stdout"] == "password=*\n"
+
+
+def test_a_command_is_killed_with_its_children_at_the_limit(tmp_path):
+    pidfile = tmp_path / "pid"
+    found = ask(kind="command", argv=["sh", "-c", "sleep 600 & echo $! > %s; wait" % pidfile], timeout=0.5)
+    assert (found["rc"], found["timed_out"]) == (None, True)
+    pid = int(pidfile.read_text())
+    status = nodefs.read_text("", "/proc/%d/stat" % pid)
+    assert status is None or status.rpartition(")")[2].split()[0] in "ZX"  # dead, at most waiting for init to take note
+
+
+def test_a_child_that_stays_behind_does_not_hold_the_look(tmp_path):
+    pidfile = tmp_path / "pid"
+    found = commands.run(["sh", "-c", "echo hi; sleep 600 & echo $! > %s" % pidfile], timeout=60)
+    assert (found["rc"], found["stdout"], found["timed_out"]) == (0, b"hi\n", False)
+    os.kill(int(pidfile.read_text()), 9)
+
+
+def test_too_much_output_and_no_program():
+    assert ask(kind="command", argv=["head", "-c", "1000", "/dev/zero"], max=999)["error"]["kind"] == "too-large"
+    assert ask(kind="command", argv=["/no/such/program"])["error"]["kind"] == "not-found"
+    assert ask(kind="command", argv="ls")["error"]["kind"] == "bad-question"
+
+
+def test_a_probe():
+    source = "import json, sys\nprint(json.dumps({'got': json.loads(sys.argv[1]), 'isolated': sys.flags.isolated}))"
+    assert ask(kind="probe", source=source, args={"a": [1]}) == {"value": {"got": {"a": [1]}, "isolated": 1}}
+
+
+@pytest.mark.parametrize(
+    "source, timeout, kind, said",
+    [
+        ("import time; time.sleep(600)", 0.3, "timeout", "no answer within 0.3 s"),
+        ("import os; os.abort()", 20, "failed", "exit status -6"),
+        ("raise OSError('libx.so: not found')", 20, "failed", "libx.so: not found"),
+        ("print('no json')", 20, "failed", "it printed no JSON"),
+    ],
+)
+def test_probes_that_fail(source, timeout, kind, said):
+    error = ask(kind="probe", source=source, timeout=timeout)["error"]
+    assert error["kind"] == kind
+    assert said in error["message"]
+
+
+# --- packages, units, processes -------------------------------------------------------------------------------------------
+
+DPKG = """Package: containerd
+Status: install ok installed
+Architecture: amd64
+Version: 1.7.24~ds1-6
+Description: x
+ Package: hidden in a description
+
+Package: removed
+Status: deinstall ok config-files
+Version: 1.0
+
+Package: lib
+Status: deinstall ok config-files
+Architecture: i386
+Version: 1
+
+Package: lib
+Status: hold ok installed
+Architecture: amd64
+Version: 1:2.0
+"""
+
+
+def test_packages_of_dpkg(tmp_path):
+    tree(tmp_path, var__lib__dpkg__status=DPKG)
+    found = ask(root=tmp_path, kind="package", names=["containerd", "removed", "lib", "none", "hidden"], candidates=True)
+    assert found["manager"] == "dpkg"
+    assert found["installed"] == {"containerd": "1.7.24~ds1-6", "removed": None, "lib": "1:2.0", "none": None, "hidden": None}
+
+
+def test_packages_of_rpm(monkeypatch, systemd):
+    monkeypatch.setattr(look_system.os.path, "exists", lambda path: False)
+    monkeypatch.setattr(look_system.os.path, "isdir", lambda path: path == "/var/lib/rpm")
+    path = systemd.bin / "rpm"
+    path.write_text("#!/bin/sh\necho 'containerd.io 1:1.7.2-1.el8'\necho 'package none is not installed'\nexit 1\n")
+    path.chmod(0o755)
+    found = look_system.packages("", ["containerd.io", "none"])
+    assert found == {"manager": "rpm", "installed": {"containerd.io": "1:1.7.2-1.el8", "none": None}, "candidates": {}}
+
+
+def test_no_package_manager(tmp_path):
+    assert ask(root=tmp_path, kind="package", names=["x"]) == {"manager": "none", "installed": {"x": None}, "candidates": {}}
+
+
+def test_candidates_of_apt(systemd):
+    path = systemd.bin / "apt-cache"
+    path.write_text(
+        "#!/bin/sh\nprintf 'a:\\n  Installed: 1\\n  Candidate: 2\\n  Version table:\\n     2 500\\nb:\\n  Candidate: (none)\\n'\n"
+    )
+    path.chmod(0o755)
+    assert look_system._apt_candidates(["a", "b", "c"]) == {"a": "2", "b": None, "c": None}
+
+
+def test_units(systemd):
+    systemd.add("engine.service", invocation="abc")
+    units = ask(kind="units", names=["engine.service", "none.service"])["units"]
+    assert (units["engine.service"]["ActiveState"], units["engine.service"]["InvocationID"]) == ("active", "abc")
+    assert units["none.service"]["LoadState"] == "not-found"
+    assert len(systemd.log_file.read_text().splitlines()) == 1
+
+
+def test_processes():
+    found = ask(kind="processes", names=["python[0-9.]*", os.path.basename(sys.executable)], redact=["(pytest)"])["processes"]
+    own = [process for process in found if process["pid"] == os.getpid()]
+    assert len(own) == 1
+    assert own[0]["ppid"] == os.getppid()
+    assert own[0]["exe"] == os.path.realpath(sys.executable)
+    assert not own[0]["deleted"]
+    assert "pytest" not in json.dumps(own[0]["argv"])
+    assert 0 < own[0]["start"] <= os.stat("/proc/self").st_mtime + 86400
+    assert ask(kind="processes", names=["pytho"])["processes"] == []  # the whole name, or none
+
+
+# --- sockets --------------------------------------------------------------------------------------------------------------
+
+
+def test_cri(runtime):
+    found = ask(kind="cri", socket=runtime(answer(status_message({"registry": {"note": "s3cret"}}))).path, redact=["s3cret"])
+    assert found["info"]["config"] == {"registry": {"note": "******"}}
+    found = ask(kind="cri", method="Version", socket=runtime(answer(wire_version("containerd", "v2.3.4"))).path)
+    assert (found["runtime_name"], found["runtime_version"]) == ("containerd", "v2.3.4")
+    assert ask(kind="cri", method="ListContainers", socket=runtime(answer(b"\x0a\x00")).path)["response"] == "CgA="
+
+
+@pytest.mark.parametrize("reply, kind", [(answer(None, "12", "unknown service"), "failed"), (None, "timeout")])
+def test_cri_that_does_not_serve(runtime, reply, kind):
+    assert ask(kind="cri", socket=runtime(reply).path, timeout=0.2)["error"]["kind"] == kind
+
+
+def test_no_socket(tmp_path):
+    assert ask(kind="cri", socket=str(tmp_path / "none"))["error"]["kind"] == "not-found"
+    assert ask(kind="http", socket=str(tmp_path / "none"), path="/")["error"]["kind"] == "not-found"
+
+
+def test_http(runtime):
+    server = runtime(b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"token":"x"}')
+    server._request = lambda connection: connection.recv(65536)
+    found = ask(kind="http", socket=server.path, path="/config", redact=['"token":"(.*?)"'])
+    assert found == {"status": 200, "body": '{"token":"*"}'}
+    assert server.requests[0].startswith(b"GET /config HTTP/1.1\r\n")
+
+
+def test_listening(tmp_path):
+    path = str(tmp_path / "s.sock")
+    with socket.socket(socket.AF_UNIX, socket.SOCK_STREAM) as listener:
+        listener.bind(path)
+        listener.listen(1)
+        owners = ask(kind="listening", sockets=[path, str(tmp_path / "none")])["owners"]
+    assert owners[path] == {"pid": os.getpid(), "exe": os.path.realpath(sys.executable)}
+    assert owners[str(tmp_path / "none")] == {"pid": None, "exe": None}
+
+
+# --- the look as a whole --------------------------------------------------------------------------------------------------
+
+
+def test_no_question_takes_the_others_with_it(monkeypatch):
+    def explode(root, question):
+        raise RuntimeError("boom")
+
+    monkeypatch.setitem(observe._KINDS, "which", explode)
+    questions = [
+        {"id": "1", "kind": "nonsense"},
+        {"id": "2", "kind": "file"},
+        {"id": "3", "kind": "file", "path": "relative"},
+        {"id": "4", "kind": "file", "path": "/a\0b"},
+        {"id": "5", "kind": "which", "names": []},
+        {"id": "6", "kind": ["list"]},
+        {"id": "7", "kind": "dir", "path": "/dev"},
+    ]
+    answers = observe.run({"schema": 1, "root": "/", "questions": questions})["answers"]
+    assert [answers[str(number)]["error"]["kind"] for number in range(1, 7)] == ["bad-question"] * 4 + ["failed", "bad-question"]
+    assert "boom" in answers["5"]["error"]["message"]
+    assert answers["7"]["exists"]
+
+
+def test_the_whole_answer_is_bounded_in_size(tmp_path):
+    (tmp_path / "a").write_text("x" * 5000)
+    question = {"kind": "file", "path": str(tmp_path / "a")}
+    questions = [dict(question, id="1"), dict(question, id="2"), {"id": "3", "kind": "file", "path": "/none"}]
+    answers = observe.run({"schema": 1, "root": "/", "limits": {"bytes": 8000}, "questions": questions})["answers"]
+    assert answers["1"]["size"] == 5000
+    assert answers["2"]["error"]["kind"] == "too-large"
+    assert answers["3"] == {"exists": False}
+
+
+def test_the_whole_look_is_bounded_in_time(tmp_path):
+    (tmp_path / "a").write_text("a" * 40 + "b")
+    slow = {"id": "1", "kind": "file", "path": str(tmp_path / "a"), "redact": ["(a+)+$"]}  # takes for ever, in one call of re
+    answers = observe.run(
+        {"schema": 1, "root": "/", "limits": {"seconds": 0.5}, "questions": [slow, {"id": "2", "kind": "dir", "path": "/"}]}
+    )
+    assert [answers["answers"][number]["error"]["kind"] for number in ("1", "2")] == ["timeout", "timeout"]
+
+
+def test_the_host(tmp_path):
+    (tmp_path / "etc").mkdir()
+    (tmp_path / "etc" / "os-release").write_text('# comment\nID=debian\nNAME="Debian GNU/Linux"\nBROKEN="x\n')
+    host = observe.run({"schema": 1, "root": str(tmp_path), "questions": []})["host"]
+    assert host["os_release"] == {"ID": "debian", "NAME": "Debian GNU/Linux", "BROKEN": '"x'}
+    assert host["python"] == list(sys.version_info[:3])
+    assert host["uid"] == os.getuid()
+    assert host["boot_id"] == (nodefs.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip()
