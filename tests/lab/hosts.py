@@ -129,7 +129,7 @@ def wait(host: Host) -> None:
         if power(host).startswith("off"):
             raise LabError(f"The host {host.spec.name} did not boot ({power(host)}). The end of its console:\n{console(host)}")
         with contextlib.suppress(LabError):  # its init may not have begun, or may just have ended
-            if execute(host, ["systemctl", "is-system-running", "--wait"]).stdout.strip() in UP:
+            if execute(host, ["systemctl", "is-system-running", "--wait"], patience=BOOT_PATIENCE).stdout.strip() in UP:
                 return
 
 
@@ -141,9 +141,13 @@ def console(host: Host) -> str:
         return ""
 
 
-def execute(host: Host, argv: Sequence[str], stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+def execute(host: Host, argv: Sequence[str], stdin: str | None = None, patience: float | None = None) -> subprocess.CompletedProcess[str]:
     """Run a command in the host as root and keep its output."""
-    return subprocess.run(entry(host, argv), input=stdin, stdin=None if stdin is not None else subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    source: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+    try:
+        return subprocess.run(entry(host, argv), capture_output=True, text=True, check=False, timeout=patience, **source)
+    except subprocess.TimeoutExpired as why:
+        raise LabError(f"The command {' '.join(argv)} on {host.spec.name} did not end within {patience} seconds.") from why
 
 
 def entry(host: Host, argv: Sequence[str]) -> list[str]:

@@ -8,8 +8,10 @@ import contextlib
 import fcntl
 import os
 import shutil
+import signal
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -68,10 +70,11 @@ class Lab:
                 self._write_inventory()
             list(pool.map(hosts.wait, started))
         except BaseException:
-            if was_down:
-                self.down()
-            else:
-                self._remove([self.hosts_home / host.spec.name for host in started])
+            with _undisturbed():
+                if was_down:
+                    self.down()
+                else:
+                    self._remove([self.hosts_home / host.spec.name for host in started])
             raise
         finally:
             pool.shutdown(cancel_futures=True)  # after the removal, which ends the waiting
@@ -261,3 +264,17 @@ class Lab:
         others = [path for path in self.runtime.parent.glob("*/cp") if path.parent != self.runtime]
         if kept.exists() and not others:
             INOTIFY.write_text(kept.read_text())
+
+
+@contextlib.contextmanager
+def _undisturbed() -> Iterator[None]:
+    """A second Ctrl-C must not stop what the first one began."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, signal.SIG_IGN) for number in (signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
