@@ -1,0 +1,291 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The CDI spec of a host: what is generated, what is planned, what is refused, case by case."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu, packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import generate, read, render, spec, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.gpu import Node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Gpu, HostDecision, NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tests.unit.builders import obs, sha
+from tests.unit.gpus import BUSES, UUIDS, host
+
+OURS = "/etc/cdi/nvidia.yaml"
+THEIRS = "/var/run/cdi/nvidia.yaml"
+UNUSED = ("GPU-????????-????-????-????-????????????",) * 2
+SOURCE = "print('the probe')"
+RECORD = spec.told("ours", "1.0.0")
+
+
+def seen(files: dict[str, Any] | None = None, **more: Any) -> Observation:
+    """A host with two GPUs and the toolkit, changed by `files` (None takes one away)."""
+    merged = {**host(), **(files or {})}
+    return obs(files={p: t for p, t in merged.items() if t is not None}, **{"packages": {packages.BASE: "1.20.1-1"}, **more})
+
+
+def plan(there: Observation, record: HostDecision = RECORD, **policy: Any) -> Plan:
+    wanted = Policy(**policy)
+    return spec.plan(wanted, there, record, gpu.parse(wanted, there), SOURCE)
+
+
+def written(made: Plan) -> Spec:
+    return read.parse(next(c["content"] for c in made.changes if c["op"] == "write"))
+
+
+def paths(made: Plan) -> list[tuple[str, str]]:
+    return [(c["op"], c["path"]) for c in made.changes]
+
+
+def file_of(minors: int = 2, name: str = "0", kind: str = "nvidia.com/gpu") -> str:
+    return f"cdiVersion: 0.5.0\nkind: {kind}\ndevices: [{{name: '{name}', containerEdits: {{deviceNodes: [{{path: /dev/nvidia0}}]}}}}]\n"
+
+
+# ---------------------------------------------------------------- what is generated
+
+
+def test_two_gpus() -> None:
+    made = written(plan(seen()))
+    assert made.names == tuple(f"nvidia.com/gpu={n}" for n in ("0", "1", UUIDS[0], UUIDS[1], "all"))
+    assert made.version == "0.5.0"
+    assert made.edits.env == ("NVIDIA_VISIBLE_DEVICES=void",)
+    assert [n.path for n in made.edits.device_nodes] == [
+        "/dev/nvidia-modeset",
+        "/dev/nvidia-uvm",
+        "/dev/nvidia-uvm-tools",
+        "/dev/nvidiactl",
+    ]
+    assert {d.name: [n.path for n in d.edits.device_nodes] for d in made.devices} == {
+        "0": ["/dev/nvidia0"],
+        "1": ["/dev/nvidia1"],
+        UUIDS[0]: ["/dev/nvidia0"],
+        UUIDS[1]: ["/dev/nvidia1"],
+        "all": ["/dev/nvidia0", "/dev/nvidia1"],
+    }
+
+
+def test_numbers_that_the_kernel_hands_out_are_not_recorded() -> None:
+    made = written(plan(seen()))
+    nodes = {n.path: (n.major, n.minor) for e in (made.edits, *(d.edits for d in made.devices)) for n in e.device_nodes}
+    assert nodes == {
+        "/dev/nvidiactl": (195, 255),
+        "/dev/nvidia-modeset": (195, 254),
+        "/dev/nvidia-uvm": (None, None),
+        "/dev/nvidia-uvm-tools": (None, None),
+        "/dev/nvidia0": (195, 0),
+        "/dev/nvidia1": (195, 1),
+    }
+
+
+def test_the_node_follows_the_minor_and_the_name_the_bus() -> None:
+    made = written(plan(obs(files=host(2, minors=(1, 0)), packages={packages.BASE: "1"})))
+    first = next(d for d in made.devices if d.name == "0")
+    assert [n.path for n in first.edits.device_nodes] == ["/dev/nvidia1"]
+
+
+def test_ten_gpus_are_ordered_as_numbers() -> None:
+    gpus = [Gpu(i, i, f"0000:{i:02x}:00.0", "") for i in range(11)]
+    made = generate.generate(gpus, {}, generate.Options(assume_nodes=True))
+    assert [d.name for d in made.spec.devices] == [*map(str, range(11)), "all"]
+
+
+def test_a_consumer_below_0_5_0_gets_names_with_a_letter_first() -> None:
+    made = plan(seen(), spec.told("ours", "0.3.0"))
+    assert [d.name for d in written(made).devices] == ["gpu0", "gpu1", UUIDS[0], UUIDS[1], "all"]
+    assert written(made).version == "0.3.0"
+    assert "oldest consumer accepts CDI 0.3.0" in made.advice[0]
+
+
+def test_optional_nodes_are_left_out_with_a_word() -> None:
+    made = plan(seen({"/dev/nvidia-modeset": None}))
+    assert "/dev/nvidia-modeset" not in [n.path for n in written(made).edits.device_nodes]
+    assert made.advice == ("/dev/nvidia-modeset is not there; containers do without it",)
+
+
+gpu_lists = st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["", "GPU-x"])), unique_by=lambda g: g[0], min_size=1, max_size=12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(gpu_lists, st.sampled_from(("", *version.KNOWN)))
+def test_whatever_the_gpus_the_spec_is_valid_within_the_cap_and_the_same_again(minors: list[tuple[int, str]], cap: str) -> None:
+    gpus = [Gpu(i, minor, f"0000:{i:02x}:00.0", uuid and f"{uuid}{minor}") for i, (minor, uuid) in enumerate(minors)]
+    nodes = {f"/dev/nvidia{minor}": Node(f"/dev/nvidia{minor}", (195, minor), 0o666) for minor, _uuid in minors}
+    made = generate.generate(gpus, nodes, generate.Options(cap=cap))
+    assert version.above(made.spec, cap) == []
+    assert made.spec.version == version.minimum(made.spec)
+    names = [d.name for d in made.spec.devices]
+    assert len(set(names)) == len(names)
+    assert all(d.edits.device_nodes for d in made.spec.devices)
+    assert set(made.missing) == {"/dev/nvidiactl", "/dev/nvidia-uvm"}
+    assert read.parse(render.render(made.spec)) == made.spec
+    assert generate.generate(gpus, dict(reversed(nodes.items())), generate.Options(cap=cap)) == made
+
+
+# ---------------------------------------------------------------- when nothing, when what
+
+
+def test_the_second_run_changes_nothing() -> None:
+    text = plan(seen()).changes[0]["content"]
+    assert plan(seen({OURS: text})).empty
+
+
+def test_another_order_is_no_change() -> None:
+    made = written(plan(seen()))
+    turned = render.render(dc.replace(made, devices=tuple(reversed(made.devices))))
+    assert plan(seen({OURS: turned})).empty
+
+
+def test_a_file_that_only_root_can_read_is_written_anew() -> None:
+    text = plan(seen()).changes[0]["content"]
+    made = plan(seen({OURS: {"content": text, "mode": 0o600}}))
+    assert paths(made) == [("write", OURS)]
+    assert made.changes[0]["mode"] == "0644"
+
+
+def test_a_change_says_what_was_there() -> None:
+    made = plan(seen({OURS: file_of()}))
+    assert made.changes[0]["expect"] == sha(file_of())
+    difference = made.differences[0]
+    assert (difference.before, difference.after) == ("CDI 0.5.0: 0", f"CDI 0.5.0: 0, 1, {UUIDS[0]}, {UUIDS[1]}, all")
+    assert plan(seen({OURS: "rubbish"})).differences[0].before == "not a CDI spec: the document is no mapping"
+
+
+NOTHING = [
+    ("theirs", seen(), spec.told("theirs", "1.0.0")),
+    ("nobody reads specs", seen(), spec.told("none", "")),
+    ("skipped", seen(), dc.replace(RECORD, skipped="no GPU")),
+    ("no GPU", obs(files={}, packages={}), RECORD),
+    ("theirs, and a stranger's file", seen({OURS: file_of()}), spec.told("theirs", "1.0.0")),
+]
+
+
+@pytest.mark.parametrize(("there", "record"), [case[1:] for case in NOTHING], ids=[case[0] for case in NOTHING])
+def test_nothing_to_do(there: Observation, record: HostDecision) -> None:
+    assert plan(there, record).empty
+
+
+@pytest.mark.parametrize("record", [spec.told("theirs", "1.0.0"), spec.told("none", "")])
+def test_our_file_goes_when_it_is_not_wanted_any_more(record: HostDecision) -> None:
+    text = plan(seen()).changes[0]["content"]
+    assert paths(plan(seen({OURS: text}), record)) == [("remove", OURS)]
+    journal = {OURS: {"existed": False, "sha256_after": sha(text)}}
+    assert paths(plan(seen({OURS: text}, originals=journal), record)) == [("restore", OURS)]
+
+
+def test_the_refresh_units_file_is_taken_over() -> None:
+    made = plan(seen({THEIRS: file_of()}))
+    assert paths(made) == [("remove", THEIRS), ("write", OURS)]
+    assert made.commands == ()
+
+
+def test_the_package_that_starts_the_unit_comes_with_the_same_transaction() -> None:
+    record = dc.replace(RECORD, packages=packages.FAMILY[:1])
+    answers = {packages.QUESTION["id"]: {"manager": "dpkg", "installed": {}, "candidates": {packages.BASE: "1.20.1-1"}}}
+    made = plan(seen(packages={}, answers=answers), record)
+    assert len(made.commands) == 1
+    assert THEIRS in made.commands[0]["argv"][-1]
+    assert plan(seen(packages={}, answers=answers), record, packages="ignore").commands == ()
+
+
+def test_beneath_another_root_the_nodes_are_named_unseen() -> None:
+    tree = {path: text for path, text in host(1, uuids=UNUSED).items() if not path.startswith("/dev")}
+    made = plan(obs(files=tree), root="/images/node")
+    assert [d.name for d in written(made).devices] == ["0", "all"]
+    assert "UUID of GPU 0 is not known" in made.advice[0]
+
+
+def test_absent_gives_back_what_was_there() -> None:
+    text = plan(seen()).changes[0]["content"]
+    journal = {
+        OURS: {"existed": True, "sha256_after": sha(text), "content": file_of()},
+        THEIRS: {"existed": True, "sha256_after": None, "content": file_of()},
+    }
+    assert paths(spec.plan_absent(Policy(), seen({OURS: text}, originals=journal))) == [("restore", OURS), ("restore", THEIRS)]
+    assert paths(spec.plan_absent(Policy(), seen({OURS: text}))) == [("remove", OURS)]
+    assert spec.plan_absent(Policy(), seen({OURS: file_of(), THEIRS: file_of()})).empty
+
+
+def test_other_directories() -> None:
+    assert spec.path(Policy(cdi_spec_dirs=("/run/cdi", "/opt/cdi"))) == "/opt/cdi/nvidia.yaml"
+    assert spec.path(Policy(cdi_spec_dirs=("/run/cdi",))) == "/run/cdi/nvidia.yaml"
+
+
+# ---------------------------------------------------------------- UUIDs that only NVML knows
+
+
+def answer(*gpus: tuple[str, str], errors: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
+    return {"probe:nvml": {"value": {"source": "pynvml", "gpus": [{"bus_id": b, "uuid": u} for b, u in gpus], "errors": list(errors)}}}
+
+
+def test_unused_gpus_are_asked_for_once() -> None:
+    with pytest.raises(NeedMore) as need:
+        plan(seen(host(uuids=UNUSED)))
+    assert [(q["id"], q["source"]) for q in need.value.questions] == [("probe:nvml", SOURCE)]
+    made = plan(seen(host(uuids=UNUSED), answers=answer((BUSES[1], UUIDS[1]), (BUSES[0], UUIDS[0]))))
+    assert [d.name for d in written(made).devices] == ["0", "1", UUIDS[0], UUIDS[1], "all"]
+
+
+def test_our_own_spec_is_proof_enough_the_next_time() -> None:
+    text = plan(seen()).changes[0]["content"]
+    assert plan(seen({**host(uuids=UNUSED), OURS: text})).empty
+
+
+def test_without_nvml_there_are_no_names_by_uuid() -> None:
+    for said in (answer(errors=({"call": "dlopen", "code": 12, "message": "no library"},)), {"probe:nvml": {"error": {"kind": "timeout"}}}):
+        made = plan(seen(host(uuids=UNUSED), answers=said))
+        assert [d.name for d in written(made).devices] == ["0", "1", "all"]
+        assert made.advice == ("UUID of GPU 0, 1 is not known: no device of that name in the CDI spec",)
+
+
+@pytest.mark.parametrize(("code", "step"), [(18, "Reboot"), (9, "modprobe nvidia"), (15, "Xid")])
+def test_a_driver_that_nvml_calls_sick_is_refused(code: int, step: str) -> None:
+    with pytest.raises(PlanError, match=step):
+        plan(seen(host(uuids=UNUSED), answers=answer(errors=({"call": "nvmlInit", "code": code, "message": "sick"},))))
+
+
+# ---------------------------------------------------------------- refused
+
+REFUSED = [
+    ("mismatch", host(version="550.90.07"), "550.90.07.*550.163.01.*libnvidia-ml.*do not match: reboot"),
+    ("cut short", {f"/proc/driver/nvidia/gpus/{BUSES[0]}/information": "Model"}, f"{BUSES[0]}/information is cut short"),
+    ("not loaded", {p: None for p in host() if p.startswith(("/proc/driver", "/sys/module"))}, "not loaded.*Load the driver"),
+    ("no uvm node", {"/dev/nvidia-uvm": None}, "device node missing: /dev/nvidia-uvm .*nvidia-modprobe -c 0 -u"),
+    ("no node of a GPU", {"/dev/nvidia1": None}, "device node missing: /dev/nvidia1"),
+    ("MIG", {"/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access": "x"}, "gi1/access: MIG.*cdi_owner"),
+    ("a copy beside it", {"/etc/cdi/nvidia-backup.yaml": file_of()}, "nvidia-backup.yaml: it defines nvidia.com/gpu=0.*engines drop"),
+    ("a file above it", {"/var/run/cdi/x.json": file_of()}, "/var/run/cdi/x.json: it defines nvidia.com/gpu=0.*outranks"),
+    ("a link", {OURS: {"content": "x", "real": "/srv/cdi.yaml"}}, f"{OURS}: this is a symbolic link to /srv/cdi.yaml"),
+    ("a folder", {OURS: {"type": "dir"}}, "no regular file but a dir"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("files", "sentence"), [case[1:] for case in REFUSED], ids=[case[0] for case in REFUSED])
+def test_refused(files: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(PlanError, match=sentence):
+        plan(seen(files))
+
+
+STRAYS = [
+    ("/etc/cdi/nvidia.yml", file_of(), "is read by no engine"),
+    ("/etc/cdi/broken.yaml", "kind: nvidia.com/gpu\n", "is no CDI spec"),
+    ("/etc/cdi/other.yaml", file_of(kind="example.com/nic"), ""),
+    ("/etc/cdi/mig.yaml", file_of(name="9:1"), ""),
+    ("/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json", file_of(kind="k8s.device-plugin.nvidia.com/gpu"), ""),
+    ("/etc/cdi/notes.txt", "about nvidia.com/gpu", ""),
+]
+
+
+@pytest.mark.parametrize(("path", "text", "word"), STRAYS, ids=[case[0] for case in STRAYS])
+def test_other_files_deserve_at_most_a_word(path: str, text: str, word: str) -> None:
+    advice = plan(seen({path: text})).advice
+    assert [path in a and word in a for a in advice] == ([True] if word else [])
