@@ -26,11 +26,15 @@ MAX_PROCESSES = 1024
 
 
 def packages(root, names, candidates=False):
-    """Which packages are installed, from the package manager's own database."""
+    """Which packages are installed, from the package manager's own database.
+
+    candidates: True asks what could be installed, "missing" of those only that are not installed (apt-cache takes its time).
+    """
     if os.path.exists(nodefs.full(root, "/var/lib/dpkg/status")):
         answer = {"manager": "dpkg", "installed": _dpkg(root, names), "candidates": {}}
-        if candidates and not root:
-            answer["candidates"] = _apt_candidates(names)
+        wanted = [name for name in names if candidates != "missing" or not answer["installed"][name]]
+        if candidates and wanted and not root:
+            answer["candidates"] = _apt_candidates(wanted)
         return answer
     if any(os.path.isdir(nodefs.full(root, path)) for path in _RPM_DATABASES):
         if root:
@@ -138,6 +142,14 @@ def _process(pid, wanted, patterns):
         "cgroup": group,
         "unit": unit,
     }
+
+
+def _cgroup(text):
+    """(path, unit) of a process. systemd's own hierarchy is 0::, name=systemd, or both, where one of them may say "/" only."""
+    paths = [line.split(":", 2)[2] for line in text.splitlines() if line.startswith("0::") or ":name=systemd:" in line]
+    paths.sort(key=len, reverse=True)
+    group = paths[0] if paths else ""
+    return group, next((part for part in reversed(group.split("/")) if part.endswith((".service", ".scope"))), None)
 
 
 def listening(paths, timeout=5):

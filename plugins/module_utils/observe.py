@@ -175,7 +175,7 @@ def _probe(_root, question):
 
 
 def _package(root, question):
-    return look_system.packages(root, question["names"], bool(question.get("candidates")))
+    return look_system.packages(root, question["names"], question.get("candidates"))
 
 
 def _units(_root, question):

@@ -325,6 +325,31 @@ def test_processes():
     assert ask(kind="processes", names=["pytho"])["processes"] == []  # the whole name, or none
 
 
+@pytest.mark.parametrize(
+    "text, group, unit",
+    [
+        ("0::/system.slice/containerd.service\n", "/system.slice/containerd.service", "containerd.service"),
+        ("4:memory:/x\n1:name=systemd:/system.slice/crio.service\n", "/system.slice/crio.service", "crio.service"),
+        ("2:cpu:/y\n1:name=systemd:/\n0::/system.slice/containerd.service\n", "/system.slice/containerd.service", "containerd.service"),
+        ("1:name=systemd:/a.slice/b.service\n0::/\n", "/a.slice/b.service", "b.service"),
+        ("0::/user.slice/session-1.scope/deeper\n", "/user.slice/session-1.scope/deeper", "session-1.scope"),
+        ("0::/\n", "/", None),
+        ("", "", None),
+    ],
+)
+def test_the_unit_of_a_process(text, group, unit):
+    assert look_system._cgroup(text) == (group, unit)
+
+
+def test_candidates_of_what_is_missing_only(monkeypatch):
+    monkeypatch.setattr(look_system, "_dpkg", lambda root, names: {"have": "1", "none": None})
+    monkeypatch.setattr(look_system, "_apt_candidates", lambda names: {name: "9" for name in names})
+    monkeypatch.setattr(look_system.os.path, "exists", lambda path: True)
+    assert look_system.packages("", ["have", "none"], "missing")["candidates"] == {"none": "9"}
+    assert look_system.packages("", ["have", "none"], True)["candidates"] == {"have": "9", "none": "9"}
+    assert look_system.packages("", ["have"], False)["candidates"] == {}
+
+
 # --- sockets --------------------------------------------------------------------------------------------------------------
 
 
