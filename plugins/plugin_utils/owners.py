@@ -181,9 +181,12 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
 
 
 def stop_refresh(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
-    """Stop and disable the path unit, and mask the service. systemd is not told to reload: that takes GPUs from containers which got them by
-    the legacy hook (nvidia-container-toolkit issue 48). So the mask holds from the next boot on; until then the udev rule could start the
-    service once more, if somebody loads the nvidia module again, and the next run of this plan takes its file away."""
+    """Stop and disable the path unit, and mask the service.
+
+    systemd is not told to reload: that takes GPUs from containers that got them by the legacy hook (nvidia-container-toolkit issue 48).
+    So the mask holds from the next boot on. Until then the udev rule could start the service once more, if somebody loads the nvidia
+    module again; the next run takes its file away.
+    """
     found = refresh(policy, obs)
     coming = policy.root == "/" and REFRESH_PACKAGE in record.packages and policy.packages == "present" and not policy.single
     if not (found.present or coming):

@@ -237,8 +237,9 @@ def allowed(written: config.Layer | None, wish: Wish) -> list[str]:
     for name, table in named.items():
         lines.append(rf"(?:# )?\[crio\.runtime\.runtimes\.{re.escape(name)}\]")
         lines.extend(allowed_value(k, v) for k, v in table.items())
-    # What the template prints of every handler, set or not.
+    # What the template prints of every handler, set or not; the last two are filled in by CRI-O.
     lines += [rf'(?:# )?{key} = (?:""|false|\[)' for key in tables.HANDLER_FIELDS] + [r"(?:# )?\]"]
+    lines += [r'(?:# )?(?:monitor_cgroup|container_min_memory) = "[^"]*"']
     if wish.cdi_dirs or (written and "cdi_spec_dirs" in written.runtime):
         lines += [r"(?:# )?cdi_spec_dirs = .*", r'(?:# )?\s*"/[^"]*",']
     return lines
