@@ -47,7 +47,7 @@ RUNC_OPTIONS = (
 RUNTIME_KEYS = (
     "runtime_type", "runtime_path", "runtime_engine", "runtime_root", "pod_annotations", "container_annotations",
     "privileged_without_host_devices", "privileged_without_host_devices_all_devices_allowed", "cgroup_writable", "base_runtime_spec",
-    "cni_conf_dir", "cni_max_conf_num", "snapshotter", "sandbox_mode", "sandboxer", "io_type",
+    "cni_conf_dir", "cni_max_conf_num", "snapshotter", "sandbox_mode", "sandboxer", "io_type", "disable_pause_image_pull",
 )  # fmt: skip
 
 Switch = Literal["none", "off", "on", "always"]
