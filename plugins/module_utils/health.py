@@ -91,7 +91,9 @@ def _ask_cri(check, left):
         status = cri.status(check["socket"], min(left, 10))
     except cri.CriError as exc:
         # A runtime registers its services before it listens: one that lacks the service has failed to load it.
-        return False, exc.code == cri.UNIMPLEMENTED, exc.message
+        if exc.code == cri.UNIMPLEMENTED:
+            return False, True, "it answers, but serves no CRI: that part of it failed to load (%s)" % exc.message
+        return False, False, exc.message
     if not status["runtime"].get("RuntimeReady"):
         reasons = [condition["message"] for condition in status["conditions"] if condition["type"] == "RuntimeReady"]
         return False, False, "the runtime is not ready: %s" % (" ".join(reasons) or "it gives no reason")

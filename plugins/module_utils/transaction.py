@@ -193,7 +193,8 @@ class _Transaction(object):
             self.answer["validation"] = staging.validate(self.request, stage, tolerate)
         findings = ["%s: %s" % (entry["argv"][0], finding) for entry in self.answer["validation"] for finding in entry["findings"]]
         if findings:
-            raise _Failed("; ".join(findings))
+            more = " (and %d more findings)" % (len(findings) - 3) if len(findings) > 3 else ""
+            raise _Failed("; ".join(findings[:3]) + more)
 
     def _apply(self, changes, units, disable):
         if not (changes or units or disable):

@@ -499,6 +499,17 @@ def test_a_handler_that_does_not_appear_is_taken_back_with_the_runtimes_own_word
     assert node.config.read_text() == CONFIG
 
 
+def test_a_runtime_whose_cri_part_never_loads_is_told_as_that(node, systemd, runtime, monkeypatch):
+    monkeypatch.setattr(health, "SETTLED", 0.1)
+    systemd.add("engine.service")
+    server = runtime(answer(None, "12", "unknown service"))
+    check = {"kind": "cri", "socket": server.path, "timeout": 60}
+    found = node.run([node.write(node.config, "new\n")], units=RESTART, health=[check])
+    assert found["error"]["phase"] == "rollback"  # it does not serve with the old configuration either: said, not hidden
+    assert "serves no CRI" in found["error"]["message"]
+    assert node.config.read_text() == CONFIG
+
+
 def test_what_cannot_be_taken_back_says_where_the_bytes_are(node, systemd):
     systemd.add("engine.service")
     systemd.hook("engine.service", "restart", "exit 1")
