@@ -57,7 +57,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
             Difference("package", n, "version", obs.package(n), version or "the repository's", WHY.get(n, "")) for n in (*wrong, *moved)
         ),
         commands=(
-            *refresh(manager(obs), version),
+            *refresh(manager(obs), [n for n in (*wrong, *moved) if not candidates(obs).get(n)]),
             {"argv": install(names, version, bool(policy.toolkit_version)), "timeout": TIMEOUT, "why": why},
         ),
         advice=(*reload_advice(obs), *unknown_advice(version)),
@@ -120,9 +120,9 @@ def zypper(names: list[str], version: str, downgrade: bool) -> list[str]:
     return ["zypper", "--non-interactive", "install", *options, *(f"{n}={version}" if version else n for n in names)]
 
 
-def refresh(name: str, version: str) -> tuple[dict[str, object], ...]:
+def refresh(name: str, unknown: list[str]) -> tuple[dict[str, object], ...]:
     """apt knows what its lists say, and a repository that was added a moment ago is in no list yet; dnf and zypper look by themselves."""
-    if name != "apt" or version:
+    if name != "apt" or not unknown:
         return ()
     return ({"argv": ["apt-get", "update"], "timeout": TIMEOUT, "why": "the lists on the host do not have the packages yet"},)
 

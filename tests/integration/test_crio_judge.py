@@ -87,7 +87,8 @@ class Tree:
     def apply(self, plan: Plan, *, check: bool = False) -> dict[str, Any]:
         """The hands' transaction, less the restart: there is no unit here."""
         request = {
-            "schema": 1, "id": uuid.uuid4().hex, "root": "/", "check": check, "journal_dir": str(self.home.parent / "journal"), "reason": "test",
+            "schema": 1, "id": uuid.uuid4().hex, "root": "/", "check": check,
+            "journal_dir": str(self.home.parent / "journal"), "reason": "test",
             "expect": {"files": dict(plan.expect_files)},
             "changes": [dict(c) for c in plan.changes],
             "stage": {"files": [dict(f) for f in plan.stage_files]},
