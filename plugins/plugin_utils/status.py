@@ -33,13 +33,19 @@ def questions(policy: Policy) -> list[ask.Question]:
 def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
     if host.skipped:
         return Plan()
+    if not host.decisions:
+        return withdraw(obs, "nothing is decided for this host any more")
     wanted = record(host, driver)
     return merge([write(obs, path, wanted) for path in (DECISION_PATH, FACT_PATH)])
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    return withdraw(obs, "state: absent")
+
+
+def withdraw(obs: Observation, why: str) -> Plan:
     files = [obs.file(path) for path in (DECISION_PATH, FACT_PATH)]
-    return merge([wholefile.give_back(obs, f, why="state: absent", ours=parsed(f).get("writer") == WRITER) for f in files])
+    return merge([wholefile.give_back(obs, f, why=why, ours=parsed(f).get("writer") == WRITER) for f in files])
 
 
 def write(obs: Observation, path: str, wanted: dict[str, Any]) -> Plan:
