@@ -1,0 +1,109 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Arguments come from the documentation, and results have one shape."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Handler, Plan, Policy, Restart
+
+MODULES = [
+    "node", "node_info", "containerd_runtime", "crio_runtime", "toolkit_config", "oci_hook", "cdi_spec", "node_check", "rollout_gate",
+    "toolkit_repository", "fleet_table",
+]  # fmt: skip
+
+
+def task(args: dict[str, Any]) -> Any:
+    return SimpleNamespace(_task=SimpleNamespace(args=args))
+
+
+@pytest.mark.parametrize("module", MODULES)
+def test_every_option_of_a_module_has_a_type_and_a_description(module: str) -> None:
+    for name, option in base.documentation(module)["options"].items():
+        assert option.get("type"), name
+        assert option.get("description"), name
+
+
+@pytest.mark.parametrize(
+    ("args", "field", "value"),
+    [
+        ({}, "state", "present"),
+        ({"cdi": True}, "cdi", "true"),
+        ({"cdi": "false", "default": False}, "default", "false"),
+        ({"engines": ["crio"]}, "engines", ("crio",)),
+        ({"engines": "crio,containerd"}, "engines", ("crio", "containerd")),
+        ({"handlers": {"gpu": {"binary": "/opt/nv"}}}, "handlers", (Handler("gpu", "/opt/nv", {}),)),
+        ({"handlers": {}}, "handlers", (Handler(),)),
+    ],
+)
+def test_options_become_a_policy(args: dict[str, Any], field: str, value: Any) -> None:
+    policy = base.policy(base.arguments(task(args), base.argument_spec("node")))
+    assert getattr(policy, field) == value
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ({"injection": "magic"}, "value of injection must be one of"),
+        ({"colour": "green"}, "colour"),
+        ({"engines": ["lxc"]}, "engines"),
+        ({"handlers": {"gpu": {"bin": "/opt/nv"}}}, "unknown key 'bin'"),
+    ],
+)
+def test_bad_options_are_named(args: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(AnsibleActionFail) as caught:
+        base.policy(base.arguments(task(args), base.argument_spec("node")))
+    assert sentence in str(caught.value)
+
+
+PLAN = Plan(
+    differences=(
+        Difference("file", "/etc/a", "registry.auth.password", "old", "new", "because"),
+        Difference("file", "/etc/a", "mode", None, "cdi", "so"),
+    ),
+    changes=({"op": "write", "path": "/etc/a", "content": "x"},),
+    restarts=(Restart("a.service"),),
+    diffs=(("/etc/a", "before", "after"),),
+)
+
+
+def shaped(answer: dict[str, Any], **options: Any) -> dict[str, Any]:
+    return base.result(base.Outcome(PLAN, {"decision": {}}), answer, **{"check": False, "diff": False, "restart": "auto", **options})
+
+
+def test_a_result_masks_secrets_and_lists_what_is_done() -> None:
+    result = shaped({"restarted": ["a.service"], "journal": "/j"}, diff=True)
+    assert result["differences"][0]["after"] == "********"
+    assert result["differences"][1]["after"] == "cdi"
+    assert result["actions"] == ["write /etc/a", "restart a.service"]
+    assert result["diff"] == [{"before_header": "/etc/a", "after_header": "/etc/a", "before": "before", "after": "after"}]
+    assert (result["changed"], result["restarted"], result["rolled_back"]) == (True, ["a.service"], False)
+
+
+def test_check_mode_announces_the_restarts() -> None:
+    assert shaped({}, check=True)["restarted"] == ["a.service"]
+    assert shaped({}, check=True, restart="never")["restarted"] == []
+
+
+def test_a_failed_transaction_says_what_where_and_what_next() -> None:
+    error = {"phase": "health", "message": "CRI does not answer", "where": "/run/a.sock", "next": "See the log"}
+    result = shaped({"error": error, "rolled_back": True, "changed": True})
+    assert result["failed"]
+    assert not result["changed"]
+    assert result["msg"] == (
+        "health: CRI does not answer (/run/a.sock). Everything is as it was before: the transaction was rolled back. See the log"
+    )
+
+
+def test_a_plan_becomes_a_transaction_only_beneath_the_real_root_with_restarts() -> None:
+    here = base.transaction(PLAN, Policy(), check=False, reason="test")
+    offline = base.transaction(PLAN, Policy(root="/srv/image"), check=False, reason="test")
+    assert [u["name"] for u in here["units"]] == ["a.service"]
+    assert (offline["units"], offline["health"], offline["validate"], offline["commands_before"]) == ([], [], [], [])
+    assert base.transaction(PLAN, Policy(restart="never"), check=False, reason="test")["units"] == []
