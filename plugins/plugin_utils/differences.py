@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
-from typing import Any, Mapping
+from collections.abc import Mapping
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Plan
 

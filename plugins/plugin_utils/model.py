@@ -9,7 +9,8 @@ Nothing here acts. A planner takes a policy and an observation and returns a pla
 from __future__ import annotations
 
 import dataclasses as dc
-from typing import Any, Literal, Mapping
+from collections.abc import Mapping
+from typing import Any, Literal
 
 Injection = Literal["native-cdi", "nvidia-runtime", "legacy", "oci-hook", "jit-cdi"]
 RuntimeMode = Literal["auto", "cdi", "legacy", "jit-cdi", "csv"]
