@@ -97,7 +97,8 @@ def _list(lab: Lab, options: argparse.Namespace) -> None:
     for name, host in up.items():
         port = ports.get(f"vb-{host.machine}", "absent")
         gpus = host.spec.gpus
-        print(f"{name:16} {host.address:12} {host.spec.kind:16} gpus={len(gpus.gpus)} driver={gpus.driver:7} {hosts.power(host):8} link={port.lower()}")
+        state = f"{hosts.power(host):8} link={port.lower()}"
+        print(f"{name:16} {host.address:12} {host.spec.kind:16} gpus={len(gpus.gpus)} driver={gpus.driver:7} {state}")
 
 
 def _kinds(lab: Lab, options: argparse.Namespace) -> None:

@@ -19,13 +19,13 @@ def hierarchies() -> list[Path]:
     """The mount point of cgroup v2, then that of systemd's v1 hierarchy where there is one: systemd-nspawn mirrors its groups there."""
     unified, mirrors = [], []
     for line in Path("/proc/self/mounts").read_text().splitlines():
-        _, where, kind, options = line.split(" ")[:4]
+        where, kind, options = line.split(" ")[1:4]
         if kind == "cgroup2":
             unified.append(Path(where))
         elif kind == "cgroup" and "name=systemd" in options.split(","):
             mirrors.append(Path(where))
     if not unified:
-        raise LabError("No cgroup2 file system is mounted here, and the hosts' systemd needs one: mount -t cgroup2 none /sys/fs/cgroup/unified")
+        raise LabError("No cgroup2 file system is mounted, and the hosts' systemd needs one: mount -t cgroup2 none /sys/fs/cgroup/unified")
     return [unified[0], *mirrors]
 
 
@@ -40,7 +40,7 @@ def kill(group: Path) -> None:
     """End every process of the group and of those below it, and wait until they are gone."""
     with contextlib.suppress(FileNotFoundError):
         (group / "cgroup.kill").write_text("1")
-        for _ in until(f"the processes in {group} to end"):
+        for _turn in until(f"the processes in {group} to end"):
             if "populated 0" in (group / "cgroup.events").read_text():
                 return
 
@@ -50,13 +50,13 @@ def remove(name: str) -> None:
     unified, *mirrors = hierarchies()
     kill(unified / name)
     for home in (unified, *mirrors):
-        for path, _, _ in os.walk(home / name, topdown=False):
-            _rmdir(Path(path))
+        for visit in os.walk(home / name, topdown=False):
+            _rmdir(Path(visit[0]))
 
 
 def _rmdir(path: Path) -> None:
     # The kernel keeps a group busy for a moment after its last process was reaped.
-    for _ in until(f"{path} to become free"):
+    for _turn in until(f"{path} to become free"):
         try:
             path.rmdir()
         except FileNotFoundError:
@@ -66,10 +66,12 @@ def _rmdir(path: Path) -> None:
         return
 
 
-def until(what: str, patience: float = PATIENCE) -> Iterator[None]:
+def until(what: str, patience: float = PATIENCE) -> Iterator[int]:
     """Turns of a loop that waits for a condition; raises when it has not come in time."""
     end = time.monotonic() + patience
+    turn = 0
     while time.monotonic() < end:
-        yield
+        yield turn
+        turn += 1
         time.sleep(0.02)
     raise LabError(f"Waited {patience:.0f} seconds for {what}, in vain.")

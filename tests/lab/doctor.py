@@ -41,7 +41,6 @@ NEEDS_FOR_GO = (
     Need("pkg-config", "pkg-config"),
     Need("libseccomp-dev", "/usr/include/seccomp.h"),
     Need("libsqlite3-dev", "/usr/include/sqlite3.h"),
-    Need("dpkg-dev", "dpkg-scanpackages"),
     Need("gnupg", "gpg"),
 )
 

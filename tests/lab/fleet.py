@@ -38,8 +38,12 @@ class Spec:
         return self.entry.get("files") or {}
 
     @property
+    def gpu_entry(self) -> dict[str, Any]:
+        return {"gpus": 1, **{key: self.entry[key] for key in GPU_KEYS if key in self.entry}}
+
+    @property
     def gpus(self) -> Inventory:
-        return inventory(self.name, {"gpus": 1, **{key: self.entry[key] for key in GPU_KEYS if key in self.entry}})
+        return inventory(self.name, self.gpu_entry)
 
 
 def read(path: Path) -> dict[str, Any]:
@@ -72,10 +76,15 @@ def spec(name: str, entry: Mapping[str, Any]) -> Spec:
     elif unknown:
         why = f"unknown keys: {', '.join(unknown)}"
     else:
-        try:
-            _ = wanted.gpus
-        except (TypeError, ValueError, AssertionError) as error:
-            why = f"its GPUs are described wrongly: {error}"
+        why = _gpu_fault(wanted)
     if why:
         raise LabError(f"The fleet's host {name!r} is not usable: {why}.")
     return wanted
+
+
+def _gpu_fault(wanted: Spec) -> str:
+    try:
+        inventory(wanted.name, wanted.gpu_entry)
+    except (TypeError, ValueError, AssertionError) as error:
+        return f"its GPUs are described wrongly: {error}"
+    return ""

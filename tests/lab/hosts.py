@@ -94,14 +94,10 @@ def start(host: Host, lower: Sequence[Path]) -> None:
 
 def _nspawn(host: Host) -> list[str]:
     binds = [f"--bind={host.home}/disk/state{path}:{path}" for path in host.kind.state]
-    return network.inside(
-        host.lab,
-        [
-            "systemd-nspawn", "--boot", "--quiet", "--register=no", "--keep-unit", f"--machine={host.machine}", f"--hostname={host.spec.name}",
-            f"--uuid={host.machine_id}", f"--directory={host.home}/disk/root", f"--network-bridge={network.BRIDGE}", "--capability=all",
-            "--link-journal=no", "--console=passive", "--resolv-conf=off", "--timezone=off", *binds,
-        ],
-    )  # fmt: skip
+    identity = [f"--machine={host.machine}", f"--hostname={host.spec.name}", f"--uuid={host.machine_id}"]
+    place = [f"--directory={host.home}/disk/root", f"--network-bridge={network.BRIDGE}", *binds]
+    manners = ["--quiet", "--register=no", "--keep-unit", "--link-journal=no", "--console=passive", "--resolv-conf=off", "--timezone=off"]
+    return network.inside(host.lab, ["systemd-nspawn", "--boot", "--capability=all", *manners, *identity, *place])
 
 
 def first_process(host: Host) -> int | None:
@@ -123,7 +119,7 @@ def power(host: Host) -> str:
 
 def wait(host: Host) -> None:
     """Return when the host has finished booting; fail with its console when it cannot."""
-    for _ in cgroup.until(f"{host.spec.name} to boot; its console is {host.home}/console.log", BOOT_PATIENCE):
+    for _turn in cgroup.until(f"{host.spec.name} to boot; its console is {host.home}/console.log", BOOT_PATIENCE):
         if not host.home.exists():
             raise LabError(f"The host {host.spec.name} was taken down while it booted.")
         if power(host).startswith("off"):
@@ -166,7 +162,7 @@ def kill(host: Host) -> None:
     # New groups for the next boot: the kernel also kills what systemd later spawns from a group that was killed into one that was not.
     for name in GROUPS:
         cgroup.remove(f"{host.group}/{name}")
-    for _ in cgroup.until(f"{host.spec.name} to be off"):
+    for _turn in cgroup.until(f"{host.spec.name} to be off"):
         if power(host).startswith("off"):
             break
     for name in GROUPS:

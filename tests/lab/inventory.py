@@ -38,7 +38,8 @@ def render(hosts: Iterable[Host], key: Path, ssh: Path, control: Path) -> str:
 
 
 def _own(host: Host) -> dict[str, Any]:
-    return {"ansible_host": host.address, "lab_kind": host.spec.kind, "lab_gpus": len(host.spec.gpus.gpus), "lab_driver": host.spec.gpus.driver}
+    gpus = host.spec.gpus
+    return {"ansible_host": host.address, "lab_kind": host.spec.kind, "lab_gpus": len(gpus.gpus), "lab_driver": gpus.driver}
 
 
 def _pairs(values: dict[str, Any], indent: int) -> list[str]:

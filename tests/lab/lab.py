@@ -164,8 +164,9 @@ class Lab:
 
     def run(self, argv: Sequence[str], **options: Any) -> subprocess.CompletedProcess[str]:
         """Run a command of the controller in the lab's network, with the inventory set for Ansible."""
-        settings = {"text": True, "capture_output": True, "check": False, "env": self.environment(), **options}
-        return subprocess.run(self.inside(argv), **settings)
+        settings = {"text": True, "capture_output": True, "env": self.environment(), **options}
+        check = bool(settings.pop("check", False))
+        return subprocess.run(self.inside(argv), check=check, **settings)
 
     def inside(self, argv: Sequence[str]) -> list[str]:
         if not network.namespace(self.name).exists():
@@ -230,7 +231,9 @@ class Lab:
         join = ["sh", "-c", 'echo $$ > "$0" && exec "$@"', f"{group}/cgroup.procs"]
         server = network.inside(self.name, [sys.executable, "-m", "tests.lab.aptrepo"])
         with (self.runtime / "repository.log").open("wb") as log:
-            process = subprocess.Popen([*join, *server], cwd=artefacts.REPO, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True)
+            process = subprocess.Popen(
+                [*join, *server], cwd=artefacts.REPO, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE, stderr=log, start_new_session=True
+            )
         assert process.stdout
         if process.stdout.readline() != b"ready\n":
             raise LabError(f"The lab's apt repository does not serve: {(self.runtime / 'repository.log').read_text()}")

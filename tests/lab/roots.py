@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Root file systems: one Debian root per suite, and on top of it one layer of packages per set of packages.
 
-Both are plain directories, kept under a hash of what they were made from. They are made on a tmpfs that only the building process sees, since
-dpkg's syncs on a disk cost more than the download (a minute against half of one), and because such a tmpfs is gone when the build is stopped.
+Both are plain directories, kept under a hash of what they were made from. They are made on a tmpfs that only the building process sees,
+since dpkg's syncs on a disk cost more than the download (a minute against half of one), and because such a tmpfs is gone when the build is
+stopped.
 """
 from __future__ import annotations
 
@@ -93,7 +94,8 @@ def program_layer(kind: Kind, lower: list[Path]) -> Path:
 
 
 def _isolated(script: str, *arguments: str) -> None:
-    run(["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "slave", "sh", "-c", script, "lab-build", *arguments])
+    namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "slave"]
+    run([*namespaces, "sh", "-c", script, "lab-build", *arguments])
 
 
 def _build_root(suite: str, mirror: str, out: Path) -> None:
@@ -113,8 +115,8 @@ def _build_programs(kind: Kind, programs: Path, lower: list[Path], out: Path) ->
     if kind.config:
         target = out / kind.config.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
-        printed = subprocess.run([str(programs / kind.default_config[0]), *kind.default_config[1:]], capture_output=True, text=True, check=True)
-        target.write_text(printed.stdout)
+        program, *arguments = kind.default_config
+        target.write_text(subprocess.run([str(programs / program), *arguments], capture_output=True, text=True, check=True).stdout)
     if kind.package:
         database = Path("var/lib/dpkg/status")
         (out / database).parent.mkdir(parents=True)
@@ -144,7 +146,7 @@ def debian_mirror() -> str:
     for uri, release, component in (line.split() for line in lines if line):
         if component == "main" and release in ("bookworm", "stable", "oldstable"):
             return uri.rstrip("/")
-    raise LabError("No Debian mirror found: 'apt-get indextargets' names no 'bookworm main' in this machine's apt sources; add one to /etc/apt/sources.list.d.")
+    raise LabError("No Debian mirror found: this machine's apt sources have no 'bookworm main' (apt-get indextargets); add one.")
 
 
 def _apt_overrides() -> list[str]:

@@ -23,11 +23,12 @@ MERGED = ("bin", "lib", "lib64", "sbin")  # links to /usr in the roots; a direct
 
 # Units that make no sense without hardware, udev or a network of their own, or that would work at times nobody asked for.
 MASKED = (
-    "getty@tty1.service", "console-getty.service", "systemd-logind.service", "systemd-networkd.service", "systemd-timesyncd.service", "systemd-udevd.service",
-    "systemd-udev-trigger.service", "systemd-udevd-kernel.socket", "systemd-udevd-control.socket", "systemd-modules-load.service", "systemd-sysctl.service",
-    "systemd-remount-fs.service", "systemd-firstboot.service", "systemd-tmpfiles-clean.timer", "dev-hugepages.mount", "sys-kernel-debug.mount",
-    "sys-kernel-tracing.mount", "sys-kernel-config.mount", "sys-fs-fuse-connections.mount", "apt-daily.timer", "apt-daily-upgrade.timer",
-    "dpkg-db-backup.timer", "fstrim.timer", "e2scrub_all.timer", "e2scrub_reap.service", "motd-news.timer",
+    "getty@tty1.service", "console-getty.service", "systemd-logind.service", "systemd-networkd.service", "systemd-timesyncd.service",
+    "systemd-udevd.service", "systemd-udev-trigger.service", "systemd-udevd-kernel.socket", "systemd-udevd-control.socket",
+    "systemd-modules-load.service", "systemd-sysctl.service", "systemd-remount-fs.service", "systemd-firstboot.service",
+    "systemd-tmpfiles-clean.timer", "dev-hugepages.mount", "sys-kernel-debug.mount", "sys-kernel-tracing.mount",
+    "sys-kernel-config.mount", "sys-fs-fuse-connections.mount", "apt-daily.timer", "apt-daily-upgrade.timer", "dpkg-db-backup.timer",
+    "fstrim.timer", "e2scrub_all.timer", "e2scrub_reap.service", "motd-news.timer",
 )  # fmt: skip
 
 
@@ -93,8 +94,8 @@ def _accounts(tree: Path, lower: list[Path], public_key: str) -> None:
         os.chown(tree / path, found.stat().st_uid, found.stat().st_gid)
     for home, owner in (("root", 0), (f"home/{OPERATOR}", 1000)):
         _put(tree, f"{home}/.ssh/authorized_keys", public_key, 0o600)
-        for path in (tree / home, tree / home / ".ssh", tree / home / ".ssh/authorized_keys"):
-            os.chown(path, owner, owner)
+        for private in (tree / home, tree / home / ".ssh", tree / home / ".ssh/authorized_keys"):
+            os.chown(private, owner, owner)
         (tree / home / ".ssh").chmod(0o700)
 
 
@@ -104,7 +105,6 @@ def _units(tree: Path, kind: Kind) -> None:
         _link(units / name, "/dev/null")
     _link(units / "default.target", "/usr/lib/systemd/system/multi-user.target")
     _link(units / "sysinit.target.wants/lab-net.service", "/etc/systemd/system/lab-net.service")
-    _link(units / "sysinit.target.wants/lab-libraries.service", "/etc/systemd/system/lab-libraries.service")
     _link(units / "multi-user.target.wants" / kind.service, f"/usr/lib/systemd/system/{kind.service}")
     # Each start of the engine brings its images with it, also after a first start that failed.
     _link(units / f"{kind.service}.wants/lab-images.service", "/etc/systemd/system/lab-images.service")
@@ -121,7 +121,7 @@ def _align(tree: Path, lower: list[Path]) -> None:
     """Give each directory the owner and mode that it has in the layers below, since the uppermost layer's count."""
     for name in MERGED:
         if (tree / name).exists():
-            raise LabError(f"The files of a lab host hold a directory /{name}, which would hide the link of that name: write to /usr/{name}.")
+            raise LabError(f"The files of a lab host hold a directory /{name}, which would hide the link of that name: use /usr/{name}.")
     for path in _directories(tree):
         for layer in lower:
             below = layer / path.relative_to(tree)
@@ -133,5 +133,5 @@ def _align(tree: Path, lower: list[Path]) -> None:
 
 
 def _directories(tree: Path) -> Iterator[Path]:
-    for where, names, _ in os.walk(tree):
-        yield from (Path(where, name) for name in names if not Path(where, name).is_symlink())
+    for visit in os.walk(tree):
+        yield from (path for path in (Path(visit[0], name) for name in visit[1]) if not path.is_symlink())
