@@ -18,9 +18,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, NeedMore, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 from tests.lab import artefacts, kinds, roots
 from tests.unit import builders
@@ -161,12 +165,14 @@ def shapes(release: str) -> dict[str, dict[str, str]]:
     newer = release.startswith("2.")
     found: dict[str, dict[str, str]] = {"no file": {}}
     for schema in (2, 3) if newer else (2,):
-        for name, text in {"empty": EMPTY, "debian": DEBIAN, "kubeadm": KUBEADM, "dotted": DOTTED, "crlf": KUBEADM.replace("\n", "\r\n")}.items():
-            text = text.replace("@V@", str(schema)).replace("@CRI@", NATURAL[schema])
+        crlf = KUBEADM.replace("\n", "\r\n")
+        for name, template in {"empty": EMPTY, "debian": DEBIAN, "kubeadm": KUBEADM, "dotted": DOTTED, "crlf": crlf}.items():
+            text = template.replace("@V@", str(schema)).replace("@CRI@", NATURAL[schema])
             if schema == 3:
                 text = text.replace('bin_dir = "/usr/lib/cni"', "max_conf_num = 1")  # 2.4 knows only bin_dirs
                 text = text.replace('\tsandbox_image = "registry.example/pause:3.9" # mirror\n', "\tenable_selinux = false # no\n")
-                text = text.replace('\tsandbox_image = "registry.example/pause:3.9" # mirror\r\n', "").replace('\t\tsnapshotter = "overlayfs"\n', "")
+                for line in ('\tsandbox_image = "registry.example/pause:3.9" # mirror\r\n', '\t\tsnapshotter = "overlayfs"\n'):
+                    text = text.replace(line, "")
                 text = text.replace('\t\tsnapshotter = "overlayfs"\r\n', "")
             found[f"{name} v{schema}"] = {"config.toml": text}
     if newer:
@@ -260,3 +266,55 @@ def test_an_explicit_false_of_the_cdi_switch_is_undone(tmp_path: Path, release: 
     assert cri_of(dump(release, tree.config))["enable_cdi"] is False
     tree.apply(tree.plan(enable_cdi=True))
     assert cri_of(dump(release, tree.config))["enable_cdi"] is True
+
+
+class Hands:
+    """The whole way but the connection: the real eyes and hands on this machine's own files, the planner between them."""
+
+    def __init__(self, tree: Tree) -> None:
+        self.tree, self.journal = tree, tree.home / "journal"
+        self.policy = Policy(config_path=str(tree.config), single=True)
+
+    def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
+        answer: dict[str, Any] = observe.run({"schema": 1, "root": "/", "questions": questions})
+        answer["answers"].pop("units:containerd.service", None)
+        answer["answers"]["which:containerd"] = {"found": {"containerd": str(binary(self.tree.release))}}
+        return answer
+
+    def plan(self, state: str) -> Plan:
+        answer = self.see([*containerd.questions(self.policy), ask.originals(str(self.journal))])
+        obs = Observation(answer["host"], answer["answers"])
+        for _look in range(4):
+            try:
+                (instance,) = containerd.find(self.policy, obs)
+                if state == "absent":
+                    return containerd.plan_absent(self.policy, obs, instance)
+                wanted = decision(default=True, enable_cdi=instance.cdi.able and not instance.cdi.enabled)
+                return containerd.plan(self.policy, obs, instance, wanted)
+            except NeedMore as more:
+                obs = obs.with_answers(self.see(more.questions))
+        raise AssertionError("more than four looks")
+
+    def apply(self, plan: Plan, *, check: bool = False) -> dict[str, Any]:
+        request = base.transaction(plan, self.policy, check=check, reason="test")
+        answer: dict[str, Any] = transaction.run({**request, "journal_dir": str(self.journal)})
+        assert not answer["error"], answer
+        assert not answer["conflict"], answer
+        return answer
+
+
+@pytest.mark.parametrize(("release", "shape"), CASES)
+def test_the_hands_apply_it_after_the_engine_has_agreed_and_give_the_bytes_back(tmp_path: Path, release: str, shape: str) -> None:
+    tree = prepared(tmp_path, release, shape)
+    was = tree.files()
+    hands = Hands(tree)
+    plan = hands.plan("present")
+    assert plan.validate
+    assert hands.apply(plan, check=True)["changed"]
+    assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
+    assert hands.apply(plan)["validation"]
+    assert cri_of(dump(release, tree.config))["containerd"]["runtimes"]["nvidia"]
+    assert hands.plan("present").empty
+    hands.apply(hands.plan("absent"))
+    assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
+    assert hands.plan("absent").empty

@@ -113,18 +113,17 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     version = versions.parse(version_text) or guess
     info = (status.get("info") or {}).get("config")
     config: Mapping[str, Any] = info if isinstance(info, Mapping) else {}
-    if daemon.unit and not obs.unit(daemon.unit) and not obs.asked(ask.units([daemon.unit])):
+    if daemon.unit and not any(daemon.unit in (a.get("units") or {}) for q, a in obs.answers.items() if q.startswith("units:")):
         # Without its InvocationID a restart could hit a daemon that someone else has restarted meanwhile.
-        asked = any(q.startswith("units:") and daemon.unit in q for q in obs.answers)
-        if not asked:
-            raise NeedMore([ask.units([daemon.unit])])
+        raise NeedMore([ask.units([daemon.unit])])
     off = containerd_files.cri_disabled(files) if files else None
     owner, refusal = _cri_off(obs, files, off) if files and off and not config else ("package", "")
     cri = containerd_files.effective(files, version) if files else {}
     return Instance(
-        engine="containerd", version=version_text, binary=daemon.binary, socket=socket, config_path=daemon.config, unit=daemon.unit, owner=owner,
-        running=daemon.running, cdi=_cdi(obs, daemon, config, files, version, ask_dump=not refusal), schema=files.schema if files else 0,
-        invocation_id=obs.unit(daemon.unit).get("InvocationID", "") if daemon.unit else "", cri=not refusal, refusal=refusal,
+        engine="containerd", version=version_text, binary=daemon.binary, socket=socket, config_path=daemon.config, unit=daemon.unit,
+        owner=owner, running=daemon.running, schema=files.schema if files else 0,
+        cdi=_cdi(obs, daemon, config, files, version, ask_dump=not refusal), cri=not refusal, refusal=refusal,
+        invocation_id=obs.unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
         default_handler=_default_handler(config, cri), handlers=_handlers(config, cri),
         running_containers=sum(1 for p in obs.processes() if _is_shim(p)))
 
@@ -137,8 +136,8 @@ def _is_shim(process: Mapping[str, Any]) -> bool:
 def _refused(daemon: Daemon, owner: str, refusal: str) -> Instance:
     nothing = Cdi(False, False, (), "", Evidence("files", "not looked at: the configuration belongs to another system"))
     return Instance(
-        engine="containerd", version="", binary=daemon.binary, socket=daemon.address or tables.SOCKET, config_path=daemon.config, unit=daemon.unit,
-        owner=owner, running=daemon.running, cdi=nothing, refusal=refusal)
+        engine="containerd", version="", binary=daemon.binary, socket=daemon.address or tables.SOCKET, config_path=daemon.config,
+        unit=daemon.unit, owner=owner, running=daemon.running, cdi=nothing, refusal=refusal)
 
 
 def _files(obs: Observation, config: str, version: Version) -> FileSet | None:
@@ -166,7 +165,8 @@ def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None]) -> t
     entries = [e for e in (file.doc.data.get("disabled_plugins", []) if file else []) if e in tables.CRI_PLUGINS]
     docker = containerd_owners.docker_here(obs)
     text = containerd_owners.DOCKER_REFUSAL if docker else containerd_owners.CRI_REFUSAL
-    return ("docker" if docker else "package"), text.format(where=f"{path}:{line}" if line else path, entry=entries[0] if entries else "cri")
+    where = f"{path}:{line}" if line else path
+    return ("docker" if docker else "package"), text.format(where=where, entry=entries[0] if entries else "cri")
 
 
 def _cdi(
@@ -244,7 +244,8 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     cri = containerd_files.effective(files, version) if files else {}
     plain = Instance(
         engine="containerd", version=str(version), binary="/usr/bin/containerd", socket=policy.socket or tables.SOCKET, config_path=config,
-        unit=policy.service or tables.UNIT, owner=owner, running=False, schema=files.schema if files else 0, cri=not refusal, refusal=refusal,
+        unit=policy.service or tables.UNIT, owner=owner, running=False, schema=files.schema if files else 0, cri=not refusal,
+        refusal=refusal,
         cdi=_cdi_of_files(files, version, versions.max_cdi("containerd", str(version)), tables.cri_field(version)),
         default_handler=_default_handler({}, cri), handlers=_handlers({}, cri))
     return (*(_instance(policy, obs, d) for d in others), plain)

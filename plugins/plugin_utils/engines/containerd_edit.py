@@ -47,12 +47,15 @@ class FileChange:
     sha256: str | None
     after: toml.Document
     whole: bool  # the file is ours alone
+    forget: bool = False  # the journal's copy from before has served
 
     def as_change(self) -> dict[str, Any]:
         if self.before is None or self.whole:
             mode = {"mode": "0644"} if self.before is None else {}
             return {"path": self.real, "op": "write", "content": self.after.text, "expect": self.sha256, **mode}
         change: dict[str, Any] = {"path": self.real, "op": "edit", "expect": self.sha256, "edits": toml.edits(self.after)}
+        if self.forget:
+            change["forget"] = True
         if not self.after.redacted:
             change["result"] = hashlib.sha256(self.after.text.encode("utf-8", "surrogateescape")).hexdigest()
         return change
@@ -97,7 +100,8 @@ def _handler(handler: Handler, decision: Decision, cri: Mapping[str, Any]) -> li
     # containerd hands no annotation on to an OCI runtime that its handler does not list.
     annotations = [*(entry.get(ANNOTATIONS) or []), *(f"{prefix.rstrip('/')}/*" for prefix in decision.annotation_prefixes)]
     if annotations:
-        found.append(Wish((*at, ANNOTATIONS), list(dict.fromkeys(annotations)), "the NVIDIA runtime reads device requests from these annotations"))
+        why = "the NVIDIA runtime reads device requests from these annotations"
+        found.append(Wish((*at, ANNOTATIONS), list(dict.fromkeys(annotations)), why))
     # SystemdCgroup must agree with runc's, or pods of this handler are killed after a while (toolkit#28, k3s#8470).
     theirs = {k: v for k, v in (entry.get("options") or {}).items() if v != "" and k != "BinaryName"}
     options = {"BinaryName": handler.binary, **theirs, **handler.options}
@@ -109,7 +113,7 @@ def _handler(handler: Handler, decision: Decision, cri: Mapping[str, Any]) -> li
 
 
 def _runc(files: FileSet, cri: Mapping[str, Any], version: Version) -> list[Wish]:
-    """1.5 to 1.7: as soon as a file names any runtime, the built-in runc is gone, and a partial one has no type (engines.md 1.3)."""
+    """1.5 to 1.7: as soon as a file names any runtime, the built-in runc is gone, and a partial one has no type."""
     named = [f for f in files.files for t in (tables.V1_NAMES, tables.V2_NAMES) if toml.lookup(f.doc.data, (*t, "containerd", "runtimes"))]
     entry = toml.lookup(cri, ("containerd", "runtimes", "runc"))
     if named and entry is None and toml.lookup(cri, ("containerd", "default_runtime_name")) != "runc":
@@ -154,6 +158,12 @@ def unmet(cri: Mapping[str, Any], wanted: list[Wish], explicit: Mapping[str, Any
     return [w for w in wanted if toml.lookup(explicit if w.explicit and explicit is not None else cri, w.path) != w.value]
 
 
+def default_of(cri: Mapping[str, Any], wanted: list[Wish]) -> Wish:
+    """The default handler that the files give in the end, wished for or not."""
+    at: Path = ("containerd", "default_runtime_name")
+    return Wish(at, toml.lookup(granted(cri, wanted), at, "runc"), "what the files say")
+
+
 def granted(cri: Mapping[str, Any], wanted: list[Wish]) -> dict[str, Any]:
     """The CRI table with the wishes fulfilled, and nothing else changed."""
     result = copy.deepcopy(dict(cri))
@@ -195,8 +205,8 @@ def drop_in_path(policy: Policy, obs: Observation, files: FileSet) -> str:
     if root is None:
         return own
     globs = [containerd_files.absolute(root, p) for p in containerd_files.imports(root)]
-    places = [posixpath.join(posixpath.dirname(g), tables.DROP_IN) for g in globs]
-    fitting = [p for g, p in zip(globs, places, strict=True) if containerd_files.covers(g, p) and not g.count("*") - posixpath.basename(g).count("*")]
+    places = [(g, posixpath.join(posixpath.dirname(g), tables.DROP_IN)) for g in globs if "*" not in posixpath.dirname(g)]
+    fitting = [place for g, place in places if containerd_files.covers(g, place)]
     return own if own in fitting or not fitting else fitting[0]
 
 
@@ -205,7 +215,7 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
     root = files.root
     changes = []
     declared = root.declared if root else tables.facts(version).new_file
-    # A file without `version` takes version 2 beside it on every 2.x; for all others only their own is right everywhere (engines.md 1.3).
+    # A file without `version` takes version 2 beside it on every 2.x; for all others only their own is right everywhere.
     doc = toml.parse(f"{MARK}\nversion = {declared or 2}\n", path)
     doc = _set(doc, names if declared else tables.V2_NAMES, wanted)
     present = obs.file(path)

@@ -80,7 +80,7 @@ class Sight:
 
 
 def load(obs: Observation, root_path: str, version: Version, ahead: Mapping[str, File] | None = None) -> FileSet:
-    """Walk the imports as the daemon does: breadth first, globs only where there is an asterisk. Raises PlanError for what it would refuse."""
+    """Walk the imports as the daemon does: breadth first, globs only where there is an asterisk. PlanError for what it would refuse."""
     sight = Sight(obs, ahead or {})
     first = sight.file(root_path)
     if not first.exists:
@@ -105,8 +105,8 @@ def load(obs: Observation, root_path: str, version: Version, ahead: Mapping[str,
 def imports(file: ConfigFile) -> list[str]:
     value = file.doc.data.get("imports", [])
     if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
-        raise PlanError(
-            "`imports` is not a list of paths", where=file.path, line=toml.line_of(file.doc, ("imports",)), next="containerd refuses it; repair it first.")
+        line = toml.line_of(file.doc, ("imports",))
+        raise PlanError("`imports` is not a list of paths", where=file.path, line=line, next="containerd refuses it; repair it first.")
     return value
 
 
@@ -131,10 +131,10 @@ def _resolve(sight: Sight, current: ConfigFile, pattern: str, version: Version) 
     file = sight.file(path)
     line = toml.line_of(current.doc, ("imports",))
     if not file.exists:
-        # dump swallows this on 2.x and exits 0, yet the daemon does not start (engines.md 1.4).
+        # dump swallows this on 2.x and exits 0, yet the daemon does not start.
         raise PlanError(
-            f"the imported file {path} does not exist", where=current.path, line=line, why="containerd does not start with a missing import",
-            next="Create the file, or take it out of `imports`.")
+            f"the imported file {path} does not exist", where=current.path, line=line,
+            why="containerd does not start with a missing import", next="Create the file, or take it out of `imports`.")
     if file.type == "dir":
         raise PlanError(
             f"the import {path} is a directory", where=current.path, line=line, why="containerd does not start with it",
@@ -161,12 +161,13 @@ def check_schema(files: FileSet, version: Version) -> None:
     known = tables.facts(version).schemas
     for file in files.files:
         declared = file.declared or 1
-        if "version" in file.doc.data and (not isinstance(file.doc.data["version"], int) or isinstance(file.doc.data["version"], bool)):
-            raise PlanError("`version` is not a number", where=file.path, line=toml.line_of(file.doc, ("version",)), next="containerd refuses it; repair it first.")
+        line = toml.line_of(file.doc, ("version",))
+        if "version" in file.doc.data and type(file.doc.data["version"]) is not int:
+            raise PlanError("`version` is not a number", where=file.path, line=line, next="containerd refuses it; repair it first.")
         if declared not in known:
             raise PlanError(
                 f"this file says version = {declared}, and containerd {version} knows only {_list(known)}", where=file.path,
-                line=toml.line_of(file.doc, ("version",)), why="containerd refuses or ignores such a file",
+                line=line, why="containerd refuses or ignores such a file",
                 next="Write it for this containerd, or upgrade containerd.")
 
 
@@ -175,7 +176,7 @@ def _list(numbers: tuple[int, ...]) -> str:
 
 
 def names(files: FileSet, version: Version) -> Path:
-    """The CRI table that this set uses: the root's own first, never two names in one set (engines.md 1.3, last rows)."""
+    """The CRI table that this set uses: the root's own first, never two names in one set."""
     schema = files.schema or tables.facts(version).new_file
     if schema < 2:
         return tables.V1_NAMES
@@ -245,7 +246,7 @@ def cri_disabled(files: FileSet) -> tuple[str, int | None] | None:
 
 
 def socket(files: FileSet) -> str:
-    """The socket that the files name, '' when they leave the default. A version 4 root ignores [grpc] (engines.md 1.1)."""
+    """The socket that the files name, '' when they leave the default. A version 4 root ignores [grpc]."""
     for file in reversed(files.files):
         path = tables.GRPC_V4 if (file.declared or files.schema) >= 4 else ("grpc", "address")
         address = toml.lookup(file.doc.data, path)

@@ -34,13 +34,13 @@ class Owner:
 
 OWNERS = (
     Owner(
-        "k3s", "k3s", "Install the toolkit's packages and restart k3s (k3s-agent on agents): it finds the NVIDIA runtime at start and adds the handler "
-        "nvidia by itself; more goes into config-v3.toml.tmpl beside the generated file.",
+        "k3s", "k3s", "Install the toolkit's packages and restart k3s (k3s-agent on agents): it finds the NVIDIA runtime at start and adds "
+        "the handler nvidia by itself; more goes into config-v3.toml.tmpl beside the generated file.",
         config="/var/lib/rancher/k3s/agent/etc/containerd/config.toml", socket="/run/k3s/containerd/containerd.sock",
         homes=("/var/lib/rancher/k3s/",), units=("k3s.service", "k3s-agent.service")),
     Owner(
-        "rke2", "RKE2", "Install the toolkit's packages and restart rke2-server or rke2-agent: it finds the NVIDIA runtime at start and adds the handler "
-        "nvidia by itself; more goes into config-v3.toml.tmpl beside the generated file.",
+        "rke2", "RKE2", "Install the toolkit's packages and restart rke2-server or rke2-agent: it finds the NVIDIA runtime at start and "
+        "adds the handler nvidia by itself; more goes into config-v3.toml.tmpl beside the generated file.",
         config="/var/lib/rancher/rke2/agent/etc/containerd/config.toml", socket="/run/k3s/containerd/containerd.sock",
         homes=("/var/lib/rancher/rke2/",), units=("rke2-server.service", "rke2-agent.service")),
     Owner(
@@ -48,17 +48,22 @@ OWNERS = (
         config="/etc/k0s/containerd.toml", socket="/run/k0s/containerd.sock", homes=("/etc/k0s/", "/var/lib/k0s/", "/run/k0s/"),
         units=("k0scontroller.service", "k0sworker.service")),
     Owner(
-        "microk8s", "MicroK8s", "Use `microk8s enable nvidia`, or edit args/containerd-template.toml, from which the file is made at every start.",
+        "microk8s", "MicroK8s",
+        "Use `microk8s enable nvidia`, or edit args/containerd-template.toml, from which the file is made at every start.",
         config="/var/snap/microk8s/current/args/containerd.toml", socket="/var/snap/microk8s/common/run/containerd.sock",
         homes=("/var/snap/microk8s/", "/snap/microk8s/"), units=("snap.microk8s.daemon-containerd.service",)),
     Owner(
         "eks", "EKS nodeadm", "Put the handler into the NodeConfig (spec.containerd.config) or /etc/eks/nodeadm.d and boot the node again.",
         units=("nodeadm-config.service", "nodeadm-run.service"), own_engine=False),
     Owner(
-        "bottlerocket", "Bottlerocket", "Use its NVIDIA variant and the settings of its API; its files are read-only.", os_ids=("bottlerocket",),
-        own_engine=False),
-    Owner("talos", "Talos Linux", "Use its NVIDIA system extensions and a machine config patch; its files are read-only.", os_ids=("talos",), own_engine=False),
-    Owner("cos", "Container-Optimized OS", "Use the provider's GPU driver installer; its files are read-only.", os_ids=("cos",), own_engine=False),
+        "bottlerocket", "Bottlerocket", "Use its NVIDIA variant and the settings of its API; its files are read-only.",
+        os_ids=("bottlerocket",), own_engine=False),
+    Owner(
+        "talos", "Talos Linux", "Use its NVIDIA system extensions and a machine config patch; its files are read-only.",
+        os_ids=("talos",), own_engine=False),
+    Owner(
+        "cos", "Container-Optimized OS", "Use the provider's GPU driver installer; its files are read-only.",
+        os_ids=("cos",), own_engine=False),
 )  # fmt: skip
 
 DOCKER_HOMES = ("/var/run/docker/containerd/", "/run/docker/containerd/")

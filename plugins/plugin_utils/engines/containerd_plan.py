@@ -46,7 +46,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     _verify(base, after, cri, wanted, version)
     now = containerd_files.effective(files, version)
     differences = tuple(_differences(changes, files, names, now, wanted, version))
-    return _assemble(policy, obs, instance, files, changes, differences, wanted, version)
+    return _assemble(policy, obs, instance, files, changes, differences, cri, wanted, version)
 
 
 def _version(instance: Instance) -> Version:
@@ -70,19 +70,20 @@ def _check(files: FileSet, version: Version) -> None:
             line = toml.line_of(root.doc, ("version",)) or toml.line_of(root.doc, tables.V1_NAMES)
             raise PlanError(
                 "this is a version 1 configuration", where=root.path, line=line,
-                why=f"containerd {version} {'drops its CRI part without an error' if facts.v1_lost else 'accepts no newer drop-in beside it'}",
+                why=f"containerd {version} {'drops its CRI part silently' if facts.v1_lost else 'accepts no newer drop-in beside it'}",
                 next="Write it as version 2 (plugins.\"io.containerd.grpc.v1.cri\") and run again.")
     _check_shadow(files, facts)
 
 
 def _check_shadow(files: FileSet, facts: tables.Facts) -> None:
-    """Drop-ins newer than their root: refused by 2.3, and the root's CRI table is lost on 2.0 to 2.2 (engines.md 1.3)."""
+    """Drop-ins newer than their root: refused by 2.3, and the root's CRI table is lost on 2.0 to 2.2."""
     root = files.root
     for file in files.files[1:]:
         if root and root.declared and file.declared > root.declared and facts.merge == "deep" and facts.cdi != "always":
             raise PlanError(
                 f"this file says version = {file.declared} and its root {root.path} says {root.declared}", where=file.path,
-                line=toml.line_of(file.doc, ("version",)), why="containerd does not start with it, or silently loses the root file's CRI table",
+                line=toml.line_of(file.doc, ("version",)),
+                why="containerd does not start with it, or silently loses the root file's CRI table",
                 next=f"Write it as version {root.declared}, or remove it.")
 
 
@@ -112,7 +113,8 @@ def _original_default(obs: Observation, files: FileSet) -> str:
 
 
 def _changes(
-    policy: Policy, obs: Observation, files: FileSet, base: FileSet, names: Path, cri: Mapping[str, Any], wanted: list[Wish], version: Version
+    policy: Policy, obs: Observation, files: FileSet, base: FileSet, names: Path, cri: Mapping[str, Any], wanted: list[Wish],
+    version: Version
 ) -> list[FileChange]:
     said: dict[str, Any] = {}
     for file in base.files:
@@ -151,7 +153,7 @@ def _shadowed(file: containerd_files.ConfigFile, table: Path, wish: Wish, versio
         f"{toml.dotted(wish.path)} = {toml.dumps(wish.value)} would have no effect", where=file.path, line=line,
         why="this file is read last, and containerd 1.x takes its whole CRI table instead of the root file's" if replaces
         else f"this file is read after ours and sets {toml.dumps(toml.lookup(file.doc.data, (*table, *wish.path)))}",
-        next="Move its CRI settings to the root file and remove it" + ("." if replaces else ", or ask for its value by the option handlers."))
+        next=f"Move its CRI settings to the root file and remove it{'' if replaces else ', or ask for its value by the option handlers'}.")
 
 
 def _differences(
@@ -159,17 +161,17 @@ def _differences(
 ) -> list[Difference]:
     found = []
     for change in changes:
-        keys = [w for w in wanted if toml.lookup(change.after.data, (*_table(change, names), *w.path)) == w.value]
         old = change.before.data if change.before else {}
-        for wish in keys:
-            if toml.lookup(old, (*_table(change, names), *wish.path)) != wish.value:
-                before = toml.lookup(now, wish.path)
-                found.append(Difference("file", change.path, toml.dotted((*_table(change, names), *wish.path)), before, wish.value, wish.why))
+        for wish in wanted:
+            key = (*_table(change, names), *wish.path)
+            if toml.lookup(change.after.data, key) == wish.value and toml.lookup(old, key) != wish.value:
+                found.append(Difference("file", change.path, toml.dotted(key), toml.lookup(now, wish.path), wish.value, wish.why))
         before, after = old.get("imports"), change.after.data.get("imports")
         if before != after:
             found.append(Difference("file", change.path, "imports", before, after, "so that containerd reads the drop-in"))
         if not any(d.path == change.path for d in found):
-            found.append(Difference("file", change.path, "", None if change.before is None else "other content", "as decided", "this file is ours"))
+            was = None if change.before is None else "other content"
+            found.append(Difference("file", change.path, "", was, "as decided", "this file is ours"))
     return found
 
 
@@ -182,22 +184,24 @@ def _table(change: FileChange, names: Path) -> Path:
 
 def _assemble(
     policy: Policy, obs: Observation, instance: Instance, files: FileSet, changes: list[FileChange], differences: tuple[Difference, ...],
-    wanted: list[Wish], version: Version, gone: tuple[Mapping[str, Any], ...] = ()
+    cri: Mapping[str, Any], wanted: list[Wish], version: Version, gone: tuple[Mapping[str, Any], ...] = ()
 ) -> Plan:
     advice = list(_advice(obs, files, wanted))
+    in_force = wanted if gone else [*wanted, edit.default_of(cri, wanted)]
     restarts: tuple[Restart, ...] = ()
     health: tuple[Mapping[str, Any], ...] = ()
-    stale = instance.running and policy.root == "/" and not containerd_proof.in_force(obs, instance, wanted)
-    if stale and not differences:
-        differences = (Difference(
-            "unit", instance.unit, "configuration", "an older one in force", "what the files say",
-            "the files are right, and the running daemon has not loaded them"),)
+    stale = instance.running and policy.root == "/" and not containerd_proof.in_force(obs, instance, in_force)
+    if stale and not (changes or gone):
+        containerd_proof.refuse_silence(obs, instance)
     if stale and policy.restart == "never":
-        advice.append(f"{instance.config_path}: in force only after a restart of {instance.unit or 'containerd'}, which restart: never leaves to you.")
+        unit = instance.unit or "containerd"
+        advice.append(f"{instance.config_path}: in force only after a restart of {unit}, left to you by restart: never.")
     elif stale and not instance.unit:
         advice.append(f"{instance.config_path}: this containerd runs outside systemd; restart it yourself.")
     elif stale:
         containerd_proof.refuse_deadly_restart(obs, instance)
+        if not differences:
+            differences = (containerd_proof.not_loaded(instance),)
         restarts = (Restart(instance.unit, "restart", "the configuration in force changes"),)
         health = (containerd_proof.health(instance, wanted, version),)
     elif changes and not instance.running and policy.root == "/":
@@ -226,7 +230,8 @@ def _advice(obs: Observation, files: FileSet, wanted: list[Wish]) -> list[str]:
             handlers = toml.lookup(file.doc.data, (*table, "containerd", "runtimes"), {})
             ours = {w.path[2] for w in wanted if w.path[:2] == ("containerd", "runtimes")} - {"runc"}
             for name in sorted(ours & set(handlers)):
-                found.append(f"{file.path}: defines the handler {name}, too (the GPU Operator's toolkit or nvidia-ctk writes such files); it was left as it is.")
+                found.append(
+                    f"{file.path}: defines the handler {name}, too, as the GPU Operator's toolkit and nvidia-ctk do; it was left as it is.")
     return found
 
 
@@ -241,6 +246,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     edited: list[FileChange] = []
     differences: list[Difference] = []
     advice: list[str] = []
+    leaving = [f.path for f in files.files[1:] if f.doc.text.startswith(edit.MARK)]
     for file in files.files:
         original = kept.get(file.real)
         whole = file.doc.text.startswith(edit.MARK)
@@ -251,12 +257,12 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
             gone.append({"path": file.real, "op": "remove", "expect": file.sha256})
             differences.append(Difference("file", file.path, "", "present", "absent", "this file is ours"))
         elif file is files.root:
-            change = _without_ours(policy, file, kept)
+            change = _without_ours(policy, file, leaving)
             if change:
                 edited.append(change)
                 differences.append(Difference("file", file.path, "", "with our keys", "without our keys", "taken out key by key"))
-                advice.append(f"{file.path}: others have changed this file since, or the journal has no copy; only our keys were taken out.")
-    result = _assemble(policy, obs, instance, files, edited, tuple(differences), [], version, tuple(gone))
+                advice.append(f"{file.path}: changed by others since, or without a copy in the journal; only our keys were taken out.")
+    result = _assemble(policy, obs, instance, files, edited, tuple(differences), {}, [], version, tuple(gone))
     return containerd_proof.restarted_after_removal(policy, instance, result, tuple(advice))
 
 
@@ -264,8 +270,11 @@ def _given_back(path: str, existed: bool) -> Difference:
     return Difference("file", path, "", "with our keys", "as before" if existed else "absent", "the bytes from before our first change")
 
 
-def _without_ours(policy: Policy, file: containerd_files.ConfigFile, kept: Mapping[str, Any]) -> FileChange | None:
+def _without_ours(policy: Policy, file: containerd_files.ConfigFile, leaving: list[str]) -> FileChange | None:
     doc = file.doc
+    for pattern in containerd_files.imports(file):
+        if containerd_files.absolute(file, pattern) in leaving:  # a missing literal import keeps the daemon from starting
+            doc = toml.discard(doc, ("imports",), pattern)
     handlers = {h.name: h.binary for h in policy.handlers}
     for table in (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES):
         for name, binary in handlers.items():
@@ -273,4 +282,4 @@ def _without_ours(policy: Policy, file: containerd_files.ConfigFile, kept: Mappi
                 doc = toml.remove(doc, (*table, "containerd", "runtimes", name))
         if toml.lookup(doc.data, (*table, "containerd", "default_runtime_name")) in handlers and doc is not file.doc:
             doc = toml.remove(doc, (*table, "containerd", "default_runtime_name"))
-    return FileChange(file.path, file.real, file.doc, file.sha256, doc, whole=False) if doc.text != file.doc.text else None
+    return FileChange(file.path, file.real, file.doc, file.sha256, doc, whole=False, forget=True) if doc.text != file.doc.text else None

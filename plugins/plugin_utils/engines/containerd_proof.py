@@ -14,11 +14,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Wish
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, Plan, PlanError, Policy, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Instance, Plan, PlanError, Policy, Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
-# Recovery of many containers comes before CRI answers; seconds on an idle host, more on a full one (engines.md 1.6).
+# Recovery of many containers comes before CRI answers; seconds on an idle host, more on a full one.
 SERVES_WITHIN = 90
 
 STATUS_NAMES: Mapping[str, str] = {
@@ -44,7 +44,7 @@ def in_force(obs: Observation, instance: Instance, wanted: list[Wish]) -> bool:
 
 
 def health(instance: Instance, wanted: list[Wish], version: Version) -> dict[str, Any]:
-    """CRI answers again, and says what we wrote. A bad CRI section leaves the unit active (engines.md 1.5), so that nothing less will do."""
+    """CRI answers again, and says what we wrote. A bad CRI section leaves the unit active, so that nothing less will do."""
     require: list[dict[str, Any]] = []
     handlers = list(dict.fromkeys(w.path[2] for w in wanted if w.path[:2] == ("containerd", "runtimes")))
     if version.series >= (2, 0):  # runtimeHandlers in the status
@@ -62,7 +62,23 @@ def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
     if mode not in ("process", "none", ""):
         raise PlanError(
             f"a restart of {instance.unit} would kill every container on this host", where=instance.unit,
-            why=f"its KillMode is {mode}, and upstream's is process", next="Take the override out of the unit, or set restart: never and restart by yourself.")
+            why=f"its KillMode is {mode}, and upstream's is process",
+            next="Take the override out of the unit, or set restart: never and restart by yourself.")
+
+
+def refuse_silence(obs: Observation, instance: Instance) -> None:
+    """Right files, and a daemon that does not serve CRI: a restart without a reason would only hide why."""
+    if not obs.cri(instance.socket):
+        raise PlanError(
+            "containerd runs, but its CRI does not answer", where=instance.socket,
+            why="the files are as decided, so that its CRI plugin failed to load for another reason",
+            next=f"See `journalctl -u {instance.unit or 'containerd'}` for \"failed to load plugin\".")
+
+
+def not_loaded(instance: Instance) -> Difference:
+    return Difference(
+        "unit", instance.unit, "configuration", "an older one in force", "what the files say",
+        "the files are right, and the running daemon has not loaded them")
 
 
 def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advice: tuple[str, ...]) -> Plan:
@@ -73,8 +89,9 @@ def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advi
         return dc.replace(plan, differences=differences, restarts=(), health=(), expect_units={}, advice=(*plan.advice, *advice))
     if policy.restart == "never" or not instance.unit:
         return dc.replace(plan, restarts=(), health=(), advice=(*plan.advice, *advice))
+    why = "our handlers are taken out of the configuration in force"
     return dc.replace(
-        plan, advice=(*plan.advice, *advice), restarts=(Restart(instance.unit, "restart", "our handlers are taken out of the configuration in force"),),
+        plan, advice=(*plan.advice, *advice), restarts=(Restart(instance.unit, "restart", why),),
         health=({"kind": "cri", "socket": instance.socket, "timeout": SERVES_WITHIN, "require": []},),
         expect_units={instance.unit: instance.invocation_id} if instance.invocation_id else {})
 
@@ -86,10 +103,10 @@ def validation(instance: Instance, files: FileSet, changes: list[FileChange], wa
     """Plan fields that have the engine's own binary read the staged files, and allow only our keys to differ."""
     every = {f.path: f.real for f in files.files} | {c.path: c.real for c in changes}
     argv = [instance.binary, "-c", "{stage}" + instance.config_path, "config", "dump"]
-    baseline = [instance.binary, "-c", instance.config_path, "config", "dump"] if files.root else None
+    baseline = [instance.binary, "-c", instance.config_path, "config", "dump"] if files.root and wanted else None
     check = {
-        "argv": argv, "timeout": 30, "refuse": ["Ignoring unknown key.*", ".*Ignoring unknown key.*"], "require": _require(wanted),
-        "baseline": baseline, "allow": _allow(files, changes, wanted) if baseline else [".*"],
+        "argv": argv, "timeout": 30, "refuse": _refuse(wanted), "require": _require(wanted),
+        "baseline": baseline, "allow": _allow(wanted),
         "why": "containerd itself reads the new configuration, and nothing but our keys differs",
     }  # fmt: skip
     if not instance.binary:
@@ -116,7 +133,13 @@ def _require(wanted: list[Wish]) -> list[str]:
     return [rf"\s*BinaryName = [\"']{re.escape(str(w.value))}[\"']\s*" for w in wanted if w.path[-1] == "BinaryName"]
 
 
-def _allow(files: FileSet, changes: list[FileChange], wanted: list[Wish]) -> list[str]:
+def _refuse(wanted: list[Wish]) -> list[str]:
+    """2.x says `Ignoring unknown key ... key="containerd runtimes nvidia"` and goes on; what it said of others' keys before is theirs."""
+    keys = sorted({" ".join(w.path[:3]) for w in wanted})
+    return [rf"Ignoring unknown key.*key=\"?(?:{'|'.join(map(re.escape, keys))})\b"] if keys else []
+
+
+def _allow(wanted: list[Wish]) -> list[str]:
     """Every line of the dump that may differ: our tables' headers, our keys, a new handler's zero values, the list of imports."""
     names = "|".join(sorted({re.escape(w.path[2]) for w in wanted if w.path[:2] == ("containerd", "runtimes")}))
     keys = sorted({w.path[-1] for w in wanted})

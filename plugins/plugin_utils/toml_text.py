@@ -1,0 +1,162 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A TOML text as lines and as data: reading it, and writing single values."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml_scan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.toml_scan import Path
+
+BOM = "\ufeff"
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+# The eyes blank secrets with asterisks of equal length, quotes included; as a string of that length the text parses again.
+MASK = re.compile(r"([=:][ \t]*)(\*+)")
+
+
+class TomlError(PlanError):
+    """A text that is not TOML, or a place in it that cannot be changed alone."""
+
+
+@dc.dataclass(frozen=True)
+class Document:
+    """A parsed file. `origin` tells for each line which line of the original it is, -1 for lines of ours."""
+
+    path: str
+    lines: tuple[str, ...]
+    origin: tuple[int, ...]
+    original: tuple[str, ...]
+    data: Mapping[str, Any]
+    bom: bool = False
+    redacted: bool = False
+
+    @property
+    def text(self) -> str:
+        return (BOM if self.bom else "") + "".join(self.lines)
+
+    @property
+    def clean(self) -> str:
+        """The text as it is parsed; places in it are places in the lines."""
+        return unmask("".join(self.lines)) if self.redacted else "".join(self.lines)
+
+    @property
+    def newline(self) -> str:
+        return "\r\n" if self.lines and self.lines[0].endswith("\r\n") else "\n"
+
+
+def parse(text: str, path: str, *, redacted: bool = False) -> Document:
+    """Read a file's text; `path` is for messages."""
+    bom = text.startswith(BOM)
+    body = text[1:] if bom else text
+    data = loads(unmask(body) if redacted else body, path)
+    lines = split(body)
+    return Document(path, lines, tuple(range(len(lines))), lines, data, bom, redacted)
+
+
+def loads(text: str, path: str) -> dict[str, Any]:
+    """The data of a TOML text."""
+    try:
+        import tomllib  # noqa: PLC0415  in Python since 3.11
+    except ImportError:
+        return _loads_tomlkit(text, path)
+    try:
+        return tomllib.loads(text)
+    except tomllib.TOMLDecodeError as exc:
+        match = re.search(r"at line (\d+)", str(exc))
+        line = int(match.group(1)) if match else len(split(text)) or 1
+        raise TomlError("this is not valid TOML", where=path, line=line, why=str(exc), next="Repair this line first.") from exc
+
+
+def _loads_tomlkit(text: str, path: str) -> dict[str, Any]:
+    try:
+        import tomlkit  # noqa: PLC0415  only needed by Python 3.10 on the controller
+        from tomlkit.exceptions import ParseError  # noqa: PLC0415
+    except ImportError as exc:
+        raise PlanError(
+            "the controller's Python cannot read TOML", why="it is older than 3.11 and tomlkit is not installed",
+            next="Install tomlkit for the Python that runs Ansible (meta/execution-environment.yml lists it), or use Python 3.11 or newer.",
+        ) from exc
+    try:
+        data: dict[str, Any] = tomlkit.parse(text).unwrap()
+    except ParseError as exc:
+        raise TomlError("this is not valid TOML", where=path, line=exc.line, why=str(exc), next="Repair this line first.") from exc
+    except ValueError as exc:  # tomlkit lets some wrong dates and numbers through as this
+        raise TomlError("this is not valid TOML", where=path, line=1, why=str(exc), next="Repair this file first.") from exc
+    return data
+
+
+def lookup(data: Mapping[str, Any], path: Path, default: Any = None) -> Any:
+    for key in path:
+        if not isinstance(data, Mapping) or key not in data:
+            return default
+        data = data[key]
+    return data
+
+
+def line_of(doc: Document, path: Path) -> int | None:
+    """The line (from 1) on which this key or table is first named."""
+    places = toml_scan.scan(doc.clean)
+    starts = [t.start for t in places.tables if t.path[: len(path)] == path]
+    starts += [p.start for p in places.pairs if p.path[: len(path)] == path]
+    return line_at(doc, min(starts)) + 1 if starts else None
+
+
+def dumps(value: Any) -> str:
+    """A value as TOML on one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key(k)} = {dumps(v)}" for k, v in value.items()) + " }" if value else "{}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(dumps(v) for v in value) + "]"
+    if isinstance(value, (int, float)):
+        return str(value)
+    return value.isoformat() if hasattr(value, "isoformat") else dumps(str(value))
+
+
+def key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def dotted(path: Path) -> str:
+    """A path as a person reads it."""
+    return ".".join(key(p) for p in path)
+
+
+def split(text: str) -> tuple[str, ...]:
+    """Lines with their ends, as TOML (and the transaction) counts them: only a line feed ends one."""
+    return tuple(re.findall(r"[^\n]*\n|[^\n]+", text))
+
+
+def unmask(text: str) -> str:
+    def string(match: re.Match[str]) -> str:
+        stars = len(match.group(2))
+        return match.group(1) + ("0" if stars == 1 else '"' + "*" * (stars - 2) + '"')
+
+    return MASK.sub(string, text)
+
+
+def line_at(doc: Document, at: int) -> int:
+    return "".join(doc.lines).count("\n", 0, at)
+
+
+def indent_of(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def refusal(doc: Document, path: Path, why: str) -> TomlError:
+    line = None
+    for size in range(len(path), 0, -1):
+        line = line or line_of(doc, path[:size])
+    return TomlError(
+        f"{dotted(path)} cannot be changed here without touching other lines", where=doc.path, line=line or 1, why=why,
+        next="Write it as a table with a header of its own, or make the change by hand.")
