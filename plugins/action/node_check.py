@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import checks, decide, host
@@ -31,6 +32,8 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         args = base.arguments(self, SPEC)
+        if not args["image"]:
+            raise AnsibleActionFail("image is empty: name an image that is on the host already and has a shell, sleep, rm and mknod")
         way = str(args["transport"])
         _obs, outcome = base.observe_and_plan(self, task_vars or {}, base.policy(args), host.questions, planner, way)
         seen: host.Seen = outcome.facts["seen"]

@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The proof as an action: what is sent to the node, and how its answers become a result."""
+
+from __future__ import annotations
+
+import types
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.gpufleet.nvidia.plugins.action import base, node_check
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Driver, Kubelet, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+from tests.unit.records import ONE_GPU, instance, record
+
+CONTAINERD_16 = instance(version="1.6.20")
+RUNTIMES = {"defaultRuntimeName": "nvidia", "runtimes": {"nvidia": {"options": {"SystemdCgroup": True}}}}
+SYSTEMD = {"info": {"config": {"containerd": RUNTIMES}}}
+
+
+class Stage:
+    """An action whose look and whose node are played."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, driver: Driver = ONE_GPU, answer: dict[str, Any] | None = None) -> None:
+        self.sent: list[tuple[str, dict[str, Any]]] = []
+        self.answer = answer
+        seen = host.Seen((CONTAINERD_16,), driver, Kubelet(), record(Policy(), CONTAINERD_16, driver=driver))
+        outcome = base.Outcome(Plan(), {"seen": seen, "statuses": {CONTAINERD_16.socket: SYSTEMD}})
+        monkeypatch.setattr(base, "observe_and_plan", lambda *_arguments: (None, outcome))
+        monkeypatch.setattr(node_check.transport, "exchange", self.exchange)
+
+    def exchange(self, _action: Any, program: str, request: dict[str, Any], _variables: Any, _way: str) -> dict[str, Any]:
+        self.sent.append((program, request))
+        good = [{"name": c["name"], "ok": True, "problems": [], "error": None} for c in request["cases"]]
+        return self.answer or {"schema": 1, "cases": good, "left": []}
+
+    def run(self, *, check: bool = False, **arguments: Any) -> dict[str, Any]:
+        action = node_check.ActionModule.__new__(node_check.ActionModule)
+        action._task = types.SimpleNamespace(args={"image": "probe:1", **arguments}, check_mode=check, diff=False, async_val=0)
+        action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None))
+        action._supports_check_mode = True
+        return action.run(None, {})
+
+
+def test_a_proven_host(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    result = stage.run(timeout=7)
+    [(program, request)] = stage.sent
+    assert (program, request["timeout"]) == ("container_check", 7)
+    assert [(c["name"], c["image"], c["cgroup_parent"]) for c in request["cases"]] == [
+        ("containerd: one", "probe:1", "system.slice"), ("containerd: none", "probe:1", "system.slice"),
+    ]  # fmt: skip
+    assert (result["proven"], result["changed"], result["left"], result["skipped_why"], "failed" in result) == (True, False, [], "", False)
+
+
+def test_a_host_that_is_not_proven_fails_with_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
+    problem = "/dev/nvidia0 was asked for and is not in the container"
+    answer = {"cases": [{"name": "containerd: one", "ok": False, "problems": [problem], "error": None}], "left": [{"sandbox": "s"}]}
+    result = Stage(monkeypatch, answer=answer).run()
+    assert (result["failed"], result["proven"], result["left"]) == (True, False, [{"sandbox": "s"}])
+    assert result["msg"].startswith(f"2 of 2 checks failed. containerd: one: {problem}.")
+    assert result["checks"][0]["advice"]
+
+
+def test_check_mode_sends_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch)
+    result = stage.run(check=True)
+    assert stage.sent == []
+    assert [(c["name"], c["ok"]) for c in result["checks"]] == [("containerd: one", None), ("containerd: none", None)]
+
+
+def test_a_host_without_gpu_is_not_started_on(monkeypatch: pytest.MonkeyPatch) -> None:
+    stage = Stage(monkeypatch, driver=Driver("none", "", (), "no NVIDIA device on the PCI bus"))
+    result = stage.run()
+    assert stage.sent == []
+    assert (result["proven"], result["checks"]) == (False, [])
+    assert "no NVIDIA device on the PCI bus" in result["skipped_why"]
+
+
+def test_another_root_is_refused() -> None:
+    with pytest.raises(PlanError, match="nothing runs in another root"):
+        node_check.planner(Policy(root="/srv/image"), Observation({}, {}))
+
+
+@pytest.mark.parametrize("image", [None, ""])
+def test_an_empty_image_is_refused(image: str | None, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(AnsibleActionFail, match="image is empty"):
+        Stage(monkeypatch).run(image=image)
