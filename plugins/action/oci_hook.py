@@ -30,6 +30,7 @@ class ActionModule(ActionBase):
 
         wanted = base.policy(args, single=True)
         way = str(args["transport"])
+
         def questions(policy: Policy) -> list[dict[str, Any]]:
             return [*hooks.questions(policy), ask.file(args["path"]), wholefile.ORIGINALS]
 

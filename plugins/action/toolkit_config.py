@@ -33,6 +33,7 @@ class ActionModule(ActionBase):
 
         wanted = base.policy(args, single=True)
         way = str(args["transport"])
+
         def questions(policy: Policy) -> list[dict[str, Any]]:
             return [*toolkit.questions(policy), *host.low_level_questions(), *host.originals()]
 

@@ -159,23 +159,19 @@ def info(seen: Seen, plan: Plan) -> dict[str, Any]:
 
 def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Decision]:
     """The one instance that a single-resource module works on, and a decision that says just what its options say."""
-    found = [i for i in ENGINES[engine].find(policy, obs) if not i.refusal or policy.root != "/"]
-    refused = [i for i in ENGINES[engine].find(policy, obs) if i.refusal]
-    if not found and refused:
-        raise PlanError(refused[0].refusal, where=refused[0].config_path)
+    instances = ENGINES[engine].find(dc.replace(policy, engines=(engine,)), obs)
+    found = [i for i in instances if not i.refusal]
+    if not found and instances:
+        raise PlanError(instances[0].refusal, where=instances[0].config_path)
     if not found:
         raise PlanError(f"no {engine} found on this host", next="install it first, or name config_path and socket where it lives elsewhere")
     if len(found) > 1:
         raise PlanError(f"several {engine} instances: {', '.join(i.key for i in found)}", next="name one by config_path")
-    instance = found[0]
-    decision = decide.decide_one(dc.replace(policy, injection="auto", cdi="auto", default="auto"), instance, Kubelet())
-    return instance, dc.replace(
-        decision,
-        handler=policy.handlers[0].name,
-        default=policy.default == "true",
-        hook=False,
-        enable_cdi=instance.cdi.able and not instance.cdi.enabled and policy.cdi == "true",
-    )
+    instance, handler = found[0], policy.handlers[0].name
+    kept = "true" if instance.default_handler == handler else "false"  # `auto` leaves the engine's default as it is
+    told = dc.replace(policy, injection="nvidia-runtime", cdi="auto", default=kept if policy.default == "auto" else policy.default)
+    decision = decide.decide_one(told, instance, Kubelet())
+    return instance, dc.replace(decision, enable_cdi=instance.cdi.able and not instance.cdi.enabled and policy.cdi == "true")
 
 
 def summary(record: Mapping[str, Any]) -> str:

@@ -133,7 +133,7 @@ def by_stdin(action: ActionBase, program: str, request: Mapping[str, Any], task_
     result = action._low_level_execute_command(line, in_data=script(program, request, marker))
     for row in str(result.get("stdout") or "").splitlines():
         if row.startswith(marker):
-            answer: dict[str, Any] = unpack(row[len(marker):])
+            answer: dict[str, Any] = unpack(row[len(marker) :])
             return answer
     raise AnsibleActionFail(lost(program, result))
 
