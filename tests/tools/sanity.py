@@ -11,6 +11,7 @@ a copy of the tracked files that is a repository of its own. A result is kept by
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import os
 import re
@@ -140,7 +141,15 @@ def run(core: str, files: list[Path]) -> bool:
 
 
 def main(cores: list[str]) -> int:
-    """Run the named releases, or all."""
+    """Run the named releases, or all; one run at a time, since two would take the copies from under each other."""
+    PLACE.mkdir(parents=True, exist_ok=True)
+    with (PLACE / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return run_all(cores)
+
+
+def run_all(cores: list[str]) -> int:
+    """Run one release after another; all of them, also after a failure."""
     files = tracked()
     if any(path.match("tests/sanity/ignore*") for path in files):
         print("sanity.py: tests/sanity/ignore* is not welcome here: mend what it would hide")
