@@ -20,7 +20,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     PlanError,
     Policy,
     Reason,
-    Restart,
     merge,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
@@ -32,7 +31,7 @@ REFRESH_PACKAGE = "nvidia-container-toolkit-base"
 UNIT_FILES = (f"/lib/systemd/system/{SERVICE}", f"/usr/lib/systemd/system/{SERVICE}")
 # An empty unit file masks a unit as a link to /dev/null does (systemd.unit(5)), and is a plain file that can be given back. It has to be:
 # a disabled service is still started by the udev rule of toolkit 1.20.1 when the nvidia module is loaded, at boot that is.
-MASK = f"/etc/systemd/system/{SERVICE}"
+MASKS = {unit: f"/etc/systemd/system/{unit}" for unit in (PATH, SERVICE)}
 # systemd keeps the state "enabled" of a loaded unit in mind until it reloads; the links on disk are the truth.
 LINKS = {unit: f"/etc/systemd/system/multi-user.target.wants/{unit}" for unit in (PATH, SERVICE)}
 
@@ -44,7 +43,7 @@ KUBELET_VERSION = ["kubelet", "--version"]
 
 
 def questions(policy: Policy) -> list[ask.Question]:
-    files = [ask.file(p) for p in (REFRESH_FILE, REFRESH_ENV, MASK, KUBELET_CONFIG, KUBEADM_FLAGS)]
+    files = [ask.file(p) for p in (REFRESH_FILE, REFRESH_ENV, *MASKS.values(), KUBELET_CONFIG, KUBEADM_FLAGS)]
     marks = [ask.file(p, content=False) for p in (*UNIT_FILES, *OPERATOR_MARKS, KUBESPRAY_MARK)]
     if policy.root != "/":
         return [*files, *marks]
@@ -108,7 +107,7 @@ class Refresh:
 
 def refresh(policy: Policy, obs: Observation) -> Refresh:
     present = any(obs.unit(u) for u in LINKS) or any(exists(obs, p) for p in UNIT_FILES)
-    masked = is_mask(obs.file(MASK))
+    masked = is_mask(obs.file(MASKS[SERVICE]))
     enabled = not masked and any(exists(obs, link) for link in LINKS.values())
     output = re.findall(r"(?m)^NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=[\"']?([^\s\"']+)", obs.file(REFRESH_ENV).content or "")
     where = output[-1] if output else REFRESH_FILE
@@ -181,57 +180,54 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
 
 
 def stop_refresh(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
-    """Stop and disable the path unit, and mask the service.
+    """Mask and stop the units.
 
     systemd is not told to reload: that takes GPUs from containers that got them by the legacy hook (nvidia-container-toolkit issue 48).
-    So the mask holds from the next boot on. Until then the udev rule could start the service once more, if somebody loads the nvidia
-    module again; the next run takes its file away.
+    So the masks hold from the next boot on. Until then the udev rule could start the service once more, if somebody loads the nvidia
+    module again; the next run takes its file away. The links that enable the units stay: without the masks all is as it was.
     """
     found = refresh(policy, obs)
     coming = policy.root == "/" and REFRESH_PACKAGE in record.packages and policy.packages == "present" and not policy.single
     if not (found.present or coming):
         return Plan()
     why = "this collection owns the CDI spec of this host, and two writers make engines drop or hide devices"
-    here = policy.root == "/"
-    watching = here and (exists(obs, LINKS[PATH]) or is_active(obs, PATH))
-    running = here and is_active(obs, SERVICE)
-    units = Plan(
-        differences=(Difference("unit", PATH, "enabled", "enabled", "disabled and stopped", why),) if watching else (),
-        disable_units=(PATH,) if watching else (),
-        restarts=(Restart(SERVICE, "stop", why),) if running else (),
+    busy = [u for u in MASKS if policy.root == "/" and is_active(obs, u)]
+    stops = Plan(
+        differences=tuple(Difference("unit", u, "state", "active", "stopped", why) for u in busy),
+        disable_units=tuple(busy),
     )
-    return merge([units, mask(obs, why)])
+    return merge([stops, *(mask(obs, path, why) for path in MASKS.values())])
 
 
 def is_active(obs: Observation, unit: str) -> bool:
     return obs.unit(unit).get("ActiveState") in ("active", "activating")
 
 
-def mask(obs: Observation, why: str) -> Plan:
-    file = obs.file(MASK)
+def mask(obs: Observation, path: str, why: str) -> Plan:
+    file = obs.file(path)
     if is_mask(file):
         return Plan()
     if file.exists:
         raise PlanError(
-            "a unit of your own stands where nvidia-cdi-refresh.service has to be masked",
-            where=MASK,
+            "a unit of your own stands where nvidia-cdi-refresh has to be masked",
+            where=path,
             why=why,
             next="remove it, or set cdi_owner: theirs",
         )
-    return dc.replace(wholefile.write(file, "", after="masked", why=why), expect_files={MASK: None})
+    return dc.replace(wholefile.write(file, "", after="masked", why=why), expect_files={path: None})
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    """The units get back what they had: the mask goes, the links that enable them return. They take over from the next boot on."""
-    file = obs.file(MASK)
-    ours = MASK in wholefile.originals(obs)
-    if not (ours and is_mask(file)):
+    """The masks go, and the units are as they were. They take over from the next boot on."""
+    ours = [path for path in MASKS.values() if path in wholefile.originals(obs) and is_mask(obs.file(path))]
+    if not ours:
         return Plan()
-    back = wholefile.give_back(obs, file, why="state: absent gives the CDI spec back to nvidia-cdi-refresh", ours=True)
+    why = "state: absent gives the CDI spec back to nvidia-cdi-refresh"
+    back = merge([wholefile.give_back(obs, obs.file(path), why=why, ours=True) for path in ours])
     if policy.root != "/":
         return back
     unit_dir = posixpath.dirname(next((p for p in UNIT_FILES if exists(obs, p)), UNIT_FILES[0]))
-    # What `systemctl enable` does, less its daemon-reload, and possible while the service is masked.
+    # Where the units came with our installation they were disabled at once. This is what `systemctl enable` does, less its daemon-reload.
     links = tuple(
         {"argv": ["ln", "-sfn", f"{unit_dir}/{u}", link], "timeout": 10, "why": f"enable {u} again"}
         for u, link in LINKS.items()

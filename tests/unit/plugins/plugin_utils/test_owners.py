@@ -50,7 +50,7 @@ def host(files: dict[str, Any] | None = None, units: dict[str, Any] | None = Non
         ("JSON", Policy(), host({**REFRESHED, owners.REFRESH_FILE: '{"cdiVersion": "0.6.0"}'}), "1.0.0", "theirs", "0.6.0"),
         ("enabled, but nothing written", Policy(), host(ENABLED), "1.0.0", "ours", "is not there"),
         ("disabled", Policy(), host({owners.REFRESH_FILE: SPEC}), "1.0.0", "ours", "not enabled"),
-        ("masked by us", Policy(), host({**REFRESHED, owners.MASK: ""}), "1.0.0", "ours", "not enabled"),
+        ("masked by us", Policy(), host({**REFRESHED, owners.MASKS[owners.SERVICE]: ""}), "1.0.0", "ours", "not enabled"),
         (
             "writes where no engine looks",
             Policy(),
@@ -80,43 +80,48 @@ def test_theirs_is_refused_where_it_cannot_work(seen: Observation, cap: str) -> 
         owners.cdi_owner(Policy(cdi_owner="theirs"), seen, cap)
 
 
+BOTH = list(owners.MASKS.values())
+DONE = dict.fromkeys(BOTH, "")
+IDLE = {owners.PATH: {"ActiveState": "inactive"}, owners.SERVICE: {"ActiveState": "inactive"}}
+BY_HAND = dict.fromkeys(BOTH, {"content": None, "type": "char", "real": "/dev/null"})
+
+
 @pytest.mark.parametrize(
     ("case", "seen", "owner", "stopped", "masked"),
     [
-        ("both would write", host(REFRESHED), "ours", [owners.PATH], True),
-        ("theirs", host(REFRESHED), "theirs", [], False),
-        ("not there, and comes with the packages", host(units={}), "ours", [], True),
-        ("done before", host({owners.MASK: "", owners.UNIT_FILES[0]: ""}, {owners.PATH: {"ActiveState": "inactive"}}), "ours", [], False),
-        ("masked by hand", host({owners.MASK: {"content": None, "type": "char", "real": "/dev/null"}}, {}), "ours", [], False),
+        ("both would write", host(REFRESHED), "ours", [owners.PATH], BOTH),
+        ("the service runs right now", host(REFRESHED, {owners.SERVICE: {"ActiveState": "activating"}}), "ours", [owners.SERVICE], BOTH),
+        ("theirs", host(REFRESHED), "theirs", [], []),
+        ("not there, and comes with the packages", host(units={}), "ours", [], BOTH),
+        ("done before", host({**REFRESHED, **DONE}, IDLE), "ours", [], []),
+        ("masked by hand", host({**REFRESHED, **BY_HAND}, IDLE), "ours", [], []),
     ],
 )
-def test_taking_over(case: str, seen: Observation, owner: str, stopped: list[str], masked: bool) -> None:
+def test_taking_over(case: str, seen: Observation, owner: str, stopped: list[str], masked: list[str]) -> None:
     plan = owners.plan(Policy(), seen, record(cdi_owner=owner))
     assert list(plan.disable_units) == stopped, case
-    assert [(c["path"], c["op"], c.get("content")) for c in plan.changes] == ([(owners.MASK, "write", "")] if masked else [])
-    assert plan.restarts == ()
-    assert not any("daemon-reload" in str(c) for c in plan.commands)
-
-
-def test_a_service_that_runs_right_now_is_stopped() -> None:
-    plan = owners.plan(Policy(), host(REFRESHED, {**UNITS, owners.SERVICE: {"ActiveState": "activating"}}), record(cdi_owner="ours"))
-    assert [(r.unit, r.action) for r in plan.restarts] == [(owners.SERVICE, "stop")]
+    assert [(c["path"], c["op"], c["content"]) for c in plan.changes] == [(path, "write", "") for path in masked]
+    assert (plan.restarts, plan.commands) == ((), ())
 
 
 def test_a_unit_of_the_users_own_is_not_overwritten() -> None:
     with pytest.raises(PlanError, match="a unit of your own"):
-        owners.plan(Policy(), host({**REFRESHED, owners.MASK: "[Service]\n"}), record(cdi_owner="ours"))
+        owners.plan(Policy(), host({**REFRESHED, owners.MASKS[owners.SERVICE]: "[Service]\n"}), record(cdi_owner="ours"))
 
 
-def test_absent_enables_the_units_again() -> None:
-    seen = host({owners.MASK: "", owners.UNIT_FILES[1]: ""}, originals={owners.MASK: {"existed": False, "sha256_after": sha("")}})
+@pytest.mark.parametrize(
+    ("case", "files", "links"),
+    [("they were enabled before", REFRESHED, 0), ("they came with our packages", {owners.UNIT_FILES[1]: ""}, 2)],
+)
+def test_absent_enables_the_units_again(case: str, files: dict[str, Any], links: int) -> None:
+    seen = host({**files, **DONE}, originals=dict.fromkeys(BOTH, {"existed": False, "sha256_after": sha("")}))
     plan = owners.plan_absent(Policy(state="absent"), seen)
-    assert [c["op"] for c in plan.changes] == ["restore"]
-    assert [c["argv"][-2:] for c in plan.commands] == [[f"/usr/lib/systemd/system/{u}", link] for u, link in owners.LINKS.items()]
+    assert [c["op"] for c in plan.changes] == ["restore", "restore"], case
+    assert [c["argv"][-1] for c in plan.commands] == list(owners.LINKS.values())[:links]
 
 
 def test_absent_leaves_a_mask_alone_that_is_not_ours() -> None:
-    assert owners.plan_absent(Policy(state="absent"), host({owners.MASK: ""})).empty
+    assert owners.plan_absent(Policy(state="absent"), host(DONE)).empty
 
 
 @pytest.mark.parametrize(
