@@ -105,6 +105,9 @@ class Lab:
 
     def build(self, kinds: Sequence[str] = ()) -> dict[str, list[Path]]:
         """Everything that hosts of these kinds (all that can be carried, when none is named) are made of, by kind."""
+        unknown = [name for name in kinds if name not in KINDS]
+        if unknown:
+            raise LabError(f"There is no kind of host named {', '.join(unknown)}; known are {', '.join(KINDS)}.")
         kinds = list(kinds) or [name for name, kind in KINDS.items() if not doctor.obstacle(kind)]
         with ThreadPoolExecutor(BUILDERS) as pool:
             packages = pool.submit(artefacts.nvidia_debs) if doctor.has_go() else None
