@@ -10,6 +10,7 @@ import os
 import re
 import subprocess
 import sys
+from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -24,6 +25,7 @@ pytestmark = pytest.mark.lab
 RECORD = "/var/log/nvidia-container-cli.jsonl"
 CRICTL = "/opt/lab/bin/crictl"
 PLAYBOOKS = Path(sys.executable).with_name("ansible-playbook")
+COUNT_SSH = Path(__file__).resolve().parents[1] / "tools" / "count-ssh"
 WITHOUT_CDI, STRICT = {"gpufleet_cdi": "false"}, {"gpufleet_isolation": "strict"}
 # host -> (kind, GPUs, its variables, cases that must be proven by which way)
 HOSTS: dict[str, tuple[str, int, dict[str, str], str, tuple[str, ...]]] = {
@@ -218,6 +220,18 @@ def test_the_module_finds_what_the_script_over_stdin_finds(fleet: Fleet, proven:
     again = fleet.play(VERIFY, hosts="check-16,check-17-legacy", gpufleet_transport="module")
     for host in again:
         assert timeless(again[host]) == timeless(proven[host])
+
+
+def test_a_proof_costs_two_ssh_operations_per_host(
+    fleet: Fleet, proven: dict[str, dict[str, Any]], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """One look, and all the containers."""
+    counted = tmp_path / "counted"
+    counted.touch()
+    monkeypatch.setenv("COUNT_SSH_LOG", str(counted))
+    monkeypatch.setenv("COUNT_SSH_PROGRAM", str(fleet.lab.runtime / "ssh"))
+    fleet.play(VERIFY, hosts="check-16,check-17", ansible_ssh_executable=str(COUNT_SSH))
+    assert sorted(Counter(counted.read_text().split()).values()) == [2, 2]
 
 
 def test_an_image_that_is_not_there_is_said_with_the_way_to_load_it(fleet: Fleet, proven: dict[str, dict[str, Any]]) -> None:
