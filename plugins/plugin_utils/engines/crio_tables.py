@@ -12,7 +12,7 @@ UNIT = "crio.service"
 SOCKET = "/var/run/crio/crio.sock"
 CONFIG = "/etc/crio/crio.conf"
 DROP_IN = "90-gpufleet.conf"
-PACKAGES = ("cri-o", "cri-o-1.34", "crio")
+PACKAGES = ("cri-o",)
 
 # Key in the TOML table of a handler -> field of the Go struct, which is what CRI Status prints (server/runtime_status.go).
 HANDLER_FIELDS: Mapping[str, str] = {
