@@ -8,7 +8,7 @@
     DIR/originals/PATH/meta.json     a file as it was before we first wrote it; beside it `content`
     DIR/stage-ID/                    copies that are being validated; gone when the transaction ends
 
-Everything is root's alone (0700, 0600): files may hold credentials. Node side: standard library only, Python 3.6.
+All of these are root's alone (0700, 0600): files may hold credentials. DIR itself may be entered: a status file lies there. Node side: standard library only, Python 3.6.
 """
 
 import base64
@@ -123,8 +123,8 @@ def place(root, directory):
 def locked(base, who, keep):
     """Hold the lock. With keep=False (check mode) a directory that was not there before is not there afterwards."""
     made = _make_dirs(base, 0o755)
-    if made:
-        os.chmod(base, 0o700)
+    for directory in made:
+        os.chmod(directory, 0o755)  # whatever the umask: the status file in it is for everybody, all else is private by itself
     found = os.lstat(base)
     if found.st_uid != os.geteuid() or found.st_mode & 0o022:
         raise nodefs.NodeError("denied", "%s: the journal must belong to us, and nobody else may write to it" % base)
