@@ -8,7 +8,8 @@
     DIR/originals/PATH/meta.json     a file as it was before we first wrote it; beside it `content`
     DIR/stage-ID/                    copies that are being validated; gone when the transaction ends
 
-All of these are root's alone (0700, 0600): files may hold credentials. DIR itself may be entered: a status file lies there. Node side: standard library only, Python 3.6.
+All of these are root's alone (0700, 0600): files may hold credentials. DIR itself may be entered: a status file lies there.
+Node side: standard library only, Python 3.6.
 """
 
 import base64
