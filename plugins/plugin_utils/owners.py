@@ -44,7 +44,7 @@ KUBELET_VERSION = ["kubelet", "--version"]
 
 def questions(policy: Policy) -> list[ask.Question]:
     files = [ask.file(p) for p in (REFRESH_FILE, REFRESH_ENV, *MASKS.values(), KUBELET_CONFIG, KUBEADM_FLAGS)]
-    marks = [ask.file(p, content=False) for p in (*UNIT_FILES, *OPERATOR_MARKS, KUBESPRAY_MARK)]
+    marks = [ask.file(p, content=False) for p in (*UNIT_FILES, *LINKS.values(), *OPERATOR_MARKS, KUBESPRAY_MARK)]
     if policy.root != "/":
         return [*files, *marks]
     return [
