@@ -27,7 +27,8 @@ class PlanError(Exception):
     def __init__(self, what: str, *, where: str = "", why: str = "", next: str = "", line: int | None = None) -> None:
         self.what, self.where, self.why, self.next, self.line = what, where, why, next, line
         place = f"{where}:{line}" if where and line else where
-        super().__init__(": ".join(p for p in (place, what) if p) + (f" ({why})" if why else "") + (f". {next}" if next else ""))
+        step = f". {next[0].upper()}{next[1:]}" if next else ""
+        super().__init__(": ".join(p for p in (place, what) if p) + (f" ({why})" if why else "") + step)
 
 
 class NeedMore(Exception):
