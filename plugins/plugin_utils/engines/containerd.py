@@ -74,7 +74,7 @@ def _daemons(policy: Policy, obs: Observation) -> list[Daemon]:
             continue
         config = option(argv, "--config", "-c") or tables.CONFIG
         owner = containerd_owners.of_process(obs, process, config)
-        found.append(Daemon(config, option(argv, "--address", "-a"), exe, policy.service or process.get("unit") or "", True, owner))
+        found.append(Daemon(config, option(argv, "--address", "-a"), exe, _unit(policy, obs, process), True, owner))
     for owner in containerd_owners.present(obs):
         if not any(d.owner is owner for d in found):
             found.append(Daemon(owner.config, owner.socket, "", "", False, owner))
@@ -83,6 +83,13 @@ def _daemons(policy: Policy, obs: Observation) -> list[Daemon]:
         if installed or obs.unit(policy.service or tables.UNIT):
             found.append(_stopped(policy, obs, tables.CONFIG))
     return found
+
+
+def _unit(policy: Policy, obs: Observation, process: Mapping[str, Any]) -> str:
+    """The daemon's unit by its control group; by systemd's word on the usual unit where a hybrid hierarchy hides it."""
+    if policy.service or process.get("unit"):
+        return policy.service or str(process["unit"])
+    return tables.UNIT if obs.unit(tables.UNIT).get("MainPID") == str(process.get("pid")) else ""
 
 
 def _stopped(policy: Policy, obs: Observation, config: str) -> Daemon:

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Wish
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Instance, Plan, PlanError, Policy, Restart
@@ -145,7 +144,7 @@ def _allow(wanted: list[Wish]) -> list[str]:
     keys = sorted({w.path[-1] for w in wanted})
     found = [r"imports = .*", r"\s*", rf"(?:{'|'.join(map(re.escape, keys))}) = .*"] if keys else [r"imports = .*", r"\s*"]
     if names:
-        zero = "|".join((*tables.RUNTIME_KEYS, *tables.RUNC_OPTIONS))
         found += [rf"\[plugins\.[\"']?[a-z0-9.]+[\"']?\.containerd\.runtimes\.[\"']?(?:{names})[\"']?(?:\.options)?\]"]
-        found += [rf"(?:{zero}) = (?:''|\"\"|0|false|\[\]|[\"']podsandbox[\"'])"]
+        # A new entry is printed with all its keys, and each release has more of them; a key that lost its value shows by that value.
+        found += [r"\w+ = (?:''|\"\"|0|false|\[\]|[\"'](?:0s|podsandbox)[\"'])"]
     return found

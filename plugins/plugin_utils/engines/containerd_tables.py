@@ -40,16 +40,6 @@ RUNC_TYPE = "io.containerd.runc.v2"
 BUILTIN_RUNC: Mapping[str, Any] = {"runtime_type": RUNC_TYPE, "options": {"SystemdCgroup": False}}
 BUILTIN_RUNTIMES: Mapping[str, Mapping[str, Any]] = {"runc": BUILTIN_RUNC}
 
-RUNC_OPTIONS = (
-    "BinaryName", "CriuImagePath", "CriuPath", "CriuWorkPath", "IoGid", "IoUid", "NoNewKeyring", "NoPivotRoot", "Root", "ShimCgroup",
-    "SystemdCgroup",
-)  # fmt: skip
-RUNTIME_KEYS = (
-    "runtime_type", "runtime_path", "runtime_engine", "runtime_root", "pod_annotations", "container_annotations",
-    "privileged_without_host_devices", "privileged_without_host_devices_all_devices_allowed", "cgroup_writable", "base_runtime_spec",
-    "cni_conf_dir", "cni_max_conf_num", "snapshotter", "sandbox_mode", "sandboxer", "io_type", "disable_pause_image_pull",
-)  # fmt: skip
-
 Switch = Literal["none", "off", "on", "always"]
 
 

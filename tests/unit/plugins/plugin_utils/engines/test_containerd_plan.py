@@ -1,0 +1,385 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan for one containerd: the lines it writes, what it refuses and why, when it restarts."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_edit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+    Cdi,
+    Decision,
+    Evidence,
+    Handler,
+    Instance,
+    Plan,
+    PlanError,
+    Policy,
+)
+
+from tests.unit import builders
+
+SOCKET = "/run/containerd/containerd.sock"
+ROOT = "/etc/containerd/config.toml"
+DROP_IN = "/etc/containerd/conf.d/90-gpufleet.toml"
+NVIDIA = "/usr/bin/nvidia-container-runtime"
+CRI = '"io.containerd.grpc.v1.cri"'
+NEW = '"io.containerd.cri.v1.runtime"'
+
+DECISION = Decision(
+    instance="", engine="containerd", engine_version="", injection="native-cdi", handler="nvidia", default=False, runtime_mode="cdi",
+    annotation_prefixes=("nvidia.cdi.k8s.io/",), device_list_strategy=(), plugin_annotation_prefix="", runtime_class="nvidia",
+    enable_cdi=False, max_cdi_version="", hook=False, reasons=())  # fmt: skip
+
+
+def instance(version: str, **more: Any) -> Instance:
+    cdi = Cdi(True, True, (), "0.5.0", Evidence("version", ""))
+    one = Instance("containerd", version, "/usr/bin/containerd", SOCKET, ROOT, "containerd.service", "package", False, cdi)
+    return dc.replace(one, invocation_id="abc", **more)
+
+
+def loaded(default: str = "runc", **runtimes: Any) -> dict[str, Any]:
+    """CRI's word of a daemon with these handlers: name -> options."""
+    config = {
+        "containerd": {
+            "defaultRuntimeName": default,
+            "runtimes": {n: {"runtimeType": "io.containerd.runc.v2", "options": o} for n, o in runtimes.items()},
+        }
+    }
+    return {f"Status:{SOCKET}": {"runtime": {"RuntimeReady": True}, "handlers": [], "info": {"config": config}}}
+
+
+def plan(
+    version: str, files: dict[str, Any], policy: Policy | None = None, running: bool = False, absent: bool = False, **more: Any
+) -> Plan:
+    seen = {k: more.pop(k) for k in ("cri", "units", "originals") if k in more}
+    obs = builders.obs(files=files, **seen)
+    one = instance(version, running=running, handlers=more.pop("handlers", {}))
+    if absent:
+        return containerd.plan_absent(policy or Policy(), obs, one)
+    return containerd.plan(policy or Policy(), obs, one, dc.replace(DECISION, **more))
+
+
+def applied(files: dict[str, str], found: Plan) -> dict[str, str]:
+    after = dict(files)
+    for change in found.changes:
+        if change["op"] == "remove":
+            del after[change["path"]]
+        elif change["op"] == "write":
+            after[change["path"]] = change["content"]
+        else:
+            lines = after[change["path"]].splitlines(keepends=True)
+            for edit in sorted(change["edits"], key=lambda e: e["start"], reverse=True):
+                lines[edit["start"] : edit["end"]] = [edit["text"]]
+            after[change["path"]] = "".join(lines)
+    return after
+
+
+OLD = f"""# ours since 2019
+version = 2
+[plugins]
+  [plugins.{CRI}]
+    sandbox_image = "pause:3.9" # mirror
+    [plugins.{CRI}.containerd]
+      [plugins.{CRI}.containerd.runtimes.runc]
+        runtime_type = "io.containerd.runc.v2"
+        [plugins.{CRI}.containerd.runtimes.runc.options]
+          SystemdCgroup = true
+
+[debug]
+  level = "info"
+"""
+
+
+def test_1_x_is_edited_in_place_with_runcs_options() -> None:
+    files = {ROOT: OLD}
+    found = plan("1.7.24", files, enable_cdi=True, default=True)
+    text = applied(files, found)[ROOT]
+    assert text == f"""# ours since 2019
+version = 2
+[plugins]
+  [plugins.{CRI}]
+    sandbox_image = "pause:3.9" # mirror
+    enable_cdi = true
+    [plugins.{CRI}.containerd]
+      default_runtime_name = "nvidia"
+      [plugins.{CRI}.containerd.runtimes.runc]
+        runtime_type = "io.containerd.runc.v2"
+        [plugins.{CRI}.containerd.runtimes.runc.options]
+          SystemdCgroup = true
+
+      [plugins.{CRI}.containerd.runtimes.nvidia]
+        runtime_type = "io.containerd.runc.v2"
+        container_annotations = ["nvidia.cdi.k8s.io/*"]
+
+        [plugins.{CRI}.containerd.runtimes.nvidia.options]
+          BinaryName = "{NVIDIA}"
+          SystemdCgroup = true
+
+[debug]
+  level = "info"
+"""
+    assert all(d.why for d in found.differences)
+    assert plan("1.7.24", {ROOT: text}, enable_cdi=True, default=True).empty
+
+
+def test_1_x_without_any_handler_gets_runc_beside_ours() -> None:
+    files = {ROOT: "version = 2\n"}
+    text = applied(files, plan("1.6.20", files))[ROOT]
+    assert "runtimes.runc]" in text
+    assert "enable_cdi" not in text
+
+
+def test_version_1_names_on_1_x() -> None:
+    files = {ROOT: '[plugins.cri]\n  sandbox_image = "x"\n'}
+    text = applied(files, plan("1.7.24", files))[ROOT]
+    assert "[plugins.cri.containerd.runtimes.nvidia.options]" in text
+    assert "version" not in text
+
+
+@pytest.mark.parametrize(
+    ("version", "root", "declared", "table"),
+    [
+        ("2.1.9", f"version = 2\n[plugins.{CRI}]\nenable_selinux = false\n", 2, CRI),
+        ("2.3.7", f"version = 2\n[plugins.{NEW}]\nenable_selinux = false\n", 2, NEW),  # as AKS writes it
+        ("2.1.9", f"version = 3\n[plugins.{NEW}]\nenable_selinux = false\n", 3, NEW),
+        ("2.1.9", f'version = 3\n[plugins.{CRI}]\nstream_server_port = "0"\n', 3, NEW),  # the server's part keeps the old name
+        ("2.3.7", "version = 4\n", 4, NEW),
+        ("2.3.7", "version = 3\n", 3, NEW),
+        ("2.1.9", "oom_score = -1\n", 2, CRI),
+    ],
+)
+def test_2_x_gets_a_drop_in_of_the_roots_own_version_and_names(version: str, root: str, declared: int, table: str) -> None:
+    files = {ROOT: root}
+    after = applied(files, plan(version, files))
+    assert after[DROP_IN].splitlines()[1] == f"version = {declared}"
+    assert f"[plugins.{table}.containerd.runtimes.nvidia]" in after[DROP_IN]
+    assert 'imports = ["/etc/containerd/conf.d/*.toml"]' in after[ROOT]
+    assert set(root.splitlines()) <= set(after[ROOT].splitlines())
+    assert plan(version, after).empty
+
+
+def test_2_x_uses_the_directory_that_the_root_file_imports_already() -> None:
+    files = {ROOT: 'version = 3\nimports = ["/etc/containerd/site/*.toml"]\n'}
+    after = applied(files, plan("2.3.7", files))
+    assert set(after) == {ROOT, "/etc/containerd/site/90-gpufleet.toml"}
+    assert after[ROOT] == files[ROOT]
+
+
+def test_2_x_without_a_root_file_gets_a_small_one() -> None:
+    after = applied({}, plan("2.3.7", {}))
+    assert after[ROOT] == f'{containerd_edit.MARK}\nversion = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
+    assert DROP_IN in after
+
+
+def test_2_x_is_edited_in_place_where_no_drop_in_is_wanted() -> None:
+    files = {ROOT: "version = 3\n"}
+    after = applied(files, plan("2.3.7", files, Policy(drop_in="never")))
+    assert set(after) == {ROOT}
+    assert "runtimes.nvidia" in after[ROOT]
+
+
+def test_files_that_nobody_imports_are_not_brought_to_life() -> None:
+    sleeping = "/etc/containerd/conf.d/99-nvidia.toml"
+    files = {ROOT: "version = 3\n", sleeping: f'version = 3\n[plugins.{NEW}.containerd]\ndefault_runtime_name = "nvidia"\n'}
+    after = applied(files, plan("2.3.7", files))
+    assert f'imports = ["{DROP_IN}"]' in after[ROOT]
+
+
+OPERATORS = f"""version = 3
+[plugins.{NEW}.containerd.runtimes.nvidia]
+runtime_type = "io.containerd.runc.v2"
+container_annotations = ["nvidia.cdi.k8s.io/*"]
+[plugins.{NEW}.containerd.runtimes.nvidia.options]
+BinaryName = "@BINARY@"
+SystemdCgroup = false
+"""
+IMPORTING = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
+
+
+def test_the_operators_file_that_says_the_same_is_enough() -> None:
+    found = plan("2.3.7", {ROOT: IMPORTING, "/etc/containerd/conf.d/99-nvidia.toml": OPERATORS.replace("@BINARY@", NVIDIA)})
+    assert found.empty
+    assert "99-nvidia.toml: defines the handler nvidia, too" in found.advice[0]
+
+
+def test_the_operators_file_that_says_otherwise_is_named_with_its_line() -> None:
+    operators = OPERATORS.replace("@BINARY@", "/usr/local/nvidia/toolkit/nvidia-container-runtime")
+    files = {ROOT: IMPORTING, "/etc/containerd/conf.d/99-nvidia.toml": operators}
+    with pytest.raises(PlanError, match=r"99-nvidia\.toml:6: .*would have no effect .*read after ours"):
+        plan("2.3.7", files)
+
+
+def test_secrets_in_the_root_file_are_no_hindrance() -> None:
+    secret = f'{OLD}\n[plugins.{CRI}.registry.configs."r".auth]\n  password = ********\n'
+    found = plan("1.7.24", {ROOT: {"content": secret, "redacted": True, "sha256": "of the real bytes"}})
+    (change,) = found.changes
+    assert (change["op"], change["expect"]) == ("edit", "of the real bytes")
+    assert "result" not in change
+    assert "**" not in "".join(e["text"] for e in change["edits"])
+
+
+def test_a_link_is_kept_and_the_real_file_edited() -> None:
+    found = plan("1.7.24", {ROOT: {"content": OLD, "real": "/srv/containerd.toml"}})
+    assert [c["path"] for c in found.changes] == ["/srv/containerd.toml"]
+    assert found.stage_files == ({"name": "etc/containerd/config.toml", "source": "/srv/containerd.toml"},)
+
+
+# What is refused: (version, files, what the sentence says)
+BAD = {
+    "broken TOML": ("1.7.24", {ROOT: "version = 2\n[plugins\n"}, r"config\.toml:2: this is not valid TOML"),
+    "a missing import": (
+        "2.3.7", {ROOT: 'version = 3\nimports = ["/x.toml"]\n'}, r"config\.toml:2: the imported file /x\.toml does not exist"),
+    "a file that imports itself": ("2.3.7", {ROOT: f'version = 3\nimports = ["{ROOT}"]\n'}, r"config\.toml:2: the import .* leads back"),
+    "a loop": (
+        "2.3.7", {ROOT: 'version = 3\nimports = ["/a.toml"]\n', "/a.toml": f'version = 3\nimports = ["{ROOT}"]\n'},
+        r"/a\.toml:2: the import .* leads back to /etc/containerd/config\.toml"),
+    "imports that is no list": ("2.3.7", {ROOT: 'version = 3\nimports = "x"\n'}, r"config\.toml:2: `imports` is not a list"),
+    "version 3 on 1.7": ("1.7.24", {ROOT: "# x\nversion = 3\n"}, r"config\.toml:2: .*version = 3.*knows only 1 and 2"),
+    "version 4 on 2.1": ("2.1.9", {ROOT: "version = 4\n"}, r"config\.toml:1: .*version = 4.*knows only 1, 2 and 3"),
+    "a version that is no number": ("2.1.9", {ROOT: 'version = "2"\n'}, r"config\.toml:1: `version` is not a number"),
+    "a drop-in newer than its root": (
+        "2.3.4", {ROOT: 'version = 2\nimports = ["/d/*.toml"]\n', "/d/a.toml": "version = 3\n"},
+        r"/d/a\.toml:1: .*version = 3 and its root .* says 2"),
+    "the CRI part of a version 1 file on 2.1": (
+        "2.1.9", {ROOT: '[plugins.cri]\nsandbox_image = "x"\n'}, r"config\.toml:1: .*version 1 .*drops its CRI"),
+    "a drop-in that replaces the CRI table on 1.x": (
+        "1.7.24", {ROOT: 'version = 2\nimports = ["/d/*.toml"]\n', "/d/a.toml": f"version = 2\n[plugins.{CRI}]\nenable_cdi = true\n"},
+        r"/d/a\.toml:2: .*would have no effect .*containerd 1\.x takes its whole CRI table"),
+    "a drop-in path that is someone else's": (
+        "2.3.7", {ROOT: IMPORTING, DROP_IN: "version = 3\n"}, r"90-gpufleet\.toml: this file exists and is not ours"),
+    "a directory": ("2.3.7", {ROOT: {"content": None, "type": "dir"}}, r"config\.toml: this file cannot be read \(it is a dir\)"),
+    "no version": ("", {ROOT: OLD}, "the version of this containerd is not known"),
+    "too old": ("1.2.13", {ROOT: OLD}, "containerd 1.2.13 is too old"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("version", "files", "sentence"), BAD.values(), ids=BAD)
+def test_bad_input_is_one_clear_sentence(version: str, files: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(PlanError, match=sentence):
+        plan(version, files)
+
+
+@pytest.mark.parametrize(
+    ("version", "root", "writes"),
+    [
+        ("1.6.20", "version = 2\n", None),
+        ("1.7.24", "version = 2\n", True),
+        ("1.7.24", f"version = 2\n[plugins.{CRI}]\nenable_cdi = true\n", None),
+        ("2.1.9", "version = 3\n", None),
+        ("2.1.9", f"version = 3\n[plugins.{NEW}]\nenable_cdi = false\n", True),
+        ("2.4.2", f"version = 3\n[plugins.{NEW}]\nenable_cdi = false\n", None),
+    ],
+)
+def test_the_cdi_switch_is_written_only_where_it_is_needed_and_known(version: str, root: str, writes: bool | None) -> None:
+    found = plan(version, {ROOT: root}, enable_cdi=True)
+    assert next((d.after for d in found.differences if d.key.endswith("enable_cdi")), None) is writes
+
+
+def test_spec_directories_by_option() -> None:
+    found = plan("2.3.7", {ROOT: "version = 3\n"}, Policy(cdi_spec_dirs=("/srv/cdi",)))
+    assert [d.after for d in found.differences if d.key.endswith("cdi_spec_dirs")] == [["/srv/cdi"]]
+
+
+def test_several_handlers_and_their_own_options() -> None:
+    handlers = (Handler(), Handler("nvidia-legacy", "/usr/bin/nvidia-container-runtime.legacy", {"NoNewKeyring": True}))
+    files = {ROOT: "version = 3\n"}
+    text = applied(files, plan("2.3.7", files, Policy(handlers=handlers)))[DROP_IN]
+    assert 'BinaryName = "/usr/bin/nvidia-container-runtime.legacy"\nSystemdCgroup = false\nNoNewKeyring = true\n' in text
+
+
+@pytest.mark.parametrize(
+    ("originals", "back"),
+    [({}, "runc"), ({ROOT: {"content": f'version = 2\n[plugins.{CRI}.containerd]\ndefault_runtime_name = "crun"\n'}}, "crun")],
+)
+def test_a_default_that_is_not_wanted_any_more_goes_back(originals: Any, back: str) -> None:
+    root = OLD + f'[plugins.{CRI}.containerd.runtimes.crun]\nruntime_type = "io.containerd.runc.v2"\n'
+    files = {ROOT: root}
+    files = applied(files, plan("1.7.24", files, default=True))
+    found = plan("1.7.24", files, originals=originals)
+    assert [(d.key.rpartition(".")[2], d.before, d.after) for d in found.differences] == [("default_runtime_name", "nvidia", back)]
+
+
+# ---------------------------------------------------------------- restart
+
+OPTIONS = {"BinaryName": NVIDIA, "SystemdCgroup": True}
+
+
+def test_a_change_restarts_the_unit_and_asks_cri_for_the_handler() -> None:
+    found = plan("1.7.24", {ROOT: OLD}, running=True, cri=loaded(runc={"SystemdCgroup": True}))
+    assert [(r.unit, r.action) for r in found.restarts] == [("containerd.service", "restart")]
+    assert found.expect_units == {"containerd.service": "abc"}
+    (health,) = found.health
+    assert {"path": ["config", "containerd", "runtimes", "nvidia", "options", "BinaryName"], "equals": NVIDIA} in health["require"]
+
+
+def ready() -> dict[str, str]:
+    return applied({ROOT: OLD}, plan("1.7.24", {ROOT: OLD}))
+
+
+def test_nothing_changes_and_nothing_restarts_where_all_is_in_force() -> None:
+    found = plan("1.7.24", ready(), running=True, cri=loaded(runc={"SystemdCgroup": True}, nvidia=OPTIONS))
+    assert found == Plan()
+
+
+@pytest.mark.parametrize("cri", [loaded(runc={}), loaded("nvidia", runc={}, nvidia=OPTIONS)], ids=["no handler yet", "still the default"])
+def test_right_files_that_the_daemon_has_not_loaded_are_a_difference(cri: Any) -> None:
+    found = plan("1.7.24", ready(), running=True, cri=cri)
+    assert not found.changes
+    assert [(d.what, d.path) for d in found.differences] == [("unit", "containerd.service")]
+    assert [r.unit for r in found.restarts] == ["containerd.service"]
+
+
+def test_restart_never() -> None:
+    found = plan("1.7.24", {ROOT: OLD}, Policy(restart="never"), running=True, cri=loaded(runc={}))
+    assert (found.restarts, found.health) == ((), ())
+    assert "left to you by restart: never" in found.advice[-1]
+
+
+def test_a_stopped_daemon_stays_stopped() -> None:
+    found = plan("1.7.24", {ROOT: OLD})
+    assert found.changes
+    assert not found.restarts
+    assert "from its next start" in found.advice[-1]
+
+
+def test_a_unit_that_would_kill_containers_is_not_restarted() -> None:
+    with pytest.raises(PlanError, match=r"containerd\.service: a restart of .* would kill every container"):
+        plan("1.7.24", {ROOT: OLD}, running=True, cri=loaded(runc={}), units={"containerd.service": {"KillMode": "mixed"}})
+
+
+def test_right_files_and_a_silent_cri_are_a_fault_of_its_own() -> None:
+    with pytest.raises(PlanError, match="its CRI does not answer"):
+        plan("1.7.24", ready(), running=True, cri={f"Status:{SOCKET}": {"error": {"kind": "failed", "message": "unimplemented"}}})
+
+
+# ---------------------------------------------------------------- absent
+
+
+def test_absent_gives_back_the_bytes_that_the_journal_kept() -> None:
+    files = ready()
+    kept = {ROOT: {"existed": True, "sha256_after": builders.sha(files[ROOT])}}
+    found = plan("1.7.24", files, absent=True, originals=kept, running=True, handlers={"nvidia": NVIDIA}, cri=loaded(nvidia=OPTIONS))
+    assert found.changes == ({"path": ROOT, "op": "restore"},)
+    assert [r.unit for r in found.restarts] == ["containerd.service"]
+
+
+def test_absent_takes_out_just_our_keys_where_others_have_written_since() -> None:
+    files = {ROOT: ready()[ROOT] + "# Anna was here\n"}
+    found = plan("1.7.24", files, absent=True, originals={ROOT: {"existed": True, "sha256_after": "another"}})
+    assert applied(files, found)[ROOT] == OLD + "# Anna was here\n"
+    assert found.changes[0]["forget"] is True
+    assert "changed by others since" in found.advice[-1]
+
+
+def test_absent_removes_a_drop_in_and_the_import_that_names_it() -> None:
+    files = {ROOT: f'version = 3\nimports = ["{DROP_IN}"]\n', DROP_IN: f"{containerd_edit.MARK}\nversion = 3\n"}
+    assert applied(files, plan("2.3.7", files, absent=True)) == {ROOT: "version = 3\n"}
+
+
+def test_absent_where_nothing_of_ours_is() -> None:
+    assert plan("1.7.24", {ROOT: OLD}, absent=True).empty
