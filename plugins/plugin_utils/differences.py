@@ -54,7 +54,9 @@ def evidence(answer: Mapping[str, Any]) -> dict[str, Any]:
     """What the node saw: refused validations with the engine's own words, health checks, commands that failed."""
     return {
         "validation": [
-            {k: v.get(k) for k in ("argv", "rc", "stderr", "findings")} for v in answer.get("validation") or () if v.get("findings") or v.get("rc")
+            {k: v.get(k) for k in ("argv", "rc", "stderr", "findings")}
+            for v in answer.get("validation") or ()
+            if v.get("findings") or v.get("rc")
         ],
         "health": [h for h in answer.get("health") or () if not h.get("ok")],
         "commands": [c for c in answer.get("ran") or () if c.get("rc")],
