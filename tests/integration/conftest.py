@@ -1,0 +1,47 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Real hosts for tests: a lab beside any that a person has up, hosts by name for one module, and the story of one fleet."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+import pytest
+
+from tests.integration import story as stories
+from tests.lab.lab import Lab
+from tests.tools.onlab import Fleet
+
+Boot = Callable[[Mapping[str, Any]], Fleet]
+
+
+@pytest.fixture(scope="session")
+def lab() -> Iterator[Lab]:
+    """A lab of its own."""
+    with Lab(os.environ.get("GPUFLEET_LAB_NAME") or "gpufleet-tests") as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def boot(lab: Lab) -> Iterator[Boot]:
+    """Boot hosts by name: {"c17": {"kind": "containerd-1.7", ...}}; they are gone when the module's tests are."""
+    booted: list[str] = []
+
+    def up(wanted: Mapping[str, Any]) -> Fleet:
+        booted.extend(lab.up({"hosts": dict(wanted)}))
+        for name, why in lab.skipped.items():
+            pytest.skip(f"this machine cannot carry the host {name}: {why}")
+        return Fleet(lab)
+
+    yield up
+    if booted:
+        lab.down(booted)
+
+
+@pytest.fixture(scope="session")
+def story(lab: Lab) -> stories.Story:
+    """Everything that happens to the fleet happens once, the tests read."""
+    return stories.tell(lab)
