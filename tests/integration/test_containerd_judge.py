@@ -182,6 +182,12 @@ def shapes(release: str) -> dict[str, dict[str, str]]:
         for line in ('\tsandbox_image = "registry.example/pause:3.9" # mirror\n', '\t\tsnapshotter = "overlayfs"\n'):
             aks = aks.replace(line, "")
         found["version 2 with the names of 3"] = {"config.toml": aks}
+    else:
+        found["version 1"] = {"config.toml": '[plugins.cri]\n  stream_server_port = "10010"\n'}
+    if newer:
+        found["no version"] = {"config.toml": "oom_score = -1\n"}
+    if release in ("2.3", "2.4"):
+        found["version 1 that is migrated"] = {"config.toml": "[plugins.cri]\n  enable_selinux = false\n"}
     return found
 
 
@@ -218,7 +224,7 @@ def test_the_engine_sees_our_keys_and_no_other_difference(tmp_path: Path, releas
     assert handler["runtime_type"] == tables.RUNC_TYPE
     assert handler["container_annotations"] == ["nvidia.cdi.k8s.io/*"]
     runc = containers["runtimes"]["runc"]
-    by_systemd = shape.split()[0] in ("kubeadm", "dotted", "crlf", "imports", "version")
+    by_systemd = shape.split()[0] in ("kubeadm", "dotted", "crlf", "imports") or shape.startswith("version 2")
     assert bool(handler["options"].get("SystemdCgroup")) == bool(runc["options"].get("SystemdCgroup")) == by_systemd
     assert containers["default_runtime_name"] == "nvidia"
     assert rest_of(now, keys=("default_runtime_name",)) == rest_of(was, keys=("default_runtime_name",))
