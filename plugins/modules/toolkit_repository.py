@@ -33,13 +33,11 @@ options:
       - A public key is no secret.
     type: str
     default: ""
-    no_log: false
   key_fingerprint:
     description:
       - Fingerprint that the key must have. Nothing is written where it differs. Empty accepts the key as given.
     type: str
     default: ""
-    no_log: false
 notes:
   - The forms for dnf and zypper are written from those tools' documentation; the project's test hosts exercise apt only.
 seealso:

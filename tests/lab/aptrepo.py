@@ -76,7 +76,7 @@ def _deb(package: str, programs: Path, out: Path) -> Path:
         for path in root.rglob("*"):
             if path.is_file():
                 text = path.read_text()
-                path.write_text(text.replace("@VERSION@", VERSION).replace("@UPSTREAM@", VERSION.split("-")[0]))
+                path.write_text(text.replace("@VERSION@", VERSION).replace("@UPSTREAM@", VERSION.partition("-")[0]))
             path.chmod(0o755 if path.is_dir() or path.stat().st_mode & 0o100 else 0o644)
         for name in PROGRAMS.get(package, ()):
             (root / "usr/bin").mkdir(parents=True, exist_ok=True)

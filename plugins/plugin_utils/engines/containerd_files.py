@@ -162,7 +162,8 @@ def check_schema(files: FileSet, version: Version) -> None:
     for file in files.files:
         declared = file.declared or 1
         line = toml.line_of(file.doc, ("version",))
-        if "version" in file.doc.data and type(file.doc.data["version"]) is not int:
+        written = file.doc.data.get("version", 1)
+        if not isinstance(written, int) or isinstance(written, bool):
             raise PlanError("`version` is not a number", where=file.path, line=line, next="containerd refuses it; repair it first.")
         if declared not in known:
             raise PlanError(

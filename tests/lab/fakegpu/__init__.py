@@ -216,7 +216,7 @@ def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
     ]
     gpus = [(f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor) for gpu in inv.gpus]
     capable = (1, 2) if any(gpu.mig != "-" for gpu in inv.gpus) else ()  # the nodes of MIG's configuration and monitor
-    caps = [(f"/dev/nvidia-caps/nvidia-cap{minor}", CAPS_MAJOR, minor) for minor in (*capable, *(minor for _, minor in _mig_access(inv)))]
+    caps = [(f"/dev/nvidia-caps/nvidia-cap{minor}", CAPS_MAJOR, minor) for minor in (*capable, *(access[1] for access in _mig_access(inv)))]
     return [*control, *gpus, *caps]
 
 

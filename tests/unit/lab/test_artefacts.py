@@ -50,7 +50,7 @@ def test_what_the_kernel_shows(host: dict[str, object], shows: list[str], hides:
 @pytest.mark.parametrize("driver, majors", [("ok", {"nvidia": 195, "nvidia-uvm": 511}), ("none", {})])
 def test_proc_devices(driver: str, majors: dict[str, int]) -> None:
     lines = files(gpus=2, driver=driver)["opt/fakegpu/proc/devices"].text.split("\n")
-    found = {name: int(major) for major, _, name in (line.strip().partition(" ") for line in lines) if name.startswith("nvidia")}
+    found = {name: int(major) for major, blank, name in (line.strip().partition(" ") for line in lines) if name.startswith("nvidia")}
     assert majors.items() <= found.items()
     assert bool(found) is bool(majors)
 
@@ -174,7 +174,7 @@ def test_the_cache_builds_once_and_keeps_nothing_of_a_failure(tmp_path: Path, mo
     with pytest.raises(artefacts.LabError):
         artefacts.cached("area", "thing", "0", fails)
     assert [path.name for path in (tmp_path / "area").iterdir()] == [".thing.lock"]
-    first, second = (artefacts.cached("area", "thing", "0", calls.append) for _ in range(2))
+    first, second = (artefacts.cached("area", "thing", "0", calls.append) for turn in range(2))
     assert first == second
     assert len(calls) == 1
 
