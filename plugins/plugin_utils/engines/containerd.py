@@ -116,15 +116,16 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     files = _files(obs, daemon.config, guess)
     socket = policy.socket or daemon.address or (containerd_files.socket(files) if files else "") or tables.SOCKET
     status = obs.cri(socket) if daemon.running else {}
-    version_text = _version(obs, daemon, socket)
-    version = versions.parse(version_text) or guess
     info = (status.get("info") or {}).get("config")
     config: Mapping[str, Any] = info if isinstance(info, Mapping) else {}
+    off = containerd_files.cri_disabled(files) if files and not config else None
+    # One that is left alone is not worth a second look for its program's own word.
+    version_text = _packaged(obs) if off else _version(obs, daemon, socket)
+    version = versions.parse(version_text) or guess
     if daemon.unit and not any(daemon.unit in (a.get("units") or {}) for q, a in obs.answers.items() if q.startswith("units:")):
         # Without its InvocationID a restart could hit a daemon that someone else has restarted meanwhile.
         raise NeedMore([ask.units([daemon.unit])])
-    off = containerd_files.cri_disabled(files) if files else None
-    owner, refusal = _cri_off(obs, files, off) if files and off and not config else ("package", "")
+    owner, refusal = _cri_off(obs, files, off) if files and off else ("package", "")
     cri = containerd_files.effective(files, version) if files else {}
     return Instance(
         engine="containerd", version=version_text, binary=daemon.binary, socket=socket, config_path=daemon.config, unit=daemon.unit,
@@ -164,6 +165,10 @@ def _version(obs: Observation, daemon: Daemon, socket: str) -> str:
     if not daemon.binary:
         return ""
     return versions.banner(obs.command([daemon.binary, "--version"]).stdout)
+
+
+def _packaged(obs: Observation) -> str:
+    return next((v for v in (obs.package(p) for p in PACKAGES[:3]) if v), "")
 
 
 def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None]) -> tuple[str, str]:
@@ -235,7 +240,7 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     """Another root directory: nothing runs there, so only files, the package database and the user can tell."""
     others = [Daemon(o.config, o.socket, "", "", False, o) for o in containerd_owners.present(obs)]
     config = policy.config_path or tables.CONFIG
-    packaged = next((v for v in (obs.package(p) for p in PACKAGES[:3]) if v), "")
+    packaged = _packaged(obs)
     if not (policy.engine_version or packaged or obs.file(config).exists):
         return tuple(_instance(policy, obs, d) for d in others)
     text = policy.engine_version or packaged

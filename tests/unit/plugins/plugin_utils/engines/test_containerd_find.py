@@ -141,9 +141,9 @@ DOCKER_CONFIG = 'disabled_plugins = ["cri"]\n'
 )
 def test_cri_disabled(units: Any, owner: str, sentence: str) -> None:
     cri = {f"Status:{SOCKET}": DEAD, f"Version:{SOCKET}": DEAD}
-    commands = {"/usr/bin/containerd --version": "containerd x 1.7.24 y"}
-    (found,) = find(files={CONFIG: DOCKER_CONFIG}, units=units, processes=[daemon()], cri=cri, commands=commands)
-    assert (found.owner, found.cri) == (owner, False)
+    packages = {"containerd": "1.7.24~ds1-6"}  # its program is not asked: that would be a second look
+    (found,) = find(files={CONFIG: DOCKER_CONFIG}, units=units, processes=[daemon()], cri=cri, packages=packages)
+    assert (found.owner, found.cri, found.version) == (owner, False, "1.7.24~ds1-6")
     assert re.search(sentence, found.refusal)
 
 
