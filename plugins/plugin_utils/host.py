@@ -168,8 +168,9 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
     if len(found) > 1:
         raise PlanError(f"several {engine} instances: {', '.join(i.key for i in found)}", next="name one by config_path")
     instance, handler = found[0], policy.handlers[0].name
-    kept = "true" if instance.default_handler == handler else "false"  # `auto` leaves the engine's default as it is
-    told = dc.replace(policy, injection="nvidia-runtime", cdi="auto", default=kept if policy.default == "auto" else policy.default)
+    told = dc.replace(policy, injection="nvidia-runtime", cdi="auto")
+    if policy.default == "auto":  # leaves the engine's default as it is
+        told = dc.replace(told, default="true" if instance.default_handler == handler else "false")
     decision = decide.decide_one(told, instance, Kubelet())
     return instance, dc.replace(decision, enable_cdi=instance.cdi.able and not instance.cdi.enabled and policy.cdi == "true")
 
