@@ -69,8 +69,12 @@ def of_host(host: str, result: Mapping[str, Any]) -> list[str]:
 
 
 def outcome(result: Mapping[str, Any]) -> str:
-    if result.get("unreachable") or not result:
+    if not result:
+        return "not reached"
+    if result.get("unreachable"):
         return "lost"
+    if result.get("problem"):
+        return "refused"
     if result.get("failed"):
         return "rolled back" if result.get("rolled_back") else "failed"
     return "yes" if result.get("changed") or result.get("differences") else "no"
@@ -79,7 +83,9 @@ def outcome(result: Mapping[str, Any]) -> str:
 def sentence(result: Mapping[str, Any], told: str) -> str:
     bad = result.get("unreachable") or result.get("failed")
     if not result:
-        return "no result: the host was lost or left the play before"
+        return "no result: the host was lost before, or its wave did not start"
+    if result.get("problem"):
+        return str(result["problem"])
     return str(result.get("msg") or told) if bad else told
 
 
@@ -99,7 +105,7 @@ def summary(results: Mapping[str, Mapping[str, Any]]) -> str:
     for result in results.values():
         word = {"yes": "changed", "no": "unchanged"}.get(outcome(result), outcome(result))
         counts[word] = counts.get(word, 0) + 1
-    order = ("changed", "unchanged", "rolled back", "failed", "lost")
+    order = ("changed", "unchanged", "rolled back", "failed", "refused", "lost", "not reached")
     told = ", ".join(f"{counts[word]} {word}" for word in order if word in counts) or "nothing to tell"
     return f"{len(results)} host{'' if len(results) == 1 else 's'}: {told}"
 
@@ -107,8 +113,8 @@ def summary(results: Mapping[str, Mapping[str, Any]]) -> str:
 def of_details(host: str, result: Mapping[str, Any]) -> list[str]:
     differences = [of_difference(d) for d in result.get("differences") or ()]
     advice = [f"  note: {' '.join(str(a).split())}" for a in result.get("advice") or ()]
-    bad = result.get("msg") and (result.get("failed") or result.get("unreachable"))
-    problem = [f"  {' '.join(str(result['msg']).split())}"] if bad else []
+    bad = result.get("msg") if result.get("failed") or result.get("unreachable") else result.get("problem")
+    problem = [f"  {' '.join(str(bad).split())}"] if bad else []
     told = [*problem, *differences, *advice]
     return [f"{host}:", *told] if told else []
 

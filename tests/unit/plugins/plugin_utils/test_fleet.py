@@ -29,6 +29,7 @@ def test_the_table() -> None:
         "gpu3": {"unreachable": True, "msg": "Failed to connect\nto the host"},
         "gpu4": result(failed=True, rolled_back=True, msg="health: the engine does not serve CRI"),
         "gpu5": {},
+        "gpu6": result(problem="a loop of imports"),
     }
     assert table.lines(results) == [
         "HOST  ENGINE             INJECTION   CHANGED      RESTARTED  WHY",
@@ -36,9 +37,10 @@ def test_the_table() -> None:
         "gpu2  CRI-O 1.34.2       native-cdi  yes          crio       it resolves CDI devices itself",
         "gpu3  ?                  -           lost         -          Failed to connect to the host",
         "gpu4  containerd 1.7.24  native-cdi  rolled back  -          health: the engine does not serve CRI",
-        "gpu5  ?                  -           lost         -          no result: the host was lost or left the play before",
+        "gpu5  ?                  -           not reached  -          no result: the host was lost before, or its wave did not start",
+        "gpu6  containerd 1.7.24  native-cdi  refused      -          a loop of imports",
         "",
-        "5 hosts: 1 changed, 1 unchanged, 1 rolled back, 2 lost",
+        "6 hosts: 1 changed, 1 unchanged, 1 rolled back, 1 refused, 1 lost, 1 not reached",
     ]
 
 
