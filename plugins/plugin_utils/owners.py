@@ -192,9 +192,11 @@ def stop_refresh(policy: Policy, obs: Observation, record: HostDecision) -> Plan
         return Plan()
     why = "this collection owns the CDI spec of this host, and two writers make engines drop or hide devices"
     busy = [u for u in MASKS if policy.root == "/" and is_active(obs, u)]
+    # Stopped, not disabled: the masks suffice, and the links stay byte for byte.
+    stop = {"argv": ["systemctl", "stop", *busy], "timeout": 60, "why": why, "undo": ["systemctl", "start", *busy]}
     stops = Plan(
         differences=tuple(Difference("unit", u, "state", "active", "stopped", why) for u in busy),
-        disable_units=tuple(busy),
+        commands=(stop,) if busy else (),
     )
     return merge([stops, *(mask(obs, path, why) for path in MASKS.values())])
 
