@@ -35,6 +35,16 @@ class File:
     error: str = ""
 
     @property
+    def trouble(self) -> str:
+        """Why there is no content, as a person says it."""
+        kinds = {"dir": "a directory", "link": "a link to nothing", "fifo": "a named pipe", "socket": "a socket", "char": "a device",
+                 "block": "a device"}  # fmt: skip
+        if self.error:
+            text = self.error.removeprefix(f"{self.path}: ")
+            return f"it {text}" if text.startswith("is ") else text
+        return f"it is {kinds[self.type]}" if self.type in kinds else "its content did not arrive"
+
+    @property
     def is_link(self) -> bool:
         return bool(self.real) and self.real != self.path
 

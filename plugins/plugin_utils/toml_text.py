@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.toml_scan import Path
 
 BOM = "\ufeff"
+UTF16 = ("\udcff\udcfe", "\udcfe\udcff")  # its byte order mark, as bytes that are no UTF-8 arrive
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 # The eyes blank secrets with asterisks of equal length, quotes included; as a string of that length the text parses again.
 MASK = re.compile(r"([=:][ \t]*)(\*+)")
@@ -68,7 +69,11 @@ def loads(text: str, path: str) -> dict[str, Any]:
         return _loads_tomlkit(text, path)
     try:
         return tomllib.loads(text)
+    except RecursionError as exc:
+        raise TomlError("this is nested too deeply to be a configuration", where=path, next="repair this file first") from exc
     except tomllib.TOMLDecodeError as exc:
+        if text.startswith(UTF16):
+            raise TomlError("this is UTF-16, and TOML is UTF-8", where=path, line=1, next="save the file as UTF-8") from exc
         match = re.search(r"at line (\d+)", str(exc))
         line = int(match.group(1)) if match else len(split(text)) or 1
         raise TomlError("this is not valid TOML", where=path, line=line, why=str(exc), next="Repair this line first.") from exc

@@ -219,6 +219,8 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
     doc = toml.parse(f"{MARK}\nversion = {declared or 2}\n", path)
     doc = _set(doc, names if declared else tables.V2_NAMES, wanted)
     present = obs.file(path)
+    if present.exists and present.content is None:
+        raise PlanError("this is the place of our drop-in, and it is taken", where=path, why=present.trouble, next="Move it away.")
     if present.exists and present.content is not None and MARK not in present.content and present.content != doc.text:
         raise PlanError(
             "this file exists and is not ours", where=path, why="it does not begin with our mark",

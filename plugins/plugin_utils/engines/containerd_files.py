@@ -12,7 +12,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml, toml_shape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
@@ -144,9 +144,9 @@ def _resolve(sight: Sight, current: ConfigFile, pattern: str, version: Version) 
 
 def _read(file: File, path: str, parents: tuple[str, ...]) -> ConfigFile:
     if file.error or file.content is None:
-        why = file.error or (f"it is a {file.type}" if file.type not in ("", "file") else "its content did not arrive")
-        raise PlanError("this file cannot be read", where=path, why=why, next="Make it a readable regular file.")
+        raise PlanError("this file cannot be read", where=path, why=file.trouble, next="Make it a readable regular file.")
     doc = toml.parse(file.content, path, redacted=file.redacted)
+    toml_shape.check(doc, tables.SHAPES, "containerd does not load it")
     return ConfigFile(path, file.real or path, file.sha256 or "", doc, parents)
 
 
@@ -165,6 +165,8 @@ def check_schema(files: FileSet, version: Version) -> None:
         written = file.doc.data.get("version", 1)
         if not isinstance(written, int) or isinstance(written, bool):
             raise PlanError("`version` is not a number", where=file.path, line=line, next="containerd refuses it; repair it first.")
+        if tables.facts(version).merge == "deep":  # 1.x takes other bytes in strings and comments
+            toml_shape.check_encoding(file.doc, f"containerd {version} refuses it")
         if declared not in known:
             raise PlanError(
                 f"this file says version = {declared}, and containerd {version} knows only {_list(known)}", where=file.path,

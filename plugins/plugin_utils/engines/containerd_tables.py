@@ -9,6 +9,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml_shape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
 CONFIG = "/etc/containerd/config.toml"
@@ -31,6 +32,28 @@ SERVER_KEYS = frozenset((
     "disable_tcp_service", "stream_server_address", "stream_server_port", "stream_idle_timeout", "enable_tls_streaming",
     "x509_key_pair_streaming",
 ))  # fmt: skip
+
+# Types that the daemon decodes these into; a file with another one is refused as a whole, or its plugin does not start.
+_CRI_SHAPES: Mapping[Path, str] = {
+    (): toml_shape.TABLE,
+    ("containerd",): toml_shape.TABLE,
+    ("containerd", "runtimes"): toml_shape.TABLE,
+    ("containerd", "runtimes", "*"): toml_shape.TABLE,
+    ("containerd", "runtimes", "*", "runtime_type"): toml_shape.STRING,
+    ("containerd", "runtimes", "*", "container_annotations"): toml_shape.STRINGS,
+    ("containerd", "runtimes", "*", "options"): toml_shape.TABLE,
+    ("containerd", "runtimes", "*", "options", "BinaryName"): toml_shape.STRING,
+    ("containerd", "default_runtime_name"): toml_shape.STRING,
+    ("enable_cdi",): toml_shape.BOOLEAN,
+    ("cdi_spec_dirs",): toml_shape.STRINGS,
+}
+SHAPES: Mapping[Path, str] = {
+    ("disabled_plugins",): toml_shape.STRINGS,
+    ("plugins",): toml_shape.TABLE,
+    ("grpc",): toml_shape.TABLE,
+    ("grpc", "address"): toml_shape.STRING,
+    **{(*names, *path): wanted for names in (V1_NAMES, V2_NAMES, V3_NAMES) for path, wanted in _CRI_SHAPES.items()},
+}
 
 # Names by which `disabled_plugins` switches CRI off.
 CRI_PLUGINS = frozenset(("cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"))

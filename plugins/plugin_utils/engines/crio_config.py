@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, toml_shape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
@@ -146,10 +146,12 @@ def layer_of(obs: Observation, path: str, *, main: bool) -> Layer | None:
         return None
     why = "" if main else "CRI-O loads every file in its drop-in directory, whatever its name"
     if file.type not in ("file", "") or file.content is None:
-        what = file.error or ("a dangling link" if not file.exists or not file.real else f"not a regular file but a {file.type}")
-        raise PlanError(f"CRI-O cannot read this: {what}", where=path, why=why, next="move it elsewhere or repair it")
+        raise PlanError(f"CRI-O cannot read this: {file.trouble}", where=path, why=why, next="move it elsewhere or repair it")
     try:
-        return Layer(file, toml.parse(file.content, path, redacted=file.redacted).data)
+        doc = toml.parse(file.content, path, redacted=file.redacted)
+        toml_shape.check_encoding(doc, "TOML is UTF-8")
+        toml_shape.check(doc, tables.SHAPES, "its type is another one in CRI-O")
+        return Layer(file, doc.data)
     except PlanError as broken:
         raise PlanError(
             f"CRI-O would refuse to start: {broken.what}",

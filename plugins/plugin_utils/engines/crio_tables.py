@@ -8,6 +8,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml_shape
+
+Path = tuple[str, ...]
 UNIT = "crio.service"
 SOCKET = "/var/run/crio/crio.sock"
 CONFIG = "/etc/crio/crio.conf"
@@ -38,6 +41,21 @@ HANDLER_FIELDS: Mapping[str, str] = {
 
 # What a handler of NVIDIA's runtime must not take over from the low-level runtime: these say which program is run.
 NOT_COPIED = ("runtime_path", "runtime_type", "runtime_config_path", "inherit_default_runtime", "platform_runtime_paths")
+
+# Types that CRI-O decodes these into; it does not start with any other.
+_HANDLERS: Path = ("crio", "runtime", "runtimes")
+_STRING_FIELDS = ("runtime_path", "runtime_type", "runtime_root", "monitor_path", "monitor_cgroup")
+SHAPES: Mapping[Path, str] = {
+    ("crio",): toml_shape.TABLE,
+    ("crio", "runtime"): toml_shape.TABLE,
+    ("crio", "runtime", "default_runtime"): toml_shape.STRING,
+    ("crio", "runtime", "hooks_dir"): toml_shape.STRINGS,
+    ("crio", "runtime", "cdi_spec_dirs"): toml_shape.STRINGS,
+    _HANDLERS: toml_shape.TABLE,
+    (*_HANDLERS, "*"): toml_shape.TABLE,
+    **{(*_HANDLERS, "*", field): toml_shape.STRING for field in _STRING_FIELDS},
+    **{(*_HANDLERS, "*", field): toml_shape.STRINGS for field in ("monitor_env", "allowed_annotations")},
+}
 
 # CDI code first appears in 1.24.0; the 1.23 of CDI's own README is a mistake (engines.md 2).
 CDI_SINCE = (1, 24)

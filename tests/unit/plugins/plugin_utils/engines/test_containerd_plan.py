@@ -252,7 +252,8 @@ BAD = {
         r"/d/a\.toml:2: .*would have no effect .*containerd 1\.x takes its whole CRI table"),
     "a drop-in path that is someone else's": (
         "2.3.7", {ROOT: IMPORTING, DROP_IN: "version = 3\n"}, r"90-gpufleet\.toml: this file exists and is not ours"),
-    "a directory": ("2.3.7", {ROOT: {"content": None, "type": "dir"}}, r"config\.toml: this file cannot be read \(it is a dir\)"),
+    "CRI disabled": ("1.7.24", {ROOT: '# x\ndisabled_plugins = ["cri"]\n'}, r"config\.toml:2: disabled_plugins switches CRI off"),
+    "a directory": ("2.3.7", {ROOT: {"content": None, "type": "dir"}}, r"config\.toml: this file cannot be read \(it is a directory\)"),
     "no version": ("", {ROOT: OLD}, "the version of this containerd is not known"),
     "too old": ("1.2.13", {ROOT: OLD}, "containerd 1.2.13 is too old"),
 }  # fmt: skip

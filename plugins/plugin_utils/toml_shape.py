@@ -1,0 +1,62 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Values of the wrong type in a TOML file, told with file and line: the engines refuse them as a whole when they decode the file."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+
+Path = tuple[str, ...]
+TABLE, STRING, BOOLEAN, STRINGS = "a table", "a string", "true or false", "an array of strings"
+ANY = "*"  # any key at this place of a path
+
+
+def check(doc: toml.Document, shapes: Mapping[Path, str], why: str) -> None:
+    """Raise for the first value whose type is not the one that the engine's program has for it."""
+    for pattern, wanted in shapes.items():
+        for path, value in found(doc.data, pattern):
+            if not fits(value, wanted):
+                raise PlanError(
+                    f"{toml.dotted(path)} is {kind(value)} here, and it must be {wanted}",
+                    where=doc.path,
+                    line=toml.line_of(doc, path),
+                    why=why,
+                    next="repair it first",
+                )
+
+
+def check_encoding(doc: toml.Document, why: str) -> None:
+    """A byte that is no UTF-8 arrives as a lone surrogate."""
+    for number, line in enumerate(doc.lines, 1):
+        if any("\udc80" <= char <= "\udcff" for char in line):
+            raise PlanError("this is not UTF-8", where=doc.path, line=number, why=why, next="save the file as UTF-8")
+
+
+def found(data: Any, pattern: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """All values at places that a pattern names. What lies in something that is no table is for that something's own row."""
+    if not pattern:
+        yield at, data
+        return
+    if not isinstance(data, Mapping):
+        return
+    for name in data if pattern[0] == ANY else [n for n in (pattern[0],) if n in data]:
+        yield from found(data[name], pattern[1:], (*at, name))
+
+
+def fits(value: Any, wanted: str) -> bool:
+    if wanted == STRINGS:
+        return isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)
+    return isinstance(value, {TABLE: Mapping, STRING: str, BOOLEAN: bool}[wanted])
+
+
+def kind(value: Any) -> str:
+    """A value's type as a person says it."""
+    if isinstance(value, list) and value and all(isinstance(v, Mapping) for v in value):
+        return "an array of tables"
+    names = ((bool, "true or false"), (str, "a string"), ((int, float), "a number"), (Mapping, "a table"), (list, "an array"))
+    return next((name for types, name in names if isinstance(value, types)), "a date")
