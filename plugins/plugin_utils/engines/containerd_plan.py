@@ -72,6 +72,11 @@ def _check(files: FileSet, version: Version) -> None:
                 "this is a version 1 configuration", where=root.path, line=line,
                 why=f"containerd {version} {'drops its CRI part silently' if facts.v1_lost else 'accepts no newer drop-in beside it'}",
                 next="Write it as version 2 (plugins.\"io.containerd.grpc.v1.cri\") and run again.")
+    off = containerd_files.cri_disabled(files)
+    if off:  # a daemon that serves CRI now has not read this yet, and would lose it by our restart
+        raise PlanError(
+            "disabled_plugins switches CRI off", where=off[0], line=off[1], why="nothing written for CRI would have an effect",
+            next="Take the CRI plugin out of disabled_plugins and run again.")
     _check_shadow(files, facts)
 
 
