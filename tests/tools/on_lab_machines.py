@@ -22,7 +22,7 @@ from tests.lab import doctor
 
 def main(command: list[str]) -> int:
     """Run the command, or name the obstacle."""
-    obstacle = doctor.machine_obstacle()
+    obstacle = doctor.machine_obstacle() or ("" if doctor.has_go() else "there is no Go, which NVIDIA's packages are built with")
     if obstacle:
         print(f"not run here: {' '.join(command)} ({obstacle})")
         return 0
