@@ -152,9 +152,9 @@ checks:
     found:
       description: >-
         What opening each node gave, V(ok), an errno such as V(EPERM), or V(absent). A node that was not in the container was made there
-        before it was opened.
+        before it was opened. Empty where the case was not carried out (check mode, or a container that did not start).
       type: dict
-      returned: when carried out
+      returned: always
     listed:
       description: NVIDIA device nodes that were in the container.
       type: list

@@ -266,7 +266,8 @@ def nothing_to_prove(host: HostDecision, planned: list[dict[str, Any]]) -> str:
 
 def unproven(planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The cases as check mode tells them: what would be started and expected, without a verdict."""
-    return [{**_asked(c), "ok": None, "expected": {n["path"]: n["expect"] for n in c["nodes"]}, "advice": ""} for c in planned]
+    open_questions = {"ok": None, "found": {}, "advice": ""}
+    return [{**_asked(c), **open_questions, "expected": {n["path"]: n["expect"] for n in c["nodes"]}} for c in planned]
 
 
 def evidence(planned: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[dict[str, Any]]:
@@ -277,7 +278,8 @@ def evidence(planned: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[d
 
 
 def _with_advice(case: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    return {**_asked(case), **found, "advice": advice(case["engine"], case["injection"], sentence(found)) if not found["ok"] else ""}
+    next_step = "" if found["ok"] else advice(case["engine"], case["injection"], sentence(found))
+    return {**_asked(case), "found": {}, **found, "advice": next_step}
 
 
 def _asked(case: Mapping[str, Any]) -> dict[str, Any]:

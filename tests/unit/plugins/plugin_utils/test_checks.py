@@ -236,3 +236,4 @@ def test_a_proven_host_has_no_complaint() -> None:
 def test_check_mode_tells_the_cases_and_proves_none() -> None:
     first = checks.unproven(cases(COMPATIBLE, CONTAINERD_21))[0]
     assert (first["ok"], first["expected"]["/dev/nvidia1"], first["devices"]) == (None, "refused", ["nvidia.com/gpu=0"])
+    assert first["found"] == {}, "playbooks show this key in check mode, too"
