@@ -1,0 +1,197 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the documentation shows is what works: every module's EXAMPLES run in check mode on a host, the README's playbooks parse."""
+
+from __future__ import annotations
+
+import ast
+import dataclasses as dc
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.lab import artefacts
+from tests.tools.onlab import ROOT, Fleet, repository
+
+OURS = "gpufleet.nvidia."
+MODULES = sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py"))
+README = (ROOT / "README.md").read_text()
+PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
+HOSTS = {
+    "ex-containerd": {"kind": "containerd-1.7", "gpus": 2, "driver": "ok"},
+    "ex-crio": {"kind": "crio-1.34", "gpus": 2, "driver": "ok"},
+}
+
+
+@dc.dataclass(frozen=True)
+class Needs:
+    """What a module's examples take for granted."""
+
+    host: str = "ex-containerd"
+    script: str = ""  # what has to be on the host before
+    before: tuple[Mapping[str, Any], ...] = ()  # tasks that a playbook has had before
+    files: Mapping[str, str] = dc.field(default_factory=dict)  # file on the controller -> a file in the repository that is served
+    options: Mapping[str, str] = dc.field(default_factory=dict)  # what a reader has to set to their own
+    hosts: str = ""  # the name of the group in an example that is a play
+
+
+LOOK = {"gpufleet.nvidia.node": {}, "register": "gpufleet_node_result"}
+# Stands for an installed package, of which check mode asks no more than that its programs are there.
+PROGRAM = "printf '#!/bin/sh\\n' >/usr/bin/{0}; chmod 755 /usr/bin/{0}; "
+NEEDS: dict[str, Needs] = {
+    "cdi_spec": Needs(),
+    "containerd_runtime": Needs(script="mkdir -p /srv/image/etc/containerd"),
+    "crio_runtime": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime") + "mkdir -p /srv/image/etc/crio"),
+    "fleet_table": Needs(before=(LOOK,)),
+    "node": Needs(),
+    "node_check": Needs(),
+    "node_info": Needs(),
+    "observe": Needs(),
+    "oci_hook": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime-hook")),
+    "rollout_gate": Needs(hosts="gpu_nodes"),
+    "toolkit_config": Needs(),
+    # The example shows upstream's key; the lab has one of its own.
+    "toolkit_repository": Needs(files={"nvidia.asc": "key.asc"}, options={"key_fingerprint": "gpufleet_toolkit_key_fingerprint"}),
+    "transaction": Needs(),
+}
+# The lab's GPUs are imitated below another root; that is no part of what a reader would write.
+FAKED = {"proc_root": "/opt/fakegpu/proc", "sys_root": "/opt/fakegpu/sys"}
+
+
+def documented(module: str, name: str) -> Any:
+    """One of a module's YAML blocks, read without importing the module."""
+    for node in ast.parse((ROOT / f"plugins/modules/{module}.py").read_text()).body:
+        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name) and node.targets[0].id == name:
+            return yaml.safe_load(ast.literal_eval(node.value))
+    raise AssertionError(f"plugins/modules/{module}.py has no {name}")
+
+
+def plays(module: str) -> list[dict[str, Any]]:
+    """The examples as plays: tasks together as one, since they register what later ones show."""
+    entries = documented(module, "EXAMPLES")
+    if "hosts" in entries[0]:
+        return [dict(entry) for entry in entries]
+    return [{"hosts": NEEDS[module].host, "gather_facts": False, "tasks": [*NEEDS[module].before, *entries]}]
+
+
+def suited(task: Mapping[str, Any], needs: Needs) -> dict[str, Any]:
+    """A task with what a reader would set to their own, and the root of the imitated GPUs."""
+    found = dict(task)
+    for name in [key for key in task if key.startswith(OURS)]:
+        faked = FAKED if set(FAKED) <= options(name.removeprefix(OURS)) else {}
+        own = {option: f"{{{{ {variable} }}}}" for option, variable in needs.options.items()}
+        found[name] = {**faked, **(task[name] or {}), **own}
+    return found
+
+
+def options(module: str) -> set[str]:
+    """The names of a module's options, those of the shared fragments, too."""
+    told = documented(module, "DOCUMENTATION")
+    wanted = told.get("extends_documentation_fragment") or []
+    names = set(told.get("options") or {})
+    for fragment in [wanted] if isinstance(wanted, str) else wanted:
+        file, _dot, attribute = fragment.removeprefix(OURS).partition(".")
+        names |= set(fragments(file)[(attribute or "documentation").upper()].get("options") or {})
+    return names
+
+
+def fragments(file: str) -> dict[str, Any]:
+    """The YAML blocks of a documentation fragment."""
+    tree = ast.parse((ROOT / f"plugins/doc_fragments/{file}.py").read_text())
+    blocks = [node for part in tree.body if isinstance(part, ast.ClassDef) for node in part.body if isinstance(node, ast.Assign)]
+    return {b.targets[0].id: yaml.safe_load(ast.literal_eval(b.value)) for b in blocks if isinstance(b.targets[0], ast.Name)}
+
+
+@pytest.fixture(scope="module")
+def fleet(boot: Any) -> Fleet:
+    found: Fleet = boot(HOSTS)
+    return found
+
+
+def test_every_module_has_a_row_in_the_table() -> None:
+    assert sorted(NEEDS) == MODULES
+
+
+@pytest.mark.lab
+@pytest.mark.parametrize("module", MODULES)
+def test_examples_run(module: str, fleet: Fleet, tmp_path: Path) -> None:
+    needs = NEEDS[module]
+    if needs.script:
+        fleet.shell(needs.host, needs.script)
+    for name, source in needs.files.items():
+        (tmp_path / name).write_bytes((artefacts.nvidia_debs() / source).read_bytes())
+    shown = plays(module)
+    for play in shown:
+        play["tasks"] = [with_files(suited(task, needs), needs, tmp_path) for task in play["tasks"]]
+    before = {host: fleet.tree(host) for host in HOSTS}
+    run = fleet.play(shown, [needs.host], variables=repository(), arguments=["--check", "--diff"])
+    assert (run.status, run.failed) == (0, {}), run.words
+    answered = [entry for entry in run.entries if str(entry["task"]) == OURS + module]
+    wanted = [task for play in shown for task in play["tasks"] if OURS + module in task]
+    assert len(answered) >= len(wanted) > 0, run.words
+    assert {host: fleet.tree(host) for host in HOSTS} == before
+
+
+def with_files(task: dict[str, Any], needs: Needs, place: Path) -> dict[str, Any]:
+    """The example names a file beside the playbook; here it lies in a folder of the test."""
+    text = yaml.safe_dump(task, width=10**6)
+    for name in needs.files:
+        assert f"'{name}'" in text.replace("''", "'"), f"the example names no file {name} any more"
+        text = text.replace(name, str(place / name))
+    return dict(yaml.safe_load(text))
+
+
+def blocks(language: str) -> list[str]:
+    """The README's snippets in a language."""
+    return re.findall(rf"^```{language}\n(.*?)^```", README, re.MULTILINE | re.DOTALL)
+
+
+def is_playbook(snippet: str) -> bool:
+    return isinstance(yaml.safe_load(snippet), list)
+
+
+def syntax(playbook: str, *arguments: str) -> None:
+    """Have Ansible read a playbook."""
+    command = [Path(sys.executable).with_name("ansible-playbook"), "--syntax-check", "-i", "host,", *arguments, playbook]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, stdin=subprocess.DEVNULL)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "[ERROR]" not in done.stderr
+
+
+@pytest.mark.parametrize("snippet", [text for text in blocks("yaml") if is_playbook(text)])
+def test_the_readmes_playbooks_parse(snippet: str, tmp_path: Path) -> None:
+    path = tmp_path / "play.yml"
+    path.write_text(snippet)
+    syntax(str(path))
+    for play in yaml.safe_load(snippet):
+        for task in play["tasks"]:
+            module = next(key for key in task if key.startswith(OURS)).removeprefix(OURS)
+            assert set(task[OURS + module] or {}) <= options(module)
+
+
+@pytest.mark.parametrize("snippet", [text for text in blocks("yaml") if not is_playbook(text)])
+def test_the_readmes_variables_exist(snippet: str) -> None:
+    known = {name for path in (ROOT / "roles").glob("*/defaults/main.yml") for name in yaml.safe_load(path.read_text())}
+    specs = (ROOT / "roles").glob("*/meta/argument_specs.yml")
+    known |= {name for path in specs for name in re.findall(r"\bgpufleet_\w+", path.read_text())}
+    known |= {name for path in (ROOT / "playbooks").glob("*.yml") for name in re.findall(r"\bgpufleet_\w+", path.read_text())}
+    assert set(yaml.safe_load(snippet)) - known == set()
+
+
+@pytest.mark.parametrize("playbook", PLAYBOOKS)
+def test_the_readme_shows_each_playbook_by_a_name_that_ansible_finds(playbook: str) -> None:
+    assert re.search(rf"`{playbook}`|gpufleet\.nvidia\.{playbook}\b", README)
+    syntax(f"{OURS}{playbook}")
+
+
+def test_the_readmes_commands_name_playbooks_that_are_there() -> None:
+    commands = re.findall(r"ansible-playbook [^`\n]+", README)
+    assert {shlex.split(command)[-1] for command in commands} <= {f"{OURS}{name}" for name in PLAYBOOKS}
