@@ -1,0 +1,82 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""SSH operations per host, counted by a wrapper that stands in for ssh."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+
+from tests.bench.stage import OURS, Stage, Timed, changed, converged
+from tests.tools import onlab
+
+# As the driver writes it until the GPU has been used for the first time.
+UNKNOWN = "sed -i -E '/^GPU UUID/s/GPU-.*/GPU-????????-????-????-????-????????????/' /opt/fakegpu/proc/driver/nvidia/gpus/*/information"
+REPOSITORY = [{"hosts": "all", "gather_facts": False, "roles": ["gpufleet.nvidia.toolkit"]}]
+
+
+@dc.dataclass(frozen=True)
+class Count:
+    what: str
+    aim: int | None  # None: stated, no aim
+    hosts: Mapping[str, int]
+
+    @property
+    def kept(self) -> bool:
+        return self.aim is None or all(count <= self.aim for count in self.hosts.values())
+
+    @property
+    def words(self) -> str:
+        """One number where all hosts are alike."""
+        different = sorted(set(self.hosts.values()))
+        if len(different) == 1:
+            return str(different[0])
+        return ", ".join(f"{name} {count}" for name, count in sorted(self.hosts.items()))
+
+
+def count(what: str, aim: int | None, timed: Timed, hosts: tuple[str, ...]) -> Count:
+    return Count(what, aim, {name: timed.run.operations.get(name, 0) for name in hosts})
+
+
+def of_site(stage: Stage) -> list[Count]:
+    """On an untouched fleet: the whole way of a user, with the repository and the proofs."""
+    settings = {**onlab.settings(), "gpufleet_cdi_owner": "ours"}
+    first = changed(stage.play("site", settings), stage.hosts)
+    again = converged(stage.play("site", settings))
+    bare = converged(stage.play("site", {"gpufleet_cdi_owner": "ours"}))
+    return [
+        count("`site`, first: repository, packages, convergence, proof", None, first, stage.hosts),
+        count("`site`, converged: repository, `node`, proof", None, again, stage.hosts),
+        count("`site`, converged, without a repository and without a proof", None, bare, stage.hosts),
+    ]
+
+
+def of_node(stage: Stage) -> list[Count]:
+    """On an untouched fleet: one task each. Leaves hosts that have the packages and nothing else."""
+    hosts = stage.hosts
+    stage.play(REPOSITORY, onlab.repository())
+    with_packages = changed(stage.node(), hosts)
+    idle = converged(stage.node())
+    stage.node({**OURS, "state": "absent"})
+    without = changed(stage.node(), hosts)
+    still = converged(stage.node())
+    stage.node({**OURS, "state": "absent"})
+    stage.on_all("cp -a /opt/fakegpu/proc /root/proc; " + UNKNOWN)
+    probed = changed(stage.node(), hosts)
+    after = converged(stage.node())
+    stage.node({**OURS, "state": "absent"})
+    stage.on_all("rm -rf /opt/fakegpu/proc; mv /root/proc /opt/fakegpu/proc")
+    return [
+        count("`node`, converged", 1, worse(idle, still), hosts),
+        count("`node`, converged, the driver not yet telling UUIDs", 1, after, hosts),
+        count("`node`, changed", 2, without, hosts),
+        count("`node`, changed, with packages to install", 2, with_packages, hosts),
+        count("`node`, changed, with a probe for the CDI spec's UUIDs", 3, probed, hosts),
+    ]
+
+
+def worse(*runs: Timed) -> Timed:
+    return max(runs, key=lambda timed: max(timed.run.operations.values(), default=0))
+
+

@@ -1,0 +1,91 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The planner alone: an observation of a real host, varied into a fleet."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import hashlib
+import json
+import re
+import time
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+from tests.bench.stage import OURS, Failed, Stage
+
+SIMULATED = 1000
+LOOKS = 4
+UUID = re.compile(r"GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
+CONFIG = re.compile(r"^/etc/(containerd|crio)/.*\.(toml|conf)$")
+
+
+@dc.dataclass(frozen=True)
+class Speed:
+    what: str
+    aim: float
+    milliseconds: float
+
+
+def policy() -> Policy:
+    return Policy(**OURS)  # type: ignore[arg-type]
+
+
+def plan(wanted: Policy, obs: Observation) -> Any:
+    """What the action does with an observation."""
+    seen = host.see(wanted, obs)
+    return host.plan(wanted, obs, seen, transport.probe_source("nvml"))
+
+
+def record(stage: Stage) -> dict[str, Observation]:
+    """Look at every host as the action does, and keep what was seen."""
+    return {name: look(stage, name) for name in stage.hosts}
+
+
+def look(stage: Stage, name: str) -> Observation:
+    seen, questions = Observation({}, {}), host.questions(policy())
+    for _look in range(LOOKS):
+        request = transport.pack({"schema": 1, "root": "/", "questions": list({q["id"]: q for q in questions}.values())})
+        run = stage.fleet.task("observe", [name], {"request": request})
+        if run.status:
+            raise Failed(f"{name} could not be looked at: {run.failed}")
+        seen = seen.with_answers(transport.unpack(run.of("observe")[name]["answer"]))
+        try:
+            plan(policy(), seen)
+        except NeedMore as need:
+            questions = need.questions
+        else:
+            return seen
+    raise Failed(f"the plan for {name} still asks questions after {LOOKS} looks")
+
+
+def vary(seen: Observation, number: int) -> Observation:
+    """Another host like this one: other UUIDs, and configurations that no cache has met."""
+    text = UUID.sub(lambda found: other(found.group(), number), json.dumps({"host": seen.host, "answers": seen.answers}))
+    value = json.loads(text)
+    for answer in value["answers"].values():
+        for file in (answer, *(answer.get("files") or ())):
+            if CONFIG.match(str(file.get("path"))) and file.get("content"):
+                file["content"] += f"# host {number}\n"
+    return Observation(value["host"], value["answers"])
+
+
+def other(uuid: str, number: int) -> str:
+    found = hashlib.sha256(f"{uuid}{number}".encode()).hexdigest()
+    return f"GPU-{found[:8]}-{found[8:12]}-{found[12:16]}-{found[16:20]}-{found[20:32]}"
+
+
+def speed(what: str, seen: dict[str, Observation]) -> Speed:
+    """Milliseconds per host over the simulated hosts, which are made before the clock starts."""
+    kinds = list(seen.values())
+    hosts = [vary(kinds[number % len(kinds)], number) for number in range(SIMULATED)]
+    wanted = policy()
+    begin = time.perf_counter()
+    for obs in hosts:
+        plan(wanted, obs)
+    return Speed(what, 3.0, (time.perf_counter() - begin) * 1000 / SIMULATED)

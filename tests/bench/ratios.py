@@ -1,0 +1,51 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Wall times as ratios of one run: against ping, and against the plain playbook that most people write."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from statistics import median
+
+from tests.bench.stage import GIVE_BACK, OURS, SAVE, Stage, changed, converged
+
+ROUNDS = 5
+FIRST_ROUNDS = 3  # every round restarts all engines
+TASKS = 10  # in one play, so that the start of ansible-playbook does not hide what a task takes
+
+
+@dc.dataclass(frozen=True)
+class Ratio:
+    what: str
+    aim: float
+    ours: float
+    theirs: float
+    unit: str
+
+    @property
+    def value(self) -> float:
+        return self.ours / self.theirs
+
+
+def against_ping(stage: Stage) -> Ratio:
+    """Converged hosts, rounds interleaved so that what else the machine does falls on both."""
+    changed(stage.node(), stage.hosts)
+    ours, theirs = [], []
+    for _round in range(ROUNDS):
+        theirs.append(stage.task("ansible.builtin.ping", {}, TASKS).seconds)
+        ours.append(converged(stage.node(times=TASKS)).seconds)
+    stage.node({**OURS, "state": "absent"})
+    return Ratio(f"`node`, converged, to `ansible.builtin.ping`, {TASKS} tasks in a play", 0.7, median(ours), median(theirs), "s")
+
+
+def against_plain(stage: Stage) -> Ratio:
+    """The first convergence; the packages are there on both sides, since apt takes the same time for everybody."""
+    stage.on_all(SAVE)
+    ours, theirs = [], []
+    for _round in range(FIRST_ROUNDS):
+        theirs.append(changed(stage.play("../tests/bench/naive"), stage.hosts).seconds)
+        stage.on_all(GIVE_BACK)
+        ours.append(changed(stage.node(), stage.hosts).seconds)
+        stage.node({**OURS, "state": "absent"})
+    return Ratio("`node`, first convergence, to a plain playbook with nvidia-ctk", 0.3, median(ours), median(theirs), "s")

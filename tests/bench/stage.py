@@ -1,0 +1,103 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hosts that are measured, and the tasks that are run on them."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from tests.tools import onlab
+
+NODE = "gpufleet.nvidia.node"
+ROOTS = {"proc_root": "/opt/fakegpu/proc", "sys_root": "/opt/fakegpu/sys"}
+# The spec is ours in every measurement, since a spec that nvidia-cdi-refresh writes is work that nobody here would see.
+OURS = {**ROOTS, "cdi_owner": "ours"}
+FLEET: Mapping[str, Any] = {
+    name: {"kind": kind, "gpus": 2, "driver": "ok"}
+    for name, kind in {
+        "c16": "containerd-1.6",
+        "c17": "containerd-1.7",
+        "c21": "containerd-2.1",
+        "c23": "containerd-2.3",
+        "c24": "containerd-2.4",
+        "crio": "crio-1.34",
+    }.items()
+}
+
+SAVE = "mkdir /root/saved; cd /etc; for d in containerd crio nvidia-container-runtime; do test ! -e $d || cp -a $d /root/saved; done"
+# What the plain playbook did is taken back by hand: nvidia-ctk has no way back.
+GIVE_BACK = """
+cd /etc
+rm -rf cdi containerd crio nvidia-container-runtime ansible/facts.d
+cp -a /root/saved/. /etc
+systemctl restart $(test -e /usr/lib/systemd/system/crio.service && echo crio || echo containerd)
+"""
+
+
+class Failed(Exception):
+    """A run that is measured did not do what it should."""
+
+
+@dc.dataclass(frozen=True)
+class Timed:
+    run: onlab.Run
+    seconds: float
+
+
+@dc.dataclass(frozen=True)
+class Stage:
+    """Hosts that are up, and how they are reached."""
+
+    fleet: onlab.Fleet
+
+    @property
+    def hosts(self) -> tuple[str, ...]:
+        return tuple(sorted(self.fleet.lab.hosts()))
+
+    def play(self, playbook: Any, variables: Mapping[str, Any] | None = None) -> Timed:
+        begin = time.perf_counter()
+        run = self.fleet.play(playbook, variables=variables)
+        seconds = time.perf_counter() - begin
+        if run.status:
+            raise Failed(f"a run ended with status {run.status}: {run.failed}\n{run.words[-3000:]}")
+        return Timed(run, seconds)
+
+    def task(self, module: str, options: Mapping[str, Any], times: int = 1) -> Timed:
+        """One task, or the same task several times in one play."""
+        return self.play([{"hosts": "all", "gather_facts": False, "tasks": [{module: dict(options)}] * times}])
+
+    def node(self, options: Mapping[str, Any] = OURS, times: int = 1) -> Timed:
+        return self.task(NODE, options, times)
+
+    def on_all(self, script: str) -> None:
+        for host in self.hosts:
+            self.fleet.shell(host, script)
+
+
+def boot(lab: Any) -> Stage:
+    """The fleet, untouched."""
+    if lab.hosts():
+        lab.down(sorted(lab.hosts()))
+    lab.up({"hosts": dict(FLEET)})
+    for name, why in lab.skipped.items():
+        print(f"left out: {name}, {why}")
+    return Stage(onlab.Fleet(lab))
+
+
+def converged(timed: Timed) -> Timed:
+    """The run, when nothing was changed by it."""
+    if timed.run.changed:
+        raise Failed(f"a run that should change nothing changed {timed.run.changed}")
+    return timed
+
+
+def changed(timed: Timed, hosts: tuple[str, ...]) -> Timed:
+    """The run, when every host was changed by it."""
+    idle = sorted(set(hosts) - set(timed.run.changed))
+    if idle:
+        raise Failed(f"a run that should change every host changed nothing on {', '.join(idle)}")
+    return timed

@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What was measured, as one table for the terminal and for the documentation."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import os
+import platform
+from collections.abc import Mapping
+from importlib import metadata
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+from tests.bench.counts import Count
+from tests.bench.planner import Speed, policy
+from tests.bench.ratios import FIRST_ROUNDS, ROUNDS, TASKS, Ratio
+from tests.bench.stage import Stage
+from tests.lab import aptrepo
+
+
+@dc.dataclass(frozen=True)
+class Measured:
+    counts: tuple[Count, ...]
+    ratios: tuple[Ratio, ...]
+    speeds: tuple[Speed, ...]
+    versions: Mapping[str, str]
+
+
+def versions(stage: Stage, seen: Mapping[str, Observation]) -> dict[str, str]:
+    """Of everything that the numbers depend on."""
+    engines = {f"{i.engine} {i.version}" for obs in seen.values() for i in host.see(policy(), obs).instances}
+    ssh = stage.fleet.shell(stage.hosts[0], "dpkg-query -f '${Version}' -W openssh-server")
+    return {
+        "ansible-core": metadata.version("ansible-core"),
+        "Python on the controller": platform.python_version(),
+        "tomlkit": metadata.version("tomlkit"),
+        "engines": ", ".join(sorted(engines)),
+        "NVIDIA Container Toolkit": aptrepo.VERSION,
+        "OpenSSH": ssh.strip(),
+        "machine": f"{os.cpu_count()} cores, which carry the controller and all {len(stage.hosts)} hosts",
+    }
+
+
+def text(measured: Measured) -> str:
+    """Three tables in Markdown, which is readable on a terminal, too."""
+    counted = [[c.what, c.words, "" if c.aim is None else str(c.aim)] for c in measured.counts]
+    return "\n\n".join([
+        rows(["SSH operations per host", "counted", "promised"], counted),
+        rows(
+            ["wall time as a ratio", "ratio", "aim", "ours", "theirs"],
+            [[r.what, f"{r.value:.2f}", f"{r.aim:.1f}", f"{r.ours:.1f} s", f"{r.theirs:.1f} s"] for r in measured.ratios],
+        ),
+        rows(["planner, per host", "ms", "aim"], [[s.what, f"{s.milliseconds:.1f}", f"{s.aim:.0f}"] for s in measured.speeds]),
+    ])
+
+
+def rows(head: list[str], body: list[list[str]]) -> str:
+    width = [max(len(row[i]) for row in (head, *body)) for i in range(len(head))]
+    lines = [head, ["-" * w for w in width], *body]
+    return "\n".join("| " + " | ".join(cell.ljust(w) for cell, w in zip(row, width, strict=True)) + " |" for row in lines)
+
+
+def page(measured: Measured) -> str:
+    """docs/bench.md."""
+    used = "\n".join(f"- {what}: {value}" for what, value in measured.versions.items())
+    return f"""# Speed
+
+Written by `make bench WRITE=1` (`python -m tests.bench --write`). Counts hold on every machine, and the bench fails when one grows.
+Ratios compare two things measured in the same run; seconds say little on another machine.
+
+{text(measured)}
+
+How it is measured:
+
+- Six hosts with two GPUs each, one per engine release. A wrapper in place of `ssh` counts the operations.
+- Ping: {TASKS} tasks in one play, pipelining on, connections kept; {ROUNDS} rounds in turn, the median of each.
+- Plain playbook: `tests/bench/naive.yml`; the packages are installed on both sides; {FIRST_ROUNDS} rounds in turn, the median of each.
+  Both sides restart every engine, and that time is in both numbers.
+- Planner: what was seen on these hosts, varied into 1000 hosts with other UUIDs and configurations.
+
+Versions:
+
+{used}
+"""
