@@ -120,7 +120,7 @@ class Fleet:
             (place / "results").touch()
             extra = {"ansible_ssh_executable": str(ROOT / "tests/tools/count-ssh"), **(variables or {})}
             (place / "variables.json").write_text(json.dumps(extra))
-            command = [Path(sys.executable).with_name("ansible-playbook"), "-i", self.lab.inventory_path(), path]
+            command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(self.lab.inventory_path()), str(path)]
             command += ["-e", f"@{place}/variables.json", *(["--limit", ",".join(hosts)] if hosts else []), *arguments]
             settled = self._environment(place, environment)
             done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=settled, stdin=subprocess.DEVNULL)
