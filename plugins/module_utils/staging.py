@@ -66,9 +66,21 @@ def plan(root, base, changes):
             after, made = _AFTER[change["op"]](root, change, before), []
         if after is not None and before is None:
             made = nodefs.missing_dirs(root, real)
+        _require_writable(root, real, before, after)
         forget = change["op"] == "restore" or bool(change.get("forget"))
         planned.append(FileChange(change["op"], change["path"], real, before, after, forget, made))
     return planned, conflicts
+
+
+def _require_writable(root, real, before, after):
+    """Told before anything is touched, and in check mode, too. Every account but root fails earlier, with what it may not read."""
+    if before is None and after is None:
+        return
+    path = os.path.dirname(nodefs.full(root, real))
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    if not os.access(path, os.W_OK) and os.statvfs(path).f_flag & os.ST_RDONLY:
+        raise nodefs.NodeError("failed", "%s: %s is on a read-only file system. Mount it writable and run again" % (real, path))
 
 
 def conflict(what, path, expected, found):

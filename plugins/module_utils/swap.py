@@ -75,13 +75,22 @@ def _spare_dir(root, real, token):
     parent = os.path.dirname(nodefs.full(root, real))
     beside = os.path.dirname(parent)
     # Not above the root, and not across a mount: a rename works within one file system only.
-    inside = parent != (root or "/") and os.stat(beside).st_dev == os.stat(parent).st_dev
+    inside = parent != (root or "/") and os.stat(beside).st_dev == os.stat(parent).st_dev and not _bound(parent)
     directory = os.path.join(beside if inside else parent, ".gpufleet-%s-%s" % (token, nodefs.sha256(real.encode("utf-8"))[:8]))
     os.mkdir(directory, 0o700)
     try:
         yield directory
     finally:
         shutil.rmtree(directory, ignore_errors=True)
+
+
+def _bound(path):
+    """Whether something is mounted right there; a bind mount has the same device number and is no place to rename to all the same."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+            return any(line.split(" ")[4] == os.path.realpath(path) for line in lines)
+    except OSError:
+        return False
 
 
 def _write_spare(path, state, keep_time):

@@ -100,6 +100,9 @@ def require_engine(policy: Policy, seen: Seen) -> None:
             why="looked for containerd, CRI-O and Docker by process, unit, socket and program",
             next="install an engine first, or name config_path and socket where it lives elsewhere",
         )
+    stopped = [i for i in seen.instances if i.refusal and not i.running and i.owner == "package"]
+    if stopped and len(stopped) == len(seen.instances):
+        raise PlanError(stopped[0].refusal, where=stopped[0].config_path)
     for engine in policy.engines:
         if engine != "auto" and not any(i.engine == engine for i in seen.instances):
             raise PlanError(f"engine {engine} is not on this host", next=f"found: {', '.join(i.key for i in seen.instances)}")

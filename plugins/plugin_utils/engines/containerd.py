@@ -127,13 +127,25 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
         raise NeedMore([ask.units([daemon.unit])])
     owner, refusal = _cri_off(obs, files, off) if files and off else ("package", "")
     cri = containerd_files.effective(files, version) if files else {}
+    serves = not refusal
+    refusal = refusal or _stopped_refusal(obs, daemon)
     return Instance(
         engine="containerd", version=version_text, binary=daemon.binary, socket=socket, config_path=daemon.config, unit=daemon.unit,
         owner=owner, running=daemon.running, schema=files.schema if files else 0,
-        cdi=_cdi(obs, daemon, config, files, version, ask_dump=not refusal), cri=not refusal, refusal=refusal,
+        cdi=_cdi(obs, daemon, config, files, version, ask_dump=not refusal), cri=serves, refusal=refusal,
         invocation_id=obs.unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
         default_handler=_default_handler(config, cri), handlers=_handlers(config, cri),
         running_containers=sum(1 for p in obs.processes() if _is_shim(p)))
+
+
+def _stopped_refusal(obs: Observation, daemon: Daemon) -> str:
+    """A daemon that does not run can neither tell nor prove anything, so nothing is written for it."""
+    if daemon.running:
+        return ""
+    state = obs.unit(daemon.unit).get("ActiveState") if daemon.unit else ""
+    return (
+        f"containerd is installed but not running ({daemon.unit or 'its unit'} is {state or 'not known to systemd'}): "
+        "start it and run again, or take containerd out of the option engines")
 
 
 def _is_shim(process: Mapping[str, Any]) -> bool:
