@@ -266,7 +266,7 @@ def nothing_to_prove(host: HostDecision, planned: list[dict[str, Any]]) -> str:
 
 def unproven(planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
     """The cases as check mode tells them: what would be started and expected, without a verdict."""
-    open_questions = {"ok": None, "found": {}, "advice": ""}
+    open_questions: dict[str, Any] = {"ok": None, "found": {}, "advice": ""}
     return [{**_asked(c), **open_questions, "expected": {n["path"]: n["expect"] for n in c["nodes"]}} for c in planned]
 
 
