@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 import json
 import re
 from collections.abc import Mapping
@@ -52,8 +53,9 @@ class Document:
         return "\r\n" if self.lines and self.lines[0].endswith("\r\n") else "\n"
 
 
+@functools.lru_cache(maxsize=64)
 def parse(text: str, path: str, *, redacted: bool = False) -> Document:
-    """Read a file's text; `path` is for messages."""
+    """Read a file's text; `path` is for messages. A plan reads the same file many times; a document is never changed, only followed."""
     bom = text.startswith(BOM)
     body = text[1:] if bom else text
     data = loads(unmask(body) if redacted else body, path)

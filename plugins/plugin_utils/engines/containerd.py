@@ -42,7 +42,10 @@ class Daemon:
 def questions(policy: Policy) -> list[ask.Question]:
     """Everything a normal host needs, in one look."""
     config = policy.config_path or tables.CONFIG
-    files = [ask.file(config), ask.glob(posixpath.join(posixpath.dirname(config), "conf.d", "*.toml")), ask.package(PACKAGES)]
+    drop_ins = posixpath.join(posixpath.dirname(config), "conf.d")
+    # Ours by name as well: a glob does not tell that it is not there, and on untouched hosts the plan needs to know.
+    ours = ask.file(posixpath.join(drop_ins, tables.DROP_IN))
+    files = [ask.file(config), ask.glob(posixpath.join(drop_ins, "*.toml")), ours, ask.package(PACKAGES)]
     if policy.root != "/":
         return [*files, *containerd_owners.questions()]
     socket = policy.socket or tables.SOCKET

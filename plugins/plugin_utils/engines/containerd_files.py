@@ -161,16 +161,16 @@ def check_schema(files: FileSet, version: Version) -> None:
     known = tables.facts(version).schemas
     for file in files.files:
         declared = file.declared or 1
-        line = toml.line_of(file.doc, ("version",))
         written = file.doc.data.get("version", 1)
         if not isinstance(written, int) or isinstance(written, bool):
+            line = toml.line_of(file.doc, ("version",))
             raise PlanError("`version` is not a number", where=file.path, line=line, next="containerd refuses it; repair it first.")
         if tables.facts(version).merge == "deep":  # 1.x takes other bytes in strings and comments
             toml_shape.check_encoding(file.doc, f"containerd {version} refuses it")
         if declared not in known:
             raise PlanError(
                 f"this file says version = {declared}, and containerd {version} knows only {_list(known)}", where=file.path,
-                line=line, why="containerd refuses or ignores such a file",
+                line=toml.line_of(file.doc, ("version",)), why="containerd refuses or ignores such a file",
                 next="Write it for this containerd, or upgrade containerd.")
 
 

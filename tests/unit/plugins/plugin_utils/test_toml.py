@@ -154,12 +154,14 @@ def test_line_of_names_keys_and_tables() -> None:
 def test_without_any_toml_library_the_message_says_which_file_lists_it(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tomllib", None)
     monkeypatch.setitem(sys.modules, "tomlkit", None)
+    toml.parse.cache_clear()
     with pytest.raises(PlanError, match=r"meta/execution-environment\.yml"):
         toml.parse("a = 1\n", "f.toml")
 
 
 def test_tomlkit_reads_the_same_where_the_standard_library_has_no_parser(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "tomllib", None)
+    toml.parse.cache_clear()
     assert edited("[t]\na = 1 # c\n", "t/b", [1, "x"]) == '[t]\na = 1 # c\nb = [1, "x"]\n'
     with pytest.raises(toml.TomlError, match=r"^f\.toml:2: "):
         toml.parse("a = 1\nb = = 2\n", "f.toml")
