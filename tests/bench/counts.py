@@ -78,5 +78,3 @@ def of_node(stage: Stage) -> list[Count]:
 
 def worse(*runs: Timed) -> Timed:
     return max(runs, key=lambda timed: max(timed.run.operations.values(), default=0))
-
-

@@ -70,8 +70,8 @@ class Stage:
         """One task, or the same task several times in one play."""
         return self.play([{"hosts": "all", "gather_facts": False, "tasks": [{module: dict(options)}] * times}])
 
-    def node(self, options: Mapping[str, Any] = OURS, times: int = 1) -> Timed:
-        return self.task(NODE, options, times)
+    def node(self, options: Mapping[str, Any] | None = None, times: int = 1) -> Timed:
+        return self.task(NODE, OURS if options is None else options, times)
 
     def on_all(self, script: str) -> None:
         for host in self.hosts:
