@@ -81,7 +81,7 @@ def other(uuid: str, number: int) -> str:
 
 
 def speed(what: str, seen: dict[str, Observation]) -> Speed:
-    """Milliseconds per host over the simulated hosts, made before the clock starts; processor time, since other work is not the planner's."""
+    """Milliseconds per host over the simulated hosts; processor time, since other work on the machine is not the planner's."""
     kinds = list(seen.values())
     hosts = [vary(kinds[number % len(kinds)], number) for number in range(SIMULATED)]
     wanted = policy()
