@@ -97,10 +97,23 @@ def changed(recap: str) -> Mapping[str, int]:
     return {host: int(count) for host, count in re.findall(r"^(\S+)\s*: .*?changed=(\d+)", plain, re.MULTILINE)}
 
 
-def show(stage: Stage, settings: Path) -> int:
-    """Show everything, in the order in which a user would do it."""
+def plan(stage: Stage) -> None:
+    """Show the first thing that a user would run."""
     heading("1. plan: what is there, what would change, and why (read-only, no variables needed)")
     stage.run("ansible-playbook", "gpufleet.nvidia.plan")
+
+
+def show_plan_only(stage: Stage) -> int:
+    """Show what can be shown without Go."""
+    plan(stage)
+    print("There is no Go (1.26 or newer) on this machine. NVIDIA's packages, containerd 2.x and CRI-O are built with it, so site, the proofs")
+    print("and the second run are not shown, and those hosts are missing above. Put `go` in PATH and run `make demo` again.")
+    return 0
+
+
+def show(stage: Stage, settings: Path) -> int:
+    """Show everything, in the order in which a user would do it."""
+    plan(stage)
     heading("2. site: look, decide, install, converge, prove")
     stage.run("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}")
     print(f"SSH operations: {stage.operations()}")
@@ -130,6 +143,8 @@ def main(arguments: list[str]) -> int:
         lab.up()
         for name, why in lab.skipped.items():
             print(f"left out: {name}, {why}")
+        if not doctor.has_go():
+            return show_plan_only(Stage(lab))
         settings = PLACE / "settings.json"
         settings.write_text(json.dumps(variables(), indent=2))
         return show(Stage(lab), settings)
