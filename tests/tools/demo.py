@@ -106,8 +106,8 @@ def plan(stage: Stage) -> None:
 def show_plan_only(stage: Stage) -> int:
     """Show what can be shown without Go."""
     plan(stage)
-    print("There is no Go (1.26 or newer) on this machine. NVIDIA's packages, containerd 2.x and CRI-O are built with it, so site, the proofs")
-    print("and the second run are not shown, and those hosts are missing above. Put `go` in PATH and run `make demo` again.")
+    print("There is no Go (1.26 or newer) on this machine. NVIDIA's packages, containerd 2.x and CRI-O are built with it, so site,")
+    print("the proofs and the second run are not shown, and those hosts are missing above. Put `go` in PATH and run `make demo` again.")
     return 0
 
 
