@@ -107,4 +107,5 @@ def tell(lab: Lab) -> Story:
     happens("announced", "site", "--check", "--diff")
     happens("once more", "site", "--diff")
     happens("back once more", "rollback")
+    happens("back for nothing", "rollback")
     return Story(fleet, kinds, moments, runs)

@@ -45,8 +45,9 @@ def test_the_engine_is_restarted_once_for_it(host: str, story: Story) -> None:
 
 @pytest.mark.parametrize("host", ALL)
 def test_a_host_that_was_rolled_back_has_nothing_to_give_back(host: str, story: Story) -> None:
-    again = story.fleet.task("node", [host], {"state": "absent"}).of("node")[host]
+    again = story.answer("back for nothing", host)
     assert (again["changed"], again["differences"], again["restarted"]) == (False, [], [])
+    assert differing(story.at("back once more", host).tree, story.at("back for nothing", host).tree) == {}
 
 
 def lines(story: Story, moment: str, host: str) -> list[str]:
