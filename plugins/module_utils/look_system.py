@@ -127,11 +127,9 @@ def _process(pid, wanted, patterns):
     fields = stat.rpartition(")")[2].split()  # the name before may contain anything, a ")" too
     if len(fields) < 20:  # gone meanwhile
         return None
-    cgroup = (nodefs.read_text("", place + "cgroup") or "").splitlines()
-    # A host with both hierarchies names the unit in one of them only: the longer path is the one systemd uses.
-    groups = [line.split(":", 2)[2] for line in cgroup if line.startswith("0::") or ":name=systemd:" in line]
-    group = max(groups, key=len) if groups else ""
-    unit = next((part for part in reversed(group.split("/")) if part.endswith((".service", ".scope"))), None)
+    if _contained(nodefs.read_text("", place + "status") or ""):
+        return None
+    group, unit = _cgroup(nodefs.read_text("", place + "cgroup") or "")
     return {
         "pid": pid,
         "ppid": int(fields[1]),
@@ -142,6 +140,12 @@ def _process(pid, wanted, patterns):
         "cgroup": group,
         "unit": unit,
     }
+
+
+def _contained(status):
+    """Whether a process lives in a PID namespace below ours: an engine within a container (kind, Docker in Docker) is not the host's."""
+    numbers = re.search(r"^NSpid:(.*)$", status, re.MULTILINE)
+    return bool(numbers) and len(numbers.group(1).split()) > 1
 
 
 def _cgroup(text):

@@ -172,6 +172,18 @@ def test_a_second_up_leaves_a_host_alone_and_refuses_another_one_of_its_name(lab
         lab.up({"hosts": {name_of(kind): {"kind": kind, "gpus": 2}}})
 
 
+def test_a_host_at_the_address_of_one_that_left_is_reached_at_once(lab: Lab) -> None:
+    """The controller knows the first one's hardware address for a while, and asking there first takes longer than Ansible waits."""
+    addresses = []
+    for name in ("first", "second"):
+        host = lab.up({"hosts": {name: {"kind": "containerd-1.7", "gpus": 0, "driver": "none"}}})[name]
+        done = lab.run([str(ANSIBLE), name, "-m", "ansible.builtin.ping"])
+        assert done.returncode == 0, done.stdout + done.stderr
+        lab.down([name])
+        addresses.append(host.address)
+    assert addresses[0] == addresses[1]
+
+
 def traces(name: str) -> list[str]:
     """All that a lab of this name has left on the machine."""
     places = [artefacts.lab_dir() / "hosts" / name, Path("/run/gpufleet-lab") / name, network.namespace(name)]

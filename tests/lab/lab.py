@@ -142,6 +142,7 @@ class Lab:
 
     def _create(self, spec: fleet.Spec) -> Host:
         address = network.free_address(host.address for host in self.hosts().values())
+        network.forget(self.name, address)
         return hosts.create(self.name, self.hosts_home / spec.name, spec, address)
 
     def _start(self, host: Host, lower: list[Path]) -> None:

@@ -60,6 +60,11 @@ def set_link(lab: str, host_machine: str, state: str) -> None:
     run(["ip", "-n", lab, "link", "set", f"vb-{host_machine}", state])
 
 
+def forget(lab: str, address: str) -> None:
+    """Let the controller ask anew who has an address: it would try the hardware address of a host that left for seconds."""
+    subprocess.run(["ip", "-n", lab, "neighbour", "delete", address, "dev", BRIDGE], capture_output=True, check=False)
+
+
 def ports(lab: str) -> dict[str, str]:
     """State of each port by name."""
     done = subprocess.run(["ip", "-n", lab, "-j", "link", "show", "master", BRIDGE], capture_output=True, text=True, check=False)

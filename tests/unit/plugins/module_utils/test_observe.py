@@ -315,6 +315,19 @@ def test_units(systemd):
     assert len(systemd.log_file.read_text().splitlines()) == 1
 
 
+@pytest.mark.parametrize(
+    "status, contained",
+    [
+        ("Name:\tcontainerd\nNSpid:\t812\nNSpgid:\t812\n", False),
+        ("Name:\tcontainerd\nNSpid:\t90210\t113\nNSpgid:\t90210\t113\n", True),  # in a kind node, seen from its host
+        ("Name:\tcontainerd\nPid:\t812\n", False),  # a kernel older than 4.1 does not tell
+        ("", False),
+    ],
+)
+def test_a_process_in_a_container_is_not_the_hosts(status, contained):
+    assert look_system._contained(status) is contained
+
+
 def test_processes():
     found = ask(kind="processes", names=["python[0-9.]*", os.path.basename(sys.executable)], redact=["(pytest)"])["processes"]
     own = [process for process in found if process["pid"] == os.getpid()]
