@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 NVIDIA_VENDOR = "0x10de"
 GPU_CLASSES = ("0x0300", "0x0302")  # VGA and 3D controllers; NVSwitches are 0x0680
 FOREIGN_DRIVERS = {"nouveau": "the nouveau driver has it", "vfio-pci": "it is given away to virtual machines (vfio-pci)"}
-DEV_GLOB = "/dev/nvidia*"
+DEV_GLOBS = ("/dev/nvidia*", "/dev/nvidia-caps/nvidia-cap*", "/dev/nvidia-caps-imex-channels/channel*", "/dev/dri/*")
 # Debian, Ubuntu and SUSE on any CPU; Fedora and RHEL; Debian's own packages, which put an alternatives link in between.
 LIBRARY_GLOBS = (
     "/usr/lib/*-linux-gnu/libnvidia-ml.so.*",
@@ -29,11 +29,13 @@ BUS_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 @dc.dataclass(frozen=True)
 class Node:
-    """A device node under /dev."""
+    """A device node under /dev. host: where it is on the host, where that is not the same path (a driver container's /dev)."""
 
     path: str
     rdev: tuple[int, int] | None
     mode: int
+    host: str = ""
+    gid: int = 0
 
 
 @dc.dataclass(frozen=True)
@@ -44,7 +46,9 @@ class Paths:
     information: str
     params: str
     devices: str
-    mig: str
+    mig: tuple[str, str]
+    mig_minors: str
+    drm: str
     module_version: str
     pci_vendor: str
     pci_class: str
@@ -53,12 +57,15 @@ class Paths:
 
 def paths(policy: Policy) -> Paths:
     proc, sys = policy.proc_root.rstrip("/"), policy.sys_root.rstrip("/")
+    instances = f"{proc}/driver/nvidia/capabilities/gpu*/mig/gi*"
     return Paths(
         proc_version=f"{proc}/driver/nvidia/version",
         information=f"{proc}/driver/nvidia/gpus/*/information",
         params=f"{proc}/driver/nvidia/params",
         devices=f"{proc}/devices",
-        mig=f"{proc}/driver/nvidia/capabilities/gpu*/mig/gi*/access",
+        mig=(f"{instances}/access", f"{instances}/ci*/access"),
+        mig_minors=f"{proc}/driver/nvidia-caps/mig-minors",
+        drm=f"{sys}/bus/pci/devices/*/drm/*",
         module_version=f"{sys}/module/nvidia/version",
         pci_vendor=f"{sys}/bus/pci/devices/*/vendor",
         pci_class=f"{sys}/bus/pci/devices/*/class",
@@ -74,14 +81,28 @@ def questions(policy: Policy) -> list[ask.Question]:
         ask.glob(p.information, redact=()),
         ask.file(p.params, redact=()),
         ask.file(p.devices, redact=()),
-        ask.glob(p.mig, content=False, redact=()),
+        *(ask.glob(pattern, max=1 << 10, redact=()) for pattern in p.mig),
+        ask.glob(p.drm, content=False, redact=()),
         ask.file(p.module_version, redact=()),
         ask.glob(p.pci_vendor, max=64, redact=()),
         ask.glob(p.pci_class, max=64, redact=()),
         *(ask.directory(f"{p.drivers}/{name}") for name in FOREIGN_DRIVERS),
-        ask.glob(DEV_GLOB, content=False, redact=()),
-        *(ask.glob(pattern, content=False, redact=()) for pattern in LIBRARY_GLOBS),
+        *(ask.glob(pattern, content=False, redact=()) for pattern in dev_globs(policy.cdi_dev_root)),
+        *(ask.glob(pattern, content=False, redact=()) for pattern in library_globs(policy.cdi_driver_root)),
     ]
+
+
+def beneath(root: str, path: str) -> str:
+    """A path of the driver's own tree as the host sees it: driver containers keep theirs in /run/nvidia/driver, for example."""
+    return root.rstrip("/") + path
+
+
+def dev_globs(dev_root: str) -> tuple[str, ...]:
+    return tuple(beneath(dev_root, pattern) for pattern in DEV_GLOBS)
+
+
+def library_globs(driver_root: str) -> tuple[str, ...]:
+    return tuple(beneath(driver_root, pattern) for pattern in LIBRARY_GLOBS)
 
 
 def parse(policy: Policy, obs: Observation) -> Driver:
@@ -98,7 +119,7 @@ def parse(policy: Policy, obs: Observation) -> Driver:
     gpus, complaint = read_gpus(obs, p)
     if complaint:
         return Driver("broken", version, gpus, complaint)
-    return with_module(version, where, gpus, ours, user_space(obs))
+    return with_module(version, where, gpus, ours, user_space(obs, policy.cdi_driver_root))
 
 
 def without_module(p: Paths, pci: list[str], ours: list[str], held: dict[str, str]) -> Driver:
@@ -188,9 +209,9 @@ def fields(content: str) -> dict[str, str]:
     return {key.strip(): value.strip() for key, value in pairs}
 
 
-def user_space(obs: Observation) -> dict[str, str]:
+def user_space(obs: Observation, driver_root: str) -> dict[str, str]:
     """Library file -> version, for what the loader would take: the target of `.so.1`, else whatever carries a version."""
-    files = [f for pattern in LIBRARY_GLOBS for f in obs.glob(pattern) if f.exists and f.type != "link"]
+    files = [f for pattern in library_globs(driver_root) for f in obs.glob(pattern) if f.exists and f.type != "link"]
     linked = {f.real: version_of(f.real) for f in files if f.path.endswith(".so.1") and version_of(f.real)}
     return linked or {f.path: version_of(f.path) for f in files if version_of(f.path)}
 
@@ -200,9 +221,11 @@ def version_of(path: str) -> str:
     return found.group(1) if found else ""
 
 
-def nodes(obs: Observation) -> dict[str, Node]:
-    """Path -> device node, of the character devices of the driver."""
-    return {f.path: Node(f.path, f.rdev, f.mode) for f in obs.glob(DEV_GLOB) if f.exists and f.type == "char"}
+def nodes(obs: Observation, dev_root: str = "/") -> dict[str, Node]:
+    """Path in a container -> device node, of the character devices of the driver."""
+    files = (f for pattern in dev_globs(dev_root) for f in obs.glob(pattern) if f.exists and f.type == "char")
+    found = (Node(f.path.removeprefix(dev_root.rstrip("/")), f.rdev, f.mode, f.path, f.gid) for f in files)
+    return {n.path: dc.replace(n, host="") if n.host == n.path else n for n in found}
 
 
 def majors(policy: Policy, obs: Observation) -> dict[str, int]:
@@ -211,9 +234,14 @@ def majors(policy: Policy, obs: Observation) -> dict[str, int]:
     return {words[1]: int(words[0]) for words in lines if len(words) == 2 and words[0].isdigit()}
 
 
+def mig_files(policy: Policy, obs: Observation) -> tuple[File, ...]:
+    """The capability files of the driver for the MIG instances that exist: GPU instances, and compute instances within them."""
+    return tuple(f for pattern in paths(policy).mig for f in obs.glob(pattern))
+
+
 def mig_instances(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    """The MIG instances that exist, by the capability files of the driver."""
-    return tuple(f.path for f in obs.glob(paths(policy).mig))
+    """The paths of those files."""
+    return tuple(f.path for f in mig_files(policy, obs))
 
 
 def text(f: File) -> str:

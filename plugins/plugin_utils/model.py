@@ -75,6 +75,8 @@ class Policy:
     toolkit_version: str = ""  # empty: what is installed, else the repository's candidate
     proc_root: str = "/proc"
     sys_root: str = "/sys"
+    cdi_driver_root: str = "/"  # where the driver's own files are, as the host sees them (a driver container's /run/nvidia/driver)
+    cdi_dev_root: str = "/"  # where the driver's device nodes are
     single: bool = False  # a single-resource module: does what it is told, no host-wide decision
 
 

@@ -33,6 +33,7 @@ class File:
     nlink: int = 1
     mtime: float = 0.0
     error: str = ""
+    gid: int = 0
 
     @property
     def trouble(self) -> str:
@@ -71,7 +72,8 @@ def _file(path: str, a: Mapping[str, Any]) -> File:
     return File(
         path, bool(a.get("exists")), a.get("type") or "", content, a.get("sha256"), bool(a.get("redacted")), a.get("real") or path,
         int(a.get("mode") or 0), (rdev[0], rdev[1]) if rdev else None, a.get("owner") or "", a.get("group") or "", int(a.get("uid") or 0),
-        int(a.get("nlink") or 1), float(a.get("mtime") or 0.0))
+        int(a.get("nlink") or 1), float(a.get("mtime") or 0.0),
+        gid=int(a.get("gid") or 0))
 
 
 @dc.dataclass(frozen=True)

@@ -1,21 +1,20 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A CDI spec from what the look at a host found: the GPUs, their nodes and the nodes that all of them share.
+"""A CDI spec from the hardware of a host: what each device gives a container, and what every container with a GPU gets.
 
-Libraries, firmware, configuration files and hooks are to join here: a profile adds its edits to `common()` and `of_gpu()`.
+Pure and deterministic: equal hardware, equal spec, whatever the order in which it was seen. Files and hooks of the driver come in as edits.
 """
 
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Device, DeviceNode, Edits, Spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.gpu import Node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import hardware, names, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.hardware import Board, Hardware, MigDevice
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Device, DeviceNode, Edits, Spec, combine
 
 # The one major that NVIDIA has for itself (GPUs, nvidiactl, nvidia-modeset). Those of nvidia-uvm and nvidia-caps are handed out by the
 # kernel at run time: a recorded one goes stale at a reboot and then wins over the live node (nvidia-container-toolkit issue 1934).
@@ -24,16 +23,28 @@ REQUIRED = ("/dev/nvidiactl", "/dev/nvidia-uvm")
 OPTIONAL = ("/dev/nvidia-modeset", "/dev/nvidia-uvm-tools")
 # Stops the NVIDIA runtime and hook from injecting a second time into a container that got its GPUs by CDI.
 VOID = "NVIDIA_VISIBLE_DEVICES=void"
-ALL = "all"
-DIGIT_NAMES = "0.5.0"
+ALL = names.ALL
+# Driver capabilities in the words of NVIDIA_DRIVER_CAPABILITIES. DRM nodes are of use to those that draw.
+FEATURES = frozenset(("compute", "utility", "video", "graphics", "display", "ngx"))
+DRAWING = frozenset(("graphics", "display"))
+
+Attributes = Literal["none", "static", "all"]
+Profile = Literal["full", "hookless", "devices"]
 
 
 @dc.dataclass(frozen=True)
 class Options:
     kind: str = KIND
     cap: str = ""  # of the oldest consumer; '' is unknown
-    node_attributes: Literal["none", "static"] = "static"
+    node_attributes: Attributes = "static"
     assume_nodes: bool = False  # an offline tree has no /dev: the nodes are named all the same
+    profile: Profile = "devices"
+    features: frozenset[str] = FEATURES
+    driver_root: str = "/"
+    dev_root: str = "/"
+    names: tuple[str, ...] = names.DEFAULT
+    group_ids: bool = False
+    above_cap: Literal["drop", "refuse"] = "drop"
 
 
 @dc.dataclass(frozen=True)
@@ -45,58 +56,163 @@ class Generated:
     notes: tuple[str, ...] = ()
 
 
-def generate(gpus: Iterable[Gpu], nodes: Mapping[str, Node], options: Options) -> Generated:
-    """Pure and deterministic: equal hosts, equal specs. Without any GPU there is no valid spec, so callers ask first."""
-    gpus = tuple(gpus)
-    wanted = (*REQUIRED, *(node_path(g) for g in gpus))
-    missing = () if options.assume_nodes else tuple(path for path in wanted if path not in nodes)
-    per_gpu = {g: of_gpu(g, nodes, options) for g in gpus}
-    digits = version.key(options.cap or version.UNKNOWN_CAP) >= version.key(DIGIT_NAMES)
-    devices = [Device(name, per_gpu[g]) for g in gpus for name in names(g, digits=digits)]
-    everything = Edits(device_nodes=tuple(n for g in gpus for n in per_gpu[g].device_nodes))
-    spec = Spec("", (*sorted(devices, key=order), Device(ALL, everything)), options.kind, common(nodes, options))
-    return Generated(dc.replace(spec, version=version.minimum(spec)), missing, notes(gpus, nodes, options, digits=digits))
+NOTHING = Edits()
 
 
-def common(nodes: Mapping[str, Node], options: Options) -> Edits:
-    """What every container with a GPU gets, whichever GPU."""
-    there = [path for path in (*REQUIRED, *OPTIONAL) if path in nodes or options.assume_nodes]
-    return Edits(env=(VOID,), device_nodes=tuple(device_node(path, nodes, options) for path in sorted(there)))
+def no_files(_drm: tuple[str, ...]) -> Edits:
+    return NOTHING
 
 
-def of_gpu(gpu: Gpu, nodes: Mapping[str, Node], options: Options) -> Edits:
-    return Edits(device_nodes=(device_node(node_path(gpu), nodes, options),))
+def generate(
+    seen: Hardware, options: Options, files: Edits = NOTHING, files_of: Callable[[tuple[str, ...]], Edits] = no_files
+) -> Generated:
+    """Without any GPU there is no valid spec, so callers ask first. files: what of the driver every container gets; files_of: what the
+    DRM nodes of one device take beside them."""
+    strategies = names.allowed(options.names, options.cap)
+    per_device = [(found, device_edits(seen, paths, options, files_of)) for found, paths in devices(seen, strategies, options)]
+    shared = combine(control(seen, options), files)
+    named = [Device(name, edits) for found, edits in per_device for name in found]
+    everything = combine(*(edits for _found, edits in per_device))
+    spec = finished(Spec("", (*sorted(named, key=names.order), Device(ALL, everything)), options.kind, shared))
+    fitting, dropped = fit(spec, options)
+    return Generated(fitting, missing(seen, options), (*notes(seen, options), *dropped))
 
 
-def node_path(gpu: Gpu) -> str:
-    """By minor, never by index: NVML counts along the bus, the driver as it probes."""
-    return f"/dev/nvidia{gpu.minor}"
+def finished(spec: Spec) -> Spec:
+    """What the common part gives already is not repeated, unless a device would have nothing left; nodes and mounts stand in order."""
+    shared = spec.edits
+    lean = [dc.replace(d, edits=tidy(less(d.edits, shared))) for d in spec.devices]
+    full = dc.replace(spec, edits=tidy(shared), devices=tuple(lean))
+    return dc.replace(full, version=version.minimum(full))
 
 
-def names(gpu: Gpu, *, digits: bool) -> list[str]:
-    """Index and UUID, as upstream by default. A library below 0.5.0 drops a file with a name that begins with a digit, so `gpu0` there."""
-    return [str(gpu.index) if digits else f"gpu{gpu.index}", *([gpu.uuid] if gpu.uuid else [])]
+def less(edits: Edits, shared: Edits) -> Edits:
+    def rest(field: str) -> tuple[object, ...]:
+        return tuple(entry for entry in getattr(edits, field) if entry not in getattr(shared, field))
+
+    fields = ("env", "device_nodes", "hooks", "mounts")
+    left = {field: rest(field) for field in fields}
+    return dc.replace(edits, **left) if any(left.values()) else edits  # type: ignore[arg-type]
 
 
-def order(device: Device) -> tuple[bool, int, str]:
-    """Indices as numbers, then UUIDs; `all` is put last by generate()."""
-    number = device.name.removeprefix("gpu")
-    return not number.isdigit(), int(number) if number.isdigit() else 0, device.name
+def tidy(edits: Edits) -> Edits:
+    """By depth, then by path, as upstream writes them."""
+    nodes = sorted(edits.device_nodes, key=lambda n: (n.path.count("/"), n.path, n.host_path))
+    mounts = sorted(edits.mounts, key=lambda m: (m.container_path.count("/"), m.container_path, m.host_path))
+    return dc.replace(edits, device_nodes=tuple(nodes), mounts=tuple(mounts))
 
 
-def device_node(path: str, nodes: Mapping[str, Node], options: Options) -> DeviceNode:
+# ---------------------------------------------------------------- devices
+
+
+def devices(seen: Hardware, strategies: Iterable[str], options: Options) -> list[tuple[list[str], tuple[str, ...]]]:
+    """The names and the node paths of everything that a container may ask for."""
+    found = []
+    for board in hardware.offered(seen):
+        if not board.devices:
+            found.append((names.of_gpu(board, strategies), (board.path, *drawing(board.drm, options))))
+        for mig in board.devices:
+            found.append((names.of_mig(board, mig, strategies), mig_paths(seen, board, mig, options)))
+    return found
+
+
+def mig_paths(seen: Hardware, board: Board, mig: MigDevice, options: Options) -> tuple[str, ...]:
+    """The parent GPU and the two capabilities; DRM nodes only where the instance can draw."""
+    minors = [seen.caps[key] for key in hardware.cap_keys(board, mig) if key in seen.caps]
+    return (board.path, *(hardware.cap_path(minor) for minor in minors), *(drawing(board.drm, options) if mig.graphics else ()))
+
+
+def drawing(drm: tuple[str, ...], options: Options) -> tuple[str, ...]:
+    return drm if options.features & DRAWING else ()
+
+
+def device_edits(
+    seen: Hardware, paths: tuple[str, ...], options: Options, files_of: Callable[[tuple[str, ...]], Edits]
+) -> Edits:
+    own = of_nodes(seen, paths, options)
+    return combine(own, files_of(tuple(p for p in paths if p.startswith("/dev/dri/"))))
+
+
+def control(seen: Hardware, options: Options) -> Edits:
+    """What every container with a GPU gets, whichever GPU. The nodes of NVSwitches and IMEX channels are there only where they work."""
+    fabric = (*seen.switches, *seen.channels)
+    there = [path for path in (*REQUIRED, *OPTIONAL) if path in seen.nodes or options.assume_nodes]
+    return combine(Edits(env=(VOID,)), of_nodes(seen, (*sorted(there), *fabric), options))
+
+
+def of_nodes(seen: Hardware, paths: Iterable[str], options: Options) -> Edits:
+    there = tuple(path for path in paths if path in seen.nodes or options.assume_nodes or options.node_attributes == "all")
+    gids = {g for path in there for g in group(seen, path)} if options.group_ids else set()
+    return Edits(device_nodes=tuple(device_node(path, seen, options) for path in there), additional_gids=tuple(sorted(gids)))
+
+
+def group(seen: Hardware, path: str) -> tuple[int, ...]:
+    """The group that a process needs to open a node which not everybody may read and write: video and render, usually."""
+    node = seen.nodes.get(path)
+    return () if node is None or node.gid == 0 or node.mode & 0o006 == 0o006 else (node.gid,)
+
+
+def device_node(path: str, seen: Hardware, options: Options) -> DeviceNode:
     """Numbers are recorded only where they cannot change; all else is read from the live node when a container starts."""
-    rdev = nodes[path].rdev if path in nodes else None
+    live = seen.nodes.get(path)
+    host_path = live.host if live else ""
+    rdev = live.rdev if live else None
+    if options.node_attributes == "all":
+        return recorded(path, host_path, seen)
     if options.node_attributes == "none" or rdev is None or rdev[0] != STATIC_MAJOR:
-        return DeviceNode(path)
-    return DeviceNode(path, major=rdev[0], minor=rdev[1])
+        return DeviceNode(path, host_path)
+    return DeviceNode(path, host_path, major=rdev[0], minor=rdev[1])
 
 
-def notes(gpus: Iterable[Gpu], nodes: Mapping[str, Node], options: Options, *, digits: bool) -> tuple[str, ...]:
-    found = [f"{path} is not there; containers do without it" for path in OPTIONAL if path not in nodes and not options.assume_nodes]
-    nameless = [str(g.index) for g in gpus if not g.uuid]
-    if nameless:
+def recorded(path: str, host_path: str, seen: Hardware) -> DeviceNode:
+    """With its type and numbers a node need not even be there when a container starts (the library's minimally specified node)."""
+    live = seen.nodes.get(path)
+    major, minor = live.rdev if live and live.rdev else expected(path, seen)
+    mode = None if live is None else live.mode & 0o777
+    gid = None if live is None or live.gid == 0 else live.gid
+    return DeviceNode(path, host_path, "c" if major is not None else "", major, minor, mode, "rwm", gid=gid)
+
+
+def expected(path: str, seen: Hardware) -> tuple[int | None, int | None]:
+    """The numbers that a node of MIG would have, were it there."""
+    number = path.removeprefix(hardware.CAPS)
+    if number == path or "nvidia-caps" not in seen.majors:
+        return None, None
+    return seen.majors["nvidia-caps"], int(number)
+
+
+# ---------------------------------------------------------------- what is lacking, what is too much
+
+
+def missing(seen: Hardware, options: Options) -> tuple[str, ...]:
+    """Nodes without which a container would start and not work, or not start at all."""
+    if options.assume_nodes:
+        return ()
+    wanted = dict.fromkeys((*REQUIRED, *(p for _names, paths in devices(seen, options.names, options) for p in paths)))
+    recorded_ones = [p for p in wanted if options.node_attributes == "all" and expected(p, seen)[0] is not None]
+    return tuple(path for path in wanted if path not in seen.nodes and path not in recorded_ones)
+
+
+def fit(spec: Spec, options: Options) -> tuple[Spec, tuple[str, ...]]:
+    """Within what the oldest consumer reads: what can be left out goes, with a word, unless that is to be refused."""
+    if options.above_cap == "refuse" or not version.above(spec, options.cap):
+        return spec, ()
+    lean, dropped = version.fit(spec, options.cap)
+    return dc.replace(lean, version=version.minimum(lean)), dropped
+
+
+def notes(seen: Hardware, options: Options) -> tuple[str, ...]:
+    found = [f"{path} is not there; containers do without it" for path in OPTIONAL if path not in seen.nodes and not options.assume_nodes]
+    wanted = names.allowed(options.names, options.cap)
+    nameless = [str(b.gpu.index) for b in hardware.offered(seen) if not b.devices and not b.gpu.uuid]
+    if nameless and names.UUID in wanted:
         found.append(f"UUID of GPU {', '.join(nameless)} is not known: no device of that name in the CDI spec")
-    if not digits:
+    migs = [f"{b.gpu.index}:{m.index}" for b in seen.boards for m in b.devices if not names.valid(m.uuid)]
+    if migs and names.UUID in wanted:
+        found.append(f"UUID of MIG device {', '.join(migs)} is not known: no device of that name in the CDI spec")
+    idle = [str(b.gpu.index) for b in hardware.without_instances(seen)]
+    if idle:
+        found.append(f"GPU {', '.join(idle)} is in MIG mode and has no instance, so that no container can use it")
+    if wanted != options.names:
         found.append(f"The oldest consumer accepts CDI {options.cap}, so the devices are called gpu0 and so on instead of 0 and so on")
     return tuple(found)

@@ -84,6 +84,18 @@ class Spec:
         return tuple(f"{self.kind}={d.name}" for d in self.devices)
 
 
+def combine(*parts: Edits) -> Edits:
+    """Several edits as one, without doubles; env and hooks keep their order, which counts."""
+
+    def joined(field: str) -> tuple[Any, ...]:
+        return tuple(dict.fromkeys(entry for part in parts for entry in getattr(part, field)))
+
+    lists = ("env", "device_nodes", "net_devices", "hooks", "mounts")
+    gids = tuple(sorted({gid for part in parts for gid in part.additional_gids}))
+    rdt = next((part.rdt for part in reversed(parts) if part.rdt is not None), None)
+    return Edits(**{field: joined(field) for field in lists}, rdt=rdt, additional_gids=gids)
+
+
 # Field of the class -> key of the document; the order is that in which keys are written.
 NODE_KEYS = {
     "path": "path", "host_path": "hostPath", "type": "type", "major": "major", "minor": "minor", "file_mode": "fileMode",

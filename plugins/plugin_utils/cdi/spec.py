@@ -14,7 +14,7 @@ import posixpath
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu, packages, wholefile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import generate, nvml, read, render, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import generate, hardware, nvml, read, render, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     CDI_DIRS,
@@ -122,7 +122,7 @@ def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
     if here and any(not g.uuid for g in gpus):
         gpus = known_before(policy, obs, gpus) or nvml.complete(obs, gpus, probe_source)
     options = generate.Options(cap=host.cdi_version_cap, assume_nodes=not here)
-    made = generate.generate(gpus, gpu.nodes(obs), options)
+    made = generate.generate(hardware.observe(policy, obs, gpus), options)
     if made.missing:
         why = "a container would start without a working GPU"
         step = "Make it: nvidia-smi -L and nvidia-modprobe -c 0 -u do that, then run again"
@@ -143,7 +143,7 @@ def known_before(policy: Policy, obs: Observation, gpus: tuple[Gpu, ...]) -> tup
     except ValueError:
         return ()
     uuids = {n.path: d.name for d in devices if d.name.startswith("GPU-") for n in d.edits.device_nodes}
-    named = tuple(dc.replace(g, uuid=g.uuid or uuids.get(generate.node_path(g), "")) for g in gpus)
+    named = tuple(dc.replace(g, uuid=g.uuid or uuids.get(hardware.node_path(g), "")) for g in gpus)
     return named if all(g.uuid for g in named) else ()
 
 

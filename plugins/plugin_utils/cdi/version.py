@@ -9,7 +9,8 @@ issues 38, 1860, 1940).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+import dataclasses as dc
+from collections.abc import Callable, Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Edits, Spec
 
@@ -65,3 +66,21 @@ def minimum(spec: Spec) -> str:
 def above(spec: Spec, cap: str) -> list[str]:
     """What in the spec a consumer with this limit does not accept."""
     return [f"{reason} needs {version}" for version, reason in needs(spec) if key(version) > key(cap or UNKNOWN_CAP)]
+
+
+# What a spec can lose and still give a container its GPUs. A group id lets a user other than root open /dev/dri; annotations tell tools.
+DROPPABLE: Mapping[str, str] = {"additional_gids": "additional group ids", "net_devices": "network devices", "rdt": "Intel RDT"}
+
+
+def fit(spec: Spec, cap: str) -> tuple[Spec, tuple[str, ...]]:
+    """The spec without what its consumers do not accept and it can do without, and a sentence about each loss."""
+    too_new = {reason: needed for needed, reason in needs(spec) if key(needed) > key(cap or UNKNOWN_CAP)}
+    fields = [field for field, reason in DROPPABLE.items() if any(reason in told for told in too_new)]
+    empty = {field: None if field == "rdt" else () for field in fields}
+    lean = dc.replace(spec, edits=dc.replace(spec.edits, **empty))  # type: ignore[arg-type]
+    lean = dc.replace(lean, devices=tuple(dc.replace(d, edits=dc.replace(d.edits, **empty)) for d in spec.devices))  # type: ignore[arg-type]
+    if "annotations" in too_new:
+        lean = dc.replace(lean, annotations={}, devices=tuple(dc.replace(d, annotations={}) for d in lean.devices))
+    lost = [reason for reason in too_new if reason == "annotations" or any(DROPPABLE[field] in reason for field in fields)]
+    limit = cap or UNKNOWN_CAP
+    return lean, tuple(f"Left out of the CDI spec: {told}, which need version {too_new[told]}; {limit} is the highest here" for told in lost)

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu, packages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import generate, read, render, spec, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import generate, hardware, read, render, spec, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.gpu import Node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Gpu, HostDecision, NeedMore, Plan, PlanError, Policy
@@ -95,7 +95,7 @@ def test_the_node_follows_the_minor_and_the_name_the_bus() -> None:
 
 def test_ten_gpus_are_ordered_as_numbers() -> None:
     gpus = [Gpu(i, i, f"0000:{i:02x}:00.0", "") for i in range(11)]
-    made = generate.generate(gpus, {}, generate.Options(assume_nodes=True))
+    made = generate.generate(hardware.of(gpus, {}), generate.Options(assume_nodes=True))
     assert [d.name for d in made.spec.devices] == [*map(str, range(11)), "all"]
 
 
@@ -120,7 +120,7 @@ gpu_lists = st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["", "GPU-x"]
 def test_whatever_the_gpus_the_spec_is_valid_within_the_cap_and_the_same_again(minors: list[tuple[int, str]], cap: str) -> None:
     gpus = [Gpu(i, minor, f"0000:{i:02x}:00.0", uuid and f"{uuid}{minor}") for i, (minor, uuid) in enumerate(minors)]
     nodes = {f"/dev/nvidia{minor}": Node(f"/dev/nvidia{minor}", (195, minor), 0o666) for minor, _uuid in minors}
-    made = generate.generate(gpus, nodes, generate.Options(cap=cap))
+    made = generate.generate(hardware.of(gpus, nodes), generate.Options(cap=cap))
     assert version.above(made.spec, cap) == []
     assert made.spec.version == version.minimum(made.spec)
     names = [d.name for d in made.spec.devices]
@@ -128,7 +128,7 @@ def test_whatever_the_gpus_the_spec_is_valid_within_the_cap_and_the_same_again(m
     assert all(d.edits.device_nodes for d in made.spec.devices)
     assert set(made.missing) == {"/dev/nvidiactl", "/dev/nvidia-uvm"}
     assert read.parse(render.render(made.spec)) == made.spec
-    assert generate.generate(gpus, dict(reversed(nodes.items())), generate.Options(cap=cap)) == made
+    assert generate.generate(hardware.of(gpus, dict(reversed(nodes.items()))), generate.Options(cap=cap)) == made
 
 
 # ---------------------------------------------------------------- when nothing, when what
