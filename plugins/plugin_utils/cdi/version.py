@@ -83,4 +83,4 @@ def fit(spec: Spec, cap: str) -> tuple[Spec, tuple[str, ...]]:
         lean = dc.replace(lean, annotations={}, devices=tuple(dc.replace(d, annotations={}) for d in lean.devices))
     lost = [reason for reason in too_new if reason == "annotations" or any(DROPPABLE[field] in reason for field in fields)]
     limit = cap or UNKNOWN_CAP
-    return lean, tuple(f"Left out of the CDI spec: {told}, which need version {too_new[told]}; {limit} is the highest here" for told in lost)
+    return lean, tuple(f"Left out of the CDI spec: {told} need version {too_new[told]}, {limit} is the highest here" for told in lost)
