@@ -53,8 +53,8 @@ integration: venv ## Run the tests on the lab's real engines (root on Debian 12;
 molecule: venv ## Run the molecule scenarios, whose hosts are the lab's
 	@$(RUN) python tests/tools/on_lab_machines.py molecule test --all
 
-bench: venv ## Count SSH operations and compare wall times with ping and with a plain playbook
-	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.bench
+bench: venv ## Count SSH operations, compare wall times with ping and with a plain playbook (WRITE=1 writes docs/bench.md)
+	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.bench $(if $(WRITE),--write)
 
 lab-up: venv ## Boot the lab's hosts (FLEET=file chooses others than the demo's) and say how to reach them
 	@$(LAB) up $(if $(FLEET),--fleet $(FLEET))

@@ -14,14 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from tests.lab import Lab, LabError, artefacts, cgroup, doctor, images, network
+from tests.lab import Lab, LabError, artefacts, cgroup, doctor, images, network, seed
 from tests.lab.kinds import KINDS
 
 pytestmark = pytest.mark.lab
 
 ANSIBLE = Path(sys.executable).with_name("ansible")
 CARRIED = [name for name, kind in KINDS.items() if not doctor.obstacle(kind)]
-CRI = [name for name in CARRIED if name != "docker"]
+CRI = [name for name in CARRIED if name in images.PAUSE_NAMES]
+PODMAN = [name for name in CARRIED if name.startswith("podman")]
 POD = {
     "metadata": {"name": "pod", "uid": "pod", "namespace": "lab", "attempt": 0},
     "linux": {"security_context": {"namespace_options": {"network": 2}}},
@@ -103,6 +104,13 @@ def test_docker_runs_a_container_with_a_device_and_its_containerd_serves_no_kube
     assert "No such device or address" in said(lab, "docker", *run)
     plugins = said(lab, "docker", "ctr", "plugins", "ls")
     assert "cri" not in {line.split()[1] for line in plugins.splitlines()[1:]}
+
+
+@pytest.mark.parametrize("kind", PODMAN)
+@pytest.mark.parametrize("account", ["root", seed.OPERATOR])
+def test_podman_runs_a_container_with_a_device_for_root_and_for_others(lab: Lab, kind: str, account: str) -> None:
+    run = f"podman run --rm --device /dev/nvidia0 {images.PROBE} sh -c '{OPEN} 2>&1 || true'"
+    assert "No such device or address" in said(lab, kind, "runuser", "-l", account, "-c", run)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CARRIED if KINDS[kind].package])

@@ -24,6 +24,8 @@ class Kind:
     config: str = ""  # ... and the file that it is kept in
 
 
+# Debian's own, with what containers of an account without rights need: uidmap for the account's ids.
+PODMAN = ("podman", "crun", "runc", "uidmap")
 CONTAINERD = ("containerd", "runc", "containernetworking-plugins")
 CONTAINERD_STATE = ("/var/lib/containerd",)
 
@@ -60,4 +62,7 @@ KINDS: dict[str, Kind] = {
         places=(("crio", "/usr/bin"),),
     ),
     "docker": Kind("trixie", ("docker.io", "docker-cli"), "docker", "docker.service", ("/var/lib/docker", "/var/lib/containerd")),
+    # No daemon: the socket unit stands for the engine, and the images come with it.
+    "podman-4.3": Kind("bookworm", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),
+    "podman-5.4": Kind("trixie", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),
 }

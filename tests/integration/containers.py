@@ -1,0 +1,97 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Containers with CDI devices, started on a lab host as that engine's users start them: through CRI, with docker, with podman."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+import shlex
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import container_check
+
+from tests.lab import images, seed
+from tests.lab.lab import Lab
+
+ROOTLESS = seed.OPERATOR
+CRICTL = "/opt/lab/bin/crictl --timeout 60s"  # the machine may be busy, and crictl waits for two seconds unless told
+POD = {
+    "metadata": {"name": "pod", "uid": "pod", "namespace": "cdi", "attempt": 0},
+    "linux": {"security_context": {"namespace_options": {"network": 2}}},
+}
+CRI_CONTAINER = {
+    "metadata": {"name": "c"},
+    "image": {"image": images.PROBE},
+    "command": ["/bin/sleep", "600"],
+    "linux": {"security_context": {"capabilities": {"add_capabilities": ["MKNOD"]}}},
+}
+# One pod for all containers of a host: CRI-O lets a pod's first process live on until the client's patience ends.
+CRI = """
+cd /run
+printf %s "$1" > cdi-container.json
+printf %s "$2" > cdi-pod.json
+[ -s cdi-pod ] || {crictl} runp cdi-pod.json > cdi-pod || exit
+container=$({crictl} create --no-pull "$(cat cdi-pod)" cdi-container.json cdi-pod.json) || exit
+trap '{crictl} rm --force "$container" >/dev/null' EXIT
+{crictl} start "$container" >/dev/null || exit
+shift 2
+{crictl} exec "$container" "$@"
+"""
+PARTS = ("env", "cat /proc/self/mountinfo")
+
+
+@dc.dataclass(frozen=True)
+class Inside:
+    """What one container was given; `refused` is the engine's sentence when it did not start."""
+
+    # Path -> ENXIO (allowed, no driver behind it), EPERM and so on; a node that is not there was made by the container itself.
+    nodes: Mapping[str, str] = dc.field(default_factory=dict)
+    listed: tuple[str, ...] = ()
+    environment: Mapping[str, str] = dc.field(default_factory=dict)
+    mounts: tuple[str, ...] = ()
+    output: str = ""
+    refused: str = ""
+
+
+Node = tuple[str, int, int]
+
+
+def start(lab: Lab, host: str, devices: Sequence[str], nodes: Sequence[Node] = (), more: str = "", *, account: str = "root") -> Inside:
+    """Start a container with these CDI devices and try all these nodes in it; `more` is a script whose output is kept."""
+    numbers = [str(word) for node in nodes for word in node]
+    script = "\necho ==\n".join((container_check.SCRIPT, *PARTS, more))
+    inside = ["sh", "-c", script, "probe", "/dev/nvidia* /dev/nvidia-caps/* /dev/dri/*", *numbers]
+    done = lab.exec(host, command(lab.host(host).spec.kind, devices, inside, account))
+    if done.returncode:
+        return Inside(refused=(done.stderr or done.stdout).strip() or f"status {done.returncode}")
+    return read(done.stdout)
+
+
+def command(kind: str, devices: Sequence[str], inside: Sequence[str], account: str = "root") -> list[str]:
+    """The command on a host of this kind."""
+    client = kind.partition("-")[0]
+    if client not in ("docker", "podman"):
+        wanted = {**CRI_CONTAINER, "CDI_devices": [{"name": name} for name in devices]}
+        return ["sh", "-c", CRI.format(crictl=CRICTL), "cri", json.dumps(wanted), json.dumps(POD), *inside]
+    given = [word for name in devices for word in ("--device", name)]
+    plain = [client, "run", "--rm", "--pull=never", "--network=host", "--cap-add=MKNOD", *given, images.PROBE, *inside]
+    return plain if account == "root" else ["runuser", "-l", account, "-c", shlex.join(plain)]
+
+
+def read(text: str) -> Inside:
+    tried, environment, mounts, output = text.split("==\n", 3)
+    lines = [line.split("|", 2) for line in tried.splitlines()]
+    return Inside(
+        nodes={path: errno(message) for kind, path, message in lines if kind != "listed"},
+        listed=tuple(sorted(path for kind, path, _ in lines if kind == "listed")),
+        environment=dict(line.split("=", 1) for line in environment.splitlines() if "=" in line),
+        mounts=tuple(line.split()[4] for line in mounts.splitlines()),
+        output=output,
+    )
+
+
+def errno(message: str) -> str:
+    """As a name; a node that the container may not even make says EPERM."""
+    return next((name for words, name in container_check.ERRNOS if words in message.lower()), message)
