@@ -338,6 +338,28 @@ def glob(root, pattern):
     return [path for path in paths if lstat(root, _spot(root, path)) is not None]
 
 
+def list_paths(root, patterns):
+    """What matches many patterns and where it leads, in their order, each place once; nothing is read.
+
+    `spot` is told where the path lies behind a linked folder: the same place without that link.
+    """
+    found, met = [], set()
+    for pattern in patterns:
+        for path in glob(root, pattern):
+            spot = _spot(root, path)
+            if spot in met:
+                continue
+            met.add(spot)
+            real = resolve(root, path)[0]
+            item = lstat(root, real)
+            there = lstat(root, spot) if item is None else item
+            if there is None:  # gone since it was listed
+                continue
+            entry = {"path": path, "real": real if item else None, "type": kind_of(there), "mode": stat.S_IMODE(there.st_mode)}
+            found.append(entry if spot == path else dict(entry, spot=spot))
+    return found
+
+
 def which(root, name, directories=DEFAULT_PATH):
     """The first executable regular file of that name, as a host path (not resolved), or None."""
     for directory in directories:

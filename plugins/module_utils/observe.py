@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, c
 
 SCHEMA = 1
 DEFAULT_LIMITS = {"bytes": 16 * nodefs.MIB, "seconds": 60}
-OFFLINE_KINDS = ("file", "dir", "glob", "which", "package", "originals")  # what a tree at another root can answer
+OFFLINE_KINDS = ("file", "dir", "glob", "paths", "which", "package", "originals")  # what a tree at another root can answer
 
 
 def run(request):
@@ -134,6 +134,12 @@ def _glob(root, question):
     return {"files": [dict(nodefs.describe(root, path, **options), path=path) for path in nodefs.glob(root, question["pattern"])]}
 
 
+def _paths(root, question):
+    # `base` is a root within the root, where a driver lies in a tree of its own: its links are followed inside it.
+    base = question.get("base") or "/"
+    return {"files": nodefs.list_paths(root + nodefs.resolve(root, base)[0].rstrip("/"), question["patterns"])}
+
+
 def _which(root, question):
     paths = question.get("paths") or nodefs.DEFAULT_PATH
     return {"found": {name: nodefs.which(root, name, paths) for name in question["names"]}}
@@ -213,6 +219,7 @@ _KINDS = {
     "file": _file,
     "dir": _dir,
     "glob": _glob,
+    "paths": _paths,
     "which": _which,
     "command": _command,
     "probe": _probe,

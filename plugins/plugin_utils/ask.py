@@ -30,6 +30,12 @@ def glob(pattern: str, *, content: bool = True, max: int = 1 << 18, redact: tupl
     return {"id": f"glob:{pattern}", "kind": "glob", "pattern": pattern, "content": content, "max": max, "redact": list(redact)}
 
 
+def paths(name: str, patterns: list[str], base: str = "/") -> Question:
+    """What matches many patterns, listed and not read; `base` is the tree within the host in which they and their links are followed."""
+    q: Question = {"id": f"paths:{name}" + ("" if base == "/" else f" in {base}"), "kind": "paths", "patterns": patterns}
+    return q if base == "/" else {**q, "base": base}
+
+
 def which(names: list[str], paths: list[str] | None = None) -> Question:
     q: Question = {"id": "which:" + ",".join(names), "kind": "which", "names": names}
     return {**q, "paths": paths} if paths else q

@@ -70,6 +70,10 @@ class Policy:
     no_gpu: Literal["skip", "prepare", "fail"] = "skip"
     fleet_policy: Literal["per_host", "uniform"] = "per_host"
     cdi_owner: Literal["auto", "ours", "theirs"] = "auto"
+    cdi_profile: Literal["auto", "full", "hookless", "devices"] = "auto"
+    cdi_features: tuple[str, ...] = ()  # driver capabilities; empty: all
+    cdi_compat32: bool = False
+    cdi_sockets: bool = False
     device_plugin_strategy: tuple[str, ...] = ()  # declared by the user: lets `auto` take the default away on a live cluster
     packages: Literal["present", "ignore"] = "present"
     toolkit_version: str = ""  # empty: what is installed, else the repository's candidate

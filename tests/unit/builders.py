@@ -12,6 +12,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import files as driver_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 OFFLINE = {"error": {"kind": "offline", "message": "not asked beneath another root"}}
@@ -39,7 +41,7 @@ class Answers(dict[str, Any]):
         self.files = files
 
     def __contains__(self, qid: object) -> bool:
-        return super().__contains__(qid) or str(qid).partition(":")[0] in ("file", "glob", "dir", "which")
+        return super().__contains__(qid) or str(qid).partition(":")[0] in ("file", "glob", "dir", "paths", "which")
 
     def __missing__(self, qid: str) -> dict[str, Any]:
         kind, _colon, rest = qid.partition(":")
@@ -47,6 +49,9 @@ class Answers(dict[str, Any]):
             return file_answer(self.files.get(rest))
         if kind == "glob":
             return {"files": [{"path": p, **file_answer(t)} for p, t in sorted(self.files.items()) if self._matches(p, rest)]}
+        if kind == "paths":
+            listed = driver_files.patterns(Policy(cdi_compat32=True)) if rest.startswith("driver files") else ["/dev/dri/by-path/pci-*"]
+            return {"files": [self._entry(p) for pattern in listed for p in self._like(pattern)]}
         if kind == "dir":
             names = sorted({p[len(rest) + 1 :].split("/")[0] for p in self.files if p.startswith(rest + "/")})
             entries = [{"name": n, "type": "file" if f"{rest}/{n}" in self.files else "dir"} for n in names]
@@ -55,6 +60,14 @@ class Answers(dict[str, Any]):
             found = {n: next((p for p in sorted(self.files) if posixpath.basename(p) == n and "bin/" in p), None) for n in rest.split(",")}
             return {"found": found}
         raise KeyError(qid)
+
+    def _like(self, pattern: str) -> list[str]:
+        return [p for p, text in sorted(self.files.items()) if text is not None and self._matches(p, pattern)]
+
+    def _entry(self, path: str) -> dict[str, Any]:
+        text = self.files[path]
+        more = dict(text) if isinstance(text, Mapping) else {}
+        return {"path": path, "real": more.get("real", path), "type": more.get("type", "file"), "mode": more.get("mode", 0o755)}
 
     @staticmethod
     def _matches(path: str, pattern: str) -> bool:

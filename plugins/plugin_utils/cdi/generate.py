@@ -70,7 +70,7 @@ def generate(
     DRM nodes of one device take beside them."""
     strategies = names.allowed(options.names, options.cap)
     per_device = [(found, device_edits(seen, paths, options, files_of)) for found, paths in devices(seen, strategies, options)]
-    shared = combine(control(seen, options), files)
+    shared = combine(files, control(seen, options))
     named = [Device(name, edits) for found, edits in per_device for name in found]
     everything = combine(*(edits for _found, edits in per_device))
     spec = finished(Spec("", (*sorted(named, key=names.order), Device(ALL, everything)), options.kind, shared))

@@ -14,7 +14,18 @@ import posixpath
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu, packages, wholefile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import generate, hardware, nvml, read, render, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
+    catalogue,
+    files,
+    generate,
+    hardware,
+    hooks,
+    nvml,
+    profiles,
+    read,
+    render,
+    version,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     CDI_DIRS,
@@ -57,7 +68,7 @@ def path(policy: Policy) -> str:
 
 def questions(policy: Policy) -> list[ask.Question]:
     globs = [ask.glob(f"{d}/*", max=1 << 20) for d in directories(policy)]
-    return [*globs, ask.package([packages.BASE]), wholefile.ORIGINALS]
+    return [*globs, *files.questions(policy), *hooks.questions(policy), ask.package([packages.BASE]), wholefile.ORIGINALS]
 
 
 def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Plan:
@@ -121,8 +132,19 @@ def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
     gpus = driver.gpus
     if here and any(not g.uuid for g in gpus):
         gpus = known_before(policy, obs, gpus) or nvml.complete(obs, gpus, probe_source)
-    options = generate.Options(cap=host.cdi_version_cap, assume_nodes=not here)
-    made = generate.generate(hardware.observe(policy, obs, gpus), options)
+    wish, libraries = profiles.wish(policy, obs, host), found(policy, obs, driver)
+    links = files.dri_links(policy, obs)
+    options = generate.Options(
+        cap=host.cdi_version_cap,
+        assume_nodes=not here,
+        profile=wish.profile,
+        features=frozenset(policy.cdi_features or catalogue.FEATURES),
+        driver_root=policy.cdi_driver_root,
+        dev_root=policy.cdi_dev_root,
+    )
+    made = generate.generate(
+        hardware.observe(policy, obs, gpus), options, profiles.common(libraries, wish), lambda drm: profiles.of_gpu(drm, links, wish)
+    )
     if made.missing:
         why = "a container would start without a working GPU"
         step = "Make it: nvidia-smi -L and nvidia-modprobe -c 0 -u do that, then run again"
@@ -131,6 +153,12 @@ def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
     if too_new:
         raise PlanError(f"no CDI spec for consumers up to version {host.cdi_version_cap}", why="; ".join(too_new))
     return made
+
+
+def found(policy: Policy, obs: Observation, driver: Driver) -> files.DriverFiles:
+    """The driver's files for containers; those of the kernel module's version, since no others work with it."""
+    return files.discover(obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version)
+
 
 
 def known_before(policy: Policy, obs: Observation, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:

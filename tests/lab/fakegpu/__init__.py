@@ -17,24 +17,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from ..artefacts import cached, digest, run
+from . import driver
 
 HERE = Path(__file__).resolve().parent
 TOP = "opt/fakegpu"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 NVIDIA_MAJOR, UVM_MAJOR, CAPS_MAJOR = 195, 511, 510
 BUSES = ("17", "43", "65", "9d", "b3", "ca", "d1", "e4")
-# Libraries of the driver by the name that programs link to; each is a file with the driver's version in its name and a link.
-SONAMES = (
-    "libcuda.so.1",
-    "libcudadebugger.so.1",
-    "libnvcuvid.so.1",
-    "libnvidia-cfg.so.1",
-    "libnvidia-encode.so.1",
-    "libnvidia-nvvm.so.4",
-    "libnvidia-opencl.so.1",
-    "libnvidia-ptxjitcompiler.so.1",
-)
-
+NVML = "libnvidia-ml"
 
 @dataclass(frozen=True)
 class Gpu:
@@ -239,6 +229,9 @@ ExecStart=/bin/sh /opt/fakegpu/start
 def _host_files(inv: Inventory, kernel: str) -> Iterator[tuple[str, Entry]]:
     yield "etc/fake-nvml.conf", Entry(nvml_conf(inv))
     yield "usr/bin/nvidia-smi", Entry((HERE / "nvidia-smi").read_text(), mode=0o755)
+    yield from ((path, Entry(text, mode=mode)) for path, text, mode in driver.texts(inv.version))
+    yield from ((path, Entry(link=target)) for path, target in driver.links(LIBRARIES, inv.version))
+    yield f"{LIBRARIES}/{NVML}.so.1", Entry(link=f"{NVML}.so.{inv.version}")
     # What nvidia-cdi-refresh.service looks at to see whether a driver is installed for this kernel.
     yield f"usr/lib/modules/{kernel}/modules.dep", Entry("updates/dkms/nvidia.ko:\nupdates/dkms/nvidia-uvm.ko: updates/dkms/nvidia.ko\n")
     made = [f"[ -e {path} ] || mknod -m 666 {path} c {major} {minor}" for path, major, minor in nodes(inv)]
@@ -260,21 +253,25 @@ def nvml_conf(inv: Inventory) -> str:
 
 
 def libraries() -> Path:
-    """The directory with the compiled libraries, each under its SONAME."""
-    return cached("fakegpu", "libraries", digest(HERE / "nvml.c", repr(SONAMES)), compile_libraries)
+    """The directory with the compiled libraries: NVML under its SONAME, the others under their names without any suffix."""
+    wanted = repr((driver.LIBRARIES, driver.PLATFORMS))
+    return cached("fakegpu", "libraries", digest(HERE / "nvml.c", wanted), compile_libraries)
 
 
 def compile_libraries(out: Path) -> None:
     """Compile them into a directory."""
     flags = ["gcc", "-std=gnu11", "-shared", "-fPIC", "-O2", "-fvisibility=hidden", "-s"]
-    run([*flags, "-Wl,-soname,libnvidia-ml.so.1", "-o", str(out / "libnvidia-ml.so.1"), str(HERE / "nvml.c")])
-    for soname in SONAMES:
-        run([*flags, "-nostdlib", f"-Wl,-soname,{soname}", "-x", "c", "/dev/null", "-o", str(out / soname)])
+    run([*flags, f"-Wl,-soname,{NVML}.so.1", "-o", str(out / f"{NVML}.so.1"), str(HERE / "nvml.c")])
+    suffixes = {name: suffix for name, (suffix, _link) in {**driver.LIBRARIES, **driver.PLATFORMS}.items()}
+    for name, suffix in suffixes.items():
+        base = name.rpartition("/")[2]
+        named = [f"-Wl,-soname,{base}.so.{suffix}"] if suffix else []  # without one, readers take the file's name for it
+        run([*flags, "-nostdlib", *named, "-x", "c", "/dev/null", "-o", str(out / base)])
 
 
 @functools.cache
 def _library_bytes() -> dict[str, bytes]:
-    return {path.name: path.read_bytes() for path in libraries().iterdir()}
+    return {path.name.partition(".so")[0]: path.read_bytes() for path in libraries().iterdir()}
 
 
 def install(root: Path, inv: Inventory) -> None:
@@ -282,11 +279,16 @@ def install(root: Path, inv: Inventory) -> None:
     for name, entry in tree(inv, os.uname().release).items():
         _put(root / name, entry)
     if inv.installed:
-        for soname, data in _library_bytes().items():
-            real = root / LIBRARIES / f"{soname.split('.so')[0]}.so.{inv.version}"
-            real.parent.mkdir(parents=True, exist_ok=True)
-            real.write_bytes(data)
-            _put(real.with_name(soname), Entry(link=real.name))
+        install_libraries(root / LIBRARIES, inv.version)
+
+
+def install_libraries(folder: Path, version: str) -> None:
+    """The compiled libraries as files with a version in their names; their links are part of the tree."""
+    versions = {f"{name}.so.{own}": name for name, (_suffix, own) in driver.PLATFORMS.items()}
+    versions.update({f"{name}.so.{version}": name.rpartition("/")[2] for name in (NVML, *driver.LIBRARIES)})
+    for path, name in versions.items():
+        (folder / path).parent.mkdir(parents=True, exist_ok=True)
+        (folder / path).write_bytes(_library_bytes()[name])
 
 
 def _put(path: Path, entry: Entry) -> None:
