@@ -50,7 +50,8 @@ class Answers(dict[str, Any]):
         if kind == "glob":
             return {"files": [{"path": p, **file_answer(t)} for p, t in sorted(self.files.items()) if self._matches(p, rest)]}
         if kind == "paths":
-            listed = driver_files.patterns(Policy(cdi_compat32=True)) if rest.startswith("driver files") else ["/dev/dri/by-path/pci-*"]
+            drm = rest.startswith("DRM")
+            listed = ["/dev/dri/by-path/pci-*"] if drm else driver_files.patterns(Policy(cdi_compat32="32-bit" in rest))
             return {"files": [self._entry(p) for pattern in listed for p in self._like(pattern)]}
         if kind == "dir":
             names = sorted({p[len(rest) + 1 :].split("/")[0] for p in self.files if p.startswith(rest + "/")})

@@ -109,7 +109,7 @@ def questions(policy: Policy) -> list[ask.Question]:
 
 
 def listing(policy: Policy) -> ask.Question:
-    return ask.paths("driver files", patterns(policy), policy.cdi_driver_root)
+    return ask.paths("driver files" + (", 32-bit ones too" if policy.cdi_compat32 else ""), patterns(policy), policy.cdi_driver_root)
 
 
 def dri_listing(policy: Policy) -> ask.Question:

@@ -29,6 +29,7 @@ SINCE = {
     "disable-device-node-modification": (1, 17, 8),
     "update-application-profile": (1, 20, 0),
 }
+NEWEST = max(SINCE.values())
 
 
 @dc.dataclass(frozen=True)
@@ -56,10 +57,9 @@ def program(policy: Policy, obs: Observation, record: HostDecision) -> Program |
     """What is on the host, or will be when this run's packages are installed."""
     if not questions(policy):
         return None
-    planned = packages.plan(policy, obs, record).commands and packages.BASE in (*record.packages, *packages.FAMILY)
-    if planned:
-        version = number(packages.pin(policy, obs))
-        return Program(INSTALLED, version) if not version or version >= FIRST else Program(f"/usr/bin/{TOOL}", version)
+    if packages.plan(policy, obs, record).commands:
+        version = number(packages.pin(policy, obs)) or NEWEST  # a repository that was just added has a new one
+        return Program(INSTALLED if version >= FIRST else f"/usr/bin/{TOOL}", version)
     found = obs.raw(QUESTION).get("found") or {}
     version = number(obs.package(packages.BASE) or "")
     for name in (PROGRAM, TOOL):

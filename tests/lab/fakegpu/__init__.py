@@ -145,7 +145,8 @@ def _procfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
     loaded = f"NVRM version: NVIDIA UNIX x86_64 Kernel Module  {inv.loaded}  Tue Apr  8 12:41:17 UTC 2025\n"
     yield f"{home}/version", Entry(f"{loaded}GCC version:  gcc version 12.2.0 (Debian 12.2.0-14)\n", mode=0o444)
     params = {"ResmanDebugLevel": 4294967295, "ModifyDeviceFiles": 1, "DeviceFileUID": 0, "DeviceFileGID": 0, "DeviceFileMode": 438}
-    yield f"{home}/params", Entry("".join(f"{key}: {value}\n" for key, value in params.items()), mode=0o444)
+    yield f"{home}/params", Entry(parameters(params), mode=0o444)
+    yield f"{TOP}/proc/params-in-proc", Entry(parameters({**params, "ModifyDeviceFiles": 0}), mode=0o444)
     for gpu in inv.gpus:
         yield f"{home}/gpus/{gpu.bus}/information", Entry(_information(gpu, inv.loaded), mode=0o444)
     yield f"{TOP}/proc/driver/nvidia-caps/mig-minors", Entry(_mig_minors(inv), mode=0o444)
@@ -153,6 +154,10 @@ def _procfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
         gpu_part, rest = access.split("/", 1)
         text = f"DeviceFileMinor: {minor}\nDeviceFileMode: 292\nDeviceFileModify: 1\n"
         yield f"{home}/capabilities/{gpu_part}/mig/{rest}", Entry(text, mode=0o444)
+
+
+def parameters(values: Mapping[str, int]) -> str:
+    return "".join(f"{key}: {value}\n" for key, value in values.items())
 
 
 def _information(gpu: Gpu, loaded: str) -> str:
@@ -211,7 +216,11 @@ def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
 
 
 # NVIDIA's own tools know no other root for these: nvidia-ctk reads majors and MIG minors there.
-MOUNTS = tuple(f"mountpoint -q /proc/{name} || mount --bind /{TOP}/proc/{name} /proc/{name}" for name in ("devices", "driver"))
+# The parameters say there that nothing is to be made in containers: a hook of NVIDIA's mounts such a file over the one in the container's
+# own /proc, and that has none here.
+SHOWN = {"devices": "devices", "driver": "driver", "driver/nvidia/params": "params-in-proc"}
+MOUNT = "[ ! -e {source} ] || mountpoint -q {place} || mount --bind {source} {place}"
+MOUNTS = tuple(MOUNT.format(source=f"/{TOP}/proc/{real}", place=f"/proc/{name}") for name, real in SHOWN.items())
 UNIT = """\
 [Unit]
 Description=Device nodes and library cache of the lab's GPUs

@@ -179,6 +179,23 @@ def test_patterns(tmp_path, pattern, paths):
     assert [entry["path"] for entry in ask(root=root, kind="glob", pattern=pattern)["files"]] == paths
 
 
+def test_many_patterns_are_listed_and_not_read(tmp_path):
+    root = tree(tmp_path, usr__lib__a_so_1="->a_so_1_2", usr__lib__a_so_1_2="x", usr__lib__b="->/no", lib="->usr/lib")
+    patterns = ["/lib/a*", "/usr/lib/*", "/no/*", "/usr/lib/a_so_1"]
+    assert ask(root=root, kind="paths", patterns=patterns)["files"] == [
+        {"path": "/lib/a_so_1", "spot": "/usr/lib/a_so_1", "real": "/usr/lib/a_so_1_2", "type": "file", "mode": 0o644},
+        {"path": "/lib/a_so_1_2", "spot": "/usr/lib/a_so_1_2", "real": "/usr/lib/a_so_1_2", "type": "file", "mode": 0o644},
+        {"path": "/usr/lib/b", "real": None, "type": "link", "mode": 0o777},
+    ]
+
+
+def test_links_of_a_tree_within_are_followed_inside_it(tmp_path):
+    root = tree(tmp_path, run__driver__etc__alt="->/usr/x", run__driver__usr__x="", run__driver__lib__x="->/etc/alt")
+    for place in ({"root": root, "base": "/run/driver"}, {"base": "%s/run/driver" % root}):
+        found = ask(kind="paths", patterns=["/lib/*"], **place)["files"]
+        assert [(entry["path"], entry["real"]) for entry in found] == [("/lib/x", "/usr/x")]
+
+
 def test_pattern_with_contents(tmp_path):
     tree(tmp_path, **{"a.toml": "password=1", "b.toml": "x"})
     found = ask(kind="glob", pattern=str(tmp_path / "*.toml"), redact=["password=(.*)"])["files"]

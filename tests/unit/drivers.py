@@ -1,0 +1,33 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files of a driver as distributions lay them out, for observations: path -> '' for a file, {"real": ...} for a link."""
+
+from __future__ import annotations
+
+import posixpath
+from typing import Any
+
+UBUNTU, RHEL, DEBIAN = "/usr/lib/x86_64-linux-gnu", "/usr/lib64", "/usr/lib/x86_64-linux-gnu/nvidia/current"
+HOOK = {"/usr/bin/nvidia-cdi-hook": ""}
+
+
+def library(folder: str, stem: str, version: str, *links: str) -> dict[str, Any]:
+    """`libcuda`, its version, and the links beside it: `.so.1`, `.so`."""
+    real = f"{folder}/{stem}.so.{version}"
+    return {real: "", **{f"{folder}/{stem}{link}": {"real": real} for link in links}}
+
+
+def compute(folder: str, version: str) -> dict[str, Any]:
+    """What a container needs to compute."""
+    return {
+        **library(folder, "libcuda", version, ".so.1", ".so"),
+        **library(folder, "libnvidia-ml", version, ".so.1"),
+        **library(folder, "libnvidia-ptxjitcompiler", version, ".so.1"),
+        "/usr/bin/nvidia-smi": "",
+    }
+
+
+def through(files: dict[str, Any], folder: str) -> dict[str, Any]:
+    """Links in another folder, as alternatives make them."""
+    return {f"{folder}/{posixpath.basename(p)}": {"real": f["real"] if f else p} for p, f in files.items() if f and p.endswith(".so.1")}
