@@ -13,7 +13,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache
 LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check lint types sanity unit unit-2.16 unit-node integration molecule lab-up lab-down bench clean
+.PHONY: help venv demo test check lint types sanity unit unit-2.16 unit-node integration molecule lab-up lab-down bench docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -55,6 +55,9 @@ molecule: venv ## Run the molecule scenarios, whose hosts are the lab's
 
 bench: venv ## Count SSH operations, compare wall times with ping and with a plain playbook (WRITE=1 writes docs/bench.md)
 	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.bench $(if $(WRITE),--write)
+
+docs: venv ## Write the tables in docs/ from the tables in the code (a unit test keeps them equal)
+	@$(RUN) python tests/tools/pages.py --write
 
 lab-up: venv ## Boot the lab's hosts (FLEET=file chooses others than the demo's) and say how to reach them
 	@$(LAB) up $(if $(FLEET),--fleet $(FLEET))

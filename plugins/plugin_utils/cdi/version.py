@@ -29,6 +29,11 @@ EDIT_RULES: tuple[Rule, ...] = (
     ("1.1.0", "network devices", lambda e: bool(e.net_devices)),
     ("1.1.0", "the newer fields of Intel RDT", lambda e: bool(e.rdt) and bool({"schemata", "enableMonitoring"} & set(e.rdt or ()))),
 )
+SPEC_RULES: tuple[tuple[str, str, Callable[[Spec], bool]], ...] = (
+    ("0.5.0", "a device name that starts with a digit", lambda s: any(d.name[:1].isdigit() for d in s.devices)),
+    ("0.6.0", "annotations", lambda s: bool(s.annotations) or any(d.annotations for d in s.devices)),
+    ("0.6.0", "a dot in the class", lambda s: "." in s.kind.partition("/")[2]),
+)
 
 
 def key(version: str) -> tuple[int, ...]:
@@ -49,12 +54,7 @@ def needs(spec: Spec) -> list[tuple[str, str]]:
         for version, reason, applies in EDIT_RULES
         if applies(edits)
     ]
-    if any(d.name[:1].isdigit() for d in spec.devices):
-        found.append(("0.5.0", "a device name that starts with a digit"))
-    if spec.annotations or any(d.annotations for d in spec.devices):
-        found.append(("0.6.0", "annotations"))
-    if "." in spec.kind.partition("/")[2]:
-        found.append(("0.6.0", "a dot in the class"))
+    found += [(version, reason) for version, reason, applies in SPEC_RULES if applies(spec)]
     return sorted(set(found), key=lambda need: (key(need[0]), need[1]))
 
 

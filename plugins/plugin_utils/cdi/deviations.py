@@ -1,0 +1,83 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where our CDI specs differ from those of `nvidia-ctk cdi generate` on purpose. The page docs/cdi.md is written from here.
+
+A difference that is found and is not in this list is a mistake, of ours or in the list.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+
+
+@dc.dataclass(frozen=True)
+class Deviation:
+    """One intended difference; `issues` are those of users whom the other way hurt."""
+
+    topic: str
+    theirs: str
+    ours: str
+    why: str
+    issues: tuple[str, ...] = ()
+
+
+TOOLKIT = "NVIDIA/nvidia-container-toolkit"
+DEVIATIONS = (
+    Deviation(
+        "version",
+        "the lowest that the content needs, whatever the engine beside it reads",
+        "the lowest that the content needs, and never above what the oldest consumer on the host reads",
+        "an engine that does not know the version drops the whole file and says no more than `unresolvable CDI devices`",
+        (f"{TOOLKIT}#38", f"{TOOLKIT}#1860", f"{TOOLKIT}#1940"),
+    ),
+    Deviation(
+        "group ids",
+        "`additionalGids` for nodes that not everybody may open, since 1.19.1, which takes version 0.7.0",
+        "none, unless `cdi_group_ids` asks for them",
+        "CUDA's nodes are open to everybody; Podman 4, containerd before 1.7.16 and Docker before 26.1 lose the file, and rootless Podman "
+        "warns of ids that it cannot map",
+        (f"{TOOLKIT}#1860", f"{TOOLKIT}#1909"),
+    ),
+    Deviation(
+        "node numbers",
+        "type, major, minor, mode and owner of every node, since 1.19",
+        "major and minor of nodes with NVIDIA's own major 195 only; `cdi_node_attributes` changes it",
+        "the kernel hands out the majors of nvidia-uvm and nvidia-caps anew at every boot, and a recorded number wins over the live node",
+        (f"{TOOLKIT}#1934",),
+    ),
+    Deviation(
+        "missing nodes",
+        "a line in the log, and a spec without them",
+        "an error that names them, or the list `missing` in the result where `cdi_missing_nodes` allows it",
+        "a container with a GPU and without nvidia-uvm starts, and CUDA fails in it",
+        (f"{TOOLKIT}#1611", f"{TOOLKIT}#1982"),
+    ),
+    Deviation(
+        "place",
+        "`/var/run/cdi/nvidia.yaml`, made anew by a unit after each boot",
+        "`/etc/cdi/nvidia.yaml`",
+        "/var/run is empty after a boot, and an engine that starts containers before the unit has run does not find the devices",
+        ("NixOS/nixpkgs#420638",),
+    ),
+    Deviation(
+        "order",
+        "devices in plain order of their names, so `10` before `2`",
+        "indices as numbers, then the other names, `all` last",
+        "people read the file; engines do not see the order",
+    ),
+    Deviation(
+        "management",
+        "one device `all`",
+        "`all`, and one device per GPU",
+        "an agent that watches one GPU needs no other",
+        (f"{TOOLKIT}#1239", f"{TOOLKIT}#1895"),
+    ),
+    Deviation(
+        "names for engines below 0.5.0",
+        "`0`, which such an engine refuses, and the whole file with it",
+        "`gpu0`",
+        "a name that begins with a digit takes version 0.5.0",
+        (f"{TOOLKIT}#38",),
+    ),
+)

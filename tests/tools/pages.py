@@ -1,0 +1,197 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The tables in docs/, from the tables in the code that they speak of.
+
+    pages.py [--write]      without --write: say which pages are outdated
+
+A page marks the place of a table with `<!-- table NAME -->` and `<!-- end -->`; all around it is written by hand.
+"""
+
+from __future__ import annotations
+
+import re
+import sys
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+for entry in (ROOT, ROOT / ".cache" / "collections"):
+    sys.path.insert(0, str(entry))
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import deviations, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables, crio_tables, docker
+
+from tests.lab.kinds import KINDS
+
+DOCS = ROOT / "docs"
+BLOCK = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
+NAMES = {"containerd": "containerd", "crio": "CRI-O", "docker": "Docker", "podman": "Podman"}
+SWITCHES = {
+    "none": "none",
+    "off": "yes, off unless `enable_cdi = true`",
+    "on": "yes, on unless `enable_cdi = false`",
+    "always": "yes, always on",
+}
+MERGES = {"replace": "a drop-in replaces the whole table of a plugin", "deep": "a drop-in adds to the table of a plugin"}
+Row = Sequence[str]
+
+
+def table(head: Row, rows: Iterable[Row]) -> str:
+    lines = [head, ["---"] * len(head), *rows]
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in lines)
+
+
+def number(parts: Iterable[int]) -> str:
+    return ".".join(map(str, parts))
+
+
+def code(items: Iterable[object]) -> str:
+    return ", ".join(f"`{item}`" for item in items)
+
+
+# ---------------------------------------------------------------- docs/cdi.md
+
+
+def caps() -> str:
+    """One row per version of the specification, one column per engine: the releases that read it and no newer one."""
+    columns = {engine: ranges(rows) for engine, rows in versions.MAX_CDI.items()}
+    known = [newest for newest in ("", *version.KNOWN) if any(newest in column for column in columns.values())]
+    body = [[newest or "no CDI", *("; ".join(column.get(newest, ())) for column in columns.values())] for newest in known]
+    return table(["newest version read", *(NAMES[engine] for engine in columns)], body)
+
+
+def ranges(rows: Sequence[tuple[tuple[int, int, int], str]]) -> Mapping[str, list[str]]:
+    """{"0.8.0": ["1.7.27 and later 1.7", "2.0.0 to 2.0.4"]}, without the releases that follow each other in words."""
+    found: dict[str, list[str]] = {}
+    joined = [row for index, row in enumerate(rows) if index == 0 or rows[index - 1][1] != row[1]]
+    for (first, newest), following in zip(joined, (*joined[1:], None), strict=True):
+        words = f"from {number(first)}" if following is None else f"{number(first)} to before {number(following[0])}"
+        found.setdefault(newest, []).append(words.replace("0.0.0 to before", "before"))
+    return found
+
+
+def packaged() -> str:
+    rows = [
+        [NAMES[engine], name, newest, versions.max_cdi(engine, name.partition("~")[0])]
+        for engine, name, newest in ((engine, plain(pattern), newest) for engine, pattern, newest in versions.MAX_CDI_PACKAGED)
+    ]
+    return table(["engine", "release", "newest version read", "the same release from upstream"], rows)
+
+
+def plain(pattern: str) -> str:
+    """A release out of the pattern that recognises it: v?1\\.7\\.24~ds1.* is 1.7.24~ds1."""
+    return pattern.replace("\\", "").replace("v?", "").replace(".*", "")
+
+
+def needs() -> str:
+    rules = [(first, what) for first, what, _applies in (*version.EDIT_RULES, *version.SPEC_RULES)]
+    return table(["content", "needs version"], [[what, first] for first, what in sorted(rules, key=lambda r: (version.key(r[0]), r[1]))])
+
+
+def differences() -> str:
+    head = ["", "`nvidia-ctk cdi generate`", "this collection", "why", "what users met"]
+    return table(head, [[d.topic, d.theirs, d.ours, d.why, ", ".join(d.issues)] for d in deviations.DEVIATIONS])
+
+
+# ---------------------------------------------------------------- docs/support.md
+
+
+def containerd() -> str:
+    facts = containerd_tables.FACTS
+    rows = [
+        [span(f.first, after), code(f.schemas), str(f.new_file), MERGES[f.merge], SWITCHES[f.cdi], "; ".join(traps(f))]
+        for f, after in zip(facts, (*(f.first for f in facts[1:]), None), strict=True)
+    ]
+    return table(["releases", "reads config version", "a file of ours has version", "`imports`", "CDI", "beware"], rows)
+
+
+def span(first: tuple[int, int], following: tuple[int, int] | None) -> str:
+    oldest = max(first, containerd_tables.OLDEST)
+    return f"from {number(oldest)}" if following is None else f"{number(oldest)} to before {number(following)}"
+
+
+def traps(facts: containerd_tables.Facts) -> Iterator[str]:
+    if not facts.keeps_runc:
+        yield "a file that names a handler loses the built-in `runc`"
+    if facts.v1_lost:
+        yield "the CRI part of a file without `version` is dropped without an error"
+    if facts.v2_names_in_v3_lost:
+        yield "table names of version 2 in a file of version 3 are ignored"
+
+
+def since() -> str:
+    """Minimum versions, by engine."""
+    rows = [
+        ["containerd", "configured by this collection", number(containerd_tables.OLDEST)],
+        ["containerd", "CDI", first_cdi("containerd")],
+        *([NAMES["crio"], what, number(first)] for what, first in CRIO_SINCE),
+        ["Docker", "CDI, with `features.cdi` in `daemon.json`", number(docker.CDI_SINCE)],
+        ["Docker", "CDI, on unless `features.cdi` is false", number(docker.CDI_ON_SINCE)],
+        ["Podman", "CDI", first_cdi("podman")],
+    ]
+    return table(["engine", "what", "since"], rows)
+
+
+CRIO_SINCE = (
+    ("CDI", crio_tables.CDI_SINCE),
+    ("the status says the configuration", crio_tables.STATUS_CONFIG_SINCE),
+    ("CDI by the field of the CRI, not by annotations only", crio_tables.CRI_FIELD_SINCE),
+    ("the status lists the handlers", crio_tables.HANDLER_LIST_SINCE),
+)
+
+
+def first_cdi(engine: str) -> str:
+    return number(next(first for first, newest in versions.MAX_CDI[engine] if newest))
+
+
+def files() -> str:
+    rows = [
+        ["containerd 1.x", f"edits in `{containerd_tables.CONFIG}`", f"`{containerd_tables.UNIT}`", f"`{containerd_tables.SOCKET}`"],
+        ["containerd 2.x", f"a drop-in `{containerd_tables.DROP_IN}`", f"`{containerd_tables.UNIT}`", f"`{containerd_tables.SOCKET}`"],
+        ["CRI-O", f"a drop-in `{crio_tables.DROP_IN}`", f"`{crio_tables.UNIT}`", f"`{crio_tables.SOCKET}`"],
+        ["Docker", f"nothing (`{docker.CONFIG}` is read)", f"`{docker.UNIT}`", f"`{docker.SOCKET}`"],
+    ]
+    return table(["engine", "what is written", "unit", "socket"], rows)
+
+
+def modes() -> str:
+    rows = [
+        [f"`{way}`", f"`{mode}`", code(decide.LEGACY_PACKAGES if mode == "legacy" else decide.BASE_PACKAGES)]
+        for way, mode in decide.MODES.items()
+    ]
+    return table(["injection", "mode of NVIDIA's runtime", "packages"], rows)
+
+
+def kinds() -> str:
+    rows = [[name, "built from its Go module" if kind.programs else f"Debian {kind.suite}'s packages"] for name, kind in KINDS.items()]
+    return table(["host of the lab", "engine"], rows)
+
+
+TABLES: Mapping[str, Callable[[], str]] = {
+    "caps": caps, "packaged": packaged, "needs": needs, "differences": differences,
+    "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds,
+}  # fmt: skip
+
+
+def fill(text: str) -> str:
+    """The page with its tables as the code has them now."""
+    return BLOCK.sub(lambda found: f"{found[1]}{TABLES[found[2]]()}{found[4]}", text)
+
+
+def pages() -> Iterator[Path]:
+    yield from sorted(path for path in DOCS.glob("*.md") if BLOCK.search(path.read_text()))
+
+
+def main(arguments: list[str]) -> int:
+    outdated = [path for path in pages() if fill(path.read_text()) != path.read_text()]
+    for path in outdated:
+        if "--write" in arguments:
+            path.write_text(fill(path.read_text()))
+        print(f"{'written' if '--write' in arguments else 'outdated, run make docs'}: {path.relative_to(ROOT)}")
+    return 1 if outdated and "--write" not in arguments else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,44 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The tables in docs/ say what the tables in the code say."""
+
+from __future__ import annotations
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import deviations
+
+ROOT = Path(__file__).resolve().parents[2]
+found = importlib.util.spec_from_file_location("pages", ROOT / "tests" / "tools" / "pages.py")
+assert found
+assert found.loader
+pages = importlib.util.module_from_spec(found)
+found.loader.exec_module(pages)
+
+
+@pytest.mark.parametrize("page", pages.pages(), ids=lambda page: page.name)
+def test_a_page_is_as_the_code_has_it(page: Path) -> None:
+    assert pages.fill(page.read_text()) == page.read_text(), "run make docs"
+
+
+def test_every_table_is_on_a_page() -> None:
+    shown = {name for page in pages.pages() for _head, name, _body, _end in pages.BLOCK.findall(page.read_text())}
+    assert shown == set(pages.TABLES)
+
+
+@pytest.mark.parametrize("engine", versions.MAX_CDI)
+def test_the_ranges_on_the_page_are_those_of_the_table(engine: str) -> None:
+    ranges = pages.ranges(versions.MAX_CDI[engine])
+    for release in [first for first, _newest in versions.MAX_CDI[engine]][1:]:
+        name = ".".join(map(str, release))
+        newest = versions.max_cdi(engine, name)
+        assert newest in ranges, name
+
+
+def test_no_intended_difference_is_named_twice() -> None:
+    topics = [deviation.topic for deviation in deviations.DEVIATIONS]
+    assert len(topics) == len(set(topics))
