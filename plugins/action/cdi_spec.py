@@ -11,7 +11,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu, owners
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import freshness, spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -26,9 +26,10 @@ def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
     if policy.state == "absent":
         return base.Outcome(merge([spec.plan_absent(policy, obs), owners.plan_absent(policy, obs)]))
     owner, _reason = owners.cdi_owner(policy, obs, cap)
-    record = spec.told(owner, cap)
-    plan = spec.plan(policy, obs, record, gpu.parse(policy, obs), transport.probe_source("nvml"))
-    return base.Outcome(merge([plan, owners.plan(policy, obs, record)]))
+    record, driver = spec.told(owner, cap), gpu.parse(policy, obs)
+    plan = spec.plan(policy, obs, record, driver, transport.probe_source("nvml"))
+    verdicts = freshness.plain(spec.verdicts(policy, obs, record, driver))
+    return base.Outcome(merge([plan, owners.plan(policy, obs, record)]), {"freshness": verdicts})
 
 
 class ActionModule(ActionBase):

@@ -360,6 +360,39 @@ def list_paths(root, patterns):
     return found
 
 
+def mentioned(root, pattern, finds, cap=MIB):
+    """The answer to a `mentioned` question: the absolute paths that regular files name, by group 1 of the patterns, and what is there.
+
+    No content leaves. A path where nothing is has None; "rdev" is that of the device node itself, "link" says that it is reached by one.
+    """
+    names = set()
+    for path in glob(root, pattern):
+        try:
+            text = read_regular(root, resolve(root, path)[0], cap).decode("utf-8", "replace")
+        except NodeError:  # a directory, something too large: the glob question says so
+            continue
+        for find in finds:
+            try:
+                names.update(found.group(1) for found in re.finditer(find, text, re.MULTILINE))
+            except (re.error, IndexError) as exc:
+                raise NodeError("bad-question", "pattern %r: %s" % (find, exc))
+    wanted = sorted(name for name in names if name.startswith("/") and "\0" not in name)
+    return {"paths": {name: _what_is_there(root, name) for name in wanted[:MAX_ENTRIES]}, "truncated": len(wanted) > MAX_ENTRIES}
+
+
+def _what_is_there(root, path):
+    try:
+        real, links = resolve(root, path)
+        found = lstat(root, real)
+    except NodeError:  # a loop of links, a place that nobody may enter
+        return None
+    if found is None:
+        return None
+    device = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
+    numbers = [os.major(found.st_rdev), os.minor(found.st_rdev)] if device else None
+    return {"type": kind_of(found), "rdev": numbers, "link": _spot(root, path) in links}
+
+
 def which(root, name, directories=DEFAULT_PATH):
     """The first executable regular file of that name, as a host path (not resolved), or None."""
     for directory in directories:

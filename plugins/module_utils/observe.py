@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, c
 
 SCHEMA = 1
 DEFAULT_LIMITS = {"bytes": 16 * nodefs.MIB, "seconds": 60}
-OFFLINE_KINDS = ("file", "dir", "glob", "paths", "which", "package", "originals")  # what a tree at another root can answer
+OFFLINE_KINDS = ("file", "dir", "glob", "paths", "mentioned", "which", "package", "originals")  # what a tree at another root can answer
 
 
 def run(request):
@@ -140,6 +140,11 @@ def _paths(root, question):
     return {"files": nodefs.list_paths(root + nodefs.resolve(root, base)[0].rstrip("/"), question["patterns"])}
 
 
+def _mentioned(root, question):
+    # What files point at, whichever files and paths that may be: nobody can ask for those by name before having read the files.
+    return nodefs.mentioned(root, question["pattern"], question["find"], question.get("max", nodefs.MIB))
+
+
 def _which(root, question):
     paths = question.get("paths") or nodefs.DEFAULT_PATH
     return {"found": {name: nodefs.which(root, name, paths) for name in question["names"]}}
@@ -220,6 +225,7 @@ _KINDS = {
     "dir": _dir,
     "glob": _glob,
     "paths": _paths,
+    "mentioned": _mentioned,
     "which": _which,
     "command": _command,
     "probe": _probe,

@@ -142,4 +142,48 @@ row:
     changed: "yes"
     restarted: containerd
     why: containerd 1.7.24 resolves CDI devices itself
+freshness:
+  description:
+    - Whether the CDI specs on the host are still true, before this run, judged from the same look at the host as all else.
+    - One entry for each file that is there, this collection's and that of C(nvidia-cdi-refresh).
+    - A spec is judged by what it names. What only the driver's own library could tell is not judged, for example whether a MIG instance
+      of the same number still has the same UUID.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - path: /var/run/cdi/nvidia.yaml
+      writer: theirs
+      state: stale
+      version: 0.5.0
+      reasons:
+        - what: nodes
+          recorded: "/dev/nvidia-uvm 511:0"
+          found: "/dev/nvidia-uvm 510:0"
+          why: records /dev/nvidia-uvm as 511:0, and it is 510:0 now
+  contains:
+    path:
+      description: The file.
+      type: str
+      returned: always
+    writer:
+      description: Who wrote it, V(ours) for this collection, V(theirs) for anybody else.
+      type: str
+      returned: always
+    state:
+      description: V(fresh) or V(stale).
+      type: str
+      returned: always
+    version:
+      description: The version that the file says it has, empty when it cannot be read.
+      type: str
+      returned: always
+    reasons:
+      description:
+        - What is not true any more, empty for a fresh spec. Every entry has C(what), C(recorded), C(found) and C(why).
+        - C(what) is V(driver), V(kernel), V(gpus), V(mig), V(nodes), V(files), V(cap) (newer than the oldest reader accepts), V(toolkit),
+          or V(content) for a file that is no CDI spec.
+      type: list
+      elements: dict
+      returned: always
 """

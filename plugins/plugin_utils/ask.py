@@ -36,6 +36,11 @@ def paths(name: str, patterns: list[str], base: str = "/") -> Question:
     return q if base == "/" else {**q, "base": base}
 
 
+def mentioned(pattern: str, find: tuple[str, ...], *, max: int = 1 << 20) -> Question:
+    """What the files of a glob point at: absolute paths by group 1 of `find`, and what is there. No content of them leaves the node."""
+    return {"id": f"mentioned:{pattern}", "kind": "mentioned", "pattern": pattern, "find": list(find), "max": max}
+
+
 def which(names: list[str], paths: list[str] | None = None) -> Question:
     q: Question = {"id": "which:" + ",".join(names), "kind": "which", "names": names}
     return {**q, "paths": paths} if paths else q

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, decide, gpu, hooks, owners, packages, status, table, toolkit
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import freshness, spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio, docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     JOURNAL_DIR,
@@ -42,6 +42,7 @@ class Seen:
     driver: Driver
     kubelet: Kubelet
     record: HostDecision
+    freshness: tuple[freshness.Verdict, ...] = ()
 
 
 def low_level_questions() -> list[ask.Question]:
@@ -83,7 +84,7 @@ def see(policy: Policy, obs: Observation) -> Seen:
         cdi_owner=owner,
         cdi_owner_reason=owner_reason,
     )
-    return Seen(instances, driver, kubelet, record)
+    return Seen(instances, driver, kubelet, record, spec.verdicts(policy, obs, record, driver))
 
 
 def same_socket(endpoint: str, socket: str) -> bool:
@@ -148,7 +149,10 @@ def plan_absent(policy: Policy, obs: Observation, seen: Seen) -> Plan:
 
 def facts(seen: Seen, plan: Plan) -> dict[str, Any]:
     """What a result tells beside the plan."""
-    return {"decision": decide.without_secrets(seen.record), "row": table.row(seen.instances, seen.record, plan)}
+    row = table.row(seen.instances, seen.record, plan)
+    stale = freshness.headline(seen.freshness)
+    row = {**row, "why": f"{stale}; {row['why']}" if stale else row["why"]}
+    return {"decision": decide.without_secrets(seen.record), "row": row, "freshness": freshness.plain(seen.freshness)}
 
 
 def info(seen: Seen, plan: Plan) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import fnmatch
 import hashlib
 import posixpath
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import files a
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
+MENTION = re.compile(r"""[pP]ath["']?\s*:\s*["']?(/[^"'\s,}\]]+)""")
 OFFLINE = {"error": {"kind": "offline", "message": "not asked beneath another root"}}
 
 
@@ -41,7 +43,7 @@ class Answers(dict[str, Any]):
         self.files = files
 
     def __contains__(self, qid: object) -> bool:
-        return super().__contains__(qid) or str(qid).partition(":")[0] in ("file", "glob", "dir", "paths", "which")
+        return super().__contains__(qid) or str(qid).partition(":")[0] in ("file", "glob", "dir", "paths", "mentioned", "which")
 
     def __missing__(self, qid: str) -> dict[str, Any]:
         kind, _colon, rest = qid.partition(":")
@@ -53,6 +55,9 @@ class Answers(dict[str, Any]):
             drm = rest.startswith("DRM")
             listed = ["/dev/dri/by-path/pci-*"] if drm else driver_files.patterns(Policy(cdi_compat32="32-bit" in rest))
             return {"files": [self._entry(p) for pattern in listed for p in self._like(pattern)]}
+        if kind == "mentioned":
+            texts = [file_answer(t).get("content") or "" for p, t in self.files.items() if self._matches(p, rest)]
+            return {"paths": {p: self._there(p) for text in texts for p in re.findall(MENTION, text)}}
         if kind == "dir":
             names = sorted({p[len(rest) + 1 :].split("/")[0] for p in self.files if p.startswith(rest + "/")})
             entries = [{"name": n, "type": "file" if f"{rest}/{n}" in self.files else "dir"} for n in names]
@@ -69,6 +74,10 @@ class Answers(dict[str, Any]):
         text = self.files[path]
         more = dict(text) if isinstance(text, Mapping) else {}
         return {"path": path, "real": more.get("real", path), "type": more.get("type", "file"), "mode": more.get("mode", 0o755)}
+
+    def _there(self, path: str) -> dict[str, Any] | None:
+        found = file_answer(self.files.get(path))
+        return {"type": found["type"], "rdev": found.get("rdev"), "link": False} if found["exists"] else None
 
     @staticmethod
     def _matches(path: str, pattern: str) -> bool:

@@ -13,10 +13,11 @@ import dataclasses as dc
 import posixpath
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu, packages, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu, owners, packages, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
     catalogue,
     files,
+    freshness,
     generate,
     hardware,
     hooks,
@@ -29,6 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     CDI_DIRS,
+    Difference,
     Driver,
     Gpu,
     HostDecision,
@@ -68,7 +70,8 @@ def path(policy: Policy) -> str:
 
 def questions(policy: Policy) -> list[ask.Question]:
     globs = [ask.glob(f"{d}/*", max=1 << 20) for d in directories(policy)]
-    return [*globs, *files.questions(policy), *hooks.questions(policy), ask.package([packages.BASE]), wholefile.ORIGINALS]
+    found = [*files.questions(policy), *hooks.questions(policy), *freshness.questions(policy, directories(policy))]
+    return [*globs, *found, ask.package([packages.BASE]), wholefile.ORIGINALS]
 
 
 def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Plan:
@@ -77,7 +80,7 @@ def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
         return Plan()
     if host.cdi_owner != "ours":
         writer = "nvidia-cdi-refresh writes the CDI spec here" if host.cdi_owner == "theirs" else "nothing reads CDI specs here"
-        return withdraw(policy, obs, writer)
+        return merge([withdraw(policy, obs, writer), refresh_theirs(policy, obs, host, driver)])
     if driver.state == "none":
         advice = Plan(advice=("No CDI spec yet: it names GPUs, and there is none. It is written by the first run after one is there",))
         return merge([withdraw(policy, obs, "there is no GPU"), advice])
@@ -85,7 +88,7 @@ def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
     generated = make(policy, obs, host, driver, probe_source)
     return merge([
         take_over(policy, obs, host),
-        write(policy, obs, generated.spec),
+        write(policy, obs, generated.spec, verdict(policy, obs, host, driver)),
         Plan(advice=(*generated.notes, *strays(policy, obs, generated.spec))),
     ])
 
@@ -175,7 +178,32 @@ def known_before(policy: Policy, obs: Observation, gpus: tuple[Gpu, ...]) -> tup
     return named if all(g.uuid for g in named) else ()
 
 
-def write(policy: Policy, obs: Observation, spec: Spec) -> Plan:
+def verdicts(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> tuple[freshness.Verdict, ...]:
+    """Whether the specs on this host are still true: our file and nvidia-cdi-refresh's, as far as they are there."""
+    held_against = freshness.host(policy, obs, driver, host.cdi_version_cap, directories(policy))
+    files = [seen(policy, obs, p) for p in dict.fromkeys((path(policy), owners.refresh(policy, obs).output))]
+    return tuple(freshness.judge(f, "ours" if is_ours(f) else "theirs", held_against) for f in files if f.exists)
+
+
+def verdict(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> freshness.Verdict | None:
+    """The one on our own file."""
+    return next((v for v in verdicts(policy, obs, host, driver) if v.path == path(policy)), None)
+
+
+def refresh_theirs(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
+    """Let nvidia-cdi-refresh write its file anew where that mends it. A driver that does not work is not asked."""
+    if host.cdi_owner != "theirs" or policy.root != "/" or driver.state != "ok":
+        return Plan()
+    output = owners.refresh(policy, obs).output
+    found = next((v for v in verdicts(policy, obs, host, driver) if v.path == output and v.state == "stale"), None)
+    if found is None or not obs.unit(owners.SERVICE) or all(r.what == "cap" for r in found.reasons):
+        return Plan()
+    why = f"{output} {found.sentence}"
+    start = {"argv": ["systemctl", "start", owners.SERVICE], "timeout": 120, "why": why}
+    return Plan(differences=(Difference("unit", owners.SERVICE, output, "stale", "fresh", why),), commands=(start,))
+
+
+def write(policy: Policy, obs: Observation, spec: Spec, found: freshness.Verdict | None = None) -> Plan:
     file = wholefile.readable(seen(policy, obs, path(policy)))
     if file.is_link:
         why = "an engine would read another file than the one that is written"
@@ -184,6 +212,8 @@ def write(policy: Policy, obs: Observation, spec: Spec) -> Plan:
     if file.exists and wholefile.right_mode(file, MODE) and same(file.content or "", text, spec):
         return Plan()
     why = f"CDI {spec.version} with {', '.join(d.name for d in spec.devices)}; no consumer on this host is too old for it"
+    if found and found.reasons:
+        why = f"stale: the spec {found.sentence}"
     return wholefile.write(file, text, why=why, key=KIND, before=summary(file), after=describe(spec), mode=MODE)
 
 

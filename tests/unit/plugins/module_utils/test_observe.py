@@ -202,6 +202,30 @@ def test_pattern_with_contents(tmp_path):
     assert [entry["content"] for entry in found] == ["password=*", "x"]
 
 
+def test_what_files_mention(tmp_path):
+    """Paths that some file names, with what is there: nobody could ask for them by name before having read the file."""
+    there, link = tmp_path / "there", tmp_path / "link"
+    there.write_text("x")
+    link.symlink_to(there)
+    json_text = '{"path":"%s/gone","hostPath":"%s"}' % (tmp_path, link)
+    tree(tmp_path, d__a="path: %s\nhostPath: /dev/null\nother: /etc\n" % there, d__b=json_text)
+    (tmp_path / "d" / "folder").mkdir()
+    found = ask(kind="mentioned", pattern=str(tmp_path / "d" / "*"), find=[r"""(?:\bpath|hostPath)["']?\s*:\s*["']?(/[^"'\s,}]+)"""])
+    assert found["truncated"] is False
+    assert found["paths"] == {
+        str(there): {"type": "file", "rdev": None, "link": False},
+        str(link): {"type": "file", "rdev": None, "link": True},
+        "/dev/null": {"type": "char", "rdev": [1, 3], "link": False},
+        str(tmp_path / "gone"): None,
+    }
+
+
+@pytest.mark.parametrize("find", ["(", "no group"])
+def test_a_mention_needs_a_pattern_with_a_group(tmp_path, find):
+    found = ask(kind="mentioned", pattern=str(tree(tmp_path, a="no group") / "*"), find=[find])
+    assert found["error"]["kind"] == "bad-question"
+
+
 def test_which(tmp_path):
     root = tree(tmp_path, usr__bin__tool="", usr__sbin__tool="", usr__bin__plain="", usr__bin__link="->/usr/sbin/tool")
     (tmp_path / "usr" / "sbin" / "tool").chmod(0o755)
