@@ -59,7 +59,9 @@ class Verdict:
 
     @property
     def sentence(self) -> str:
-        return "; ".join(reason.why for reason in self.reasons)
+        """The first reason of each kind: two GPUs that changed places differ in four names."""
+        first = {reason.what: reason.why for reason in reversed(self.reasons)}
+        return "; ".join(first[what] for what in dict.fromkeys(r.what for r in self.reasons))
 
 
 @dc.dataclass(frozen=True)
