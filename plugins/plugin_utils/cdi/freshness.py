@@ -171,10 +171,11 @@ def of_kernel(spec: Spec, there: Host) -> Iterator[Stale]:
 
 def device_nodes(spec: Spec) -> Mapping[str, frozenset[str]]:
     """Name of a device -> the nodes of GPUs in it."""
-    return {d.name: frozenset(p for n in d.edits.device_nodes if GPU_NODE.fullmatch(p := live_path(n))) for d in spec.devices}
+    return {d.name: frozenset(n.path for n in d.edits.device_nodes if GPU_NODE.fullmatch(n.path)) for d in spec.devices}
 
 
 def live_path(node: DeviceNode) -> str:
+    """On the host; beneath a device root of its own it is not that of the container."""
     return node.host_path or node.path
 
 
@@ -218,7 +219,7 @@ def swapped_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterat
 
 def of_mig(spec: Spec, there: Host) -> Iterator[Stale]:
     """The instances by their capability nodes. A layout with the same instance numbers and other sizes looks the same from here."""
-    named = [live_path(n) for d in spec.devices for n in d.edits.device_nodes]
+    named = [n.path for d in spec.devices for n in d.edits.device_nodes]
     recorded = {int(found.group(1)) for path in named if (found := CAPABILITY_NODE.fullmatch(path))}
     if there.driver.state != "ok" or recorded == set(there.instances):
         return
@@ -240,7 +241,7 @@ def of_nodes(spec: Spec, there: Host) -> Iterator[Stale]:
             if entry not in seen:
                 seen.add(entry)
                 yield from of_node(node, there.there.get(live_path(node)), known=live_path(node) in there.there)
-    held = {live_path(n) for e in edits(spec) for n in e.device_nodes}
+    held = {n.path for e in edits(spec) for n in e.device_nodes}
     lacking = [p for p in CONTROL if p in there.nodes and p not in held] if spec.kind == KIND else []
     if lacking:
         why = f"was made before {', '.join(lacking)} was there"

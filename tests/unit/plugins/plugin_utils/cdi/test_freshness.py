@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import pytest
@@ -150,6 +151,17 @@ UNTOUCHED = [
 @pytest.mark.parametrize("changes", [c[1] for c in UNTOUCHED], ids=[c[0] for c in UNTOUCHED])
 def test_what_cannot_be_told_is_no_reason(changes: dict[str, Any]) -> None:
     assert verdict(look(changes)).state == "fresh"
+
+
+def test_nodes_beneath_a_root_of_their_own() -> None:
+    """The container's path says which node it is, the host's path where it is now."""
+    root = "/run/nvidia/driver"
+    moved = {f"{root}{p}": t for p, t in WHOLE.items() if p.startswith("/dev/nvidia")}
+    text = re.sub(r"- path: (/dev/\S+)", rf"- {{path: \1, hostPath: {root}\1}}", re.sub(r"\n +(major|minor): \d+", "", CTK))
+    seen = look({**{p: None for p in WHOLE if p.startswith("/dev/nvidia")}, **moved, THEIRS: {"content": text, "mtime": 100.0}})
+    policy = Policy(cdi_dev_root=root)
+    found = spec.verdicts(policy, seen, RECORD, gpu.parse(policy, seen))
+    assert [(v.state, v.reasons) for v in found] == [("fresh", ())]
 
 
 def test_nodes_alone_outlive_a_driver() -> None:
