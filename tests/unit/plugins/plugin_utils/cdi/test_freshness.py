@@ -166,7 +166,8 @@ def test_nodes_beneath_a_root_of_their_own() -> None:
 
 def test_nodes_alone_outlive_a_driver() -> None:
     """A spec of device nodes has nothing of one driver version in it."""
-    mine = spec.plan(Policy(), look({THEIRS: None}), spec.told("ours", "1.0.0"), gpu.parse(Policy(), look()), "")
+    policy = Policy(cdi_profile="devices")
+    mine = spec.plan(policy, look({THEIRS: None}), spec.told("ours", "1.0.0"), gpu.parse(policy, look()), "")
     text = next(c["content"] for c in mine.changes if c["op"] == "write")
     assert verdict(look({OURS: text, **NEW_DRIVER}), path=OURS).state == "fresh"
 
