@@ -23,13 +23,20 @@ def questions(policy: Policy) -> list[dict[str, Any]]:
 
 
 def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
+    shared = spec.shared_kind(policy)
     if policy.state == "absent":
-        return base.Outcome(merge([spec.plan_absent(policy, obs), owners.plan_absent(policy, obs)]))
-    owner, _reason = owners.cdi_owner(policy, obs, cap)
+        given_back = [spec.plan_absent(policy, obs), *([owners.plan_absent(policy, obs)] if shared else [])]
+        return base.Outcome(merge(given_back), facts(spec.NOTHING_MADE))
+    # A kind that nvidia-cdi-refresh does not write has no other owner, and its units may go on.
+    owner = owners.cdi_owner(policy, obs, cap)[0] if shared else "ours"
     record, driver = spec.told(owner, cap), gpu.parse(policy, obs)
-    plan = spec.plan(policy, obs, record, driver, transport.probe_source("nvml"))
+    plan, made = spec.outcome(policy, obs, record, driver, transport.probe_source("nvml"))
     verdicts = freshness.plain(spec.verdicts(policy, obs, record, driver))
-    return base.Outcome(merge([plan, owners.plan(policy, obs, record)]), {"freshness": verdicts})
+    return base.Outcome(merge([plan, *([owners.plan(policy, obs, record)] if shared else [])]), {**facts(made), "freshness": verdicts})
+
+
+def facts(made: spec.Made) -> dict[str, Any]:
+    return {"devices": list(made.devices), "missing": list(made.missing), "source": made.source}
 
 
 class ActionModule(ActionBase):

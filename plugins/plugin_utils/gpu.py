@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
+from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Driver, Gpu, Policy
@@ -24,6 +25,13 @@ LIBRARY_GLOBS = (
 )
 VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)?\b")
 LIBRARY_VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
+WSL_NODE, TEGRA_FILE = "/dev/dxg", "/etc/nv_tegra_release"
+# What upstream takes for a GPU that is part of a system on a chip, by the name that NVML gives it.
+TEGRA_MODEL = re.compile(r"\(nvgpu\)|NVIDIA Thor")
+PLATFORMS = {
+    "wsl": "This is WSL, whose driver is on the Windows side; its GPU has no CDI spec here, `nvidia-ctk cdi generate --mode=wsl` makes one",
+    "tegra": "This is a Jetson, whose GPU is part of the chip; it has no CDI spec here, `nvidia-ctk cdi generate --mode=csv` makes one",
+}
 BUS_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
@@ -53,6 +61,7 @@ class Paths:
     pci_vendor: str
     pci_class: str
     drivers: str
+    tegra_family: str
 
 
 def paths(policy: Policy) -> Paths:
@@ -70,6 +79,7 @@ def paths(policy: Policy) -> Paths:
         pci_vendor=f"{sys}/bus/pci/devices/*/vendor",
         pci_class=f"{sys}/bus/pci/devices/*/class",
         drivers=f"{sys}/bus/pci/drivers",
+        tegra_family=f"{sys}/devices/soc0/family",
     )
 
 
@@ -84,10 +94,13 @@ def questions(policy: Policy) -> list[ask.Question]:
         *(ask.glob(pattern, max=1 << 10, redact=()) for pattern in p.mig),
         ask.glob(p.drm, content=False, redact=()),
         ask.file(p.module_version, redact=()),
+        ask.file(p.tegra_family, max=1 << 10, redact=()),
+        ask.file(WSL_NODE, content=False, redact=()),
+        ask.file(TEGRA_FILE, content=False, redact=()),
         ask.glob(p.pci_vendor, max=64, redact=()),
         ask.glob(p.pci_class, max=64, redact=()),
         *(ask.directory(f"{p.drivers}/{name}") for name in FOREIGN_DRIVERS),
-        *(ask.glob(pattern, content=False, redact=()) for pattern in dev_globs(policy.cdi_dev_root)),
+        *(ask.glob(pattern, content=False, redact=()) for pattern in dev_globs(dev_root(policy))),
         *(ask.glob(pattern, content=False, redact=()) for pattern in library_globs(policy.cdi_driver_root)),
     ]
 
@@ -95,6 +108,11 @@ def questions(policy: Policy) -> list[ask.Question]:
 def beneath(root: str, path: str) -> str:
     """A path of the driver's own tree as the host sees it: driver containers keep theirs in /run/nvidia/driver, for example."""
     return root.rstrip("/") + path
+
+
+def dev_root(policy: Policy) -> str:
+    """A driver container has its own /dev unless somebody says otherwise."""
+    return policy.cdi_dev_root or policy.cdi_driver_root
 
 
 def dev_globs(dev_root: str) -> tuple[str, ...]:
@@ -112,22 +130,35 @@ def parse(policy: Policy, obs: Observation) -> Driver:
     held = held_by_others(obs, p)
     ours = [bus for bus in pci if bus not in held]
     if not loaded(obs, p):
-        return without_module(p, pci, ours, held)
+        return without_module(obs, p, pci, ours, held)
     version, where = module_version(obs, p)
     if not version:
         return Driver("broken", "", (), f"The NVIDIA module is loaded, but {where} tells no version")
     gpus, complaint = read_gpus(obs, p)
+    if any(TEGRA_MODEL.search(g.model) for g in gpus):
+        return Driver("none", version, (), PLATFORMS["tegra"], platform="tegra")
     if complaint:
         return Driver("broken", version, gpus, complaint)
     return with_module(version, where, gpus, ours, user_space(obs, policy.cdi_driver_root))
 
 
-def without_module(p: Paths, pci: list[str], ours: list[str], held: dict[str, str]) -> Driver:
+def without_module(obs: Observation, p: Paths, pci: list[str], ours: list[str], held: dict[str, str]) -> Driver:
+    platform: Literal["wsl", "tegra"] | None = "wsl" if exists(obs, WSL_NODE) else "tegra" if tegra(obs, p) else None
+    if platform and not ours:
+        return Driver("none", "", (), PLATFORMS[platform], platform=platform)
     if not pci:
         return Driver("none", "", (), f"No NVIDIA GPU among the PCI devices of {p.pci_vendor.rsplit('/', 2)[0]}")
     if all(held.get(bus) == "vfio-pci" for bus in pci):
-        return Driver("none", "", (), f"GPU {pci[0]}: {FOREIGN_DRIVERS['vfio-pci']}")
+        return Driver("none", "", (), f"GPU {pci[0]}: {FOREIGN_DRIVERS['vfio-pci']}", platform="vfio")
     return not_loaded(ours or pci, held)
+
+
+def exists(obs: Observation, path: str) -> bool:
+    return bool(obs.raw(ask.file(path, content=False)).get("exists"))
+
+
+def tegra(obs: Observation, p: Paths) -> bool:
+    return exists(obs, TEGRA_FILE) or text(obs.file(p.tegra_family)).lower().startswith("tegra")
 
 
 def not_loaded(buses: list[str], held: dict[str, str]) -> Driver:

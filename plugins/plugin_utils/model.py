@@ -80,7 +80,16 @@ class Policy:
     proc_root: str = "/proc"
     sys_root: str = "/sys"
     cdi_driver_root: str = "/"  # where the driver's own files are, as the host sees them (a driver container's /run/nvidia/driver)
-    cdi_dev_root: str = "/"  # where the driver's device nodes are
+    cdi_dev_root: str = ""  # where the driver's device nodes are; empty: as cdi_driver_root
+    cdi_layout: Literal["gpu", "management"] = "gpu"
+    cdi_vendor: str = ""  # empty: by layout
+    cdi_class: str = "gpu"
+    cdi_model_class: str = ""  # of a second kind that names GPUs by model; empty: none
+    cdi_device_names: tuple[str, ...] = ("index", "uuid")
+    cdi_node_attributes: Literal["none", "static", "all"] = "static"
+    cdi_group_ids: bool = False
+    cdi_above_cap: Literal["drop", "refuse"] = "drop"
+    cdi_missing_nodes: Literal["fail", "allow"] = "fail"
     single: bool = False  # a single-resource module: does what it is told, no host-wide decision
 
 
@@ -150,6 +159,7 @@ class Driver:
     version: str
     gpus: tuple[Gpu, ...]
     evidence: str
+    platform: Literal["", "wsl", "tegra", "vfio"] = ""  # of a GPU that is there and that no spec is made for
 
 
 @dc.dataclass(frozen=True)

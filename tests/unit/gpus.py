@@ -60,7 +60,58 @@ def host(
         "/sys/module/nvidia/version": f"{version}\n",
         f"{proc}/params": "ModifyDeviceFiles: 1\n",
     }
-    files["/proc/devices"] = "Character devices:\n  1 mem\n195 nvidia\n511 nvidia-uvm\n\nBlock devices:\n259 blkext\n"
+    files["/proc/devices"] = "Character devices:\n  1 mem\n195 nvidia\n510 nvidia-caps\n511 nvidia-uvm\n\nBlock devices:\n259 blkext\n"
     for bus, minor, uuid in zip(BUSES[:count], minors, uuids, strict=False):
         files[f"{proc}/gpus/{bus}/information"] = information(bus, minor, uuid)
     return {**files, **pci(count), **nodes(minors), **library(user)}
+
+
+def nvml(
+    count: int = 2, *, minors: tuple[int, ...] = (), uuids: tuple[str, ...] = UUIDS, migs: dict[int, list[dict[str, Any]]] | None = None
+) -> dict[str, Any]:
+    """NVML's answer about the same host. migs: index of a GPU in MIG mode -> its MIG devices, as mig() makes them."""
+    found = [
+        {
+            "index": index,
+            "minor": (minors or tuple(range(count)))[index],
+            "uuid": uuids[index],
+            "bus_id": BUSES[index],
+            "name": "NVIDIA H100 80GB HBM3",
+            "mig": index in (migs or {}),
+            "migs": (migs or {}).get(index, []),
+        }
+        for index in range(count)
+    ]
+    return {"probe:nvml": {"value": {"source": "libnvidia-ml", "driver_version": "550.163.01", "gpus": found, "errors": []}}}
+
+
+def mig(index: int, gi: int, ci: int = 0, profile: str = "1g.10gb") -> dict[str, Any]:
+    """One MIG device as NVML tells it."""
+    name = f"NVIDIA H100 80GB HBM3 MIG {profile}"
+    return {"index": index, "uuid": f"MIG-{gi:08d}-0000-5000-8000-{ci:012d}", "gi": gi, "ci": ci, "name": name}
+
+
+def instances(minor: int, *pairs: tuple[int, int], told: bool = True) -> dict[str, Any]:
+    """What the driver shows of a GPU's MIG instances: capability files and nodes. told: the files name the minors."""
+    home = f"/proc/driver/nvidia/capabilities/gpu{minor}/mig"
+    files: dict[str, Any] = {"/dev/nvidia-caps/nvidia-cap1": node(510, 1), "/dev/nvidia-caps/nvidia-cap2": node(510, 2)}
+    for gi, ci in pairs:
+        for path, cap in ((f"gi{gi}/access", cap_minor(minor, gi)), (f"gi{gi}/ci{ci}/access", cap_minor(minor, gi, ci))):
+            files[f"{home}/{path}"] = f"DeviceFileMinor: {cap}\nDeviceFileMode: 292\n" if told else "DeviceFileMode: 292\n"
+            files[f"/dev/nvidia-caps/nvidia-cap{cap}"] = node(510, cap)
+    return files
+
+
+def cap_minor(gpu: int, gi: int, ci: int | None = None) -> int:
+    """The driver's table: 15 GPU instances with 8 compute instances each, after the two nodes of configuration and monitor."""
+    return 3 + (gpu * 15 + gi) * 9 + (0 if ci is None else 1 + ci)
+
+
+def mig_minors(gpus: int = 2) -> str:
+    """The table itself."""
+    lines = ["config 1", "monitor 2"]
+    for gpu in range(gpus):
+        for gi in range(15):
+            lines.append(f"gpu{gpu}/gi{gi}/access {cap_minor(gpu, gi)}")
+            lines += [f"gpu{gpu}/gi{gi}/ci{ci}/access {cap_minor(gpu, gi, ci)}" for ci in range(8)]
+    return "\n".join(lines) + "\n"

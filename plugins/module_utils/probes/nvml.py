@@ -1,11 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Asks NVML on this host which GPUs there are. A plain program: it runs in a child that is killed when it takes too long.
+"""Asks NVML on this host which GPUs and MIG devices there are. A plain program: it runs in a child that is killed when it takes too long.
 
-Standard library only, Python 3.6. Uses pynvml where the host has it, else the library itself through ctypes. Arguments are one JSON
-object, as first argument or on standard input: {"library": path of libnvidia-ml.so.1, or "" for the loader's choice}.
-Prints one JSON object: {"source", "driver_version", "gpus": [{"index", "minor", "uuid", "bus_id", "name", "mig"}], "errors"}.
+Standard library only, Python 3.6: NVIDIA's own binding would be thirty times the bytes for the same calls, and which version of it a
+host has would be one more thing that differs. Arguments are one JSON object, as first argument or on standard input:
+{"library": path of libnvidia-ml.so.1, or "" for the loader's choice}. Prints one JSON object:
+{"source", "driver_version", "gpus": [{"index", "minor", "uuid", "bus_id", "name", "mig", "migs": [{"index", "uuid", "gi", "ci", "name"}]}],
+"errors": [{"call", "code", "message", "gpu"?}]}.
 """
 
 import ctypes
@@ -13,7 +15,7 @@ import json
 import sys
 
 SONAME = "libnvidia-ml.so.1"
-NOT_SUPPORTED, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND = 3, 12, 13
+INVALID_ARGUMENT, NOT_SUPPORTED, NOT_FOUND, LIBRARY_NOT_FOUND, FUNCTION_NOT_FOUND = 2, 3, 6, 12, 13
 LENGTH = 96  # NVML_DEVICE_UUID_V2_BUFFER_SIZE, the longest of its strings
 
 
@@ -45,8 +47,6 @@ class PciInfo(ctypes.Structure):
 
 class Library(object):
     """The handful of calls through ctypes."""
-
-    source = "libnvidia-ml"
 
     def __init__(self, path):
         try:
@@ -81,31 +81,10 @@ class Library(object):
         self.call(name, *(arguments + (ctypes.byref(value),)))
         return value.value
 
-    def start(self):
-        self.call("nvmlInit_v2")
-
-    def stop(self):
-        self.call("nvmlShutdown")
-
-    def driver_version(self):
-        return self.text("nvmlSystemGetDriverVersion")
-
-    def count(self):
-        return self.number("nvmlDeviceGetCount_v2")
-
-    def handle(self, index):
+    def handle(self, name, *arguments):
         found = ctypes.c_void_p()
-        self.call("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index), ctypes.byref(found))
+        self.call(name, *(arguments + (ctypes.byref(found),)))
         return found
-
-    def uuid(self, handle):
-        return self.text("nvmlDeviceGetUUID", handle)
-
-    def name(self, handle):
-        return self.text("nvmlDeviceGetName", handle)
-
-    def minor(self, handle):
-        return self.number("nvmlDeviceGetMinorNumber", handle)
 
     def bus_id(self, handle):
         info = PciInfo()
@@ -113,74 +92,32 @@ class Library(object):
         return info.busId.decode("ascii", "replace")
 
     def mig(self, handle):
+        """Whether MIG is on; None for a GPU, or a driver, that knows no MIG."""
         current, pending = ctypes.c_uint(), ctypes.c_uint()
-        self.call("nvmlDeviceGetMigMode", handle, ctypes.byref(current), ctypes.byref(pending))
-        return current.value
-
-
-class Binding(object):
-    """The same calls through pynvml."""
-
-    source = "pynvml"
-
-    def __init__(self, module, path):
-        self.module = module
-        if path and hasattr(module, "nvmlLib"):
-            # pynvml loads the library by its plain name only, unless it finds one here already.
-            module.nvmlLib = ctypes.CDLL(path)
-
-    def call(self, name, *arguments):
         try:
-            return getattr(self.module, name)(*arguments)
-        except self.module.NVMLError as exc:
-            raise NvmlError(name, getattr(exc, "value", 999), str(exc))
+            self.call("nvmlDeviceGetMigMode", handle, ctypes.byref(current), ctypes.byref(pending))
+        except NvmlError as exc:
+            if exc.code in (NOT_SUPPORTED, FUNCTION_NOT_FOUND):
+                return None
+            raise
+        return bool(current.value)
 
-    def text(self, name, *arguments):
-        value = self.call(name, *arguments)
-        return value.decode("utf-8", "replace") if isinstance(value, bytes) else value
-
-    def start(self):
-        self.call("nvmlInit")
-
-    def stop(self):
-        self.call("nvmlShutdown")
-
-    def driver_version(self):
-        return self.text("nvmlSystemGetDriverVersion")
-
-    def count(self):
-        return self.call("nvmlDeviceGetCount")
-
-    def handle(self, index):
-        return self.call("nvmlDeviceGetHandleByIndex", index)
-
-    def uuid(self, handle):
-        return self.text("nvmlDeviceGetUUID", handle)
-
-    def name(self, handle):
-        return self.text("nvmlDeviceGetName", handle)
-
-    def minor(self, handle):
-        return self.call("nvmlDeviceGetMinorNumber", handle)
-
-    def bus_id(self, handle):
-        bus = self.call("nvmlDeviceGetPciInfo", handle).busId
-        return bus.decode("ascii", "replace") if isinstance(bus, bytes) else bus
-
-    def mig(self, handle):
-        return self.call("nvmlDeviceGetMigMode", handle)[0]
-
-
-def connect(path):
-    """pynvml where it is installed, else the library."""
-    try:
-        import pynvml
-    except Exception:  # whatever is wrong with a host's own Python packages is no reason to give up
-        return Library(path)
-    try:
-        return Binding(pynvml, path)
-    except OSError as exc:
-        raise NvmlError("dlopen", LIBRARY_NOT_FOUND, str(exc))
+    def migs(self, handle):
+        """The MIG devices of a GPU. Their places need not follow one another: one that is free is not found."""
+        for index in range(self.number("nvmlDeviceGetMaxMigDeviceCount", handle)):
+            try:
+                found = self.handle("nvmlDeviceGetMigDeviceHandleByIndex", handle, ctypes.c_uint(index))
+            except NvmlError as exc:
+                if exc.code in (NOT_FOUND, INVALID_ARGUMENT):
+                    continue
+                raise
+            yield {
+                "index": index,
+                "uuid": self.text("nvmlDeviceGetUUID", found),
+                "gi": self.number("nvmlDeviceGetGpuInstanceId", found),
+                "ci": self.number("nvmlDeviceGetComputeInstanceId", found),
+                "name": self.text("nvmlDeviceGetName", found),
+            }
 
 
 def sysfs_name(bus_id):
@@ -189,46 +126,37 @@ def sysfs_name(bus_id):
     return "%s:%s" % (domain[-4:], rest)
 
 
-def mig_mode(nvml, handle):
-    """Whether MIG is on; None for a GPU, or a driver, that knows no MIG."""
-    try:
-        return bool(nvml.mig(handle))
-    except NvmlError as exc:
-        if exc.code in (NOT_SUPPORTED, FUNCTION_NOT_FOUND):
-            return None
-        raise
-
-
 def ask_gpu(nvml, index):
-    handle = nvml.handle(index)
+    handle = nvml.handle("nvmlDeviceGetHandleByIndex_v2", ctypes.c_uint(index))
+    mig = nvml.mig(handle)
     return {
         "index": index,
-        "minor": nvml.minor(handle),
-        "uuid": nvml.uuid(handle),
+        "minor": nvml.number("nvmlDeviceGetMinorNumber", handle),
+        "uuid": nvml.text("nvmlDeviceGetUUID", handle),
         "bus_id": sysfs_name(nvml.bus_id(handle)),
-        "name": nvml.name(handle),
-        "mig": mig_mode(nvml, handle),
+        "name": nvml.text("nvmlDeviceGetName", handle),
+        "mig": mig,
+        "migs": list(nvml.migs(handle)) if mig else [],
     }
 
 
 def run(args):
     """Never raises: what NVML refused stands in `errors`, and one sick GPU does not hide the others."""
-    answer = {"source": "", "driver_version": "", "gpus": [], "errors": []}
+    answer = {"source": "libnvidia-ml", "driver_version": "", "gpus": [], "errors": []}
     try:
-        nvml = connect((args or {}).get("library") or "")
-        answer["source"] = nvml.source
-        nvml.start()
+        nvml = Library((args or {}).get("library") or "")
+        nvml.call("nvmlInit_v2")
     except NvmlError as exc:
         answer["errors"].append(exc.told())
         return answer
     try:
-        answer["driver_version"] = nvml.driver_version()
-        for index in range(nvml.count()):
+        answer["driver_version"] = nvml.text("nvmlSystemGetDriverVersion")
+        for index in range(nvml.number("nvmlDeviceGetCount_v2")):
             try:
                 answer["gpus"].append(ask_gpu(nvml, index))
             except NvmlError as exc:
                 answer["errors"].append(exc.told(index))
-        nvml.stop()
+        nvml.call("nvmlShutdown")
     except NvmlError as exc:
         answer["errors"].append(exc.told())
     return answer

@@ -9,18 +9,25 @@ Pure and deterministic: equal hardware, equal spec, whatever the order in which 
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Callable, Iterable
+import re
+from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import hardware, names, version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.hardware import Board, Hardware, MigDevice
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import hardware, layouts, names, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.hardware import Hardware
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Device, DeviceNode, Edits, Spec, combine
 
 # The one major that NVIDIA has for itself (GPUs, nvidiactl, nvidia-modeset). Those of nvidia-uvm and nvidia-caps are handed out by the
 # kernel at run time: a recorded one goes stale at a reboot and then wins over the live node (nvidia-container-toolkit issue 1934).
 STATIC_MAJOR = 195
-REQUIRED = ("/dev/nvidiactl", "/dev/nvidia-uvm")
-OPTIONAL = ("/dev/nvidia-modeset", "/dev/nvidia-uvm-tools")
+GPU_NODE = re.compile(r"/dev/nvidia(\d+)")
+# Path -> major, or the name whose major the kernel tells, and minor.
+FIXED: Mapping[str, tuple[int | str, int]] = {
+    "/dev/nvidiactl": (STATIC_MAJOR, 255),
+    "/dev/nvidia-modeset": (STATIC_MAJOR, 254),
+    "/dev/nvidia-uvm": ("nvidia-uvm", 0),
+    "/dev/nvidia-uvm-tools": ("nvidia-uvm", 1),
+}
 # Stops the NVIDIA runtime and hook from injecting a second time into a container that got its GPUs by CDI.
 VOID = "NVIDIA_VISIBLE_DEVICES=void"
 ALL = names.ALL
@@ -29,7 +36,6 @@ FEATURES = frozenset(("compute", "utility", "video", "graphics", "display", "ngx
 DRAWING = frozenset(("graphics", "display"))
 
 Attributes = Literal["none", "static", "all"]
-Profile = Literal["full", "hookless", "devices"]
 
 
 @dc.dataclass(frozen=True)
@@ -38,10 +44,8 @@ class Options:
     cap: str = ""  # of the oldest consumer; '' is unknown
     node_attributes: Attributes = "static"
     assume_nodes: bool = False  # an offline tree has no /dev: the nodes are named all the same
-    profile: Profile = "devices"
     features: frozenset[str] = FEATURES
-    driver_root: str = "/"
-    dev_root: str = "/"
+    layout: str = layouts.WORKLOADS
     names: tuple[str, ...] = names.DEFAULT
     group_ids: bool = False
     above_cap: Literal["drop", "refuse"] = "drop"
@@ -66,14 +70,17 @@ def no_files(_drm: tuple[str, ...]) -> Edits:
 def generate(
     seen: Hardware, options: Options, files: Edits = NOTHING, files_of: Callable[[tuple[str, ...]], Edits] = no_files
 ) -> Generated:
-    """Without any GPU there is no valid spec, so callers ask first. files: what of the driver every container gets; files_of: what the
-    DRM nodes of one device take beside them."""
-    strategies = names.allowed(options.names, options.cap)
-    per_device = [(found, device_edits(seen, paths, options, files_of)) for found, paths in devices(seen, strategies, options)]
-    shared = combine(files, control(seen, options))
-    named = [Device(name, edits) for found, edits in per_device for name in found]
-    everything = combine(*(edits for _found, edits in per_device))
-    spec = finished(Spec("", (*sorted(named, key=names.order), Device(ALL, everything)), options.kind, shared))
+    """A spec without a device is invalid, so callers look whether it has some. files: what of the driver every container gets;
+    files_of: what the DRM nodes of one device take beside them."""
+    layout = layouts.LAYOUTS[options.layout]
+    offers = layout.offers(seen, names.allowed(options.names, options.cap))
+    edits = {offer: device_edits(seen, offer.paths, options, files_of) for offer in offers}
+    found = [Device(name, edits[offer]) for offer in offers for name in offer.names]
+    if layout.everything:
+        found.append(Device(ALL, combine(*edits.values(), of_nodes(seen, layout.everything(seen, offers), options))))
+    shared = combine(files, Edits(env=(VOID,)), of_nodes(seen, layout.shared(seen), options))
+    named = [d for d in found if d.edits != NOTHING]  # a device without edits makes a whole file invalid
+    spec = finished(Spec("", tuple(sorted(named, key=names.order)), options.kind, shared))
     fitting, dropped = fit(spec, options)
     return Generated(fitting, missing(seen, options), (*notes(seen, options), *dropped))
 
@@ -102,48 +109,26 @@ def tidy(edits: Edits) -> Edits:
     return dc.replace(edits, device_nodes=tuple(nodes), mounts=tuple(mounts))
 
 
-# ---------------------------------------------------------------- devices
+# ---------------------------------------------------------------- nodes
 
 
-def devices(seen: Hardware, strategies: Iterable[str], options: Options) -> list[tuple[list[str], tuple[str, ...]]]:
-    """The names and the node paths of everything that a container may ask for."""
-    found = []
-    for board in hardware.offered(seen):
-        if not board.devices:
-            found.append((names.of_gpu(board, strategies), (board.path, *drawing(board.drm, options))))
-        for mig in board.devices:
-            found.append((names.of_mig(board, mig, strategies), mig_paths(seen, board, mig, options)))
-    return found
-
-
-def mig_paths(seen: Hardware, board: Board, mig: MigDevice, options: Options) -> tuple[str, ...]:
-    """The parent GPU and the two capabilities; DRM nodes only where the instance can draw."""
-    minors = [seen.caps[key] for key in hardware.cap_keys(board, mig) if key in seen.caps]
-    return (board.path, *(hardware.cap_path(minor) for minor in minors), *(drawing(board.drm, options) if mig.graphics else ()))
-
-
-def drawing(drm: tuple[str, ...], options: Options) -> tuple[str, ...]:
-    return drm if options.features & DRAWING else ()
-
-
-def device_edits(
-    seen: Hardware, paths: tuple[str, ...], options: Options, files_of: Callable[[tuple[str, ...]], Edits]
-) -> Edits:
-    own = of_nodes(seen, paths, options)
-    return combine(own, files_of(tuple(p for p in paths if p.startswith("/dev/dri/"))))
-
-
-def control(seen: Hardware, options: Options) -> Edits:
-    """What every container with a GPU gets, whichever GPU. The nodes of NVSwitches and IMEX channels are there only where they work."""
-    fabric = (*seen.switches, *seen.channels)
-    there = [path for path in (*REQUIRED, *OPTIONAL) if path in seen.nodes or options.assume_nodes]
-    return combine(Edits(env=(VOID,)), of_nodes(seen, (*sorted(there), *fabric), options))
+def device_edits(seen: Hardware, paths: tuple[str, ...], options: Options, files_of: Callable[[tuple[str, ...]], Edits]) -> Edits:
+    drm = tuple(path for path in paths if path.startswith("/dev/dri/"))
+    if not options.features & DRAWING:
+        return of_nodes(seen, (path for path in paths if path not in drm), options)
+    return combine(of_nodes(seen, paths, options), files_of(drm))
 
 
 def of_nodes(seen: Hardware, paths: Iterable[str], options: Options) -> Edits:
-    there = tuple(path for path in paths if path in seen.nodes or options.assume_nodes or options.node_attributes == "all")
-    gids = {g for path in there for g in group(seen, path)} if options.group_ids else set()
-    return Edits(device_nodes=tuple(device_node(path, seen, options) for path in there), additional_gids=tuple(sorted(gids)))
+    nodes = tuple(device_node(path, seen, options) for path in paths if usable(path, seen, options))
+    gids = {gid for node in nodes for gid in group(seen, node.path)} if options.group_ids else set()
+    return Edits(device_nodes=nodes, additional_gids=tuple(sorted(gids)))
+
+
+def usable(path: str, seen: Hardware, options: Options) -> bool:
+    """An engine that does not find a node starts no container, unless the spec says type and numbers."""
+    recordable = options.node_attributes == "all" and expected(path, seen)[0] is not None
+    return path in seen.nodes or options.assume_nodes or recordable
 
 
 def group(seen: Hardware, path: str) -> tuple[int, ...]:
@@ -174,11 +159,14 @@ def recorded(path: str, host_path: str, seen: Hardware) -> DeviceNode:
 
 
 def expected(path: str, seen: Hardware) -> tuple[int | None, int | None]:
-    """The numbers that a node of MIG would have, were it there."""
-    number = path.removeprefix(hardware.CAPS)
-    if number == path or "nvidia-caps" not in seen.majors:
-        return None, None
-    return seen.majors["nvidia-caps"], int(number)
+    """The numbers that a node would have, were it there: of the GPUs and control nodes always, else by the majors that the kernel tells."""
+    if path in FIXED:
+        major, minor = FIXED[path]
+        return (seen.majors.get(major), minor) if isinstance(major, str) else (major, minor)
+    gpu, cap = GPU_NODE.fullmatch(path), path.removeprefix(hardware.CAPS)
+    if gpu:
+        return STATIC_MAJOR, int(gpu[1])
+    return (seen.majors["nvidia-caps"], int(cap)) if cap != path and "nvidia-caps" in seen.majors else (None, None)
 
 
 # ---------------------------------------------------------------- what is lacking, what is too much
@@ -188,9 +176,9 @@ def missing(seen: Hardware, options: Options) -> tuple[str, ...]:
     """Nodes without which a container would start and not work, or not start at all."""
     if options.assume_nodes:
         return ()
-    wanted = dict.fromkeys((*REQUIRED, *(p for _names, paths in devices(seen, options.names, options) for p in paths)))
-    recorded_ones = [p for p in wanted if options.node_attributes == "all" and expected(p, seen)[0] is not None]
-    return tuple(path for path in wanted if path not in seen.nodes and path not in recorded_ones)
+    wanted = layouts.wanted(seen, options.layout, names.allowed(options.names, options.cap))
+    unneeded = [path for path in wanted if options.node_attributes == "all" and expected(path, seen)[0] is not None]
+    return tuple(path for path in wanted if path not in seen.nodes and path not in unneeded)
 
 
 def fit(spec: Spec, options: Options) -> tuple[Spec, tuple[str, ...]]:
@@ -202,8 +190,13 @@ def fit(spec: Spec, options: Options) -> tuple[Spec, tuple[str, ...]]:
 
 
 def notes(seen: Hardware, options: Options) -> tuple[str, ...]:
-    found = [f"{path} is not there; containers do without it" for path in OPTIONAL if path not in seen.nodes and not options.assume_nodes]
+    lacking = () if options.assume_nodes else tuple(path for path in layouts.OPTIONAL if path not in seen.nodes)
+    found = [f"{path} is not there; containers do without it" for path in lacking]
     wanted = names.allowed(options.names, options.cap)
+    if names.INDEX in options.names and names.INDEX not in wanted:
+        found.append(f"The oldest consumer accepts CDI {options.cap}, so the devices are called gpu0 and so on instead of 0 and so on")
+    if options.layout != layouts.WORKLOADS:
+        return tuple(found)
     nameless = [str(b.gpu.index) for b in hardware.offered(seen) if not b.devices and not b.gpu.uuid]
     if nameless and names.UUID in wanted:
         found.append(f"UUID of GPU {', '.join(nameless)} is not known: no device of that name in the CDI spec")
@@ -213,6 +206,4 @@ def notes(seen: Hardware, options: Options) -> tuple[str, ...]:
     idle = [str(b.gpu.index) for b in hardware.without_instances(seen)]
     if idle:
         found.append(f"GPU {', '.join(idle)} is in MIG mode and has no instance, so that no container can use it")
-    if wanted != options.names:
-        found.append(f"The oldest consumer accepts CDI {options.cap}, so the devices are called gpu0 and so on instead of 0 and so on")
     return tuple(found)

@@ -123,7 +123,7 @@ def of(gpus: Iterable[Gpu], nodes: Mapping[str, Node]) -> Hardware:
 
 def observe(policy: Policy, obs: Observation, gpus: Iterable[Gpu]) -> Hardware:
     """The hardware as far as the everyday look knows it. Raises NeedMore for the table of MIG minors where it cannot be done without."""
-    nodes = gpu.nodes(obs, policy.cdi_dev_root)
+    nodes = gpu.nodes(obs, gpu.dev_root(policy))
     instances = mig_instances(policy, obs)
     boards = tuple(board(g, instances.get(g.minor, ()), drm(policy, obs, g.bus_id, nodes)) for g in gpus)
     return Hardware(boards, nodes, cap_minors(policy, obs), gpu.majors(policy, obs))

@@ -69,8 +69,8 @@ def specific_mig(board: Board, mig: MigDevice) -> str:
     return f"{model(board)}-mig{profile}-{board.gpu.index}:{mig.index}"
 
 
-def order(device: Device) -> tuple[bool, tuple[int, ...], str]:
-    """Indices as numbers, then everything else; `all` is put last by generate()."""
+def order(device: Device) -> tuple[bool, bool, tuple[int, ...], str]:
+    """Indices as numbers, then everything else, `all` at the end."""
     found = BY_INDEX.fullmatch(device.name)
     numbers = tuple(int(part) for part in found.groups() if part is not None) if found else ()
-    return found is None, numbers, device.name
+    return device.name == ALL, found is None, numbers, device.name

@@ -9,11 +9,14 @@ Ours stands in /etc/cdi. /var/run/cdi outranks it, but is gone after a reboot, a
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses as dc
+import functools
 import posixpath
+from collections.abc import Callable, Mapping
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu, owners, packages, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, owners, packages, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
     catalogue,
     files,
@@ -21,18 +24,18 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
     generate,
     hardware,
     hooks,
-    nvml,
+    layouts,
     profiles,
     read,
     render,
+    sources,
     version,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Edits, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     CDI_DIRS,
     Difference,
     Driver,
-    Gpu,
     HostDecision,
     Plan,
     PlanError,
@@ -42,6 +45,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
 FILE = "nvidia.yaml"
+MANAGEMENT_VENDOR = "management.nvidia.com"  # upstream's
 REFRESH_FILE = "/var/run/cdi/nvidia.yaml"
 # The package's script starts the units at once, after the look and before our files are written. Packages before 1.18 have no units.
 STOP_REFRESH = (
@@ -62,10 +66,29 @@ def directories(policy: Policy) -> tuple[str, ...]:
     return policy.cdi_spec_dirs or CDI_DIRS
 
 
-def path(policy: Policy) -> str:
-    """The first directory that survives a reboot."""
+def kind(policy: Policy) -> str:
+    vendor = policy.cdi_vendor or (MANAGEMENT_VENDOR if policy.cdi_layout == layouts.MANAGEMENT else KIND.partition("/")[0])
+    return f"{vendor}/{policy.cdi_class}"
+
+
+def kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
+    """Kind and layout of each spec that the policy asks for; a file holds one kind."""
+    vendor = kind(policy).partition("/")[0]
+    second = ((f"{vendor}/{policy.cdi_model_class}", layouts.MODELS),) if policy.cdi_model_class else ()
+    return ((kind(policy), policy.cdi_layout), *second)
+
+
+def shared_kind(policy: Policy) -> bool:
+    """Whether nvidia-cdi-refresh writes the same kind, so that the two would be in each other's way."""
+    return any(name == KIND for name, _layout in kinds(policy))
+
+
+def path(policy: Policy, of: str = "") -> str:
+    """The first directory that survives a reboot. A file is called as upstream calls it, and by vendor and class where there are others."""
     lasting = [d for d in directories(policy) if not f"{d}/".startswith(VOLATILE)]
-    return posixpath.join((lasting or list(directories(policy)))[0], FILE)
+    name = of or kind(policy)
+    file = FILE if name == KIND else f"{name.replace('/', '-')}.yaml"
+    return posixpath.join((lasting or list(directories(policy)))[0], file)
 
 
 def questions(policy: Policy) -> list[ask.Question]:
@@ -74,28 +97,58 @@ def questions(policy: Policy) -> list[ask.Question]:
     return [*globs, *found, ask.package([packages.BASE]), wholefile.ORIGINALS]
 
 
+@dc.dataclass(frozen=True)
+class Made:
+    """The specs as they have to be, by kind, who told the devices, and what a person should know."""
+
+    specs: Mapping[str, generate.Generated]
+    source: str
+    notes: tuple[str, ...] = ()
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(path for made in self.specs.values() for path in made.missing))
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return tuple(name for made in self.specs.values() for name in made.spec.names)
+
+
+NOTHING_MADE = Made({}, "")
+
+
 def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Plan:
-    """Ours: the spec as it has to be, and nobody else's for the same devices. Theirs, or nobody's: ours goes."""
+    return outcome(policy, obs, host, driver, probe_source)[0]
+
+
+def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> tuple[Plan, Made]:
+    """Ours: the specs as they have to be, and nobody else's for the same devices. Theirs, or nobody's: ours go."""
     if host.skipped:
-        return Plan()
+        return Plan(), NOTHING_MADE
     if host.cdi_owner != "ours":
         writer = "nvidia-cdi-refresh writes the CDI spec here" if host.cdi_owner == "theirs" else "nothing reads CDI specs here"
-        return merge([withdraw(policy, obs, writer), refresh_theirs(policy, obs, host, driver)])
+        return merge([withdraw(policy, obs, writer), refresh_theirs(policy, obs, host, driver)]), NOTHING_MADE
     if driver.state == "none":
-        advice = Plan(advice=("No CDI spec yet: it names GPUs, and there is none. It is written by the first run after one is there",))
-        return merge([withdraw(policy, obs, "there is no GPU"), advice])
+        return without_gpu(policy, obs, driver), NOTHING_MADE
     require_driver(driver)
-    generated = make(policy, obs, host, driver, probe_source)
-    return merge([
-        take_over(policy, obs, host),
-        write(policy, obs, generated.spec, verdict(policy, obs, host, driver)),
-        Plan(advice=(*generated.notes, *strays(policy, obs, generated.spec))),
-    ])
+    made = make(policy, obs, host, driver, probe_source)
+    strange = tuple(word for one in made.specs.values() for word in strays(policy, obs, one.spec))
+    found = {v.path: v for v in verdicts(policy, obs, host, driver)}
+    writes = [write(policy, obs, one.spec, made.source, found.get(path(policy, name))) for name, one in made.specs.items()]
+    return merge([take_over(policy, obs, host), *writes, Plan(advice=(*made.notes, *strange))]), made
+
+
+def without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
+    """Nothing to name. A GPU of a kind that no spec is made for is an error where a spec is all that was asked for."""
+    if driver.platform and policy.single:
+        raise PlanError("no CDI spec can be made here", why=driver.evidence, next="Nothing was changed")
+    advice = f"No CDI spec: {driver.evidence}. It is written by the first run after there is a GPU that it can name"
+    return merge([withdraw(policy, obs, "there is no GPU"), Plan(advice=(advice,))])
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     plans = [withdraw(policy, obs, "state: absent")]
-    if policy.cdi_spec_dirs == () or posixpath.dirname(REFRESH_FILE) in policy.cdi_spec_dirs:
+    if shared_kind(policy) and (policy.cdi_spec_dirs == () or posixpath.dirname(REFRESH_FILE) in policy.cdi_spec_dirs):
         plans.append(wholefile.give_back(obs, seen(policy, obs, REFRESH_FILE), why="state: absent", ours=False))
     return merge(plans)
 
@@ -109,8 +162,8 @@ def told(owner: Literal["ours", "theirs", "none"], cap: str) -> HostDecision:
 
 
 def withdraw(policy: Policy, obs: Observation, why: str) -> Plan:
-    file = seen(policy, obs, path(policy))
-    return wholefile.give_back(obs, file, why=why, ours=is_ours(file))
+    ours = [seen(policy, obs, path(policy, name)) for name, _layout in kinds(policy)]
+    return merge([wholefile.give_back(obs, file, why=why, ours=is_ours(file)) for file in ours])
 
 
 def is_ours(file: File) -> bool:
@@ -125,69 +178,90 @@ def require_driver(driver: Driver) -> None:
         raise PlanError("no CDI spec can be made: " + driver.evidence, next="Nothing was changed")
 
 
-def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> generate.Generated:
-    """The spec as it has to be. Asks once more only where the driver does not tell the UUIDs without being used."""
-    mig = gpu.mig_instances(policy, obs)
-    if mig:
-        step = "Set cdi_owner to theirs: nvidia-cdi-refresh names them"
-        raise PlanError("MIG instances cannot be named in a CDI spec by this version", where=mig[0], next=step)
-    here = policy.root == "/"
-    gpus = driver.gpus
-    if here and any(not g.uuid for g in gpus):
-        gpus = known_before(policy, obs, gpus) or nvml.complete(obs, gpus, probe_source)
-    wish, libraries = profiles.wish(policy, obs, host), found(policy, obs, driver)
-    links = files.dri_links(policy, obs)
+def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Made:
+    """The specs as they have to be. The GPUs are used, by NVML or nvidia-smi, only where our specs on the host cannot be the right ones."""
+    look = hardware.observe(policy, obs, driver.gpus)
+    make_of = functools.partial(generated, policy, host, of_driver(policy, obs, host, driver))
+    if policy.root != "/":
+        return make_of(look)
+    # Before anybody uses the GPUs: NVML makes missing nodes when root asks it, also in check mode.
+    require_nodes(policy, make_of(look))
+    known = sources.recalled(look, recorded(policy, obs))
+    made = make_of(known)
+    if all(write(policy, obs, one.spec, made.source).empty for one in made.specs.values()):
+        return made
+    full, words = sources.told(policy, obs, known, probe_source)
+    made = make_of(full, words)
+    require_nodes(policy, made)
+    return made
+
+
+@dc.dataclass(frozen=True)
+class OfDriver:
+    """What of the driver's files goes into containers: into all, and beside the DRM nodes of one device."""
+
+    common: Edits
+    of_drm: Callable[[tuple[str, ...]], Edits]
+
+
+def of_driver(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> OfDriver:
+    """The files of the kernel module's version, since no others work with it."""
+    wish, links = profiles.wish(policy, obs, host), files.dri_links(policy, obs)
+    found = files.discover(obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version)
+    return OfDriver(profiles.common(found, wish), lambda drm: profiles.of_gpu(drm, links, wish))
+
+
+def generated(policy: Policy, host: HostDecision, of: OfDriver, look: hardware.Hardware, words: tuple[str, ...] = ()) -> Made:
+    """One spec for each kind; none where no device would be in it."""
+    all_of_them = {name: one_spec(policy, host, of, look, name, layout) for name, layout in kinds(policy)}
+    specs = {name: one for name, one in all_of_them.items() if one.spec.devices}
+    empty = [f"No device of the kind {name}, so there is no spec of it" for name in all_of_them if name not in specs]
+    notes = tuple(dict.fromkeys(note for one in all_of_them.values() for note in one.notes))
+    return Made(specs, look.source, (*words, *notes, *empty))
+
+
+def one_spec(policy: Policy, host: HostDecision, of: OfDriver, look: hardware.Hardware, name: str, layout: str) -> generate.Generated:
     options = generate.Options(
+        kind=name,
         cap=host.cdi_version_cap,
-        assume_nodes=not here,
-        profile=wish.profile,
+        layout=layout,
+        names=policy.cdi_device_names,
+        node_attributes=policy.cdi_node_attributes,
+        group_ids=policy.cdi_group_ids,
+        above_cap=policy.cdi_above_cap,
+        assume_nodes=policy.root != "/",
         features=frozenset(policy.cdi_features or catalogue.FEATURES),
-        driver_root=policy.cdi_driver_root,
-        dev_root=policy.cdi_dev_root,
     )
-    made = generate.generate(
-        hardware.observe(policy, obs, gpus), options, profiles.common(libraries, wish), lambda drm: profiles.of_gpu(drm, links, wish)
-    )
-    if made.missing:
-        why = "a container would start without a working GPU"
-        step = "Make it: nvidia-smi -L and nvidia-modprobe -c 0 -u do that, then run again"
-        raise PlanError(f"device node missing: {', '.join(made.missing)}", why=why, next=step)
+    made = generate.generate(look, options, of.common, of.of_drm)
     too_new = version.above(made.spec, host.cdi_version_cap)
     if too_new:
         raise PlanError(f"no CDI spec for consumers up to version {host.cdi_version_cap}", why="; ".join(too_new))
     return made
 
 
-def found(policy: Policy, obs: Observation, driver: Driver) -> files.DriverFiles:
-    """The driver's files for containers; those of the kernel module's version, since no others work with it."""
-    return files.discover(obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version)
+def require_nodes(policy: Policy, made: Made) -> None:
+    if made.missing and policy.cdi_missing_nodes == "fail":
+        why = "a container would start without a working GPU"
+        step = "Make it: nvidia-smi -L and nvidia-modprobe -c 0 -u do that, then run again"
+        raise PlanError(f"device node missing: {', '.join(made.missing)}", why=why, next=step)
 
 
-
-def known_before(policy: Policy, obs: Observation, gpus: tuple[Gpu, ...]) -> tuple[Gpu, ...]:
-    """UUIDs from our own spec, so that unused GPUs are not asked through NVML at every run; () where it lacks one."""
-    file = seen(policy, obs, path(policy))
-    if not is_ours(file):
-        return ()
-    try:
-        devices = read.parse(file.content or "").devices
-    except ValueError:
-        return ()
-    uuids = {n.path: d.name for d in devices if d.name.startswith("GPU-") for n in d.edits.device_nodes}
-    named = tuple(dc.replace(g, uuid=g.uuid or uuids.get(hardware.node_path(g), "")) for g in gpus)
-    return named if all(g.uuid for g in named) else ()
+def recorded(policy: Policy, obs: Observation) -> list[Spec]:
+    """Our own specs on the host, which know what NVML said when they were made."""
+    found = []
+    for file in (seen(policy, obs, path(policy, name)) for name, _layout in kinds(policy)):
+        with contextlib.suppress(ValueError):
+            found += [read.parse(file.content or "")] if is_ours(file) else []
+    return found
 
 
 def verdicts(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> tuple[freshness.Verdict, ...]:
     """Whether the specs on this host are still true: our file and nvidia-cdi-refresh's, as far as they are there."""
     held_against = freshness.host(policy, obs, driver, host.cdi_version_cap, directories(policy))
-    files = [seen(policy, obs, p) for p in dict.fromkeys((path(policy), owners.refresh(policy, obs).output))]
-    return tuple(freshness.judge(f, "ours" if is_ours(f) else "theirs", held_against) for f in files if f.exists)
-
-
-def verdict(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> freshness.Verdict | None:
-    """The one on our own file."""
-    return next((v for v in verdicts(policy, obs, host, driver) if v.path == path(policy)), None)
+    own = [path(policy, name) for name, _layout in kinds(policy)]
+    theirs = [owners.refresh(policy, obs).output] if shared_kind(policy) else []
+    there = [f for f in (seen(policy, obs, p) for p in dict.fromkeys((*own, *theirs))) if f.exists]
+    return tuple(freshness.judge(f, "ours" if is_ours(f) else "theirs", held_against) for f in there)
 
 
 def refresh_theirs(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
@@ -203,18 +277,18 @@ def refresh_theirs(policy: Policy, obs: Observation, host: HostDecision, driver:
     return Plan(differences=(Difference("unit", owners.SERVICE, output, "stale", "fresh", why),), commands=(start,))
 
 
-def write(policy: Policy, obs: Observation, spec: Spec, found: freshness.Verdict | None = None) -> Plan:
-    file = wholefile.readable(seen(policy, obs, path(policy)))
+def write(policy: Policy, obs: Observation, spec: Spec, source: str, found: freshness.Verdict | None = None) -> Plan:
+    file = wholefile.readable(seen(policy, obs, path(policy, spec.kind)))
     if file.is_link:
         why = "an engine would read another file than the one that is written"
         raise PlanError(f"this is a symbolic link to {file.real}", where=file.path, why=why, next="Remove the link, then run again")
     text = render.render(spec)
     if file.exists and wholefile.right_mode(file, MODE) and same(file.content or "", text, spec):
         return Plan()
-    why = f"CDI {spec.version} with {', '.join(d.name for d in spec.devices)}; no consumer on this host is too old for it"
+    why = f"CDI {spec.version} with {', '.join(d.name for d in spec.devices)}, told by {source}; no consumer on this host is too old for it"
     if found and found.reasons:
         why = f"stale: the spec {found.sentence}"
-    return wholefile.write(file, text, why=why, key=KIND, before=summary(file), after=describe(spec), mode=MODE)
+    return wholefile.write(file, text, why=why, key=spec.kind, before=summary(file), after=describe(spec), mode=MODE)
 
 
 def same(content: str, text: str, spec: Spec) -> bool:
@@ -241,12 +315,12 @@ def describe(spec: Spec) -> str:
 
 def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
     """nvidia-cdi-refresh's file goes, now or right after the package that brings its units wrote it. Units are the affair of `owners`."""
-    if policy.root != "/" or path(policy) == REFRESH_FILE:
+    if policy.root != "/" or not shared_kind(policy) or path(policy, KIND) == REFRESH_FILE:
         return Plan()
     if host.packages and obs.package(packages.BASE) is None and packages.plan(policy, obs, host).commands:
         return Plan(commands=(AFTER_INSTALLATION,))
     file = seen(policy, obs, REFRESH_FILE) if posixpath.dirname(REFRESH_FILE) in directories(policy) else File(REFRESH_FILE, exists=False)
-    why = f"nvidia-cdi-refresh wrote it; it would hide {path(policy)}, which is ours on this host"
+    why = f"nvidia-cdi-refresh wrote it; it would hide {path(policy, KIND)}, which is ours on this host"
     return wholefile.remove(file, why=why)
 
 
@@ -261,10 +335,11 @@ def seen(policy: Policy, obs: Observation, wanted: str) -> File:
 
 def strays(policy: Policy, obs: Observation, spec: Spec) -> tuple[str, ...]:
     """Other files that define our devices. Raises where engines would then drop or hide ours; returns what merely deserves a word."""
-    mine, words = path(policy), []
+    mine, words = path(policy, spec.kind), []
+    own = {path(policy, name) for name, _layout in kinds(policy)}
     for directory in directories(policy):
         for file in obs.glob(f"{directory}/*"):
-            if file.path in (mine, REFRESH_FILE) or file.type != "file":
+            if file.path in (*own, REFRESH_FILE) or file.type != "file":
                 continue
             words += stray(file, mine, spec, outranks=outranks(policy, directory, mine))
     return tuple(words)
@@ -278,7 +353,7 @@ def outranks(policy: Policy, directory: str, mine: str) -> bool:
 def stray(file: File, mine: str, spec: Spec, *, outranks: bool) -> list[str]:
     if file.error:
         return [f"{file.path} could not be read ({file.error}), so nobody knows which devices it defines"]
-    if KIND not in (file.content or ""):
+    if spec.kind not in (file.content or ""):
         return []
     if not file.path.endswith(read.SUFFIXES):
         advice = f"{file.path} is read by no engine, which read {' and '.join(read.SUFFIXES)} only; remove or rename it"

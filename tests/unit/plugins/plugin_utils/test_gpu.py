@@ -127,7 +127,7 @@ def test_every_answer_was_asked_for() -> None:
     strict = type(seen)(seen.host, answers)
     assert gpu.parse(Policy(), strict).state == "ok"
     assert gpu.mig_instances(Policy(), strict) == ()
-    assert gpu.majors(Policy(), strict) == {"mem": 1, "nvidia": 195, "nvidia-uvm": 511}
+    assert gpu.majors(Policy(), strict) == {"mem": 1, "nvidia": 195, "nvidia-caps": 510, "nvidia-uvm": 511}
     assert gpu.nodes(strict)["/dev/nvidia-uvm"].rdev == (511, 0)
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu, packages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import generate, hardware, read, render, spec, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import generate, hardware, read, render, smi, spec, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.gpu import Node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Gpu, HostDecision, NeedMore, Plan, PlanError, Policy
@@ -19,7 +19,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit.builders import obs, sha
-from tests.unit.gpus import BUSES, UUIDS, host
+from tests.unit.gpus import BUSES, UUIDS, host, nvml
 
 OURS = "/etc/cdi/nvidia.yaml"
 THEIRS = "/var/run/cdi/nvidia.yaml"
@@ -31,7 +31,8 @@ RECORD = spec.told("ours", "1.0.0")
 def seen(files: dict[str, Any] | None = None, **more: Any) -> Observation:
     """A host with two GPUs and the toolkit, changed by `files` (None takes one away)."""
     merged = {**host(), **(files or {})}
-    return obs(files={p: t for p, t in merged.items() if t is not None}, **{"packages": {packages.BASE: "1.20.1-1"}, **more})
+    answers = {**nvml(), **more.pop("answers", {})}
+    return obs(files={p: t for p, t in merged.items() if t is not None}, **{"packages": {packages.BASE: "1.20.1-1"}, "answers": answers, **more})
 
 
 def plan(there: Observation, record: HostDecision = RECORD, **policy: Any) -> Plan:
@@ -88,7 +89,7 @@ def test_numbers_that_the_kernel_hands_out_are_not_recorded() -> None:
 
 
 def test_the_node_follows_the_minor_and_the_name_the_bus() -> None:
-    made = written(plan(obs(files=host(2, minors=(1, 0)), packages={packages.BASE: "1"})))
+    made = written(plan(obs(files=host(2, minors=(1, 0)), packages={packages.BASE: "1"}, answers=nvml(2, minors=(1, 0)))))
     first = next(d for d in made.devices if d.name == "0")
     assert [n.path for n in first.edits.device_nodes] == ["/dev/nvidia1"]
 
@@ -223,34 +224,52 @@ def test_other_directories() -> None:
 # ---------------------------------------------------------------- UUIDs that only NVML knows
 
 
-def answer(*gpus: tuple[str, str], errors: tuple[dict[str, Any], ...] = ()) -> dict[str, Any]:
-    return {"probe:nvml": {"value": {"source": "pynvml", "gpus": [{"bus_id": b, "uuid": u} for b, u in gpus], "errors": list(errors)}}}
+NO_PROBE = {"probe:nvml": {"value": {"gpus": [], "errors": [{"call": "dlopen", "code": 12, "message": "no library"}]}}}
+NO_SMI = {f"command:{' '.join(argv)}": {"error": {"kind": "not-found", "message": "nvidia-smi is not there"}} for argv in (smi.QUERY, smi.LIST)}
 
 
-def test_unused_gpus_are_asked_for_once() -> None:
+def unasked(files: dict[str, Any]) -> Observation:
+    """A host that was looked at, and whose GPUs nobody used yet."""
+    return obs(files=files, packages={packages.BASE: "1.20.1-1"})
+
+
+def test_nvml_is_asked_when_a_spec_must_be_made() -> None:
     with pytest.raises(NeedMore) as need:
-        plan(seen(host(uuids=UNUSED)))
+        plan(unasked(host()))
     assert [(q["id"], q["source"]) for q in need.value.questions] == [("probe:nvml", SOURCE)]
-    made = plan(seen(host(uuids=UNUSED), answers=answer((BUSES[1], UUIDS[1]), (BUSES[0], UUIDS[0]))))
+    made = plan(seen(host(uuids=UNUSED)))
     assert [d.name for d in written(made).devices] == ["0", "1", UUIDS[0], UUIDS[1], "all"]
+    assert "told by nvml" in made.differences[0].why
 
 
-def test_our_own_spec_is_proof_enough_the_next_time() -> None:
+def test_nobody_is_asked_where_our_spec_is_still_right() -> None:
     text = plan(seen()).changes[0]["content"]
-    assert plan(seen({**host(uuids=UNUSED), OURS: text})).empty
+    assert plan(unasked({**host(), OURS: text})).empty
+    assert plan(unasked({**host(uuids=UNUSED), OURS: text})).empty  # it still knows the UUIDs that /proc does not tell
 
 
 def test_without_nvml_there_are_no_names_by_uuid() -> None:
-    for said in (answer(errors=({"call": "dlopen", "code": 12, "message": "no library"},)), {"probe:nvml": {"error": {"kind": "timeout"}}}):
-        made = plan(seen(host(uuids=UNUSED), answers=said))
-        assert [d.name for d in written(made).devices] == ["0", "1", "all"]
-        assert made.advice == ("UUID of GPU 0, 1 is not known: no device of that name in the CDI spec",)
+    made = plan(seen(host(uuids=UNUSED), answers={**NO_PROBE, **NO_SMI}))
+    assert [d.name for d in written(made).devices] == ["0", "1", "all"]
+    assert "told by procfs" in made.differences[0].why
+    assert "no library" in made.advice[0]
+    assert "nvidia-smi is not there" in made.advice[0]
+    assert made.advice[1] == "UUID of GPU 0, 1 is not known: no device of that name in the CDI spec"
+    text = made.changes[0]["content"]
+    assert plan(unasked({**host(uuids=UNUSED), OURS: text})).empty  # asked once, not at every run
+
+
+def test_nvidia_smi_is_not_asked_where_nvml_hangs() -> None:
+    made = plan(seen(host(uuids=UNUSED), answers={"probe:nvml": {"error": {"kind": "timeout", "message": "no answer in 20 s"}}}))
+    assert [d.name for d in written(made).devices] == ["0", "1", "all"]
+    assert "no answer in 20 s" in made.advice[0]
 
 
 @pytest.mark.parametrize(("code", "step"), [(18, "Reboot"), (9, "modprobe nvidia"), (15, "Xid")])
 def test_a_driver_that_nvml_calls_sick_is_refused(code: int, step: str) -> None:
+    sick = {"probe:nvml": {"value": {"gpus": [], "errors": [{"call": "nvmlInit", "code": code, "message": "sick"}]}}}
     with pytest.raises(PlanError, match=step):
-        plan(seen(host(uuids=UNUSED), answers=answer(errors=({"call": "nvmlInit", "code": code, "message": "sick"},))))
+        plan(seen(answers=sick))
 
 
 # ---------------------------------------------------------------- refused
@@ -261,7 +280,6 @@ REFUSED = [
     ("not loaded", {p: None for p in host() if p.startswith(("/proc/driver", "/sys/module"))}, "not loaded.*Load the driver"),
     ("no uvm node", {"/dev/nvidia-uvm": None}, "device node missing: /dev/nvidia-uvm .*nvidia-modprobe -c 0 -u"),
     ("no node of a GPU", {"/dev/nvidia1": None}, "device node missing: /dev/nvidia1"),
-    ("MIG", {"/proc/driver/nvidia/capabilities/gpu0/mig/gi1/access": "x"}, "gi1/access: MIG.*cdi_owner"),
     ("a copy beside it", {"/etc/cdi/nvidia-backup.yaml": file_of()}, "nvidia-backup.yaml: it defines nvidia.com/gpu=0.*engines drop"),
     ("a file above it", {"/var/run/cdi/x.json": file_of()}, "/var/run/cdi/x.json: it defines nvidia.com/gpu=0.*outranks"),
     ("a link", {OURS: {"content": "x", "real": "/srv/cdi.yaml"}}, f"{OURS}: this is a symbolic link to /srv/cdi.yaml"),
