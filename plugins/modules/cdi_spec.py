@@ -15,12 +15,17 @@ author:
 description:
   - Writes C(/etc/cdi/nvidia.yaml), which tells container engines the GPUs of a host by the names C(nvidia.com/gpu=0),
     C(nvidia.com/gpu=GPU-...) and C(nvidia.com/gpu=all), and what a container needs of each.
-  - The kind is always C(nvidia.com/gpu). The spec holds the device nodes of the GPUs and the control nodes of the driver.
+  - A GPU in MIG mode is named by its MIG devices, C(nvidia.com/gpu=0:1) and C(nvidia.com/gpu=MIG-...), each with the capability nodes of its
+    instance. A host may have GPUs of both modes. A GPU in MIG mode without an instance has no name, since no container can use it.
+  - The spec holds the device nodes of the GPUs, their DRM nodes, and the control nodes of the driver, of NVSwitches and of IMEX channels
+    as far as they are there.
   - The version of the spec is the lowest that its content allows, since an engine that does not know a version loses the whole file.
   - Numbers of device nodes are recorded only where they cannot change. The kernel hands out the major of C(nvidia-uvm) anew at every boot.
-  - The GPUs are read from C(/proc) and C(/sys). Only where the driver does not tell the UUID of a GPU that was never used, NVML is asked,
-    once, in a process of its own with a time limit.
+  - The GPUs are read from C(/proc) and C(/sys). Only where the spec on the host cannot be the right one, NVML is asked, once, in a process of
+    its own with a time limit; C(nvidia-smi) where NVML cannot be asked; and what C(/proc) tells has to do where both fail. The result says
+    which of them told the devices.
   - A file with other order and equal content is left as it is.
+  - WSL and Jetson, and GPUs that were given away to virtual machines, are recognised and refused.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.changes
@@ -28,11 +33,12 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.state
   - gpufleet.nvidia.common.cdi_owner
+  - gpufleet.nvidia.common.cdi_devices
 options:
   cdi_version:
     description:
       - The highest version of a CDI spec that every consumer on the host accepts, V(0.5.0) for example.
-      - The module fails if the content needs more. Devices are called C(gpu0) instead of C(0) where it is below V(0.5.0).
+      - What needs more is left out or refused, see O(cdi_above_cap). Devices are called C(gpu0) instead of C(0) where it is below V(0.5.0).
     type: str
     choices: ['0.3.0', '0.4.0', '0.5.0', '0.6.0', '0.7.0', '0.8.0', '1.0.0', '1.1.0']
     default: '0.6.0'
@@ -43,8 +49,56 @@ options:
     type: list
     elements: path
     default: []
+  cdi_above_cap:
+    description:
+      - What becomes of content that needs a newer version than O(cdi_version) and that a container can do without, such as group ids.
+      - V(drop) leaves it out and says so, V(refuse) fails. What cannot be left out always fails.
+    type: str
+    choices: [drop, refuse]
+    default: drop
+  cdi_layout:
+    description:
+      - V(gpu) is for workloads.
+      - V(management) is for agents that configure or watch GPUs, under the vendor C(management.nvidia.com) and in a file of its own. Its device
+        C(all) has every node of the driver, and each GPU has a device of its own with its MIG instances, whatever its mode.
+    type: str
+    choices: [gpu, management]
+    default: gpu
+  cdi_vendor:
+    description:
+      - The vendor in the kind of the spec. Empty means C(nvidia.com), and C(management.nvidia.com) with O(cdi_layout=management).
+      - The file is called by vendor and class where the kind is not C(nvidia.com/gpu).
+    type: str
+    default: ""
+  cdi_class:
+    description:
+      - The class in the kind of the spec.
+    type: str
+    default: gpu
+  cdi_model_class:
+    description:
+      - The class of a second kind, in a second file, that names the same devices by model.
+      - With V(model) for example, C(nvidia.com/model=h100-80gb-hbm3) is every GPU of that model, C(nvidia.com/model=h100-80gb-hbm3-0) the first
+        GPU of the host, and C(nvidia.com/model=h100-80gb-hbm3-mig-1g.10gb-0:1) a MIG device.
+      - Empty makes none. A file that was made before is removed by O(state=absent) with the same class.
+    type: str
+    default: ""
+  cdi_group_ids:
+    description:
+      - Whether the processes of a container get the groups of nodes that not everybody may open, C(video) and C(render) for C(/dev/dri) on
+        most hosts. Needs version 0.7.0.
+    type: bool
+    default: false
+  cdi_missing_nodes:
+    description:
+      - What to do where a device node is missing on the host, without which a container would start with a GPU that does not work.
+      - V(fail) changes nothing, V(allow) leaves the node out of the spec. The result tells the missing nodes either way.
+    type: str
+    choices: [fail, allow]
+    default: fail
 notes:
-  - MIG instances are not named yet. On hosts that have some, O(cdi_owner=theirs) leaves the spec to C(nvidia-cdi-refresh).
+  - Whether a GPU without any MIG instance is in MIG mode is known to NVML only. Where somebody turns the mode on after the spec was written,
+    the GPU keeps its name until it has an instance.
 seealso:
   - module: gpufleet.nvidia.node
 """
@@ -56,6 +110,15 @@ EXAMPLES = r"""
 - name: Write it for an old Podman, which reads version 0.5.0 and nothing newer
   gpufleet.nvidia.cdi_spec:
     cdi_version: 0.5.0
+
+- name: Name the GPUs by UUID only, and by model in a second kind
+  gpufleet.nvidia.cdi_spec:
+    cdi_device_names: [uuid]
+    cdi_model_class: model
+
+- name: Write the spec for monitoring agents
+  gpufleet.nvidia.cdi_spec:
+    cdi_layout: management
 
 - name: Take the file over from the toolkit's own unit
   gpufleet.nvidia.cdi_spec:
@@ -78,7 +141,7 @@ differences:
       key: nvidia.com/gpu
       before: null
       after: "CDI 0.5.0: 0, GPU-2d3b0f5e-8b4c-5a4f-9d0e-6a1f5f0e7c11, all"
-      why: CDI 0.5.0 with 0, GPU-2d3b0f5e-8b4c-5a4f-9d0e-6a1f5f0e7c11, all; no consumer on this host is too old for it
+      why: CDI 0.5.0 with 0, GPU-2d3b0f5e-8b4c-5a4f-9d0e-6a1f5f0e7c11, all, told by nvml; no consumer on this host is too old for it
   contains:
     what:
       description: The kind of thing, V(file), V(package), V(unit) or V(node).
@@ -104,6 +167,25 @@ differences:
       description: The reason, one sentence.
       type: str
       returned: always
+devices:
+  description: The qualified names that the specs of this module define, empty where it leaves the spec to others or removes it.
+  returned: always
+  type: list
+  elements: str
+  sample: ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-2d3b0f5e-8b4c-5a4f-9d0e-6a1f5f0e7c11", "nvidia.com/gpu=all"]
+source:
+  description:
+    - Who told the devices, V(nvml), V(nvidia-smi) or V(procfs). V(procfs) also where the spec on the host is still right, so that nobody else
+      had to be asked.
+  returned: always
+  type: str
+  sample: nvml
+missing:
+  description: Device nodes that the host ought to have and does not.
+  returned: always
+  type: list
+  elements: str
+  sample: []
 actions:
   description: What is written and run, in order.
   returned: always

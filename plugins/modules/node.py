@@ -27,6 +27,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.engine
   - gpufleet.nvidia.common.decision
   - gpufleet.nvidia.common.cdi_owner
+  - gpufleet.nvidia.common.cdi_devices
 """
 
 EXAMPLES = r"""

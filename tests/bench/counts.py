@@ -70,9 +70,9 @@ def of_node(stage: Stage) -> list[Count]:
     return [
         count("`node`, converged", 1, worse(idle, still), hosts),
         count("`node`, converged, the driver not yet telling UUIDs", 1, after, hosts),
-        count("`node`, changed", 2, without, hosts),
-        count("`node`, changed, with packages to install", 2, with_packages, hosts),
-        count("`node`, changed, with a probe for the CDI spec's UUIDs", 3, probed, hosts),
+        count("`node`, changed, with a CDI spec to be made, for which NVML is asked", 3, without, hosts),
+        count("`node`, changed, with packages to install and a CDI spec to be made", 3, with_packages, hosts),
+        count("`node`, changed, the driver not yet telling UUIDs", 3, probed, hosts),
     ]
 
 

@@ -65,7 +65,7 @@ static void read_line(const char *line)
     if (mig_count < MAX_MIGS - 1 && sscanf(line, "mig %d|%79[^|]|%u|%u", &mig->parent, mig->uuid, &mig->gi, &mig->ci) == 4 && mig->parent < gpu_count) {
         mig->is_mig = 1;
         mig->mib = gpus[mig->parent].mib / 8;
-        snprintf(mig->name, sizeof mig->name, "NVIDIA MIG 1g.%llugb", (mig->mib + 1023) / 1024);
+        snprintf(mig->name, sizeof mig->name, "%.60s MIG 1g.%llugb", gpus[mig->parent].name, (mig->mib + 1023) / 1024);
         mig_count++;
         return;
     }

@@ -21,6 +21,8 @@ GPUS = [
     "gpu NVIDIA H100 80GB HBM3|%s|1|00000000:17:00.0|81559|on\n" % UUIDS[0],
     "gpu Tesla V100|%s|0|00000000:AF:00.0|16384|-\n" % UUIDS[1],
 ]
+H100 = {"index": 0, "minor": 1, "bus_id": "0000:17:00.0", "name": "NVIDIA H100 80GB HBM3", "mig": True, "migs": []}
+V100 = {"index": 1, "minor": 0, "bus_id": "0000:af:00.0", "name": "Tesla V100", "mig": None, "migs": []}
 
 
 @pytest.fixture(scope="module")
@@ -66,8 +68,8 @@ def test_two_gpus(ask):
     assert answer["driver_version"] == "550.163.01"
     assert answer["errors"] == []
     assert answer["gpus"] == [
-        {"index": 0, "minor": 1, "uuid": UUIDS[0], "bus_id": "0000:17:00.0", "name": "NVIDIA H100 80GB HBM3", "mig": True},
-        {"index": 1, "minor": 0, "uuid": UUIDS[1], "bus_id": "0000:af:00.0", "name": "Tesla V100", "mig": None},
+        dict(H100, uuid=UUIDS[0]),
+        dict(V100, uuid=UUIDS[1]),
     ]
 
 
@@ -102,13 +104,50 @@ def test_a_library_that_is_none(tmp_path):
     assert [error["code"] for error in probe({"library": str(path)})["errors"]] == [12]
 
 
-def test_pynvml_gives_the_same_answer(ask, library):
-    pytest.importorskip("pynvml", reason="the host's Python has no pynvml; ctypes serves")
-    assert ask(*GPUS)["source"] == "pynvml"
+MIGS = ["mig 0|MIG-%d|%d|%d\n" % (number, gi, ci) for number, (gi, ci) in enumerate([(1, 0), (2, 0), (2, 1)])]
+
+# What a person would write with NVIDIA's binding; its words for the same answer.
+BINDING = """
+import ctypes, json, sys
+import pynvml
+pynvml.nvmlLib = ctypes.CDLL(sys.argv[1])
+pynvml.nvmlInit()
+gpus = []
+for index in range(pynvml.nvmlDeviceGetCount()):
+    gpu = pynvml.nvmlDeviceGetHandleByIndex(index)
+    try:
+        mig = bool(pynvml.nvmlDeviceGetMigMode(gpu)[0])
+    except pynvml.NVMLError_NotSupported:
+        mig = None
+    migs = []
+    for place in range(pynvml.nvmlDeviceGetMaxMigDeviceCount(gpu) if mig else 0):
+        try:
+            found = pynvml.nvmlDeviceGetMigDeviceHandleByIndex(gpu, place)
+        except pynvml.NVMLError_NotFound:
+            continue
+        numbers = {"gi": pynvml.nvmlDeviceGetGpuInstanceId(found), "ci": pynvml.nvmlDeviceGetComputeInstanceId(found)}
+        migs.append(dict(numbers, index=place, uuid=pynvml.nvmlDeviceGetUUID(found), name=pynvml.nvmlDeviceGetName(found)))
+    bus = pynvml.nvmlDeviceGetPciInfo(gpu).busId.lower()
+    names = {"uuid": pynvml.nvmlDeviceGetUUID(gpu), "name": pynvml.nvmlDeviceGetName(gpu), "bus_id": bus[4:]}
+    gpus.append(dict(names, index=index, minor=pynvml.nvmlDeviceGetMinorNumber(gpu), mig=mig, migs=migs))
+print(json.dumps(gpus))
+"""
 
 
-def test_a_broken_pynvml_is_no_reason_to_give_up(ask, tmp_path):
-    (tmp_path / "pynvml.py").write_text("raise RuntimeError('made for another Python')\n")
-    answer = ask(*GPUS, environ={"PYTHONPATH": str(tmp_path), "options": "-s"})
-    assert answer["source"] == "libnvidia-ml"
-    assert [gpu["uuid"] for gpu in answer["gpus"]] == UUIDS
+def test_mig_devices(ask):
+    first, second = ask(*(GPUS + MIGS))["gpus"]
+    assert [(m["index"], m["uuid"], m["gi"], m["ci"]) for m in first["migs"]] == [
+        (0, "MIG-0", 1, 0),
+        (1, "MIG-1", 2, 0),
+        (2, "MIG-2", 2, 1),
+    ]
+    assert first["migs"][0]["name"] == "NVIDIA H100 80GB HBM3 MIG 1g.10gb"
+    assert second["migs"] == []
+
+
+def test_nvidias_binding_gives_the_same_answer(ask, library, tmp_path):
+    pytest.importorskip("pynvml", reason="nvidia-ml-py is a development dependency, and made for newer Pythons")
+    answer = ask(*(GPUS + MIGS))
+    environ = dict(os.environ, FAKE_NVML=str(tmp_path / "fake-nvml.conf"))
+    said = subprocess.check_output([sys.executable, "-c", BINDING, library], env=environ)
+    assert answer["gpus"] == json.loads(said.decode("utf-8"))

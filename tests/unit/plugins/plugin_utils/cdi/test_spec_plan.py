@@ -32,7 +32,8 @@ def seen(files: dict[str, Any] | None = None, **more: Any) -> Observation:
     """A host with two GPUs and the toolkit, changed by `files` (None takes one away)."""
     merged = {**host(), **(files or {})}
     answers = {**nvml(), **more.pop("answers", {})}
-    return obs(files={p: t for p, t in merged.items() if t is not None}, **{"packages": {packages.BASE: "1.20.1-1"}, "answers": answers, **more})
+    there = {p: t for p, t in merged.items() if t is not None}
+    return obs(files=there, **{"packages": {packages.BASE: "1.20.1-1"}, "answers": answers, **more})
 
 
 def plan(there: Observation, record: HostDecision = RECORD, **policy: Any) -> Plan:
@@ -225,7 +226,8 @@ def test_other_directories() -> None:
 
 
 NO_PROBE = {"probe:nvml": {"value": {"gpus": [], "errors": [{"call": "dlopen", "code": 12, "message": "no library"}]}}}
-NO_SMI = {f"command:{' '.join(argv)}": {"error": {"kind": "not-found", "message": "nvidia-smi is not there"}} for argv in (smi.QUERY, smi.LIST)}
+ABSENT = {"error": {"kind": "not-found", "message": "nvidia-smi is not there"}}
+NO_SMI = {q["id"]: ABSENT for q in smi.questions(Policy())}
 
 
 def unasked(files: dict[str, Any]) -> Observation:
