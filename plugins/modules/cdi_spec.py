@@ -15,15 +15,15 @@ author:
 description:
   - Writes C(/etc/cdi/nvidia.yaml), which tells container engines the GPUs of a host by the names C(nvidia.com/gpu=0),
     C(nvidia.com/gpu=GPU-...) and C(nvidia.com/gpu=all), and what a container needs of each.
-  - A GPU in MIG mode is named by its MIG devices, C(nvidia.com/gpu=0:1) and C(nvidia.com/gpu=MIG-...), each with the capability nodes of its
-    instance. A host may have GPUs of both modes. A GPU in MIG mode without an instance has no name, since no container can use it.
+  - A GPU in MIG mode is named by its MIG devices, C(nvidia.com/gpu=0:1) and C(nvidia.com/gpu=MIG-...), each with the capability nodes of
+    its instance. A host may have GPUs of both modes. A GPU in MIG mode without an instance has no name, since no container can use it.
   - The spec holds the device nodes of the GPUs, their DRM nodes, and the control nodes of the driver, of NVSwitches and of IMEX channels
     as far as they are there.
   - The version of the spec is the lowest that its content allows, since an engine that does not know a version loses the whole file.
   - Numbers of device nodes are recorded only where they cannot change. The kernel hands out the major of C(nvidia-uvm) anew at every boot.
-  - The GPUs are read from C(/proc) and C(/sys). Only where the spec on the host cannot be the right one, NVML is asked, once, in a process of
-    its own with a time limit; C(nvidia-smi) where NVML cannot be asked; and what C(/proc) tells has to do where both fail. The result says
-    which of them told the devices.
+  - The GPUs are read from C(/proc) and C(/sys). Only where the spec on the host cannot be the right one, NVML is asked, once, in a process
+    of its own with a time limit; C(nvidia-smi) where NVML cannot be asked; and what C(/proc) tells has to do where both fail. The result
+    says which of them told the devices.
   - A file with other order and equal content is left as it is.
   - WSL and Jetson, and GPUs that were given away to virtual machines, are recognised and refused.
 extends_documentation_fragment:
@@ -59,8 +59,8 @@ options:
   cdi_layout:
     description:
       - V(gpu) is for workloads.
-      - V(management) is for agents that configure or watch GPUs, under the vendor C(management.nvidia.com) and in a file of its own. Its device
-        C(all) has every node of the driver, and each GPU has a device of its own with its MIG instances, whatever its mode.
+      - V(management) is for agents that configure or watch GPUs, under the vendor C(management.nvidia.com) and in a file of its own. Its
+        device C(all) has every node of the driver, and each GPU has a device of its own with its MIG instances, whatever its mode.
     type: str
     choices: [gpu, management]
     default: gpu
@@ -78,8 +78,8 @@ options:
   cdi_model_class:
     description:
       - The class of a second kind, in a second file, that names the same devices by model.
-      - With V(model) for example, C(nvidia.com/model=h100-80gb-hbm3) is every GPU of that model, C(nvidia.com/model=h100-80gb-hbm3-0) the first
-        GPU of the host, and C(nvidia.com/model=h100-80gb-hbm3-mig-1g.10gb-0:1) a MIG device.
+      - With V(model) for example, C(nvidia.com/model=h100-80gb-hbm3) is every GPU of that model, C(nvidia.com/model=h100-80gb-hbm3-0) the
+        first GPU of the host, and C(nvidia.com/model=h100-80gb-hbm3-mig-1g.10gb-0:1) a MIG device.
       - Empty makes none. A file that was made before is removed by O(state=absent) with the same class.
     type: str
     default: ""
@@ -97,8 +97,8 @@ options:
     choices: [fail, allow]
     default: fail
 notes:
-  - Whether a GPU without any MIG instance is in MIG mode is known to NVML only. Where somebody turns the mode on after the spec was written,
-    the GPU keeps its name until it has an instance.
+  - Whether a GPU without any MIG instance is in MIG mode is known to NVML only. Where somebody turns the mode on after the spec was
+    written, the GPU keeps its name until it has an instance.
 seealso:
   - module: gpufleet.nvidia.node
 """
@@ -175,8 +175,8 @@ devices:
   sample: ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-2d3b0f5e-8b4c-5a4f-9d0e-6a1f5f0e7c11", "nvidia.com/gpu=all"]
 source:
   description:
-    - Who told the devices, V(nvml), V(nvidia-smi) or V(procfs). V(procfs) also where the spec on the host is still right, so that nobody else
-      had to be asked.
+    - Who told the devices, V(nvml), V(nvidia-smi) or V(procfs). V(procfs) also where the spec on the host is still right, so that nobody
+      else had to be asked.
   returned: always
   type: str
   sample: nvml

@@ -24,6 +24,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.engine
   - gpufleet.nvidia.common.decision
   - gpufleet.nvidia.common.cdi_owner
+  - gpufleet.nvidia.common.cdi_devices
 seealso:
   - module: gpufleet.nvidia.node
 """
