@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan,
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 from tests.unit.builders import obs
-from tests.unit.gpus import BUSES, LIBRARIES, UUIDS, host, information, library, node
+from tests.unit.gpus import BUSES, LIBRARIES, UUIDS, host, information, library, node, nvml
 
 OURS, THEIRS = "/etc/cdi/nvidia.yaml", "/var/run/cdi/nvidia.yaml"
 HOOK = "/usr/bin/nvidia-cdi-hook"
@@ -75,7 +75,7 @@ def look(changes: dict[str, Any] | None = None, *, kernel: str = "6.1.0-40-amd64
         packages={freshness.TOOLKIT: toolkit},
         host={"kernel": kernel, "os_release": {"ID": "debian"}},
         units=REFRESH,
-        **more,
+        **{"answers": nvml(), **more},
     )
 
 
