@@ -9,7 +9,7 @@ import dataclasses as dc
 import re
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, mismatch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Driver, Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
@@ -102,6 +102,7 @@ def questions(policy: Policy) -> list[ask.Question]:
         *(ask.directory(f"{p.drivers}/{name}") for name in FOREIGN_DRIVERS),
         *(ask.glob(pattern, content=False, redact=()) for pattern in dev_globs(dev_root(policy))),
         *(ask.glob(pattern, content=False, redact=()) for pattern in library_globs(policy.cdi_driver_root)),
+        *mismatch.questions(),
     ]
 
 
@@ -129,8 +130,9 @@ def parse(policy: Policy, obs: Observation) -> Driver:
     pci = pci_gpus(obs, p)
     held = held_by_others(obs, p)
     ours = [bus for bus in pci if bus not in held]
+    disk = mismatch.modules(obs)
     if not loaded(obs, p):
-        return without_module(obs, p, pci, ours, held)
+        return without_module(obs, p, pci, ours, held, disk)
     version, where = module_version(obs, p)
     if not version:
         return Driver("broken", "", (), f"The NVIDIA module is loaded, but {where} tells no version")
@@ -139,10 +141,15 @@ def parse(policy: Policy, obs: Observation) -> Driver:
         return Driver("none", version, (), PLATFORMS["tegra"], platform="tegra")
     if complaint:
         return Driver("broken", version, gpus, complaint)
-    return with_module(version, where, gpus, ours, user_space(obs, policy.cdi_driver_root))
+    user = user_space(obs, policy.cdi_driver_root)
+    finding = mismatch.compare(version, where, user, disk)
+    if finding.broken:
+        return Driver("broken", version, gpus, f"{finding.text[0].upper()}{finding.text[1:]}", remedy=finding.remedy)
+    note = (f"driver {version}: {finding.text}. {finding.remedy}",) if finding.text else ()
+    return dc.replace(with_module(version, where, gpus, ours, user), notes=note)
 
 
-def without_module(obs: Observation, p: Paths, pci: list[str], ours: list[str], held: dict[str, str]) -> Driver:
+def without_module(obs: Observation, p: Paths, pci: list[str], ours: list[str], held: dict[str, str], disk: mismatch.Modules) -> Driver:
     platform: Literal["wsl", "tegra"] | None = "wsl" if exists(obs, WSL_NODE) else "tegra" if tegra(obs, p) else None
     if platform and not ours:
         return Driver("none", "", (), PLATFORMS[platform], platform=platform)
@@ -150,7 +157,7 @@ def without_module(obs: Observation, p: Paths, pci: list[str], ours: list[str], 
         return Driver("none", "", (), f"No NVIDIA GPU among the PCI devices of {p.pci_vendor.rsplit('/', 2)[0]}")
     if all(held.get(bus) == "vfio-pci" for bus in pci):
         return Driver("none", "", (), f"GPU {pci[0]}: {FOREIGN_DRIVERS['vfio-pci']}", platform="vfio")
-    return not_loaded(ours or pci, held)
+    return not_loaded(ours or pci, held, disk)
 
 
 def exists(obs: Observation, path: str) -> bool:
@@ -161,18 +168,16 @@ def tegra(obs: Observation, p: Paths) -> bool:
     return exists(obs, TEGRA_FILE) or text(obs.file(p.tegra_family)).lower().startswith("tegra")
 
 
-def not_loaded(buses: list[str], held: dict[str, str]) -> Driver:
-    why = f": {FOREIGN_DRIVERS[held[buses[0]]]}" if buses[0] in held else ""
-    return Driver("not-loaded", "", (), f"GPU {buses[0]} is on PCI, but the NVIDIA kernel module is not loaded{why}")
+def not_loaded(buses: list[str], held: dict[str, str], disk: mismatch.Modules) -> Driver:
+    text = f"GPU {buses[0]} is on PCI, but the NVIDIA kernel module is not loaded"
+    if buses[0] in held:
+        return Driver("not-loaded", "", (), f"{text}: {FOREIGN_DRIVERS[held[buses[0]]]}")
+    finding = mismatch.missing(disk)
+    return Driver("not-loaded", "", (), f"{text}: {finding.text}" if finding.text else text, remedy=finding.remedy)
 
 
 def with_module(version: str, where: str, gpus: tuple[Gpu, ...], ours: list[str], user: dict[str, str]) -> Driver:
-    """The module is loaded and its files are whole: is it one with the user-space libraries, and does it serve the GPUs?"""
-    if user and version not in user.values():
-        library, found = sorted(user.items())[0]
-        # NVML error 18 and "Driver/library version mismatch" in every container: usually an upgrade without a reboot.
-        text = f"Kernel module {version} ({where}) and user-space driver {found} ({library}) do not match: reboot, or reload the module"
-        return Driver("broken", version, gpus, text)
+    """The module is loaded, its files are whole, and the libraries are of its version: does it serve the GPUs?"""
     if not gpus and ours:
         text = f"The NVIDIA module {version} is loaded, but does not serve GPU {ours[0]}; the kernel log says why"
         return Driver("broken", version, (), text)

@@ -160,6 +160,8 @@ class Driver:
     gpus: tuple[Gpu, ...]
     evidence: str
     platform: Literal["", "wsl", "tegra", "vfio"] = ""  # of a GPU that is there and that no spec is made for
+    remedy: str = ""  # what mends a driver that is broken or not loaded, where that is known
+    notes: tuple[str, ...] = ()  # what a person should know of a driver that works
 
 
 @dc.dataclass(frozen=True)

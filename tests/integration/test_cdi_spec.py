@@ -47,7 +47,7 @@ def test_written_once_and_given_back(fleet: Fleet) -> None:
 
 
 REFUSED = [
-    ("cdi-broken", "550.90.07", "550.163.01"),
+    ("cdi-broken", "kernel module 550.90.07", "Reboot, or reload the module"),
     ("cdi-none", "the NVIDIA kernel module is not loaded", "modprobe nvidia"),
 ]
 

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, mismatch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import files as driver_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -52,8 +52,9 @@ class Answers(dict[str, Any]):
         if kind == "glob":
             return {"files": [{"path": p, **file_answer(t)} for p, t in sorted(self.files.items()) if self._matches(p, rest)]}
         if kind == "paths":
-            drm = rest.startswith("DRM")
-            listed = ["/dev/dri/by-path/pci-*"] if drm else driver_files.patterns(Policy(cdi_compat32="32-bit" in rest))
+            known = {"DRM": ["/dev/dri/by-path/pci-*"], mismatch.NAME: [*mismatch.BUILDS, *mismatch.INSTALLED]}
+            named = (listed for name, listed in known.items() if rest.startswith(name))
+            listed = next(named, None) or driver_files.patterns(Policy(cdi_compat32="32-bit" in rest))
             return {"files": [self._entry(p) for pattern in listed for p in self._like(pattern)]}
         if kind == "mentioned":
             texts = [file_answer(t).get("content") or "" for p, t in self.files.items() if self._matches(p, rest)]

@@ -135,7 +135,7 @@ def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
     strange = tuple(word for one in made.specs.values() for word in strays(policy, obs, one.spec))
     found = {v.path: v for v in verdicts(policy, obs, host, driver)}
     writes = [write(policy, obs, one.spec, made.source, found.get(path(policy, name))) for name, one in made.specs.items()]
-    return merge([take_over(policy, obs, host), *writes, Plan(advice=(*made.notes, *strange))]), made
+    return merge([take_over(policy, obs, host), *writes, Plan(advice=(*driver.notes, *made.notes, *strange))]), made
 
 
 def without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
@@ -172,10 +172,10 @@ def is_ours(file: File) -> bool:
 
 def require_driver(driver: Driver) -> None:
     if driver.state == "not-loaded":
-        step = "Load the driver (modprobe nvidia; the kernel log says why it fails), then run again"
+        step = driver.remedy or "Load the driver (modprobe nvidia; the kernel log says why it fails), then run again"
         raise PlanError("no CDI spec can be made: " + driver.evidence, next=step)
     if driver.state == "broken":
-        raise PlanError("no CDI spec can be made: " + driver.evidence, next="Nothing was changed")
+        raise PlanError("no CDI spec can be made: " + driver.evidence, next=driver.remedy or "Nothing was changed")
 
 
 def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Made:

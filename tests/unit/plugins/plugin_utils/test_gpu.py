@@ -114,7 +114,7 @@ def test_debians_library_behind_alternatives() -> None:
 
 
 def test_the_everyday_look_runs_nothing_and_loads_no_library() -> None:
-    assert {q["kind"] for q in gpu.questions(Policy())} == {"file", "glob", "dir"}
+    assert {q["kind"] for q in gpu.questions(Policy())} == {"file", "glob", "dir", "paths"}
 
 
 def test_every_answer_was_asked_for() -> None:

@@ -277,7 +277,7 @@ def test_a_driver_that_nvml_calls_sick_is_refused(code: int, step: str) -> None:
 # ---------------------------------------------------------------- refused
 
 REFUSED = [
-    ("mismatch", host(version="550.90.07"), "550.90.07.*550.163.01.*libnvidia-ml.*do not match: reboot"),
+    ("mismatch", host(version="550.90.07"), "550.90.07.*550.163.01.*libnvidia-ml.*do not match.*Reboot, or reload the module"),
     ("cut short", {f"/proc/driver/nvidia/gpus/{BUSES[0]}/information": "Model"}, f"{BUSES[0]}/information is cut short"),
     ("not loaded", {p: None for p in host() if p.startswith(("/proc/driver", "/sys/module"))}, "not loaded.*Load the driver"),
     ("no uvm node", {"/dev/nvidia-uvm": None}, "device node missing: /dev/nvidia-uvm .*nvidia-modprobe -c 0 -u"),
