@@ -12,6 +12,7 @@ import base64
 import json
 import os
 import platform
+import re
 import shlex
 import signal
 import sys
@@ -89,6 +90,8 @@ def _ask(root, question, deadline):
         return nodefs.NodeError("bad-question", "a %s question needs the key %s" % (kind, exc)).answer()
     except OSError as exc:
         return nodefs.from_os_error(exc, exc.filename or kind).answer()
+    except (TypeError, ValueError, AttributeError, re.error) as exc:
+        return nodefs.NodeError("bad-question", "a %s question with a value that it cannot have: %s" % (kind, exc)).answer()
     except Exception as exc:  # one question must not take the others with it
         return nodefs.NodeError("failed", "%s: %s" % (type(exc).__name__, exc)).answer()
 

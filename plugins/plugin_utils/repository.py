@@ -63,7 +63,7 @@ def family(os_release: Mapping[str, str]) -> Family:
             return FAMILIES[LIKE[name]]
     known = ", ".join(sorted(LIKE))
     raise PlanError(
-        f"unknown distribution {os_release.get('ID', '?')}",
+        f"unknown distribution {os_release.get('ID') or '(it gives no name)'}",
         where="/etc/os-release",
         why=f"known are {known}",
         next="install the packages yourself and set packages: ignore",
@@ -80,8 +80,10 @@ def fingerprint(key: str) -> str:
     try:
         data = base64.b64decode("".join(line for line in lines[start:] if line and not line.startswith("=")), validate=True)
         packet = _first_packet(data)
-    except (ValueError, IndexError) as error:
+    except ValueError as error:
         raise PlanError("the repository key cannot be read", why=str(error), next="fetch it again; it may be cut short") from error
+    except IndexError as error:
+        raise PlanError("the repository key cannot be read", why="it ends too early", next="fetch it again; it may be cut short") from error
     return hashlib.sha1(b"\x99" + len(packet).to_bytes(2, "big") + packet).hexdigest().upper()  # noqa: S324 - the format's own digest
 
 

@@ -19,7 +19,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wishes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import differences as differences_
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Handler, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -83,6 +83,10 @@ def arguments(action: ActionBase, spec: Mapping[str, Any]) -> dict[str, Any]:
         raise AnsibleActionFail("; ".join(validated.error_messages))
     # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses that tomlkit does not know.
     plain: dict[str, Any] = json.loads(json.dumps(validated.validated_parameters))
+    try:
+        wishes.check(plain)
+    except PlanError as error:
+        raise AnsibleActionFail(str(error), result=failure(error)) from error
     return plain
 
 
@@ -96,9 +100,6 @@ def policy(args: Mapping[str, Any], **fixed: Any) -> Policy:
 
 
 def handler(name: str, value: Mapping[str, Any]) -> Handler:
-    unknown = sorted(set(value) - {"binary", "options"})
-    if unknown:
-        raise AnsibleActionFail(f"handlers.{name}: unknown key {unknown[0]!r}. Known keys are binary and options")
     return Handler(name, str(value.get("binary") or Handler.binary), dict(value.get("options") or {}))
 
 

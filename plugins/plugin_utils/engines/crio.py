@@ -176,7 +176,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     crio_plan.check_shadow(where, layers, wish)
     check_binaries(policy, obs, decision)
     force = config.in_force(policy, obs, where, instance.binary, pair(instance.version))
-    before = obs.file(where.drop_in) if any(layer.path == where.drop_in for layer in layers) else None
+    before = crio_plan.own(obs.file(where.drop_in)) if any(layer.path == where.drop_in for layer in layers) else None
     text = crio_plan.text(wish)
     served = crio_plan.served(force, wish, crio_plan.ours(layers, where))
     changes, diffs = crio_plan.change(where.drop_in, before, text)

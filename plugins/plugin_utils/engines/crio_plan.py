@@ -17,7 +17,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import cri
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, Difference, Instance, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
-HEADER = "# Written by the Ansible collection gpufleet.nvidia; changes are overwritten.\n"
+MARK = "# Written by the Ansible collection gpufleet.nvidia"
+HEADER = f"{MARK}; changes are overwritten.\n"
 LEFTOVER = re.compile(r".*(?:~|\.(?:bak|orig|old|save|swp|tmp|rpmnew|rpmsave|rpmorig|dpkg-\w+|ucf-\w+))|#.*#")
 
 
@@ -35,6 +36,18 @@ class Wish:
 
 def ours(layers: tuple[config.Layer, ...], where: config.Places) -> config.Layer | None:
     return next((layer for layer in layers if layer.path == where.drop_in), None)
+
+
+def own(file: File) -> File:
+    """The file in our drop-in's place, provided that we wrote it."""
+    if file.content is None or MARK in file.content:
+        return file
+    raise PlanError(
+        "this file exists and is not ours",
+        where=file.path,
+        why="it does not begin with our mark",
+        next="move it away, or name another path by drop_in",
+    )
 
 
 def wish(

@@ -1,0 +1,187 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How each part of the bad corpus (tests/fixtures/bad) is put to the collection, and what it then says: one function per part."""
+
+from __future__ import annotations
+
+import base64
+import functools
+import os
+import shutil
+from collections.abc import Mapping
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import yaml
+from ansible.errors import AnsibleActionFail
+from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import fleet, host, repository, toolkit, wishes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError, Policy
+
+from tests.unit import builders
+
+PLACE = Path(__file__).parents[2] / "fixtures/bad"
+ENGINES = {"containerd": containerd, "crio": crio}
+Case = Mapping[str, Any]
+
+
+@functools.cache
+def cases(part: str) -> dict[str, dict[str, Any]]:
+    """The cases of one part by name."""
+    text = (PLACE / f"{part}.yml").read_text(encoding="utf-8")
+    found = cast(dict[str, dict[str, Any]], yaml.safe_load(text))
+    names = [node[0].value for node in cast(Any, yaml.compose(text)).value]
+    assert len(names) == len(found), f"{part}: one name twice"
+    return cast(dict[str, dict[str, Any]], expanded(found))
+
+
+def expanded(value: Any) -> Any:
+    """{repeat: [[text, times], ...]} is a long text."""
+    if isinstance(value, Mapping):
+        if list(value) == ["repeat"]:
+            return "".join(text * times for text, times in value["repeat"])
+        return {key: expanded(item) for key, item in value.items()}
+    return [expanded(item) for item in value] if isinstance(value, list) else value
+
+
+def answers(files: Mapping[str, Any]) -> dict[str, Any]:
+    """Texts as they are; bytes as they travel; anything else is a file's answer already."""
+    return {path: raw(value) if isinstance(value, bytes) else value for path, value in files.items()}
+
+
+def raw(content: bytes) -> dict[str, Any]:
+    try:
+        return {"content": content.decode("utf-8")}
+    except UnicodeDecodeError:
+        return {"content": base64.b64encode(content).decode(), "encoding": "base64"}
+
+
+def _engine(engine: str, version: str, case: Case) -> None:
+    policy = Policy(root="/tree", engine_version=version, engines=(engine,))
+    seen = builders.obs(files=answers(case["files"]))
+    instance, decision = host.single(policy, seen, engine)
+    ENGINES[engine].plan(policy, seen, instance, decision)
+
+
+def say_containerd(case: Case, _place: Path) -> None:
+    _engine("containerd", case["version"], case)
+
+
+def say_crio(case: Case, _place: Path) -> None:
+    _engine("crio", "1.34.2", case)
+
+
+def say_toolkit(case: Case, _place: Path) -> None:
+    seen = builders.obs(files=answers({toolkit.PATH: case["file"]}))
+    toolkit.plan_keys(seen, toolkit.PATH, toolkit.wanted("cdi", "strict", ("nvidia.cdi.k8s.io/",), ("runc",), ()))
+
+
+def say_repository(case: Case, _place: Path) -> None:
+    seen = builders.obs(host={"os_release": {"ID": "debian", **(case.get("os") or {})}, "epoch": 1.0})
+    known = {"url": "https://mirror.example/deb", "key": "", "expected": "", "state": "present"}
+    options = {**known, **{k: v for k, v in case.items() if k in known}}
+    wishes.check(options)
+    repository.plan(seen, **options)
+
+
+def say_options(case: Case, _place: Path) -> None:
+    """A task's options, up to the policy that they make."""
+    spec = base.argument_spec(case["module"])
+    task = SimpleNamespace(_task=SimpleNamespace(args=dict(case["options"])))
+    wanted = base.policy(base.arguments(cast(Any, task), spec))
+    if "on" in case:
+        seen = builders.obs(files={"/etc/containerd/config.toml": "version = 2\n"})
+        host.single(wanted, seen, case["on"])
+
+
+def say_gate(case: Case, _place: Path) -> None:
+    fleet.gate(0, 10, case["max_failed"])
+
+
+def say_question(case: Case, place: Path) -> str:
+    furnish(place, case)
+    question = in_place(case["question"], place)
+    answer = observe.run({"schema": 1, "root": "/", "questions": [{"id": "q", **question}]})["answers"]["q"]
+    error = answer.get("error") or {}
+    return f"{error.get('kind')}: {error.get('message')}"
+
+
+def say_transaction(case: Case, place: Path) -> str:
+    """The hands' answer; whatever they say, the tree is as it was."""
+    furnish(place, case)
+    before = tree(place)
+    request = {"schema": 1, "id": "0" * 32, "root": "/", "reason": "test", "journal_dir": str(place / "journal"), **case["request"]}
+    answer = transaction.run(in_place(request, place))
+    assert tree(place) == before, "something was changed"
+    assert not answer["changed"]
+    error = answer["error"] or {}
+    return f"{error.get('phase')}: {error.get('message')}"
+
+
+def furnish(place: Path, case: Case) -> None:
+    """Put the case's files there: text, bytes, or {link: target}, {fifo: true}, {dir: mode}, {size: bytes}, {mode: octal, text: ...}."""
+    for name, what in (case.get("there") or {}).items():
+        path = place / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if isinstance(what, str | bytes):
+            path.write_bytes(what.encode() if isinstance(what, str) else what)
+        elif "link" in what:
+            path.symlink_to(str(what["link"]).replace("@", str(place)))
+        elif "fifo" in what:
+            os.mkfifo(path)
+        elif "dir" in what:
+            path.mkdir(exist_ok=True)
+            path.chmod(int(str(what["dir"]), 8))
+        elif "size" in what:
+            with path.open("wb") as handle:
+                handle.truncate(what["size"])
+        else:
+            path.write_text(what["text"])
+            path.chmod(int(what["mode"], 8))
+
+
+def in_place(value: Any, place: Path) -> Any:
+    """@/ at the beginning stands for the case's own directory."""
+    if isinstance(value, str):
+        return str(place) + value[1:] if value.startswith("@/") else value
+    if isinstance(value, Mapping):
+        return {in_place(k, place): in_place(v, place) for k, v in value.items()}
+    return [in_place(item, place) for item in value] if isinstance(value, list) else value
+
+
+def tree(place: Path) -> dict[str, str]:
+    """Everything but the journal."""
+    found = {}
+    for path in sorted(place.rglob("*")):
+        if path.is_relative_to(place / "journal") and (place / "journal").is_dir():
+            continue
+        state = path.lstat()
+        text = path.read_bytes() if path.is_file() and not path.is_symlink() and state.st_size < 4096 else b""
+        found[str(path)] = f"{state.st_mode:o} {state.st_size if path.is_file() else 0} {text!r}"
+    return found
+
+
+PARTS = {
+    "containerd": say_containerd,
+    "crio": say_crio,
+    "toolkit": say_toolkit,
+    "repository": say_repository,
+    "options": say_options,
+    "gate": say_gate,
+    "question": say_question,
+    "transaction": say_transaction,
+}
+
+
+def said(part: str, case: Case, place: Path) -> str:
+    """What the collection says to a case; '' when it takes it."""
+    try:
+        return PARTS[part](case, place) or ""
+    except (PlanError, AnsibleActionFail) as refused:
+        return str(refused)
+    finally:
+        shutil.rmtree(place, ignore_errors=True)

@@ -1,0 +1,49 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every bad input of tests/fixtures/bad gets its one sentence, soon, and in little memory."""
+
+from __future__ import annotations
+
+import signal
+import tracemalloc
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.unit.plugins import bad_corpus
+
+SECONDS = 30
+MEMORY = 256 << 20
+CASES = [(part, name) for part in bad_corpus.PARTS for name in bad_corpus.cases(part)]
+
+
+@pytest.fixture(autouse=True)
+def _bounded() -> Iterator[None]:
+    """No input may cost more time or memory than a small host has to spare."""
+    tracemalloc.start()
+    signal.alarm(SECONDS)  # ends the process: whatever hangs beyond that must be seen
+    try:
+        yield
+    finally:
+        signal.alarm(0)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+    assert peak < MEMORY
+
+
+@pytest.mark.parametrize(("part", "name"), CASES, ids=[f"{part}: {name}" for part, name in CASES])
+def test_one_sentence(part: str, name: str, tmp_path: Path) -> None:
+    case = bad_corpus.cases(part)[name]
+    said = bad_corpus.said(part, case, tmp_path).replace(str(tmp_path), "@")
+    assert case["says"] in said
+    assert "\n" not in said
+    assert "Traceback" not in said
+
+
+def test_each_is_different_in_kind() -> None:
+    inputs = Counter(repr({k: v for k, v in bad_corpus.cases(part)[name].items() if k != "says"}) + part for part, name in CASES)
+    assert [text for text, count in inputs.items() if count > 1] == []
+    assert len(CASES) >= 300
