@@ -70,7 +70,7 @@ class Tree:
             path.write_text(text)
 
     def look(self) -> Any:
-        files = {str(p): p.read_text() for p in self.home.rglob("*") if p.is_file() and p.is_relative_to(self.home)}
+        files = {str(p): p.read_bytes().decode() for p in self.home.rglob("*") if p.is_file() and p.is_relative_to(self.home)}
         return obs(files={p: t for p, t in files.items() if "/journal" not in p} | {"/usr/bin/nvidia-container-runtime": ""})
 
     def policy(self, **wishes: Any) -> Policy:

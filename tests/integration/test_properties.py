@@ -1,0 +1,180 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What holds for every configuration and every wish, with the engines' own programs as judges.
+
+  (a) the effective configuration afterwards is that from before and exactly ours
+  (b) a second run changes nothing
+  (c) absent gives back the same bytes
+  (d) no line goes that is not about our keys, and no other comes
+  (e) check mode says all of it, and changes nothing
+
+GPUFLEET_EXAMPLES sets how many examples each engine gets; `make soak` sets 10 000.
+"""
+
+from __future__ import annotations
+
+import difflib
+import os
+import tempfile
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, PlanError
+from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import strategies as st
+
+from tests.integration import configs
+from tests.integration import test_containerd_judge as judge
+from tests.integration import test_crio_judge as crio_judge
+
+EXAMPLES = int(os.environ.get("GPUFLEET_EXAMPLES") or 0)
+OURS = ("default_runtime_name", "enable_cdi", "cdi_spec_dirs", "nvidia", "imports", "BinaryName", "runtimes", "runc")
+
+
+def thorough(examples: int) -> Any:
+    """Many examples in a soak, so many in a test; a failure is shown with the configuration that caused it, shrunk."""
+    health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
+    found = settings(max_examples=EXAMPLES or examples, deadline=None, derandomize=not EXAMPLES, database=None, suppress_health_check=health)
+    return settings(found, phases=(Phase.explicit, Phase.generate, Phase.shrink))
+
+
+def lines_that_went(before: str, after: str) -> list[str]:
+    old, new = before.split("\n"), after.split("\n")
+    if before and not before.endswith("\n"):
+        old, new = [*old[:-1], old[-1].rstrip("\r")], [line.rstrip("\r") if n == len(old) - 1 else line for n, line in enumerate(new)]
+    changes = difflib.SequenceMatcher(None, old, new, autojunk=False).get_opcodes() if len(old) < 2000 else _ends_only(old, new)
+    return [line for tag, i, j, _k, _l in changes if tag in ("replace", "delete") for line in old[i:j]]
+
+
+def _ends_only(old: list[str], new: list[str]) -> list[tuple[str, int, int, int, int]]:
+    """The same for long files, whose differences lie close together."""
+    head = next((n for n, (a, b) in enumerate(zip(old, new, strict=False)) if a != b), min(len(old), len(new)))
+    tail = next((n for n, (a, b) in enumerate(zip(old[head:][::-1], new[head:][::-1], strict=False)) if a != b), 0)
+    middle = difflib.SequenceMatcher(None, old[head : len(old) - tail], new[head : len(new) - tail], autojunk=False).get_opcodes()
+    return [(tag, i + head, j + head, k + head, m + head) for tag, i, j, k, m in middle]
+
+
+def handlers() -> st.SearchStrategy[tuple[Handler, ...]]:
+    second = Handler("nvidia-legacy", "/usr/bin/nvidia-container-runtime.legacy", {"NoNewKeyring": True})
+    return st.sampled_from([(Handler(),), (Handler(),), (Handler(), second)])
+
+
+def keeps_everything_else(release: str, tree: Any, style: configs.Style, wish: dict[str, Any]) -> None:
+    """(a), (b), (d) with the pure planner."""
+    with tempfile.TemporaryDirectory() as place:
+        host = judge.Tree(Path(place), release)
+        text = configs.written(tree, style)
+        assert tomllib.loads(text.removeprefix("\ufeff")) == tree, "the test's own writer is wrong"
+        host.write({"config.toml": text})
+        try:
+            was = judge.dump(release, host.config)
+        except AssertionError:
+            event("the engine does not read it")
+            return
+        try:
+            plan = host.plan(**wish)
+        except PlanError as refused:
+            event(f"refused: {refused.what[:40]}")
+            assert host.files() == {str(host.config): text}
+            return
+        event("planned")
+        host.apply(plan)
+        names = tuple(h.name for h in wish["handlers"])
+        keys = ("default_runtime_name", "enable_cdi", "cdi_spec_dirs")
+        now = judge.dump(release, host.config)
+        containers = judge.cri_of(now)["containerd"]
+        for handler in wish["handlers"]:
+            assert containers["runtimes"][handler.name]["options"]["BinaryName"] == handler.binary
+            for key, value in handler.options.items():
+                assert containers["runtimes"][handler.name]["options"][key] == value
+        assert (containers["default_runtime_name"] == "nvidia") is wish["default"]
+        assert judge.rest_of(now, names, keys) == judge.rest_of(was, names, keys)
+        again = host.plan(**wish)
+        assert again.empty, again.differences
+        went = lines_that_went(text, host.config.read_bytes().decode())
+        assert [line for line in went if not any(key in line for key in OURS)] == []
+
+
+@pytest.mark.parametrize("release", judge.RELEASES)
+def test_containerd_sees_ours_and_no_other_difference(release: str) -> None:
+    judge.binary(release)
+
+    @thorough(40)
+    @given(tree=configs.containerd(release), style=configs.styles, default=st.booleans(), cdi=st.booleans(), names=handlers())
+    def holds(tree: Any, style: configs.Style, default: bool, cdi: bool, names: tuple[Handler, ...]) -> None:
+        keeps_everything_else(release, tree, style, {"default": default, "enable_cdi": cdi, "handlers": names})
+
+    holds()
+
+
+@pytest.mark.parametrize("release", judge.RELEASES)
+def test_the_hands_predict_it_and_give_back_the_same_bytes(release: str) -> None:
+    """(b), (c) and (e) with the real eyes and hands, and the engine's program as their validator."""
+    judge.binary(release)
+
+    @thorough(8)
+    @given(tree=configs.containerd(release), style=configs.styles)
+    def holds(tree: Any, style: configs.Style) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            host = judge.Tree(Path(place), release)
+            host.write({"config.toml": configs.written(tree, style)})
+            try:
+                judge.dump(release, host.config)
+                hands = judge.Hands(host)
+                plan = hands.plan("present")
+            except (AssertionError, PlanError):
+                return
+            was = without_journal(host)
+            predicted = hands.apply(plan, check=True)
+            assert without_journal(host) == was
+            done = hands.apply(plan)
+            assert (predicted["changed"], predicted["written"], predicted["removed"]) == (done["changed"], done["written"], done["removed"])
+            assert hands.plan("present").empty
+            hands.apply(hands.plan("absent"))
+            assert without_journal(host) == was
+
+    holds()
+
+
+def without_journal(host: judge.Tree) -> dict[str, str]:
+    return {path: text for path, text in host.files().items() if "/journal/" not in path}
+
+
+def test_crio_sees_ours_and_no_other_difference() -> None:
+    crio_judge.binary()
+
+    @thorough(30)
+    @given(files=configs.crio(), style=configs.styles, default=st.booleans())
+    def holds(files: dict[str, Any], style: configs.Style, default: bool) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            (Path(place) / "etc").mkdir()
+            host = crio_judge.Tree(Path(place) / "etc")
+            for name, tree in files.items():
+                path = host.home / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(configs.written(tree, style).encode())
+            try:
+                was = host.printed()
+                plan = host.plan(host.policy(), default)
+            except (AssertionError, PlanError) as refused:
+                event(f"refused: {str(refused)[-40:]}")
+                return
+            event("planned")
+            bytes_before = {path: path.read_bytes() for path in host.home.rglob("*") if path.is_file()}
+            assert host.apply(plan, check=True)["changed"]
+            assert {path: path.read_bytes() for path in host.home.rglob("*") if path.is_file()} == bytes_before
+            done = host.apply(plan)
+            assert (done["error"], done["changed"]) == (None, True)
+            now = host.printed()
+            assert now["runtimes"].pop("nvidia")["runtime_path"] == "/usr/bin/nvidia-container-runtime"
+            assert (now.pop("default_runtime", "crun") == "nvidia") is default
+            was.pop("default_runtime", None)
+            if "runtimes" not in was:  # it prints what is not built in, and of a table that is changed everything
+                assert set(now.pop("runtimes")) == {"crun"}
+            assert now == was
+            assert host.plan(host.policy(), default).empty
+
+    holds()
