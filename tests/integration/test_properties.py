@@ -37,8 +37,14 @@ OURS = ("default_runtime_name", "enable_cdi", "cdi_spec_dirs", "nvidia", "import
 def thorough(examples: int) -> Any:
     """Many examples in a soak, so many in a test; a failure is shown with the configuration that caused it, shrunk."""
     health = [HealthCheck.too_slow, HealthCheck.data_too_large, HealthCheck.function_scoped_fixture]
-    found = settings(max_examples=EXAMPLES or examples, deadline=None, derandomize=not EXAMPLES, database=None, suppress_health_check=health)
-    return settings(found, phases=(Phase.explicit, Phase.generate, Phase.shrink))
+    return settings(
+        max_examples=EXAMPLES or examples,
+        deadline=None,
+        derandomize=not EXAMPLES,
+        database=None,
+        suppress_health_check=health,
+        phases=(Phase.explicit, Phase.generate, Phase.shrink),
+    )
 
 
 def lines_that_went(before: str, after: str) -> list[str]:
