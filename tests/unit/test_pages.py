@@ -20,7 +20,7 @@ pages = importlib.util.module_from_spec(found)
 found.loader.exec_module(pages)
 
 
-@pytest.mark.parametrize("page", pages.pages(), ids=lambda page: page.name)
+@pytest.mark.parametrize("page", list(pages.pages()), ids=lambda page: page.name)
 def test_a_page_is_as_the_code_has_it(page: Path) -> None:
     assert pages.fill(page.read_text()) == page.read_text(), "run make docs"
 
