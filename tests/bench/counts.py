@@ -13,6 +13,8 @@ from tests.tools import onlab
 
 # As the driver writes it until the GPU has been used for the first time.
 UNKNOWN = "sed -i -E '/^GPU UUID/s/GPU-.*/GPU-????????-????-????-????-????????????/' /opt/fakegpu/proc/driver/nvidia/gpus/*/information"
+# A change that has nothing to do with the CDI spec.
+OTHER_MODE = """sed -i 's/^mode = .*/mode = "legacy"/' /etc/nvidia-container-runtime/config.toml"""
 REPOSITORY = [{"hosts": "all", "gather_facts": False, "roles": ["gpufleet.nvidia.toolkit"]}]
 
 
@@ -61,15 +63,23 @@ def of_node(stage: Stage) -> list[Count]:
     stage.node({**OURS, "state": "absent"})
     without = changed(stage.node(), hosts)
     still = converged(stage.node())
+    stage.on_all(OTHER_MODE)
+    other = changed(stage.node(), hosts)
     stage.node({**OURS, "state": "absent"})
     stage.on_all("cp -a /opt/fakegpu/proc /root/proc; " + UNKNOWN)
     probed = changed(stage.node(), hosts)
     after = converged(stage.node())
     stage.node({**OURS, "state": "absent"})
     stage.on_all("rm -rf /opt/fakegpu/proc; mv /root/proc /opt/fakegpu/proc")
+    written = changed(stage.spec(), hosts)
+    kept = converged(stage.spec())
+    stage.spec({**OURS, "state": "absent"})
     return [
+        count("`cdi_spec`, converged", 1, kept, hosts),
+        count("`cdi_spec`, changed: look, NVML, write", 3, written, hosts),
         count("`node`, converged", 1, worse(idle, still), hosts),
         count("`node`, converged, the driver not yet telling UUIDs", 1, after, hosts),
+        count("`node`, changed, the CDI spec being right", 2, other, hosts),
         count("`node`, changed, with a CDI spec to be made, for which NVML is asked", 3, without, hosts),
         count("`node`, changed, with packages to install and a CDI spec to be made", 3, with_packages, hosts),
         count("`node`, changed, the driver not yet telling UUIDs", 3, probed, hosts),

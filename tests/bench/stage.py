@@ -12,7 +12,7 @@ from typing import Any
 
 from tests.tools import onlab
 
-NODE = "gpufleet.nvidia.node"
+NODE, SPEC = "gpufleet.nvidia.node", "gpufleet.nvidia.cdi_spec"
 ROOTS = {"proc_root": "/opt/fakegpu/proc", "sys_root": "/opt/fakegpu/sys"}
 # The spec is ours in every measurement, since a spec that nvidia-cdi-refresh writes is work that nobody here would see.
 OURS = {**ROOTS, "cdi_owner": "ours"}
@@ -72,6 +72,9 @@ class Stage:
 
     def node(self, options: Mapping[str, Any] | None = None, times: int = 1) -> Timed:
         return self.task(NODE, OURS if options is None else options, times)
+
+    def spec(self, options: Mapping[str, Any] | None = None) -> Timed:
+        return self.task(SPEC, OURS if options is None else options)
 
     def on_all(self, script: str) -> None:
         for host in self.hosts:

@@ -16,10 +16,14 @@ import sys
 from collections import Counter
 from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 from environments import CACHE, ROOT
 
-sys.path.insert(0, str(ROOT))
+for entry in (ROOT, CACHE / "collections"):
+    sys.path.insert(0, str(entry))
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import read, version
 
 from tests.lab import aptrepo, doctor, images
 from tests.lab.artefacts import LabError
@@ -27,6 +31,9 @@ from tests.lab.lab import Lab
 
 PLACE = CACHE / "demo"
 COUNT = PLACE / "ssh-operations"
+RESULTS = PLACE / "results"
+WORDS = {"cdi_owner": "written as", "cdi_version_cap": "no newer than"}
+FAKED = {"proc_root": "/opt/fakegpu/proc", "sys_root": "/opt/fakegpu/sys"}
 
 
 class DemoFailed(Exception):
@@ -51,6 +58,7 @@ class Stage:
     """The fleet, and running Ansible against it with every SSH operation counted."""
 
     def __init__(self, lab: Lab) -> None:
+        self.lab = lab
         self.inventory = lab.inventory_path()
         self.addresses = {host.address: name for name, host in lab.hosts().items()}
         self.environment = {
@@ -62,6 +70,9 @@ class Stage:
             "ANSIBLE_RETRY_FILES_ENABLED": "0",
             "COUNT_SSH_LOG": str(COUNT),
             "COUNT_SSH_PROGRAM": str(lab.runtime / "ssh"),
+            "ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tests/tools/callbacks"),
+            "ANSIBLE_LOAD_CALLBACK_PLUGINS": "1",  # also for a single task
+            "GPUFLEET_RESULTS": str(RESULTS),
         }
 
     def run(self, *command: str, quiet: bool = False) -> str:
@@ -79,6 +90,12 @@ class Stage:
         if process.wait():
             raise DemoFailed(f"{' '.join(command)} ended with status {process.returncode}" + ("\n" + "".join(words) if quiet else ""))
         return "".join(words)
+
+    def task(self, module: str) -> dict[str, dict[str, Any]]:
+        """Run one task of ours on every host, and give what it answered."""
+        RESULTS.write_text("")
+        self.run("ansible", "gpu_nodes", "-m", f"gpufleet.nvidia.{module}", "-a", json.dumps(FAKED), quiet=True)
+        return {entry["host"]: entry["result"] for entry in map(json.loads, RESULTS.read_text().splitlines())}
 
     def operations(self) -> str:
         """Say how many SSH operations each host took in the last run."""
@@ -103,6 +120,30 @@ def plan(stage: Stage) -> None:
     stage.run("ansible-playbook", "gpufleet.nvidia.plan")
 
 
+def specs(stage: Stage) -> None:
+    """Show the CDI spec of each host: its file, its version, and why it is that one."""
+    heading("3. the CDI specs: whose file, which version, and why that one")
+    answers = stage.task("node_info")
+    for host in sorted(answers):
+        print(f"{host}:")
+        found = answers[host].get("freshness") or []
+        for verdict in found:
+            print(f"  {verdict['path']} ({verdict['writer']}, {verdict['state']}), " + reasons(stage, host, verdict["path"]))
+        if not found:
+            print("  none: " + (answers[host]["decision"].get("skipped") or "nothing here reads one that this collection takes care of"))
+        for reason in answers[host]["decision"]["reasons"]:
+            if reason["what"] in WORDS and found:
+                print(f"    {WORDS[reason['what']]} {reason['value']}: {reason['why']}")
+
+
+def reasons(stage: Stage, host: str, path: str) -> str:
+    """Say what in a spec needs its version."""
+    spec = read.parse(stage.lab.exec(host, ["cat", path]).stdout)
+    needed = [what for first, what in version.needs(spec) if first == spec.version]
+    names = ", ".join(device.name for device in spec.devices)
+    return f"CDI {spec.version}, which {' and '.join(needed) or 'nothing in it'} needs: {names}"
+
+
 def show_plan_only(stage: Stage) -> int:
     """Show what can be shown without Go."""
     plan(stage)
@@ -117,13 +158,13 @@ def show(stage: Stage, settings: Path) -> int:
     heading("2. site: look, decide, install, converge, prove")
     stage.run("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}")
     print(f"SSH operations: {stage.operations()}")
-    heading("3. the proofs: containers started through the engines themselves")
+    specs(stage)
+    heading("4. the proofs: containers started through the engines themselves")
     stage.run("ansible-playbook", "gpufleet.nvidia.verify", "-e", f"@{settings.relative_to(ROOT)}")
-    heading("4. the same again")
+    heading("5. the same again")
     again = changed(stage.run("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}"))
     whole_site = stage.operations()
-    roots = json.dumps({"proc_root": "/opt/fakegpu/proc", "sys_root": "/opt/fakegpu/sys"})
-    stage.run("ansible", "gpu_nodes", "-m", "gpufleet.nvidia.node", "-a", roots, quiet=True)
+    stage.task("node")
     print(f"second run: {sum(again.values())} changed")
     print(f"SSH operations of the second site, with the proofs: {whole_site}")
     print(f"SSH operations of a converged node: {stage.operations()}")
