@@ -108,7 +108,8 @@ def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
 def written(fleet: Fleet) -> Mapping[str, str]:
     """What the module writes for each engine's cap; it is then raised to the cap, since nothing in it needs so much."""
     play = [{"hosts": "all", "gather_facts": False, "tasks": [TASK]}]
-    first, second = (fleet.play(play, list(ENGINES), variables={"caps": {host: engine.cap for host, engine in ENGINES.items()}}) for _ in "12")
+    caps = {host: engine.cap for host, engine in ENGINES.items()}
+    first, second = (fleet.play(play, list(ENGINES), variables={"caps": caps}) for _ in "12")
     assert sorted(first.changed) == sorted(ENGINES), first.words
     assert second.changed == {}, second.words
     assert dict(second.operations) == dict.fromkeys(ENGINES, 1)  # a spec that is right costs one look
