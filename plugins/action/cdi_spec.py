@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The CDI spec of a host, and nothing else."""
+"""The CDI spec of a host, and nothing else; or what all the specs on it are worth."""
 
 from __future__ import annotations
 
@@ -11,18 +11,22 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu, owners
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import freshness, spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import freshness, spec, validate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 SPEC = base.argument_spec("cdi_spec")
 
 
 def questions(policy: Policy) -> list[dict[str, Any]]:
+    if policy.state == "validated":
+        return validate.questions(policy)
     return [*gpu.questions(policy), *owners.questions(policy), *spec.questions(policy)]
 
 
 def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
+    if policy.state == "validated":
+        return base.Outcome(Plan(), validate.report(policy, obs, cap).facts())
     shared = spec.shared_kind(policy)
     if policy.state == "absent":
         given_back = [spec.plan_absent(policy, obs), *([owners.plan_absent(policy, obs)] if shared else [])]

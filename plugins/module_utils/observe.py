@@ -134,7 +134,15 @@ def _dir(root, question):
 
 def _glob(root, question):
     options = _file_options(question)
-    return {"files": [dict(nodefs.describe(root, path, **options), path=path) for path in nodefs.glob(root, question["pattern"])]}
+    return {"files": [dict(_described(root, path, options), path=path) for path in nodefs.glob(root, question["pattern"])]}
+
+
+def _described(root, path, options):
+    # A link that leads to itself must not hide the other files.
+    try:
+        return nodefs.describe(root, path, **options)
+    except nodefs.NodeError as exc:
+        return exc.answer()
 
 
 def _paths(root, question):

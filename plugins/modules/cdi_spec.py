@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cdi_spec
-short_description: Write or remove the CDI spec that names a host's GPUs
+short_description: Write, remove or check the CDI specs that name a host's GPUs
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
@@ -26,15 +26,26 @@ description:
     says which of them told the devices.
   - A file with other order and equal content is left as it is.
   - WSL and Jetson, and GPUs that were given away to virtual machines, are recognised and refused.
+  - With O(state=validated) it looks at every spec on the host, by whomever written, tells what engines resolve there and what is wrong
+    with it, and changes nothing.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.changes
   - gpufleet.nvidia.attributes.actiongroup_node
   - gpufleet.nvidia.common
-  - gpufleet.nvidia.common.state
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_devices
 options:
+  state:
+    description:
+      - V(present) makes it so.
+      - V(absent) takes back what this collection did. Files get back the bytes which they had before, as far as the journal on the
+        host has them and nobody else changed the file since; else only what is ours is taken out.
+      - V(validated) reads everything in O(cdi_spec_dirs), beneath O(root) when that is given, as the reference library of CDI reads it,
+        and checks it against the host. It never fails because of what it finds. RV(devices) and RV(findings) tell the outcome.
+    type: str
+    choices: [present, absent, validated]
+    default: present
   cdi_version:
     description:
       - The highest version of a CDI spec that every consumer on the host accepts, V(0.5.0) for example.
@@ -127,9 +138,68 @@ EXAMPLES = r"""
 - name: Remove it
   gpufleet.nvidia.cdi_spec:
     state: absent
+
+- name: Look at all CDI specs of the host
+  gpufleet.nvidia.cdi_spec:
+    state: validated
+  register: checked
+
+- name: Stop where one of them loses a device or breaks a container
+  ansible.builtin.assert:
+    that: checked.findings | selectattr('level', 'eq', 'error') | length == 0
+    fail_msg: "{{ checked.findings | map(attribute='message') | join('; ') }}"
 """
 
 RETURN = r"""
+findings:
+  description: What is wrong with the CDI specs of the host, or worth knowing, by file and line.
+  returned: when O(state=validated)
+  type: list
+  elements: dict
+  sample:
+    - file: /etc/cdi/nvidia.yaml
+      line: 12
+      device: nvidia.com/gpu=0
+      rule: stale-numbers
+      level: error
+      message: /dev/nvidia-uvm is 511:0 on this host, recorded is 510:0
+      effect: The recorded ones win, so a container gets a node that leads nowhere (CUDA error 999, no devices found)
+      remedy: Generate the file anew, without the numbers that the kernel hands out at run time
+  contains:
+    file:
+      description: The file or directory.
+      type: str
+      returned: always
+    line:
+      description: The line in the file, null where it is about the file as a whole.
+      type: int
+      returned: always
+    device:
+      description: The qualified name of the device, empty where it is about the whole file.
+      type: str
+      returned: always
+    rule:
+      description: The rule's name, which does not change between releases.
+      type: str
+      returned: always
+    level:
+      description: >-
+        V(error) where a device is lost or a container with it does not work, V(warning) where it works with a risk,
+        V(note) where it is worth knowing.
+      type: str
+      returned: always
+    message:
+      description: What was found.
+      type: str
+      returned: always
+    effect:
+      description: What an engine does with it.
+      type: str
+      returned: always
+    remedy:
+      description: What to do about it.
+      type: str
+      returned: always
 differences:
   description: What differs from the wish, before this run; with C(--check) what a run would change.
   returned: always
@@ -168,7 +238,10 @@ differences:
       type: str
       returned: always
 devices:
-  description: The qualified names that the specs of this module define, empty where it leaves the spec to others or removes it.
+  description:
+    - The qualified names that the specs of this module define, empty where it leaves the spec to others or removes it.
+    - With O(state=validated) those that an engine with the newest release of the reference library resolves on this host, by whomever
+      defined, sorted.
   returned: always
   type: list
   elements: str
@@ -177,12 +250,12 @@ source:
   description:
     - Who told the devices, V(nvml), V(nvidia-smi) or V(procfs). V(procfs) also where the spec on the host is still right, so that nobody
       else had to be asked.
-  returned: always
+  returned: unless O(state=validated)
   type: str
   sample: nvml
 missing:
   description: Device nodes that the host ought to have and does not.
-  returned: always
+  returned: unless O(state=validated)
   type: list
   elements: str
   sample: []
@@ -227,7 +300,7 @@ freshness:
     - One entry for each file that is there, this collection's and that of C(nvidia-cdi-refresh).
     - A spec is judged by what it names. What only the driver's own library could tell is not judged, for example whether a MIG instance
       of the same number still has the same UUID.
-  returned: always
+  returned: unless O(state=validated)
   type: list
   elements: dict
   sample:

@@ -52,7 +52,7 @@ class Handler:
 class Policy:
     """What the user wants, from variables, validated by the argument spec."""
 
-    state: Literal["present", "absent"] = "present"
+    state: Literal["present", "absent", "validated"] = "present"  # validated: CDI specs only
     engines: tuple[str, ...] = ("auto",)
     root: str = "/"
     engine_version: str = ""

@@ -101,7 +101,8 @@ GO_TOOLS: dict[str, GoTool] = {
 
 
 @functools.cache
-def _go_version() -> str:
+def go_version() -> str:
+    """The compiler's version, which every build is cached by."""
     if not shutil.which("go"):
         raise LabError("'go' is not in PATH, and containerd 2.x, CRI-O and NVIDIA's tools are built with it: install Go 1.26 or newer.")
     return subprocess.run(["go", "env", "GOVERSION"], capture_output=True, text=True, check=True).stdout.strip()
@@ -110,20 +111,19 @@ def _go_version() -> str:
 def go_tool(name: str) -> Path:
     """The directory with the programs of one entry of GO_TOOLS, built on first use."""
     tool, module = GO_TOOLS[name], HERE / "gomods" / name
-    key = digest(module / "go.mod", module / "go.sum", repr(tool), _go_version())
+    key = digest(module / "go.mod", module / "go.sum", repr(tool), go_version())
     return cached("bin", name, key, functools.partial(_build_go, tool, module))
 
 
+def go_environment() -> dict[str, str]:
+    """For builds that fetch exactly what go.mod and go.sum pin, or fail."""
+    return {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "1"}
+
+
 def _build_go(tool: GoTool, module: Path, out: Path) -> None:
-    env = {
-        **os.environ,
-        "GOTOOLCHAIN": "local",
-        "GOFLAGS": "-mod=readonly -buildvcs=false",
-        "CGO_ENABLED": "1",
-    }
     stamps = " ".join(f"-X {name}={value}" for name, value in tool.stamps)
     command = ["go", "build", "-tags", " ".join(tool.tags), "-ldflags", f"-s -w {stamps}".strip(), "-o", f"{out}/", "tool"]
-    run(command, cwd=module, env=env)
+    run(command, cwd=module, env=go_environment())
 
 
 def nvidia_debs() -> Path:

@@ -196,6 +196,14 @@ def test_links_of_a_tree_within_are_followed_inside_it(tmp_path):
         assert [(entry["path"], entry["real"]) for entry in found] == [("/lib/x", "/usr/x")]
 
 
+def test_a_link_that_leads_to_itself_hides_no_other_file(tmp_path):
+    tree(tmp_path, good="x", loop="->loop", gone="->nowhere")
+    found = {os.path.basename(entry["path"]): entry for entry in ask(kind="glob", pattern=str(tmp_path / "*"))["files"]}
+    assert found["good"]["content"] == "x"
+    assert "a loop" in found["loop"]["error"]["message"]
+    assert found["gone"]["type"] == "link"
+
+
 def test_pattern_with_contents(tmp_path):
     tree(tmp_path, **{"a.toml": "password=1", "b.toml": "x"})
     found = ask(kind="glob", pattern=str(tmp_path / "*.toml"), redact=["password=(.*)"])["files"]

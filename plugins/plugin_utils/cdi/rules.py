@@ -1,0 +1,219 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The rules that CDI specs are checked by, as one table: what is wrong, what an engine does with it, what to do.
+
+`error`: a device is lost, or a container with it does not start or gets no working GPU. `warning`: it works, with a risk.
+`note`: worth knowing. Effects are those of the reference library (container-device-interface), which all engines carry.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+LOST = "Engines drop the whole file, mostly without a word, and its devices are unresolvable"
+NO_START = "A container with this device does not start"
+CRASH = "Engines crash on it, as often as they read it: a null pointer in the reference library"
+LAST_WINS = "The last one wins, the others are lost"
+BLOCK = "A container with this device does not start where the OCI runtime checks it, as runc does"
+
+
+@dc.dataclass(frozen=True)
+class Rule:
+    """One rule: what it says, what an engine does when it is broken, and the remedy."""
+
+    level: Literal["error", "warning", "note"]
+    what: str
+    effect: str
+    remedy: str
+
+
+def _lost(what: str, remedy: str) -> Rule:
+    return Rule("error", what, LOST, remedy)
+
+
+RULES: Mapping[str, Rule] = {
+    # The file
+    "unreadable": _lost("A spec can be read", "Make it a readable regular file, or remove it"),
+    "hangs": Rule("error", "A spec is a regular file", "Engines wait for it for ever, and with it every container", "Remove it"),
+    "not-looked-at": Rule("warning", "A spec is of ordinary size", "Engines read it; this check did not", "Make the file smaller"),
+    "empty": _lost("A spec is not empty", "Write it anew, or remove the file"),
+    "yaml": _lost("A spec is YAML or JSON", "Mend the text, or generate the file anew"),
+    "duplicate-key": _lost("No key is there twice", "Remove one of the two"),
+    "unknown-field": _lost("Every field is one of the specification", "Correct its spelling and place, or remove it"),
+    "wrong-type": _lost("Every value is of the field's type", "Correct the value"),
+    "null-entry": Rule("error", "No entry of a list is empty", CRASH, "Remove the entry"),
+    "changed-text": Rule(
+        "warning",
+        "Text that looks like a number, or like yes or no, stands in quotes",
+        "Engines take the number or the truth value, and write that as text: 08 becomes 8, yes becomes true",
+        "Put it in quotes",
+    ),
+    "field-twice": Rule(
+        "warning", "No field is there twice", "Of two spellings of one field one wins by the order of its letters", "Remove one"
+    ),
+    "field-case": Rule(
+        "note",
+        "Fields are spelled as in the specification",
+        "Engines accept any case of letters, other readers do not",
+        "Write it as the specification does",
+    ),
+    "second-document": Rule("warning", "A file is one YAML document", "Engines read the first document only", "Make two files of it"),
+    # The content, as the reference library checks it
+    "version-unknown": _lost("cdiVersion is one that the library knows", "Write a released version, the lowest that the content needs"),
+    "version-too-low": _lost("cdiVersion is at least what the content needs", "Raise cdiVersion, or remove what needs more"),
+    "vendor": _lost("The vendor is a name of letters, digits, dots, dashes and underscores", "Correct kind: vendor/class, nvidia.com/gpu"),
+    "class": _lost("The class is a name of letters, digits, dots, dashes and underscores", "Correct kind: vendor/class, nvidia.com/gpu"),
+    "short-name": Rule(
+        "error", "Vendor and class have two characters or more", "Engines with a library up to 1.1.0 crash on it", "Use a longer name"
+    ),
+    "device-name": _lost("A device name is of letters, digits, dots, colons, dashes and underscores", "Rename the device"),
+    "device-twice": _lost("A device is in a file once", "Remove or rename one of the two"),
+    "no-devices": _lost("A spec has devices", "Remove the file, or add a device"),
+    "empty-edits": _lost("A device changes something in a container", "Give it containerEdits, or remove the device"),
+    "env": _lost("An environment variable is NAME=value", "Write NAME=value"),
+    "node-path": _lost("A device node has a path", "Write its path"),
+    "node-type": _lost("A device node is of type b, c, u or p", "Write c, or leave the type out"),
+    "node-permissions": _lost("Permissions are of the letters r, w and m", "Write rwm, or leave them out"),
+    "hook-name": _lost("A hook has one of the six names of the OCI specification", "Write createContainer, for example"),
+    "hook-path": _lost("A hook has a path", "Write the path of its program"),
+    "mount-path": _lost("A mount has a host path and a container path", "Write both"),
+    "closid": _lost("closID is a file name", "Correct it"),
+    "net-device": _lost("Network devices have two names, each only once", "Correct the names"),
+    # The content, which the reference library does not check
+    "above-cap": Rule(
+        "warning",
+        "cdiVersion is not above what the host's engines read",
+        "An engine whose library does not know the version drops the whole file",
+        "Lower cdiVersion as far as the content allows",
+    ),
+    "relative-path": Rule("error", "Paths are absolute", NO_START, "Write the whole path"),
+    "annotation": Rule("note", "Annotations follow the rules of Kubernetes", "Engines accept them, other tools may not", "Correct the key"),
+    "double-mount": Rule("warning", "A place in the container is mounted once", LAST_WINS, "Remove one of them"),
+    "double-node": Rule("warning", "A node in the container is made once", LAST_WINS, "Remove one of them"),
+    "double-env": Rule("warning", "A variable is set once", LAST_WINS, "Remove one of them"),
+    "file-mode": Rule(
+        "warning", "fileMode is a decimal number of permission bits", "The node gets odd permissions", "Write 438 for 0666, 432 for 0660"
+    ),
+    "mount-option": Rule(
+        "warning",
+        "Mount options are known",
+        "runc hands an unknown option to the kernel as data, which refuses it for a bind mount",
+        "Correct or remove it",
+    ),
+    "mount-type": Rule("warning", "A bind mount has the option bind or rbind", BLOCK, "Add rbind"),
+    "hook-timeout": Rule("error", "A timeout is above zero", BLOCK, "Write seconds, or leave it out"),
+    "hook-arguments": Rule(
+        "warning",
+        "The first argument of a hook is the program's name",
+        "The program misses its first argument, which is taken for its name",
+        "Put the program's name in front",
+    ),
+    "hook-in-container": Rule(
+        "note",
+        "startContainer hooks run in the container",
+        "Their program is looked for in the image, not on the host",
+        "Use createContainer for a program of the host",
+    ),
+    "additional-gids": Rule(
+        "note",
+        "Groups exist for rootless engines, too",
+        "Rootless Podman fails or warns where it cannot map the group",
+        "Leave additionalGids out where rootless engines read this",
+    ),
+    "net-runtime": Rule(
+        "note", "The OCI runtime knows network devices", "Older releases of runc and crun refuse linux.netDevices", "Update the runtime"
+    ),
+    # The directories
+    "directory": Rule(
+        "error", "A CDI directory is a directory", "Engines do not follow a link there and read nothing at all", "Make it a directory"
+    ),
+    "directory-mode": Rule("warning", "Everybody can list a CDI directory", "Rootless engines see no device of it", "chmod 0755"),
+    "mode": Rule("warning", "Everybody can read a spec", "Rootless engines lose its devices", "chmod 0644"),
+    "writable": Rule(
+        "error",
+        "Only root can write what engines trust",
+        "Whoever can write it becomes root: hooks of a spec run as root on the host",
+        "chown root, chmod go-w",
+    ),
+    "never-read": Rule("warning", "Specs end in .yaml or .json", "No engine reads the file", "Rename it to .yaml, or remove it"),
+    "left-over": Rule("note", "Temporary files are gone", "No engine reads the file; a writer died before it could rename it", "Remove it"),
+    "sub-directory": Rule("note", "Specs are not in sub-directories", "No engine looks into it", "Move specs one directory up"),
+    "conflict": Rule(
+        "error",
+        "A device is in one file of a directory",
+        "Engines drop the device of all files, in directories above this one, too",
+        "Remove one of the files",
+    ),
+    "hidden": Rule(
+        "warning",
+        "A device is in one directory",
+        "The file of the directory that is listed later wins, this one is not used",
+        "Remove the file which is not wanted",
+    ),
+    # The host
+    "node-missing": Rule(
+        "error",
+        "Device nodes are there",
+        NO_START + ': "failed to stat CDI host device"',
+        "Make the node (nvidia-smi -L and nvidia-modprobe do), or generate the file anew",
+    ),
+    "node-absent": Rule(
+        "warning", "Device nodes are there", "A container starts and gets a node without a driver behind it", "Generate the file anew"
+    ),
+    "no-node": Rule(
+        "error", "Device nodes are nodes, not links or files", NO_START + ': "not a device node"', "Name the node itself in hostPath"
+    ),
+    "node-kind": Rule("error", "The recorded type is that of the host's node", NO_START + ': "host type mismatch"', "Leave the type out"),
+    "stale-numbers": Rule(
+        "error",
+        "Recorded numbers are those of the host's node",
+        "The recorded ones win, so a container gets a node that leads nowhere (CUDA error 999, no devices found)",
+        "Generate the file anew, without the numbers that the kernel hands out at run time",
+    ),
+    "mount-missing": Rule(
+        "error",
+        "What is mounted is there",
+        NO_START + ", in runc's words: no such file or directory",
+        "Generate the file anew; after a driver upgrade the names of libraries differ",
+    ),
+    "hook-missing": Rule(
+        "error",
+        "Hook programs are there",
+        NO_START + ": the OCI runtime cannot run the hook",
+        "Install it (nvidia-container-toolkit-base has nvidia-cdi-hook), or take a spec without hooks",
+    ),
+    "hook-mode": Rule("error", "Hook programs can be run", NO_START + ": permission denied", "chmod 0755"),
+}
+
+
+@dc.dataclass(frozen=True)
+class Finding:
+    """One rule that is broken in one place."""
+
+    rule: str
+    file: str
+    message: str
+    line: int | None = None
+    device: str = ""  # qualified, where it is one device's affair
+
+    def plain(self) -> dict[str, Any]:
+        """As the module returns it."""
+        rule = RULES[self.rule]
+        return {
+            "file": self.file,
+            "line": self.line,
+            "device": self.device,
+            "rule": self.rule,
+            "level": rule.level,
+            "message": self.message,
+            "effect": rule.effect,
+            "remedy": rule.remedy,
+        }
+
+
+def ordered(findings: Iterable[Finding]) -> tuple[Finding, ...]:
+    """Each once, by file and line."""
+    return tuple(sorted(set(findings), key=lambda f: (f.file, f.line or 0, f.rule, f.message, f.device)))

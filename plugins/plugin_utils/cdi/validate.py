@@ -1,0 +1,210 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything in a host's CDI directories, by whomever written: what engines resolve there, and what is wrong with it.
+
+Never fails because of what it finds. One look for the directories, a second one for the paths that the specs in them name.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import content, directories, library, onhost, shape, strict
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.directories import Loaded
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.rules import Finding, ordered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.shape import Document
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import CDI_DIRS, NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+SIZE = 1 << 20  # a spec of eight GPUs with seven MIG instances each takes a fifth of it
+KINDS = {
+    "dir": "a directory",
+    "link": "a link to nothing",
+    "fifo": "a named pipe",
+    "socket": "a socket",
+    "char": "a device",
+    "block": "a device",
+}
+
+
+@dc.dataclass(frozen=True)
+class Report:
+    """Sorted qualified names that an engine with the newest library resolves, and what is to be told."""
+
+    devices: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    def facts(self) -> dict[str, Any]:
+        return {"devices": list(self.devices), "findings": [f.plain() for f in self.findings]}
+
+
+def dirs(policy: Policy) -> tuple[str, ...]:
+    """Lowest priority first."""
+    return policy.cdi_spec_dirs or CDI_DIRS
+
+
+def files_in(directory: str) -> ask.Question:
+    return ask.glob(f"{directory.rstrip('/')}/*", max=SIZE)
+
+
+def questions(policy: Policy) -> list[ask.Question]:
+    return [q for d in dirs(policy) for q in (onhost.question(d), files_in(d))]
+
+
+def text_problems(data: bytes, release: library.Library = library.NEWEST) -> tuple[Document | None, tuple[shape.Problem, ...]]:
+    """A file's bytes as the library takes them: the document, and why it is dropped, () where it is not."""
+    try:
+        tree, _more = strict.read(data)
+    except strict.Unreadable as error:
+        return None, (shape.Problem(error.rule, "", error.message, error.line),)
+    document = shape.fit(tree)
+    return document, library.problems(document, release)
+
+
+def report(policy: Policy, obs: Observation, cap: str) -> Report:
+    """The whole check. Raises NeedMore for what is to be looked at on the host."""
+    findings: list[Finding] = []
+    loaded: list[Loaded] = []
+    for priority, directory in enumerate(dirs(policy)):
+        problems = list(_directory(directory, obs))
+        findings += problems
+        if any(p.rule == "directory" for p in problems):
+            continue
+        for path, answer in _answers(directory, obs):
+            findings += _file(path, answer)
+            found, document = _read(path, answer, cap)
+            findings += found
+            loaded += [Loaded(path, priority, document)] if document else []
+    findings += _on_host(policy, obs, loaded)
+    resolved = directories.resolve(loaded)
+    findings += _resolving(resolved)
+    return Report(tuple(sorted(resolved.devices)), ordered(findings))
+
+
+def _answers(directory: str, obs: Observation) -> list[tuple[str, Mapping[str, Any]]]:
+    files = obs.raw(files_in(directory)).get("files") or ()
+    return [(str(f["path"]), f) for f in files]
+
+
+def _directory(directory: str, obs: Observation) -> Iterator[Finding]:
+    answer = obs.raw(onhost.question(directory))
+    listing = obs.raw(files_in(directory))
+    if "error" in answer or "error" in listing:
+        message = str((answer.get("error") or listing["error"]).get("message"))
+        yield Finding("not-looked-at", directory, message)
+        return
+    if not answer.get("exists"):
+        return
+    if onhost.is_link(directory, answer):
+        yield Finding("directory", directory, f"it is a link to {answer.get('real') or 'nothing'}")
+    elif answer.get("type") != "dir":
+        yield Finding("directory", directory, f"it is {KINDS.get(str(answer.get('type')), 'a file')}")
+    elif int(answer.get("mode") or 0) & 0o005 != 0o005:
+        yield Finding("directory-mode", directory, f"its mode is {int(answer.get('mode') or 0):04o}")
+    yield from _writable(directory, answer)
+
+
+def _writable(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
+    mode, uid, gid = (int(answer.get(k) or 0) for k in ("mode", "uid", "gid"))
+    if uid:
+        yield Finding("writable", path, f"it belongs to {answer.get('owner')}")
+    if mode & 0o002 and not mode & 0o1000:
+        yield Finding("writable", path, f"its mode is {mode:04o}: everybody can write it")
+    elif mode & 0o020 and gid:
+        yield Finding("writable", path, f"its mode is {mode:04o}: the group {answer.get('group')} can write it")
+
+
+def _file(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
+    """What its name, its kind and its mode tell."""
+    name, kind = posixpath.basename(path), answer.get("type")
+    if not directories.is_read(path):
+        yield from _not_read(path, name, answer)
+        return
+    if kind == "dir" and not onhost.is_link(path, answer):
+        yield Finding("sub-directory", path, "it is a directory")
+    elif kind in ("fifo", "char"):
+        yield Finding("hangs", path, f"it is {KINDS[kind]}")
+    elif kind != "file" and "error" not in answer:
+        yield Finding("unreadable", path, f"it is {KINDS.get(str(kind), 'no file')}")
+    if kind == "file":
+        mode = int(answer.get("mode") or 0)
+        if not mode & 0o004:
+            yield Finding("mode", path, f"its mode is {mode:04o}")
+        yield from _writable(path, answer)
+
+
+def _not_read(path: str, name: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
+    if answer.get("type") == "dir":
+        yield Finding("sub-directory", path, "it is a directory")
+    elif name.startswith("spec.") and name.endswith(".tmp"):
+        yield Finding("left-over", path, "a writer of the reference library left it behind")
+    elif posixpath.splitext(name)[1].lower() in (".yml", *directories.SUFFIXES) or "cdiVersion" in str(answer.get("content") or ""):
+        yield Finding("never-read", path, f"its name ends in {posixpath.splitext(name)[1] or name}")
+
+
+def _read(path: str, answer: Mapping[str, Any], cap: str) -> tuple[list[Finding], Document | None]:
+    """What its text tells, and the document where the newest library takes it."""
+    if not directories.is_read(path) or answer.get("type", "file") != "file":
+        return [], None
+    if "error" in answer:
+        large = answer["error"].get("kind") in ("too-large", "timeout")
+        message = str(answer["error"].get("message", "it could not be read")).removeprefix(f"{path}: ")
+        return [Finding("not-looked-at" if large else "unreadable", path, message)], None
+    data = content_bytes(answer)
+    document, problems = text_problems(data)
+    findings = [Finding(p.rule, path, p.message, p.line, _device(p.path, document)) for p in problems]
+    if document is None:
+        return findings, None
+    findings += [Finding(p.rule, path, p.message, p.line) for p in document.problems if p.rule in library.HARMLESS]
+    if document.value is not None:
+        told = content.check(document.value, cap)
+        findings += [Finding(p.rule, path, p.message, document.line(p.path), device) for device, p in told]
+    if strict.read(data)[1]:
+        findings.append(Finding("second-document", path, "there is a second document in it"))
+    return findings, None if problems else document
+
+
+def content_bytes(answer: Mapping[str, Any]) -> bytes:
+    from_text = Observation({}, {"file:": answer}).file("").content or ""
+    return from_text.encode("utf-8", "surrogateescape")
+
+
+def _device(path: str, document: Document | None) -> str:
+    """The qualified name of the device that a place belongs to, where it has one."""
+    index = path.removeprefix("devices[").partition("]")[0]
+    if document is None or not path.startswith("devices[") or not index.isdigit():
+        return ""
+    device = (document.value.get("devices") or [])[int(index)]
+    return f"{document.value.get('kind', '')}={device.get('name', '')}"
+
+
+def _on_host(policy: Policy, obs: Observation, loaded: list[Loaded]) -> list[Finding]:
+    nodes = policy.root == "/"
+    wanted = sorted({p for file in loaded for p in onhost.paths(file.document.value, nodes=nodes)})
+    more = [q for q in map(onhost.question, wanted) if not obs.asked(q)]
+    if more:
+        raise NeedMore(more)
+    return [
+        Finding(problem.rule, file.path, problem.message, file.document.line(problem.path), device)
+        for file in loaded
+        for device, problem in onhost.check(file.document.value, obs, nodes=nodes)
+    ]
+
+
+def _resolving(resolved: directories.Resolved) -> Iterator[Finding]:
+    for name, files in resolved.conflicts.items():
+        for file in files:
+            others = ", ".join(f.path for f in files if f is not file)
+            yield Finding("conflict", file.path, f"{others} has it, too", _line(file, name), name)
+    for name, loser, winner in resolved.hidden:
+        same = loser.devices()[name][1] == winner.devices()[name][1]
+        yield Finding("hidden", loser.path, f"{winner.path} hides it{', with equal content' if same else ''}", _line(loser, name), name)
+
+
+def _line(file: Loaded, name: str) -> int | None:
+    return file.document.line(f"devices[{file.devices()[name][0]}]")

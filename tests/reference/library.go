@@ -1,0 +1,15 @@
+// Copyright (c) 2026 The gpufleet.nvidia contributors
+// GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+//go:build !older
+
+package main
+
+import "tags.cncf.io/container-device-interface/pkg/cdi"
+
+var (
+	newCache        = cdi.NewCache
+	withSpecDirs    = cdi.WithSpecDirs
+	withAutoRefresh = cdi.WithAutoRefresh
+)

@@ -1,0 +1,16 @@
+// Copyright (c) 2026 The gpufleet.nvidia contributors
+// GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+// SPDX-License-Identifier: GPL-3.0-or-later
+
+//go:build older
+
+package main
+
+// Releases up to 0.5.4 have their former name.
+import "github.com/container-orchestrated-devices/container-device-interface/pkg/cdi"
+
+var (
+	newCache        = cdi.NewCache
+	withSpecDirs    = cdi.WithSpecDirs
+	withAutoRefresh = cdi.WithAutoRefresh
+)
