@@ -18,7 +18,7 @@ from .kinds import KINDS
 DEMO = Path(__file__).with_name("fleets") / "demo.json"
 NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
 OWN_KEYS = ("kind", "files")
-GPU_KEYS = ("gpus", "driver", "mig", "nvml")
+GPU_KEYS = ("gpus", "driver", "mig", "nvml", "switches", "channels")
 
 
 @dataclass(frozen=True)

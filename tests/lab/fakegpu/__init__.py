@@ -22,7 +22,7 @@ from . import driver
 HERE = Path(__file__).resolve().parent
 TOP = "opt/fakegpu"
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
-NVIDIA_MAJOR, UVM_MAJOR, CAPS_MAJOR = 195, 511, 510
+NVIDIA_MAJOR, UVM_MAJOR, CAPS_MAJOR, CHANNEL_MAJOR, SWITCH_MAJOR, DRM_MAJOR = 195, 511, 510, 509, 508, 226
 BUSES = ("17", "43", "65", "9d", "b3", "ca", "d1", "e4")
 NVML = "libnvidia-ml"
 
@@ -38,6 +38,7 @@ class Gpu:
     mib: int = 81559
     mig: str = "off"  # on, off, or - for a GPU that has no MIG
     migs: tuple[tuple[int, int, str], ...] = ()
+    drm: bool = False  # has a card and a render node under /dev/dri
 
 
 @dataclass(frozen=True)
@@ -52,6 +53,8 @@ class Inventory:
     driver: str = "ok"
     version: str = "550.163.01"
     loaded: str = "550.163.01"
+    switches: int = 0  # NVSwitches, whose nodes are there
+    channels: int = 0  # IMEX channels, whose nodes are there
     errors: Mapping[str, int] = field(default_factory=dict)  # NVML call, or call@GPU, -> error code
     delays: Mapping[str, int] = field(default_factory=dict)  # NVML call, or call@GPU, -> milliseconds
 
@@ -72,7 +75,9 @@ class Entry:
 def inventory(name: str, host: Mapping[str, object]) -> Inventory:
     """The inventory of a host from its entry in a fleet file.
 
-    "gpus" is a number or a list of objects that override Gpu's fields; "mig" is on, off or -; "nvml" has "errors" and "delays".
+    "gpus" is a number or a list of objects that override Gpu's fields; "mig" is on, off or -; "migs" is a number of GPU instances with one
+    compute instance each, or a list of [GPU instance, compute instance]; "nvml" has "errors" and "delays"; "switches" and "channels" are
+    numbers of NVSwitches and IMEX channels.
     """
     given = host.get("gpus", 0)
     wishes = [{}] * given if isinstance(given, int) else list(given)  # type: ignore[call-overload]
@@ -86,7 +91,8 @@ def inventory(name: str, host: Mapping[str, object]) -> Inventory:
         errors.setdefault("nvmlInit", 18)
     gpus = tuple(_gpu(name, index, {"mig": host.get("mig", "off"), **wish}) for index, wish in enumerate(wishes))
     loaded = "550.90.07" if driver == "broken" else Inventory.loaded
-    return Inventory(gpus, driver, loaded=loaded, errors=errors, delays=dict(faults.get("delays", {})))
+    fabric = {key: int(str(host.get(key, 0))) for key in ("switches", "channels")}
+    return Inventory(gpus, driver, loaded=loaded, errors=errors, delays=dict(faults.get("delays", {})), **fabric)
 
 
 def _gpu(host: str, index: int, wish: Mapping[str, object]) -> Gpu:
@@ -97,10 +103,15 @@ def _gpu(host: str, index: int, wish: Mapping[str, object]) -> Gpu:
         "bus": f"{index // len(BUSES):04x}:{BUSES[index % len(BUSES)]}:00.0",
     }
     own.update({key: value for key, value in wish.items() if key != "migs"})
-    count = wish.get("migs", 0)
-    assert isinstance(count, int)
-    migs = tuple((number + 1, 0, f"MIG-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}.gpu{index}.mig{number}')}") for number in range(count))
+    pairs = _instances(wish.get("migs", 0))
+    migs = tuple((gi, ci, f"MIG-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}.gpu{index}.gi{gi}.ci{ci}')}") for gi, ci in pairs)
     return Gpu(**own, migs=migs)  # type: ignore[arg-type]
+
+
+def _instances(wanted: object) -> list[tuple[int, int]]:
+    if isinstance(wanted, int):
+        return [(number + 1, 0) for number in range(wanted)]
+    return [(int(gi), int(ci)) for gi, ci in wanted]  # type: ignore[attr-defined]
 
 
 def tree(inv: Inventory, kernel: str) -> dict[str, Entry]:
@@ -118,6 +129,9 @@ def _sysfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
     yield from _pci("0000:00:03.0", "0x1af4", "0x1000", "0x020000", "virtio-pci")
     for gpu in inv.gpus:
         yield from _pci(gpu.bus, "0x10de", gpu.pci_id, "0x030200", "nvidia" if inv.installed else "")
+        for path, _major, minor in _drm_nodes(gpu) if inv.installed else ():
+            name = path.rpartition("/")[2]
+            yield f"{TOP}/sys/bus/pci/devices/{gpu.bus}/drm/{name}/dev", Entry(f"{DRM_MAJOR}:{minor}\n")
     if inv.installed:
         yield f"{TOP}/sys/module/nvidia/version", Entry(f"{inv.loaded}\n")
         yield f"{TOP}/sys/module/nvidia_uvm/refcnt", Entry("0\n")
@@ -135,6 +149,8 @@ def _pci(bus: str, vendor: str, device: str, kind: str, driver: str) -> Iterator
 def _proc_devices(inv: Inventory) -> str:
     own = [f"{NVIDIA_MAJOR} {name}" for name in ("nvidia", "nvidia-modeset", "nvidiactl")]
     own += [f"{CAPS_MAJOR} nvidia-caps", f"{UVM_MAJOR} nvidia-uvm"]
+    own += [f"{CHANNEL_MAJOR} nvidia-caps-imex-channels"] if inv.channels else []
+    own += [f"{SWITCH_MAJOR} nvidia-nvswitch"] if inv.switches else []
     own = own if inv.installed else []
     others = ["Character devices:", "  1 mem", "  5 /dev/tty", " 10 misc", "136 pts"]
     return "\n".join([*others, *own, "", "Block devices:", "  7 loop", "259 blkext", ""])
@@ -199,6 +215,18 @@ def _mig_access(inv: Inventory) -> Iterator[tuple[str, int]]:
             yield f"gpu{gpu.minor}/gi{instance}/ci{compute}/access", _mig_minor(gpu.minor, instance, compute)
 
 
+def _drm_nodes(gpu: Gpu) -> list[tuple[str, int, int]]:
+    found = [(f"/dev/dri/card{gpu.minor}", DRM_MAJOR, gpu.minor), (f"/dev/dri/renderD{128 + gpu.minor}", DRM_MAJOR, 128 + gpu.minor)]
+    return found if gpu.drm else []
+
+
+def _fabric_nodes(inv: Inventory) -> list[tuple[str, int, int]]:
+    control = [("/dev/nvidia-nvswitchctl", SWITCH_MAJOR, 255)] if inv.switches else []
+    switches = [(f"/dev/nvidia-nvswitch{number}", SWITCH_MAJOR, number) for number in range(inv.switches)]
+    channels = [(f"/dev/nvidia-caps-imex-channels/channel{number}", CHANNEL_MAJOR, number) for number in range(inv.channels)]
+    return [*control, *switches, *channels]
+
+
 def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
     """The device nodes that a working driver has in /dev: path, major, minor."""
     if not inv.installed:
@@ -212,7 +240,7 @@ def nodes(inv: Inventory) -> list[tuple[str, int, int]]:
     gpus = [(f"/dev/nvidia{gpu.minor}", NVIDIA_MAJOR, gpu.minor) for gpu in inv.gpus]
     capable = (1, 2) if any(gpu.mig != "-" for gpu in inv.gpus) else ()  # the nodes of MIG's configuration and monitor
     caps = [(f"/dev/nvidia-caps/nvidia-cap{minor}", CAPS_MAJOR, minor) for minor in (*capable, *(access[1] for access in _mig_access(inv)))]
-    return [*control, *gpus, *caps]
+    return [*control, *gpus, *dict.fromkeys(caps), *(node for gpu in inv.gpus for node in _drm_nodes(gpu)), *_fabric_nodes(inv)]
 
 
 # NVIDIA's own tools know no other root for these: nvidia-ctk reads majors and MIG minors there.
@@ -244,7 +272,8 @@ def _host_files(inv: Inventory, kernel: str) -> Iterator[tuple[str, Entry]]:
     # What nvidia-cdi-refresh.service looks at to see whether a driver is installed for this kernel.
     yield f"usr/lib/modules/{kernel}/modules.dep", Entry("updates/dkms/nvidia.ko:\nupdates/dkms/nvidia-uvm.ko: updates/dkms/nvidia.ko\n")
     made = [f"[ -e {path} ] || mknod -m 666 {path} c {major} {minor}" for path, major, minor in nodes(inv)]
-    yield f"{TOP}/start", Entry("\n".join(["mkdir -p /dev/nvidia-caps", *made, *MOUNTS, "/sbin/ldconfig", ""]))
+    folders = " ".join(sorted({path.rpartition("/")[0] for path, _major, _minor in nodes(inv)} | {"/dev/nvidia-caps"}))
+    yield f"{TOP}/start", Entry("\n".join([f"mkdir -p {folders}", *made, *MOUNTS, "/sbin/ldconfig", ""]))
     yield "etc/systemd/system/fakegpu.service", Entry(UNIT)
     yield "etc/systemd/system/sysinit.target.wants/fakegpu.service", Entry(link="../fakegpu.service")
 

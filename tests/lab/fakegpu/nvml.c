@@ -291,7 +291,7 @@ API Return nvmlDeviceGetAttributes_v2(Device d, Attributes *a)
     return SUCCESS;
 }
 
-/* A GPU instance here has one compute instance, so one handle stands for MIG device, GPU instance and compute instance. */
+/* One handle stands for a MIG device and its compute instance; that of the first in a GPU instance stands for the GPU instance, too. */
 API Return nvmlDeviceGetGpuInstanceById(Device d, unsigned id, Device *out)
 {
     TRY(check("nvmlDeviceGetGpuInstanceById", d));
@@ -303,10 +303,10 @@ API Return nvmlDeviceGetGpuInstanceById(Device d, unsigned id, Device *out)
 API Return nvmlGpuInstanceGetComputeInstanceById(Device gi, unsigned id, Device *out)
 {
     TRY(check("nvmlGpuInstanceGetComputeInstanceById", gi));
-    if (gi->ci != id)
-        return NOT_FOUND;
-    *out = gi;
-    return SUCCESS;
+    for (int i = 0; i < mig_count; i++)
+        if (migs[i].parent == gi->parent && migs[i].gi == gi->gi && migs[i].ci == id)
+            SET(SUCCESS, out, &migs[i]);
+    return NOT_FOUND;
 }
 API Return nvmlGpuInstanceGetInfo(Device gi, GpuInstanceInfo *info)
 {

@@ -1,0 +1,129 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""CDI specs of hosts with MIG, NVSwitches, IMEX channels and DRM nodes: written once, told alike by every source, given back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.tools.onlab import Fleet
+
+pytestmark = pytest.mark.lab
+
+HOST, OURS = "cdi-mig", "/etc/cdi/nvidia.yaml"
+MODELS, MANAGEMENT = "/etc/cdi/nvidia.com-model.yaml", "/etc/cdi/management.nvidia.com-gpu.yaml"
+# A GPU with three MIG devices, two of them in one GPU instance; a whole GPU that draws; one in MIG mode without an instance.
+GPUS = [{"mig": "on", "migs": [[1, 0], [2, 0], [2, 1]]}, {"drm": True}, {"mig": "on"}]
+DEVICES = {"cdi_profile": "devices"}
+LIBRARY = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.163.01"
+# The lab's nvidia-smi loads the library as the probe does, so it alone is told where the library went.
+ONLY_SMI = f"mv {LIBRARY} /root/nvml; cp /usr/bin/nvidia-smi /root; sed -i 's|CDLL(.*)|CDLL(\"/root/nvml\")|' /usr/bin/nvidia-smi; ldconfig"
+BOTH_AGAIN = f"mv /root/nvml {LIBRARY}; mv /root/nvidia-smi /usr/bin/nvidia-smi; ldconfig"
+
+
+@pytest.fixture(scope="module")
+def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
+    return boot({HOST: {"kind": "containerd-1.7", "gpus": GPUS, "switches": 2, "channels": 1}})  # type: ignore[no-any-return]
+
+
+def result(fleet: Fleet, options: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
+    run = fleet.task("cdi_spec", [HOST], {**DEVICES, **(options or {})}, **more)
+    assert not run.failed, run.failed
+    return {**run.of("cdi_spec")[HOST], "operations": run.operations[HOST]}
+
+
+def spec(fleet: Fleet, path: str = OURS) -> dict[str, Any]:
+    return yaml.safe_load(fleet.text(HOST, path))  # type: ignore[no-any-return]
+
+
+def nodes(device: dict[str, Any]) -> list[str]:
+    return [node["path"] for node in device["containerEdits"]["deviceNodes"]]
+
+
+def test_written_once_and_given_back(fleet: Fleet) -> None:
+    before = fleet.tree(HOST)
+    announced = result(fleet, arguments=["--check"])
+    first = result(fleet)
+    assert (first["changed"], first["source"], first["operations"]) == (True, "nvml", 3)
+    assert announced["differences"] == first["differences"]
+    assert "GPU 2 is in MIG mode and has no instance, so that no container can use it" in first["advice"]
+    written = spec(fleet)
+    found = {d["name"]: nodes(d) for d in written["devices"]}
+    assert [name for name in found if not name.startswith(("GPU-", "MIG-"))] == ["0:0", "0:1", "0:2", "1", "all"]
+    assert [len(found[name]) for name in ("0:0", "0:1", "0:2")] == [3, 3, 3]
+    assert set(found["0:1"]) & set(found["0:2"]) == {"/dev/nvidia0", "/dev/nvidia-caps/nvidia-cap21"}  # one GPU instance
+    assert found["1"] == ["/dev/nvidia1", "/dev/dri/card1", "/dev/dri/renderD129"]
+    shared = nodes(written)
+    assert {"/dev/nvidia-nvswitchctl", "/dev/nvidia-nvswitch1", "/dev/nvidia-caps-imex-channels/channel0"} <= set(shared)
+    for path in (*shared, *found["all"]):
+        fleet.shell(HOST, f"test -c {path}")
+    assert fleet.shell(HOST, f"stat -c %a {OURS}").strip() == "644"
+    second = result(fleet)
+    assert (second["changed"], second["advice"]) == (False, first["advice"])
+    result(fleet, {"state": "absent"})
+    assert fleet.tree(HOST) == before
+
+
+def test_all_sources_tell_the_same(fleet: Fleet) -> None:
+    """With the GPU that only NVML knows to be idle left aside: it is in no other source."""
+    result(fleet)
+    by_nvml = fleet.text(HOST, OURS)
+    result(fleet, {"state": "absent"})
+    fleet.shell(HOST, ONLY_SMI)
+    try:
+        said = result(fleet)
+        assert said["source"] == "nvidia-smi", said["advice"]
+        assert fleet.text(HOST, OURS) == by_nvml
+        result(fleet, {"state": "absent"})
+        fleet.shell(HOST, "rm /usr/bin/nvidia-smi")
+        said = result(fleet)
+        assert said["source"] == "procfs", said["advice"]
+        mine = {d["name"]: nodes(d) for d in spec(fleet)["devices"]}
+    finally:
+        fleet.shell(HOST, BOTH_AGAIN)
+    theirs = {d["name"]: nodes(d) for d in yaml.safe_load(by_nvml)["devices"]}
+    idle = {name for name, paths in mine.items() if paths == ["/dev/nvidia2"]}
+    unknown = {name for name in theirs if name.startswith("MIG-")}  # /proc tells no UUID of a MIG device
+    assert "2" in idle
+    assert {n: p for n, p in mine.items() if n not in idle | {"all"}} == {n: p for n, p in theirs.items() if n not in unknown | {"all"}}
+    again = result(fleet)  # NVML is back, but nothing on the host says that the spec is wrong
+    assert again["changed"] is False
+    result(fleet, {"state": "absent"})
+
+
+def test_instances_come_and_go(fleet: Fleet) -> None:
+    result(fleet)
+    home = "/opt/fakegpu/proc/driver/nvidia/capabilities/gpu0/mig"
+    fleet.shell(HOST, f"cp -a {home} /root/mig; cp /etc/fake-nvml.conf /root")
+    fleet.shell(HOST, f"rm -r {home}/gi2; sed -i '/^mig 0|.*|2|/d' /etc/fake-nvml.conf")
+    try:
+        fewer = result(fleet)
+        assert fewer["changed"] is True
+        assert [name for name in fewer["devices"] if ":" in name] == ["nvidia.com/gpu=0:0"]
+        assert result(fleet)["changed"] is False
+    finally:
+        fleet.shell(HOST, f"rm -r {home}; mv /root/mig {home}; mv /root/fake-nvml.conf /etc/fake-nvml.conf")
+    assert len([name for name in result(fleet)["devices"] if ":" in name]) == 3
+    result(fleet, {"state": "absent"})
+
+
+def test_management_and_models_have_files_of_their_own(fleet: Fleet) -> None:
+    before = fleet.tree(HOST)
+    result(fleet, {"cdi_model_class": "model"})
+    result(fleet, {"cdi_layout": "management"})
+    assert spec(fleet, MODELS)["kind"] == "nvidia.com/model"
+    models = [d["name"] for d in spec(fleet, MODELS)["devices"]]
+    assert models[:3] == ["h100-80gb-hbm3", "h100-80gb-hbm3-1", "h100-80gb-hbm3-mig-1g.10gb-0:0"]
+    agents = {d["name"]: nodes(d) for d in spec(fleet, MANAGEMENT)["devices"]}
+    assert {"0", "1", "2", "all"} <= set(agents)
+    assert len(agents["0"]) == 6  # the GPU, two GPU instances, three compute instances
+    for options in ({"cdi_model_class": "model"}, {"cdi_layout": "management"}):
+        again = result(fleet, options)
+        assert again["changed"] is False
+    for options in ({"cdi_model_class": "model"}, {"cdi_layout": "management"}):
+        result(fleet, {**options, "state": "absent"})
+    assert fleet.tree(HOST) == before
