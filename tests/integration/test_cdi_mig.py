@@ -18,7 +18,6 @@ HOST, OURS = "cdi-mig", "/etc/cdi/nvidia.yaml"
 MODELS, MANAGEMENT = "/etc/cdi/nvidia.com-model.yaml", "/etc/cdi/management.nvidia.com-gpu.yaml"
 # A GPU with three MIG devices, two of them in one GPU instance; a whole GPU that draws; one in MIG mode without an instance.
 GPUS = [{"mig": "on", "migs": [[1, 0], [2, 0], [2, 1]]}, {"drm": True}, {"mig": "on"}]
-DEVICES = {"cdi_profile": "devices"}
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.163.01"
 # The lab's nvidia-smi loads the library as the probe does, so it alone is told where the library went.
 ONLY_SMI = f"mv {LIBRARY} /root/nvml; cp /usr/bin/nvidia-smi /root; sed -i 's|CDLL(.*)|CDLL(\"/root/nvml\")|' /usr/bin/nvidia-smi; ldconfig"
@@ -31,7 +30,7 @@ def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
 
 
 def result(fleet: Fleet, options: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    run = fleet.task("cdi_spec", [HOST], {**DEVICES, **(options or {})}, **more)
+    run = fleet.task("cdi_spec", [HOST], options, **more)
     assert not run.failed, run.failed
     return {**run.of("cdi_spec")[HOST], "operations": run.operations[HOST]}
 
@@ -68,31 +67,28 @@ def test_written_once_and_given_back(fleet: Fleet) -> None:
     assert fleet.tree(HOST) == before
 
 
+def planned(fleet: Fleet) -> tuple[str, list[dict[str, Any]]]:
+    """Who told the devices, and the devices of the spec that would be written."""
+    said = result(fleet, arguments=["--check", "--diff"])
+    return said["source"], yaml.safe_load(said["diff"][0]["after"])["devices"]
+
+
 def test_all_sources_tell_the_same(fleet: Fleet) -> None:
-    """With the GPU that only NVML knows to be idle left aside: it is in no other source."""
-    result(fleet)
-    by_nvml = fleet.text(HOST, OURS)
-    result(fleet, {"state": "absent"})
+    source, by_nvml = planned(fleet)
+    assert source == "nvml"
     fleet.shell(HOST, ONLY_SMI)
     try:
-        said = result(fleet)
-        assert said["source"] == "nvidia-smi", said["advice"]
-        assert fleet.text(HOST, OURS) == by_nvml
-        result(fleet, {"state": "absent"})
+        assert planned(fleet) == ("nvidia-smi", by_nvml)
         fleet.shell(HOST, "rm /usr/bin/nvidia-smi")
-        said = result(fleet)
-        assert said["source"] == "procfs", said["advice"]
-        mine = {d["name"]: nodes(d) for d in spec(fleet)["devices"]}
+        source, by_proc = planned(fleet)
+        assert source == "procfs"
     finally:
         fleet.shell(HOST, BOTH_AGAIN)
-    theirs = {d["name"]: nodes(d) for d in yaml.safe_load(by_nvml)["devices"]}
+    mine, theirs = ({d["name"]: nodes(d) for d in devices if d["name"] != "all"} for devices in (by_proc, by_nvml))
+    # /proc tells no UUID of a MIG device, and not that a GPU without an instance is in MIG mode.
     idle = {name for name, paths in mine.items() if paths == ["/dev/nvidia2"]}
-    unknown = {name for name in theirs if name.startswith("MIG-")}  # /proc tells no UUID of a MIG device
     assert "2" in idle
-    assert {n: p for n, p in mine.items() if n not in idle | {"all"}} == {n: p for n, p in theirs.items() if n not in unknown | {"all"}}
-    again = result(fleet)  # NVML is back, but nothing on the host says that the spec is wrong
-    assert again["changed"] is False
-    result(fleet, {"state": "absent"})
+    assert {n: p for n, p in mine.items() if n not in idle} == {n: p for n, p in theirs.items() if not n.startswith("MIG-")}
 
 
 def test_instances_come_and_go(fleet: Fleet) -> None:
@@ -124,6 +120,6 @@ def test_management_and_models_have_files_of_their_own(fleet: Fleet) -> None:
     for options in ({"cdi_model_class": "model"}, {"cdi_layout": "management"}):
         again = result(fleet, options)
         assert again["changed"] is False
-    for options in ({"cdi_model_class": "model"}, {"cdi_layout": "management"}):
+    for options in ({"cdi_layout": "management"}, {"cdi_model_class": "model"}):  # the first that came made the folder, and takes it along
         result(fleet, {**options, "state": "absent"})
     assert fleet.tree(HOST) == before
