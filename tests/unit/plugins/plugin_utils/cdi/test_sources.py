@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import hardware, nvml, smi, sources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.hardware import Hardware, MigDevice
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, PlanError, Policy
@@ -229,8 +229,3 @@ def test_the_fabrics_nodes() -> None:
     found = seen(look({**host(1), **files, **channels}))
     assert found.switches == ("/dev/nvidia-nvswitch0", "/dev/nvidia-nvswitch1", "/dev/nvidia-nvswitchctl")
     assert found.channels == tuple(f"/dev/nvidia-caps-imex-channels/channel{number}" for number in (2, 10))
-
-
-def test_every_question_of_the_everyday_look_is_about_files() -> None:
-    assert {q["kind"] for q in gpu.questions(POLICY)} == {"file", "glob", "dir"}
-    assert ask.glob("/dev/dri/*", content=False)["id"] in {q["id"] for q in gpu.questions(POLICY)}
