@@ -40,7 +40,14 @@ def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
 
 
 def facts(made: spec.Made) -> dict[str, Any]:
-    return {"devices": list(made.devices), "missing": list(made.missing), "source": made.source}
+    of = made.of
+    return {
+        "devices": list(made.devices),
+        "profile": of.profile if of else "",
+        "missing": [*made.missing, *(of.missing if of else ())],
+        "left_out": list(of.left_out) if of else [],
+        "source": made.source,
+    }
 
 
 class ActionModule(ActionBase):

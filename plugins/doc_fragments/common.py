@@ -218,3 +218,52 @@ options:
     choices: [auto, ours, theirs]
     default: auto
 """
+
+    # What of the driver goes into containers.
+    CDI_FILES = r"""
+options:
+  cdi_profile:
+    description:
+      - How the files of the driver get into containers.
+      - V(full) is what C(nvidia-ctk cdi generate) writes, every file at its own path and hooks of C(nvidia-cdi-hook) that make links and
+        the loader's cache in the container. The program has to be on the host.
+      - V(hookless) needs no program on the host and works with a read-only root. Each library is mounted under the names by which
+        programs load it, in C(/usr/lib/CPU-linux-gnu) and in C(/usr/lib64), which loaders search without a cache. No E(LD_LIBRARY_PATH) is
+        set, since a variable in a CDI spec replaces the image's own.
+      - V(devices) is the device nodes only, for images with driver libraries of their own.
+      - V(auto) is V(full) where C(nvidia-cdi-hook) is on the host or comes with this run's packages, else V(hookless).
+    type: str
+    choices: [auto, full, hookless, devices]
+    default: auto
+  cdi_features:
+    description:
+      - The driver capabilities whose files containers get, in the words of E(NVIDIA_DRIVER_CAPABILITIES). Empty means all of them.
+      - Nodes of C(/dev/dri) are part of V(graphics) and V(display).
+    type: list
+    elements: str
+    choices: [compute, utility, video, graphics, display, ngx]
+    default: []
+  cdi_driver_root:
+    description:
+      - Where the driver's files are, as the host sees it, C(/run/nvidia/driver) for a driver container. Links in that tree are followed
+        inside it.
+    type: path
+    default: /
+  cdi_dev_root:
+    description:
+      - Where the driver's device nodes are, as the host sees it.
+    type: path
+    default: /
+  cdi_compat32:
+    description:
+      - Whether containers get the 32-bit libraries of the driver, too, as far as the host has them.
+    type: bool
+    default: false
+  cdi_sockets:
+    description:
+      - Whether containers get the sockets of C(nvidia-persistenced) and C(nvidia-fabricmanager) and the folder of
+        C(nvidia-cuda-mps-control), as far as they are there when the spec is made.
+      - A container does not start while one of them is gone, which is why they are left out by default.
+    type: bool
+    default: false
+"""

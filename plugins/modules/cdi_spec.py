@@ -35,6 +35,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_devices
+  - gpufleet.nvidia.common.cdi_files
 options:
   state:
     description:
@@ -253,12 +254,6 @@ source:
   returned: unless O(state=validated)
   type: str
   sample: nvml
-missing:
-  description: Device nodes that the host ought to have and does not.
-  returned: unless O(state=validated)
-  type: list
-  elements: str
-  sample: []
 actions:
   description: What is written and run, in order.
   returned: always
@@ -273,6 +268,25 @@ restarted:
   type: list
   elements: str
   sample: []
+profile:
+  description: The profile by which the driver's files are in the spec, empty where no spec of ours is wanted.
+  returned: unless O(state=validated)
+  type: str
+  sample: full
+missing:
+  description:
+    - Device nodes that the host ought to have and does not, and files of the driver that the wanted capabilities cannot do without, or that
+      the driver's own list names, and that are not on the host.
+  returned: unless O(state=validated)
+  type: list
+  elements: str
+  sample: [libnvidia-ptxjitcompiler.so.550.163.01]
+left_out:
+  description: Files of the driver that are on the host and not in the spec, because of the options.
+  returned: unless O(state=validated)
+  type: list
+  elements: str
+  sample: [/run/nvidia-persistenced/socket]
 rolled_back:
   description: Whether the host was brought back to its state before the run because the result was not healthy.
   returned: always

@@ -25,6 +25,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.decision
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_devices
+  - gpufleet.nvidia.common.cdi_files
 seealso:
   - module: gpufleet.nvidia.node
 """

@@ -28,6 +28,15 @@ def compute(folder: str, version: str) -> dict[str, Any]:
     }
 
 
+def core(folder: str, version: str) -> dict[str, Any]:
+    """What every capability cannot do without."""
+    more = {"libnvcuvid": ".so.1", "libGLX_nvidia": ".so.0", "libnvidia-ngx": ".so.1"}
+    found = compute(folder, version)
+    for stem, link in more.items():
+        found.update(library(folder, stem, version, link))
+    return found
+
+
 def through(files: dict[str, Any], folder: str) -> dict[str, Any]:
     """Links in another folder, as alternatives make them."""
     return {f"{folder}/{posixpath.basename(p)}": {"real": f["real"] if f else p} for p, f in files.items() if f and p.endswith(".so.1")}

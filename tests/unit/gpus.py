@@ -7,6 +7,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tests.unit import drivers
+
 UUIDS = ("GPU-11111111-0000-5000-8000-000000000001", "GPU-22222222-0000-5000-8000-000000000002", "GPU-33333333-0000-5000-8000-000000000003")
 BUSES = ("0000:17:00.0", "0000:43:00.0", "0000:65:00.0")
 NVRM = "NVRM version: NVIDIA UNIX x86_64 Kernel Module  {}  Tue Apr  8 12:41:17 UTC 2025\nGCC version:  gcc version 12.2.0\n"
@@ -63,7 +65,7 @@ def host(
     files["/proc/devices"] = "Character devices:\n  1 mem\n195 nvidia\n510 nvidia-caps\n511 nvidia-uvm\n\nBlock devices:\n259 blkext\n"
     for bus, minor, uuid in zip(BUSES[:count], minors, uuids, strict=False):
         files[f"{proc}/gpus/{bus}/information"] = information(bus, minor, uuid)
-    return {**files, **pci(count), **nodes(minors), **library(user)}
+    return {**files, **pci(count), **nodes(minors), **drivers.core(LIBRARIES, user), **library(user)}
 
 
 def nvml(

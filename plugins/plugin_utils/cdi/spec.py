@@ -98,12 +98,30 @@ def questions(policy: Policy) -> list[ask.Question]:
 
 
 @dc.dataclass(frozen=True)
+class OfDriver:
+    """What of the driver's files goes into containers: into all, and beside the DRM nodes of one device."""
+
+    common: Edits
+    of_drm: Callable[[tuple[str, ...]], Edits]
+    profile: str
+    missing: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A spec without them is of use all the same: a host may be there to be watched only."""
+        lacking = ", ".join(self.missing)
+        return (f"the driver's files on this host lack {lacking}: install the rest of its packages if containers need it",) if lacking else ()
+
+
+@dc.dataclass(frozen=True)
 class Made:
     """The specs as they have to be, by kind, who told the devices, and what a person should know."""
 
     specs: Mapping[str, generate.Generated]
     source: str
     notes: tuple[str, ...] = ()
+    of: OfDriver | None = None
 
     @property
     def missing(self) -> tuple[str, ...]:
@@ -196,19 +214,12 @@ def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
     return made
 
 
-@dc.dataclass(frozen=True)
-class OfDriver:
-    """What of the driver's files goes into containers: into all, and beside the DRM nodes of one device."""
-
-    common: Edits
-    of_drm: Callable[[tuple[str, ...]], Edits]
-
-
 def of_driver(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> OfDriver:
     """The files of the kernel module's version, since no others work with it."""
     wish, links = profiles.wish(policy, obs, host), files.dri_links(policy, obs)
     found = files.discover(obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version)
-    return OfDriver(profiles.common(found, wish), lambda drm: profiles.of_gpu(drm, links, wish))
+    common = profiles.common(found, wish)
+    return OfDriver(common, lambda drm: profiles.of_gpu(drm, links, wish), wish.profile, found.missing, found.left_out)
 
 
 def generated(policy: Policy, host: HostDecision, of: OfDriver, look: hardware.Hardware, words: tuple[str, ...] = ()) -> Made:
@@ -217,7 +228,7 @@ def generated(policy: Policy, host: HostDecision, of: OfDriver, look: hardware.H
     specs = {name: one for name, one in all_of_them.items() if one.spec.devices}
     empty = [f"No device of the kind {name}, so there is no spec of it" for name in all_of_them if name not in specs]
     notes = tuple(dict.fromkeys(note for one in all_of_them.values() for note in one.notes))
-    return Made(specs, look.source, (*words, *notes, *empty))
+    return Made(specs, look.source, (*words, *notes, *of.notes, *empty), of)
 
 
 def one_spec(policy: Policy, host: HostDecision, of: OfDriver, look: hardware.Hardware, name: str, layout: str) -> generate.Generated:
