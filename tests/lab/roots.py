@@ -93,18 +93,18 @@ def program_layer(kind: Kind, lower: list[Path]) -> Path:
     return cached("layers", kind.programs, key, functools.partial(_build_programs, kind, programs, lower))
 
 
-def _isolated(script: str, *arguments: str) -> None:
+def isolated(script: str, *arguments: str) -> None:
     namespaces = ["unshare", "--mount", "--pid", "--fork", "--kill-child", "--mount-proc", "--propagation", "slave"]
     run([*namespaces, "sh", "-c", script, "lab-build", *arguments])
 
 
 def _build_root(suite: str, mirror: str, out: Path) -> None:
     options = [*MMDEBSTRAP_OPTIONS, *(f"--aptopt={line}" for line in _apt_overrides()), f"--include={','.join(BASE_PACKAGES)}"]
-    _isolated(BUILD_ROOT, str(out), "mmdebstrap", "--quiet", *options, suite, "/mnt/root.tar", mirror)
+    isolated(BUILD_ROOT, str(out), "mmdebstrap", "--quiet", *options, suite, "/mnt/root.tar", mirror)
 
 
 def _build_layer(root: Path, packages: tuple[str, ...], out: Path) -> None:
-    _isolated(BUILD_LAYER, str(root), str(out), *packages)
+    isolated(BUILD_LAYER, str(root), str(out), *packages)
 
 
 def _build_programs(kind: Kind, programs: Path, lower: list[Path], out: Path) -> None:

@@ -13,11 +13,12 @@ import dataclasses as dc
 import fnmatch
 import posixpath
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import catalogue
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import catalogue, ldcache, roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 DRI = "/dev/dri"
@@ -74,10 +75,15 @@ class Library:
 
 @dc.dataclass(frozen=True)
 class DriverFile:
-    """Any other file, with its place in containers."""
+    """Any other file: what is mounted, and its place in containers."""
 
     path: str
     container: str
+
+
+def mounted(match: Match, container: str, driver_root: str) -> DriverFile:
+    """In a tree of its own the end of all links is mounted, since an absolute link there leads elsewhere when the host follows it."""
+    return DriverFile(match.path if driver_root == "/" else match.real, container)
 
 
 @dc.dataclass(frozen=True)
@@ -88,7 +94,7 @@ class DriverFiles:
     folders: tuple[str, ...] = ()  # of its libraries
     libraries: tuple[Library, ...] = ()
     platforms: tuple[Library, ...] = ()  # EGL's, which have versions of their own
-    xorg: tuple[str, ...] = ()
+    xorg: tuple[DriverFile, ...] = ()
     files: tuple[DriverFile, ...] = ()
     firmware: tuple[DriverFile, ...] = ()
     binaries: tuple[DriverFile, ...] = ()
@@ -148,8 +154,11 @@ def xorg_patterns() -> list[str]:
 
 
 def matches(policy: Policy, obs: Observation) -> tuple[Match, ...]:
-    found = obs.raw(listing(policy)).get("files") or ()
-    return tuple(Match(f["path"], f.get("spot") or f["path"], f["real"] or "", f["type"], f["mode"]) for f in found)
+    return tuple(match(f) for f in obs.raw(listing(policy)).get("files") or ())
+
+
+def match(answer: Mapping[str, Any]) -> Match:
+    return Match(answer["path"], answer.get("spot") or answer["path"], answer["real"] or "", answer["type"], answer["mode"])
 
 
 def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalogue.FEATURES, version: str = "") -> DriverFiles:
@@ -157,6 +166,8 @@ def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalog
     if not questions(policy):
         return DriverFiles()
     seen, wanted = matches(policy, obs), frozenset(features)
+    if not any(m.type == "file" and usual(m) and stem(m.name) in ("libcuda", "libnvidia-ml") for m in seen):
+        seen = (*seen, *elsewhere(policy, obs))
     version = version or version_of(seen)
     libraries = [m for m in seen if m.type == "file" and ".so" in m.name]
     folders = tuple(unique(posixpath.dirname(m.real) for m in libraries if usual(m) and m.name.endswith(f".so.{version}")))
@@ -165,20 +176,41 @@ def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalog
     platforms = [library(real, links) for real in platform_libraries(libraries)]
     sockets = tuple(first(seen, (f"{root}{name}" for root in catalogue.SOCKET_ROOTS)) for name in catalogue.SOCKETS)
     mps = first(seen, [catalogue.MPS])
+    root = roots.clean(policy.cdi_driver_root)
     found = DriverFiles(
         version,
         folders,
         tuple(lib for lib in driver if fits(lib.stem, wanted)),
         tuple(lib for lib in platforms if fits(lib.stem, wanted)),
-        tuple(xorg(seen, folders, version)) if "display" in wanted else (),
-        tuple(configs(seen, wanted, str(obs.host.get("machine") or ""))),
-        tuple(firmware(seen, version, str(obs.host.get("kernel") or ""))),
-        tuple(binaries(seen, wanted)),
-        tuple(DriverFile(m.path, m.path) for m in (*sockets, mps) if m) if policy.cdi_sockets else (),
+        tuple(mounted(m, m.spot, root) for m in xorg(seen, folders, version)) if "display" in wanted else (),
+        tuple(mounted(m, place, root) for m, place in configs(seen, wanted, str(obs.host.get("machine") or ""))),
+        tuple(mounted(m, m.path, root) for m in firmware(seen, version, str(obs.host.get("kernel") or ""))),
+        tuple(mounted(m, m.path, root) for m in binaries(seen, wanted)),
+        tuple(mounted(m, m.path, root) for m in (*sockets, mps) if m) if policy.cdi_sockets else (),
     )
     outside = [m.path for m in (*sockets, mps) if m and not policy.cdi_sockets]
     filtered = [lib.path for lib in (*driver, *platforms) if not fits(lib.stem, wanted)]
     return dc.replace(found, missing=tuple(missing(found, wanted)), left_out=tuple(sorted({*outside, *filtered})))
+
+
+def elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
+    """What lies in the folders that only the loader's cache knows; it takes two more looks, on the few hosts that are like that."""
+    where = roots.beneath(policy.cdi_driver_root, ldcache.PATH)
+    question = ask.file(where, redact=())
+    if not obs.asked(question):
+        raise NeedMore([question])
+    content = obs.file(where).content
+    try:
+        known = ldcache.parse(content.encode("utf-8", "surrogateescape")) if content else ()
+    except ValueError:
+        return ()
+    ours = [e.path for e in known if e.cpu and any(fnmatch.fnmatchcase(e.name, name) for name in catalogue.LIBRARY_NAMES)]
+    folders = [f for f in unique(posixpath.dirname(path) for path in ours) if f not in catalogue.FOLDERS]
+    if not folders:
+        return ()
+    patterns = [f"{folder}/{name}" for folder in folders for name in (*catalogue.LIBRARY_NAMES, f"{catalogue.VDPAU}/libvdpau_nvidia.so*")]
+    more = ask.paths(f"driver files in {':'.join(folders)}", patterns, policy.cdi_driver_root)
+    return tuple(match(f) for f in obs.raw(more).get("files") or ())
 
 
 def usual(match: Match) -> bool:
@@ -250,17 +282,17 @@ def fits(name: str, features: frozenset[str]) -> bool:
     return known is None or bool(known.features & features) or features == frozenset(catalogue.FEATURES)
 
 
-def xorg(seen: tuple[Match, ...], folders: tuple[str, ...], version: str) -> Iterator[str]:
+def xorg(seen: tuple[Match, ...], folders: tuple[str, ...], version: str) -> Iterator[Match]:
     """Where an X server on the host would look first."""
     inside = [f"{folder}/{part}" for folder in folders for part in catalogue.XORG_IN_LIBRARIES]
     outside = [f"{root}/{part}" for root in catalogue.XORG_ROOTS for part in catalogue.XORG_FOLDERS]
+    by_spot = {m.spot: m for m in seen if m.type == "file" and is_xorg(m.path)}
     for name in (catalogue.XORG_DRIVER, f"{catalogue.XORG_SERVER}.{version}"):
-        found = first(seen, (f"{folder}/{name}" for folder in (*inside, *outside)))
-        if found:
-            yield found.path
+        yield from [by_spot[path] for path in (f"{folder}/{name}" for folder in (*inside, *outside)) if path in by_spot][:1]
 
 
-def configs(seen: tuple[Match, ...], features: frozenset[str], machine: str) -> Iterator[DriverFile]:
+def configs(seen: tuple[Match, ...], features: frozenset[str], machine: str) -> Iterator[tuple[Match, str]]:
+    """Files, and where loaders in the container look for them."""
     for name, (home, feature) in catalogue.CONFIGS.items():
         cpu = next((cpu for cpu in catalogue.CPUS if f".{cpu}." in name), machine)
         if feature not in features or (machine and cpu != machine):
@@ -268,25 +300,25 @@ def configs(seen: tuple[Match, ...], features: frozenset[str], machine: str) -> 
         roots = (*catalogue.CONFIG_ROOTS, *([""] if name.startswith("vulkan/") else []))
         found = first(seen, (f"{root}/{name}" for root in roots))
         if found:
-            yield DriverFile(found.path, f"{home}/{name}")
+            yield found, f"{home}/{name}"
 
 
-def firmware(seen: tuple[Match, ...], version: str, kernel: str) -> Iterator[DriverFile]:
+def firmware(seen: tuple[Match, ...], version: str, kernel: str) -> Iterator[Match]:
     """That of this driver, wherever this kernel would look for it."""
     roots = [root.replace("*", kernel) if kernel else root for root in catalogue.FIRMWARE_ROOTS]
     for name in catalogue.FIRMWARE_NAMES:
         for root in roots:
             for m in seen:
                 if m.type == "file" and fnmatch.fnmatchcase(m.path, f"{root}/nvidia/{version}/{name}"):
-                    yield DriverFile(m.path, m.path)
+                    yield m
 
 
-def binaries(seen: tuple[Match, ...], features: frozenset[str]) -> Iterator[DriverFile]:
+def binaries(seen: tuple[Match, ...], features: frozenset[str]) -> Iterator[Match]:
     executable = tuple(m for m in seen if m.type == "file" and m.mode & 0o111)
     for name, feature in catalogue.BINARIES.items():
         found = first(executable, (f"{folder}/{name}" for folder in catalogue.BINARY_FOLDERS))
         if found and feature in features:
-            yield DriverFile(found.path, found.path)
+            yield found
 
 
 def missing(found: DriverFiles, features: frozenset[str]) -> Iterator[str]:
@@ -295,7 +327,7 @@ def missing(found: DriverFiles, features: frozenset[str]) -> Iterator[str]:
     for name, known in catalogue.LIBRARIES.items():
         if known.core and known.features & features and name not in there:
             yield f"{name}.so.{found.version or '<version>'}"
-    if "utility" in features and not any(posixpath.basename(b.path) == "nvidia-smi" for b in found.binaries):
+    if "utility" in features and not any(posixpath.basename(b.container) == "nvidia-smi" for b in found.binaries):
         yield "nvidia-smi"
 
 

@@ -81,8 +81,8 @@ def of_gpu(drm: Iterable[str], links: Mapping[str, Iterable[tuple[str, str]]], w
 
 
 def full(driver: DriverFiles, program: Program) -> Edits:
-    everything = [*(lib.path for lib in (*driver.platforms, *driver.libraries)), *driver.xorg]
-    mounts = [*(Mount(path, path, READ_ONLY) for path in everything), *others(driver)]
+    libraries = (Mount(lib.path, lib.path, READ_ONLY) for lib in (*driver.platforms, *driver.libraries))
+    mounts = [*libraries, *(Mount(f.path, f.container, READ_ONLY) for f in driver.xorg), *others(driver)]
     env = (f"{LIBCUDA_DIR}={':'.join(driver.folders)}",) if driver.folders else ()
     return Edits(env=env, mounts=ordered(mounts), hooks=tuple(hooks(driver, program)))
 
@@ -115,8 +115,8 @@ def graphics_links(driver: DriverFiles) -> list[str]:
         found.append(f"../libnvidia-allocator.so.1::{allocator.folder}/gbm/nvidia-drm_gbm.so")
     if producer:
         found.append(f"{producer.name}::{producer.folder}/libnvidia-vulkan-producer.so")
-    for path in driver.xorg:
-        folder, name = posixpath.split(path)
+    for file in driver.xorg:
+        folder, name = posixpath.split(file.container)
         if name.startswith(f"{catalogue.XORG_SERVER}."):
             found.append(f"{name}::{folder}/{catalogue.XORG_SERVER}")
     return found
@@ -149,7 +149,7 @@ def hookless(driver: DriverFiles, cpu: str) -> Edits:
     if allocator:
         backends = [f"{folder}/gbm/nvidia-drm_gbm.so" for folder in loader_folders(allocator, cpu)]
         mounts.update({path: Mount(allocator.path, path, READ_ONLY) for path in backends})
-    for mount in (*(Mount(path, unversioned(path), READ_ONLY) for path in driver.xorg), *others(driver)):
+    for mount in (*(Mount(f.path, unversioned(f.container), READ_ONLY) for f in driver.xorg), *others(driver)):
         mounts.setdefault(mount.container_path, mount)
     return Edits(mounts=ordered(mounts.values()))
 

@@ -312,10 +312,15 @@ def _library_bytes() -> dict[str, bytes]:
     return {path.name.partition(".so")[0]: path.read_bytes() for path in libraries().iterdir()}
 
 
+def nvml_bytes() -> bytes:
+    """The NVML that answers from /etc/fake-nvml.conf, or from the file that FAKE_NVML names."""
+    return _library_bytes()[NVML]
+
+
 def install(root: Path, inv: Inventory) -> None:
     """Put the fake into a host's root directory."""
     for name, entry in tree(inv, os.uname().release).items():
-        _put(root / name, entry)
+        put(root / name, entry)
     if inv.installed:
         install_libraries(root / LIBRARIES, inv.version)
 
@@ -329,7 +334,8 @@ def install_libraries(folder: Path, version: str) -> None:
         (folder / path).write_bytes(_library_bytes()[name])
 
 
-def _put(path: Path, entry: Entry) -> None:
+def put(path: Path, entry: Entry) -> None:
+    """One entry of a tree."""
     path.parent.mkdir(parents=True, exist_ok=True)
     path.unlink(missing_ok=True)
     if entry.link:

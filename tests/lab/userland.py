@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NVIDIA's real userland driver as Debian packages it (non-free): 535 in bookworm, 550 in trixie, two layouts with alternatives.
+
+Installed by apt into a layer over the suite's root, as the lab's engines are: downloaded on first use and cached.
+"""
+from __future__ import annotations
+
+import contextlib
+import functools
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from . import fakegpu, roots, trees
+from .artefacts import cached, digest, go_tool
+
+PACKAGES = (
+    "libcuda1", "libcudadebugger1", "libnvidia-ml1", "nvidia-smi", "libnvidia-cfg1", "libnvcuvid1", "libnvidia-encode1", "libnvidia-fbc1",
+    "libnvidia-ptxjitcompiler1", "libnvidia-nvvm4", "libnvidia-allocator1", "libnvidia-opticalflow1", "libnvoptix1", "libnvidia-ngx1",
+    "nvidia-opencl-icd", "libegl-nvidia0", "libgles-nvidia1", "libgles-nvidia2", "libglx-nvidia0", "nvidia-egl-icd", "nvidia-vulkan-icd",
+    "nvidia-vdpau-driver", "xserver-xorg-video-nvidia", "nvidia-persistenced", "nvidia-cuda-mps", "firmware-nvidia-gsp",
+)  # fmt: skip
+# What lies beside the driver's files and is of no interest here.
+UNUSED = "usr/share/doc usr/share/man usr/share/locale usr/share/icons usr/share/fonts usr/share/mime var/lib/dpkg/info"
+SCRIPT = roots.BUILD_LAYER.replace(
+    "chroot . apt-get -q update\n",
+    "sed -i 's/ main$/ main contrib non-free non-free-firmware/' etc/apt/sources.list\nchroot . apt-get -q update\n",
+).replace('cp -a /mnt/upper/. "$out/"\n', f'cd /mnt/upper\nrm -rf {UNUSED}\ncp -a /mnt/upper/. "$out/"\n')
+
+
+def layers(suite: str) -> list[Path]:
+    """The read-only directories of a Debian with this driver, uppermost first."""
+    root = roots.base_root(suite)
+    key = digest(root.name, repr(PACKAGES), SCRIPT)
+    return [cached("layers", f"{suite}-driver", key, functools.partial(_build, root)), root]
+
+
+@contextlib.contextmanager
+def tree(suite: str, gpus: int = 2) -> Iterator[Path]:
+    """Such a Debian with GPUs, and in it nvidia-ctk, and an NVML that answers instead of the real one, which lacks its kernel module."""
+    with tempfile.TemporaryDirectory(prefix="gpufleet-driver-") as place:
+        here = Path(place)
+        for name in ("upper", "work", "root"):
+            (here / name).mkdir()
+        lower = ":".join(map(str, layers(suite)))
+        options = f"lowerdir={lower},upperdir={here}/upper,workdir={here}/work"
+        subprocess.run(["mount", "-t", "overlay", "-o", options, "gpufleet-driver", here / "root"], check=True)
+        try:
+            root = here / "root"
+            (real,) = (root / "usr/lib/x86_64-linux-gnu/nvidia/current").glob("libnvidia-ml.so.*.*")
+            real.write_bytes(fakegpu.nvml_bytes())
+            trees.hardware(root, real.name.removeprefix("libnvidia-ml.so."), gpus)
+            shutil.copy2(go_tool("nvidia-toolkit") / "nvidia-ctk", root / "tmp/nvidia-ctk")
+            yield root
+        finally:
+            subprocess.run(["umount", here / "root"], check=True)
+
+
+def _build(root: Path, out: Path) -> None:
+    roots.isolated(SCRIPT, str(root), str(out), *PACKAGES)

@@ -1,0 +1,153 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""nvidia-ctk's CDI spec of a tree and ours, as facts, and every difference under the topic of the list of intended ones that tells why."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import importlib
+import subprocess
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import catalogue, files, generate, hardware, profiles, read, roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.hooks import INSTALLED, Program
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Edits, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+from tests.lab import artefacts, fakegpu
+
+# The node side is not typed.
+EYES: Any = importlib.import_module("ansible_collections.gpufleet.nvidia.plugins.module_utils.observe")
+PROGRAM = Program(INSTALLED, (1, 20, 1))
+# The lab has no library of that name that answers; it tells the same nodes and version as NVML.
+FLAGS = ["--feature-flag", "disable-nvsandboxutils", "--nvidia-cdi-hook-path", INSTALLED]
+PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+# Topics of the list of intended differences.
+NODE_NUMBERS, MEMORY_LIMITS, SOCKETS, ABSOLUTE_LINKS = "node numbers", "memory limits", "sockets", "absolute links"
+
+
+@dc.dataclass(frozen=True, order=True)
+class Fact:
+    """One thing that a spec says: of which device ('' all of them), what kind of thing, and the thing."""
+
+    device: str
+    kind: str
+    value: tuple[str, ...]
+
+
+def theirs(root: Path, mode: str = "nvml") -> Spec:
+    """What nvidia-ctk makes of a tree; ValueError with its last words where it makes nothing."""
+    command = [str(artefacts.go_tool("nvidia-toolkit") / "nvidia-ctk"), "cdi", "generate", "--mode", mode, "--driver-root", str(root)]
+    env = {"PATH": PATH, "FAKE_NVML": str(root / "etc/fake-nvml.conf")}
+    done = subprocess.run([*command, *FLAGS], env=env, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(done.stderr.strip().splitlines()[-1])
+    return read.parse(done.stdout)
+
+
+def policy(root: Path, **more: object) -> Policy:
+    faked = root / fakegpu.TOP
+    return Policy(cdi_driver_root=str(root), cdi_dev_root=str(root), proc_root=f"{faked}/proc", sys_root=f"{faked}/sys", **more)  # type: ignore[arg-type]
+
+
+def look(wanted: Policy) -> Observation:
+    """What the eyes see of a tree, on this machine."""
+    questions = [*gpu.questions(wanted), *files.questions(wanted)]
+    return Observation({}, {}).with_answers(EYES.run({"schema": 1, "root": wanted.root, "questions": questions}))
+
+
+def ours(root: Path, profile: profiles.Profile = "full", **more: object) -> Spec:
+    wanted = policy(root, **more)
+    seen = look(wanted)
+    for _round in range(3):
+        try:
+            return planned(wanted, seen, profile)
+        except NeedMore as need:
+            seen = seen.with_answers(EYES.run({"schema": 1, "root": wanted.root, "questions": need.questions}))
+    raise AssertionError("it still asks")
+
+
+def planned(wanted: Policy, seen: Observation, profile: profiles.Profile = "full") -> Spec:
+    """From one observation to a spec: the part that is pure."""
+    driver = gpu.parse(wanted, seen)
+    found = files.discover(seen, wanted, wanted.cdi_features or catalogue.FEATURES, driver.version)
+    wish = profiles.Wish(profile, PROGRAM, wanted.cdi_driver_root, str(seen.host["machine"]))
+    links = files.dri_links(wanted, seen)
+
+    def of_gpu(drm: tuple[str, ...]) -> Edits:
+        return profiles.of_gpu(drm, links, wish)
+
+    options = generate.Options(cap="1.1.0", profile=profile)
+    return generate.generate(hardware.observe(wanted, seen, driver.gpus), options, profiles.common(found, wish), of_gpu).spec
+
+
+# ---------------------------------------------------------------- comparing
+
+
+def facts(spec: Spec, tree: Path) -> frozenset[Fact]:
+    """A spec without order; host paths as the tree sees them, without the root in front and without links."""
+    parts = [("", spec.edits), *((d.name, d.edits) for d in spec.devices)]
+    resolve = importlib.import_module(EYES.__name__.replace("observe", "nodefs")).resolve
+
+    def host(path: str) -> str:
+        return str(resolve(str(tree), roots.inside(str(tree), path))[0])
+
+    return frozenset(fact for name, edits in parts for fact in of_edits(name, edits, host))
+
+
+def of_edits(device: str, edits: Edits, host: Callable[[str], str]) -> Iterator[Fact]:
+    yield from (Fact(device, "env", (value,)) for value in edits.env)
+    for m in edits.mounts:
+        yield Fact(device, "mount", (host(m.host_path), m.container_path, ",".join(m.options), m.type))
+    for n in edits.device_nodes:
+        yield Fact(device, "node", (n.path, host(n.host_path or n.path)))
+        numbers = {"type": n.type, "major": n.major, "minor": n.minor, "mode": n.file_mode, "permissions": n.permissions, "gid": n.gid}
+        # NVIDIA's reader leaves out a minor of 0, which a library takes for 0 all the same.
+        yield from (Fact(device, "node number", (n.path, key, str(value))) for key, value in numbers.items() if value)
+    for number, h in enumerate(edits.hooks):
+        command = h.args[1] if len(h.args) > 1 else ""
+        if command == "create-symlinks":
+            yield from (Fact(device, "link", tuple(link.split("::"))) for link in h.args[3::2])
+            yield Fact(device, "hook", (h.name, h.path, command, *h.env))
+        else:
+            yield Fact(device, "hook", (h.name, h.path, *h.args, *h.env))
+        if command in ("enable-cuda-compat", "update-ldcache"):
+            yield Fact(device, "hook order", (command, str(number)))
+    yield from (Fact(device, "group", (str(gid),)) for gid in edits.additional_gids)
+
+
+def differences(theirs_: frozenset[Fact], ours_: frozenset[Fact]) -> dict[str, list[tuple[str, Fact]]]:
+    """Topic -> what only one of the two says; '' holds what no topic explains."""
+    found: dict[str, list[tuple[str, Fact]]] = {}
+    for side, lot in (("theirs", theirs_ - ours_), ("ours", ours_ - theirs_)):
+        for fact in sorted(lot):
+            found.setdefault(topic(side, fact), []).append((side, fact))
+    return found
+
+
+def topic(side: str, fact: Fact) -> str:
+    """Which intended difference it is, '' none."""
+    if fact.kind == "node number" and side == "theirs":
+        return NODE_NUMBERS
+    if fact.kind == "hook" and side == "theirs" and "apply-cuda-memory-limits" in fact.value:
+        return MEMORY_LIMITS
+    sockets = (*(f"{root}{name}" for root in catalogue.SOCKET_ROOTS for name in catalogue.SOCKETS), catalogue.MPS)
+    if fact.kind == "mount" and side == "theirs" and fact.value[1] in sockets:
+        return SOCKETS
+    if fact.kind == "mount" and side == "ours" and fact.value[0] != fact.value[1]:
+        return ABSOLUTE_LINKS
+    return ""
+
+
+def chrooted(root: Path, mode: str = "nvml") -> Spec:
+    """nvidia-ctk within a tree whose links are absolute: it follows them on the host when the tree is its driver root."""
+    command = ["chroot", str(root), "/tmp/nvidia-ctk", "cdi", "generate", "--mode", mode, *FLAGS]  # noqa: S108
+    done = subprocess.run(command, env={"PATH": PATH, "LC_ALL": "C"}, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise ValueError(done.stderr.strip().splitlines()[-1])
+    return read.parse(done.stdout)
