@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Our `full` profile and the spec of nvidia-ctk 1.20.1 on the same tree: equal, or different in what docs/cdi.md lists, and in nothing else."""
+"""Our `full` profile and the spec of nvidia-ctk 1.20.1 on the same tree: equal but for what docs/cdi.md lists."""
 
 from __future__ import annotations
 
@@ -47,6 +47,14 @@ def compared(theirs: frozenset[oracle.Fact], ours: frozenset[oracle.Fact]) -> se
 
 def test_layouts_of_documented_lists(tree: Path) -> None:
     assert compared(oracle.facts(oracle.theirs(tree), tree), oracle.facts(oracle.ours(tree), tree)) == ALWAYS
+
+
+def test_layouts_for_management(tree: Path) -> None:
+    """Theirs has the one device `all`."""
+    theirs, ours = oracle.facts(oracle.theirs(tree, "management"), tree), oracle.facts(oracle.ours(tree, layout="management"), tree)
+    assert compared(oracle.of_device(theirs, "all"), oracle.of_device(ours, "all")) == {oracle.NODE_NUMBERS}
+    assert {fact.device for fact in theirs} == {"", "all"}
+    assert {"0", "1", "all"} < {fact.device for fact in ours}
 
 
 def test_real_drivers_as_a_host_has_them(debian: Path) -> None:

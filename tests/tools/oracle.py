@@ -13,7 +13,16 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import catalogue, files, generate, hardware, profiles, read, roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
+    catalogue,
+    files,
+    generate,
+    hardware,
+    layouts,
+    profiles,
+    read,
+    roots,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.hooks import INSTALLED, Program
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Edits, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Policy
@@ -61,28 +70,28 @@ def look(wanted: Policy) -> Observation:
     return Observation({}, {}).with_answers(EYES.run({"schema": 1, "root": wanted.root, "questions": questions}))
 
 
-def ours(root: Path, profile: profiles.Profile = "full", **more: object) -> Spec:
+def ours(root: Path, profile: profiles.Profile = "full", layout: str = layouts.WORKLOADS, **more: object) -> Spec:
     wanted = policy(root, **more)
     seen = look(wanted)
     for _round in range(3):
         try:
-            return planned(wanted, seen, profile)
+            return planned(wanted, seen, profile, layout)
         except NeedMore as need:
             seen = seen.with_answers(EYES.run({"schema": 1, "root": wanted.root, "questions": need.questions}))
     raise AssertionError("it still asks")
 
 
-def planned(wanted: Policy, seen: Observation, profile: profiles.Profile = "full") -> Spec:
+def planned(wanted: Policy, seen: Observation, profile: profiles.Profile = "full", layout: str = layouts.WORKLOADS) -> Spec:
     """From one observation to a spec: the part that is pure."""
     driver = gpu.parse(wanted, seen)
     found = files.discover(seen, wanted, wanted.cdi_features or catalogue.FEATURES, driver.version)
-    wish = profiles.Wish(profile, PROGRAM, wanted.cdi_driver_root, str(seen.host["machine"]))
+    wish = profiles.Wish(profile, PROGRAM, wanted.cdi_driver_root, str(seen.host["machine"]), layout == layouts.MANAGEMENT)
     links = files.dri_links(wanted, seen)
 
     def of_gpu(drm: tuple[str, ...]) -> Edits:
         return profiles.of_gpu(drm, links, wish)
 
-    options = generate.Options(cap="1.1.0", profile=profile)
+    options = generate.Options(cap="1.1.0", layout=layout)
     return generate.generate(hardware.observe(wanted, seen, driver.gpus), options, profiles.common(found, wish), of_gpu).spec
 
 
@@ -98,6 +107,11 @@ def facts(spec: Spec, tree: Path) -> frozenset[Fact]:
         return str(resolve(str(tree), roots.inside(str(tree), path))[0])
 
     return frozenset(fact for name, edits in parts for fact in of_edits(name, edits, host))
+
+
+def of_device(found: frozenset[Fact], device: str) -> frozenset[Fact]:
+    """What a container gets that asks for this device, wherever the spec says it."""
+    return frozenset(dc.replace(fact, device="") for fact in found if fact.device in ("", device))
 
 
 def of_edits(device: str, edits: Edits, host: Callable[[str], str]) -> Iterator[Fact]:

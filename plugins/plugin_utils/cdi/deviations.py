@@ -47,6 +47,34 @@ DEVIATIONS = (
         (f"{TOOLKIT}#1934",),
     ),
     Deviation(
+        "memory limits",
+        "since 1.20.1 a `createRuntime` hook per GPU, `apply-cuda-memory-limits`",
+        "none",
+        "it runs for every container and does nothing unless the container's variables ask for a limit, which takes branch 615; "
+        "where it cannot read the engine's state, the container does not start",
+        (f"{TOOLKIT}#2075", f"{TOOLKIT}#2103"),
+    ),
+    Deviation(
+        "sockets",
+        "the sockets of nvidia-persistenced and nvidia-fabricmanager and the folder of MPS, where they are there when the spec is made",
+        "none, unless `cdi_sockets` asks for them; the result tells them as `left_out`",
+        "a container does not start while one of them is gone, after a boot or while its daemon restarts",
+    ),
+    Deviation(
+        "absolute links",
+        "files behind an absolute link in a driver root of its own are followed on the host, and missed or mistaken",
+        "links are followed inside the driver root, and what they lead to is mounted",
+        "Debian's alternatives are such links: nvidia-smi and the X driver are missing otherwise",
+        (f"{TOOLKIT}#735",),
+    ),
+    Deviation(
+        "missing files",
+        "a line in the log",
+        "the list `missing` in the result, and a word of advice",
+        "a container without the library that it needs starts, and its program fails",
+        (f"{TOOLKIT}#682", f"{TOOLKIT}#1875", f"{TOOLKIT}#1908"),
+    ),
+    Deviation(
         "missing nodes",
         "a line in the log, and a spec without them",
         "an error that names them, or the list `missing` in the result where `cdi_missing_nodes` allows it",

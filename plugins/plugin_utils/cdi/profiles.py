@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import packages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import catalogue, roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import catalogue, layouts, roots
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import hooks as hook_program
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.files import DriverFile, DriverFiles, Library
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.hooks import Program
@@ -49,6 +49,7 @@ class Wish:
     program: Program | None = None
     driver_root: str = "/"
     cpu: str = "x86_64"
+    agents: bool = False  # of containers that configure GPUs: they may make nodes, and draw nothing
 
 
 def wish(policy: Policy, obs: Observation, record: HostDecision) -> Wish:
@@ -58,15 +59,23 @@ def wish(policy: Policy, obs: Observation, record: HostDecision) -> Wish:
         step = f"Install {packages.BASE}, or choose another cdi_profile"
         raise PlanError(f"the profile full needs {hook_program.PROGRAM}, which is not on this host", next=step)
     profile: Profile = wanted if wanted != "auto" else "full" if program else "hookless"
-    return Wish(profile, program, policy.cdi_driver_root, str(obs.host.get("machine") or "x86_64"))
+    agents = policy.cdi_layout == layouts.MANAGEMENT
+    return Wish(profile, program, policy.cdi_driver_root, str(obs.host.get("machine") or "x86_64"), agents)
 
 
 def common(driver: DriverFiles, wish: Wish) -> Edits:
     """What every container with a GPU gets of the driver's files."""
     if wish.profile == "devices" or not driver.libraries:
         return Edits()
-    made = full(driver, wish.program) if wish.profile == "full" and wish.program else hookless(driver, wish.cpu)
+    driver = for_agents(driver) if wish.agents else driver
+    made = full(driver, wish) if wish.profile == "full" else hookless(driver, wish.cpu)
     return roots.place(made, wish.driver_root)
+
+
+def for_agents(driver: DriverFiles) -> DriverFiles:
+    """Without what only those need that draw, as upstream's management mode."""
+    programs = tuple(b for b in driver.binaries if catalogue.BINARIES.get(posixpath.basename(b.container)) != "display")
+    return dc.replace(driver, platforms=(), xorg=(), files=(), binaries=programs)
 
 
 def of_gpu(drm: Iterable[str], links: Mapping[str, Iterable[tuple[str, str]]], wish: Wish) -> Edits:
@@ -80,16 +89,19 @@ def of_gpu(drm: Iterable[str], links: Mapping[str, Iterable[tuple[str, str]]], w
 # ---------------------------------------------------------------- full
 
 
-def full(driver: DriverFiles, program: Program) -> Edits:
+def full(driver: DriverFiles, wish: Wish) -> Edits:
     libraries = (Mount(lib.path, lib.path, READ_ONLY) for lib in (*driver.platforms, *driver.libraries))
     mounts = [*libraries, *(Mount(f.path, f.container, READ_ONLY) for f in driver.xorg), *others(driver)]
     env = (f"{LIBCUDA_DIR}={':'.join(driver.folders)}",) if driver.folders else ()
-    return Edits(env=env, mounts=ordered(mounts), hooks=tuple(hooks(driver, program)))
+    return Edits(env=env, mounts=ordered(mounts), hooks=tuple(hooks(driver, wish)))
 
 
-def hooks(driver: DriverFiles, program: Program) -> Iterator[Hook]:
+def hooks(driver: DriverFiles, wish: Wish) -> Iterator[Hook]:
     """In upstream's order: links before the cache, the compatibility libraries before it, too."""
-    for links in (graphics_links(driver), library_links(driver)):
+    program = wish.program
+    if program is None:
+        return
+    for links in ([] if wish.agents else graphics_links(driver), library_links(driver)):
         if links:
             yield symlinks(program, links)
     if program.knows("enable-cuda-compat"):
@@ -97,7 +109,7 @@ def hooks(driver: DriverFiles, program: Program) -> Iterator[Hook]:
     folders = dict.fromkeys(lib.folder for lib in driver.libraries)
     if folders:
         yield program.hook("update-ldcache", [word for folder in folders for word in ("--folder", folder)])
-    for command in ("disable-device-node-modification", "update-application-profile"):
+    for command in () if wish.agents else ("disable-device-node-modification", "update-application-profile"):
         if program.knows(command):
             yield program.hook(command)
 

@@ -110,8 +110,9 @@ class OfDriver:
     @property
     def notes(self) -> tuple[str, ...]:
         """A spec without them is of use all the same: a host may be there to be watched only."""
-        lacking = ", ".join(self.missing)
-        return (f"the driver's files on this host lack {lacking}: install the rest of its packages if containers need it",) if lacking else ()
+        if not self.missing:
+            return ()
+        return (f"the driver's files on this host lack {', '.join(self.missing)}: install the rest of its packages if containers need it",)
 
 
 @dc.dataclass(frozen=True)
