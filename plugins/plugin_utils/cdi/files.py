@@ -109,7 +109,7 @@ def stem(name: str) -> str:
 
 def questions(policy: Policy) -> list[ask.Question]:
     """One listing; the `devices` profile needs none of it."""
-    if policy.cdi_profile == "devices" or policy.cdi_owner == "theirs":
+    if policy.cdi_profile == "devices":
         return []
     return [listing(policy), dri_listing(policy)]
 
