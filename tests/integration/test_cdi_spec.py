@@ -47,7 +47,7 @@ def test_written_once_and_given_back(fleet: Fleet) -> None:
 
 
 REFUSED = [
-    ("cdi-broken", "kernel module 550.90.07", "Reboot, or reload the module"),
+    ("cdi-broken", "Kernel module 550.90.07", "Reboot, or reload the module"),
     ("cdi-none", "the NVIDIA kernel module is not loaded", "modprobe nvidia"),
 ]
 
