@@ -56,7 +56,7 @@ def resolve(files: Iterable[Loaded]) -> Resolved:
         for name in file.devices():
             other = devices.get(name)
             if other and other.priority == file.priority:
-                conflicts[name] = (*conflicts.get(name, (other,)), file)
+                conflicts[name] = (*(f for f in conflicts.get(name, ()) if f is not other), other, file)
                 continue
             if other:
                 hidden.append((name, other, file))

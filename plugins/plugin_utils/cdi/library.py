@@ -36,15 +36,16 @@ class Library:
     class_dots: bool = True
     needs_devices: bool = True
     root_closid: bool = False
+    sorts_names: bool = False  # mounts of one depth by their names; the others keep the order
     fills_mode: bool = False  # takes the mode of a node from the host, where the spec has none
 
 
 LIBRARIES: Mapping[str, Library] = {
     library.release: library
     for library in (
-        Library("0.5.4", "0.5.0", NO_ANNOTATIONS | NO_GIDS | NEW_RDT, class_dots=False, needs_devices=False),
-        Library("0.6.2", "0.6.0", NO_GIDS | NEW_RDT, needs_devices=False),
-        Library("0.8.1", "0.8.0", NEW_RDT, needs_devices=False),
+        Library("0.5.4", "0.5.0", NO_ANNOTATIONS | NO_GIDS | NEW_RDT, class_dots=False, needs_devices=False, sorts_names=True),
+        Library("0.6.2", "0.6.0", NO_GIDS | NEW_RDT, needs_devices=False, sorts_names=True),
+        Library("0.8.1", "0.8.0", NEW_RDT, needs_devices=False, sorts_names=True),
         Library("1.0.1", "1.0.0", NEW_RDT),
         Library("1.1.0", "1.1.0", OLD_RDT, root_closid=True, fills_mode=True),
     )

@@ -181,12 +181,12 @@ class _Decoder:
             raise Unreadable("its aliases stand for far more than what is written", node.line)
 
     def _alias(self, node: _Node) -> Tree:
-        assert node.target is not None  # _node() saw to it
+        target = node.target or node  # _node() saw to it
         self.depth += 1
-        seen = self.done.get(id(node.target))
+        seen = self.done.get(id(target))
         if seen:
             self._tick(node, seen[1])
-        tree = seen[0] if seen else self.value(node.target)
+        tree = seen[0] if seen else self.value(target)
         self.depth -= 1
         return dc.replace(tree, line=node.line)
 

@@ -72,16 +72,25 @@ CONTENT: dict[str, tuple[str, list[tuple[str, int | None]], bool]] = {
     "a version that is a number": (spec(head="cdiVersion: 1.10"), [("changed-text", 1), ("version-unknown", 1)], True),
     "the version with a v": (spec(head="cdiVersion: v0.5.0"), [], False),
     "a version that was never enough": (spec(head="cdiVersion: 0.2.0"), [("version-too-low", 1)], True),
-    "a mount's type": (spec("mounts: [{hostPath: /dev/nvidia0, containerPath: /b, type: bind}]", head="cdiVersion: 0.3.0"),
-                       [("version-too-low", 1)], True),
-    "a host path": (spec("deviceNodes: [{path: /dev/x, hostPath: /dev/nvidia0}]", head="cdiVersion: 0.4.0"),
-                    [("version-too-low", 1)], True),
+    "a mount's type": (
+        spec("mounts: [{hostPath: /dev/nvidia0, containerPath: /b, type: bind}]", head="cdiVersion: 0.3.0"),
+        [("version-too-low", 1)],
+        True,
+    ),
+    "a host path": (
+        spec("deviceNodes: [{path: /dev/x, hostPath: /dev/nvidia0}]", head="cdiVersion: 0.4.0"),
+        [("version-too-low", 1)],
+        True,
+    ),
     "a digit in front": (spec(name="'0'", head="cdiVersion: 0.4.0"), [("version-too-low", 1)], True),
     "annotations": (spec(more="annotations: {a: b}\n"), [("version-too-low", 1)], True),
     "a dot in the class": (spec(kind="nvidia.com/gpu.shared"), [("version-too-low", 1)], True),
     "groups": (spec("additionalGids: [44]", head="cdiVersion: 0.6.0"), [("version-too-low", 1), ("additional-gids", 5)], True),
-    "network devices": (spec("netDevices: [{hostInterfaceName: eth1, name: eth0}]", head="cdiVersion: 1.0.0"),
-                        [("version-too-low", 1), ("net-runtime", 5)], True),
+    "network devices": (
+        spec("netDevices: [{hostInterfaceName: eth1, name: eth0}]", head="cdiVersion: 1.0.0"),
+        [("version-too-low", 1), ("net-runtime", 5)],
+        True,
+    ),
     "fields that are gone": (spec("intelRdt: {enableCMT: true}", head="cdiVersion: 0.7.0"), [("unknown-field", 5)], True),
     # names
     "no kind": ("cdiVersion: 0.5.0\ndevices: [{name: a, containerEdits: {env: [A=b]}}]\n", [("vendor", None)], True),
@@ -110,29 +119,39 @@ CONTENT: dict[str, tuple[str, list[tuple[str, int | None]], bool]] = {
     "a hook's variable": (spec(f"hooks: [{{hookName: prestart, path: {HOOK}, env: [x]}}]"), [("env", 5)], True),
     "a mount to nowhere": (spec("mounts: [{hostPath: /x, options: [bind]}]"), [("mount-path", 5)], True),
     "a closID with a slash": (spec("intelRdt: {closID: a/b}", head="cdiVersion: 0.7.0"), [("closid", 5)], True),
-    "an interface twice": (spec("netDevices: [{hostInterfaceName: a, name: b}, {hostInterfaceName: a, name: c}]", head="cdiVersion: 1.1.0"),
-                           [("net-device", 5), ("net-runtime", 5)], True),
+    "an interface twice": (
+        spec("netDevices: [{hostInterfaceName: a, name: b}, {hostInterfaceName: a, name: c}]", head="cdiVersion: 1.1.0"),
+        [("net-device", 5), ("net-runtime", 5)],
+        True,
+    ),
     # what the library takes
     "a relative node": (spec("deviceNodes: [{path: dev/x, hostPath: /dev/nvidia0}]"), [("relative-path", 5)], False),
     "a relative hook": (spec("hooks: [{hookName: prestart, path: nvidia-cdi-hook}]"), [("relative-path", 5)], False),
     "an odd annotation": (spec(head="cdiVersion: 0.6.0", more="annotations: {-a: b}\n"), [("annotation", 6)], False),
     "annotations without end": (spec(head="cdiVersion: 0.6.0", more=f"annotations: {{a: {'x' * 262144}}}\n"), [("annotation", 6)], False),
-    "two sources for a place": (spec("mounts: [{hostPath: /dev/nvidia0, containerPath: /a, options: [rbind]}, "
-                                     "{hostPath: /usr/lib/libcuda.so.550, containerPath: /a, options: [rbind]}]"),
-                                [("double-mount", 5)], False),
-    "a node twice": (spec(more="containerEdits: {deviceNodes: [{path: /dev/nvidia0, permissions: r}]}\n"),
-                     [("double-node", 5)], False),
+    "two sources for a place": (
+        spec(
+            "mounts: [{hostPath: /dev/nvidia0, containerPath: /a, options: [rbind]}, "
+            "{hostPath: /usr/lib/libcuda.so.550, containerPath: /a, options: [rbind]}]"
+        ),
+        [("double-mount", 5)],
+        False,
+    ),
+    "a node twice": (spec(more="containerEdits: {deviceNodes: [{path: /dev/nvidia0, permissions: r}]}\n"), [("double-node", 5)], False),
     "the same node twice": (spec(more="containerEdits: {deviceNodes: [{path: /dev/nvidia0}]}\n"), [], False),
     "a variable twice": (spec("env: [A=b, A=c]"), [("double-env", 5)], False),
     "a mode in decimal clothes": (spec("deviceNodes: [{path: /dev/nvidia0, fileMode: 666}]"), [("file-mode", 5)], False),
     "a mode in octal": (spec("deviceNodes: [{path: /dev/nvidia0, fileMode: 0666}]"), [], False),
-    "an option that is none": (spec("mounts: [{hostPath: /dev/nvidia0, containerPath: /a, options: [bind, readonly]}]"),
-                               [("mount-option", 5)], False),
+    "an option that is none": (
+        spec("mounts: [{hostPath: /dev/nvidia0, containerPath: /a, options: [bind, readonly]}]"),
+        [("mount-option", 5)],
+        False,
+    ),
     "a mount of no kind": (spec("mounts: [{hostPath: /dev/nvidia0, containerPath: /a, options: [ro]}]"), [("mount-type", 5)], False),
     "a timeout of zero": (spec(f"hooks: [{{hookName: prestart, path: {HOOK}, timeout: 0}}]"), [("hook-timeout", 5)], False),
     "arguments without the name": (spec(f"hooks: [{{hookName: prestart, path: {HOOK}, args: [chmod]}}]"), [("hook-arguments", 5)], False),
     "a hook in the container": (spec("hooks: [{hookName: startContainer, path: /sbin/ldconfig}]"), [("hook-in-container", 5)], False),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("text", "found", "lost"), CONTENT.values(), ids=CONTENT)
@@ -213,19 +232,28 @@ FILES: dict[str, tuple[dict[str, Any], list[tuple[str, str]], bool]] = {
     "a socket": ({ETC: {"type": "socket"}}, [(ETC, "unreadable")], False),
     "an unreadable file": ({ETC: ERROR}, [(ETC, "unreadable")], False),
     "a huge file": ({ETC: LARGE}, [(ETC, "not-looked-at")], False),
-    "a directory that is a link": ({"/etc/cdi": {"type": "dir", "real": "/srv", "links": ["/etc/cdi"]}, ETC: spec()},
-                                   [("/etc/cdi", "directory")], False),
+    "a directory that is a link": (
+        {"/etc/cdi": {"type": "dir", "real": "/srv", "links": ["/etc/cdi"]}, ETC: spec()},
+        [("/etc/cdi", "directory")],
+        False,
+    ),
     "a directory that is a file": ({"/etc/cdi": ""}, [("/etc/cdi", "directory")], False),
     "a directory for root only": ({"/etc/cdi": {"type": "dir", "mode": 0o700}, ETC: spec()}, [("/etc/cdi", "directory-mode")], True),
     "a directory for everybody": ({"/etc/cdi": {"type": "dir", "mode": 0o777}, ETC: spec()}, [("/etc/cdi", "writable")], True),
-    "/run is a link, and may be": ({"/var/run/cdi": {"type": "dir", "mode": 0o755, "real": "/run/cdi", "links": ["/var/run"]}, RUN: spec()},
-                                    [], True),
+    "/run is a link, and may be": (
+        {"/var/run/cdi": {"type": "dir", "mode": 0o755, "real": "/run/cdi", "links": ["/var/run"]}, RUN: spec()},
+        [],
+        True,
+    ),
     "two files, one device": ({ETC: spec(), "/etc/cdi/b.json": spec()}, [(ETC, "conflict"), ("/etc/cdi/b.json", "conflict")], False),
-    "two files, one device, and a third above": ({ETC: spec(), "/etc/cdi/b.json": spec(), RUN: spec()},
-                                                 [(ETC, "conflict"), ("/etc/cdi/b.json", "conflict")], False),
+    "two files, one device, and a third above": (
+        {ETC: spec(), "/etc/cdi/b.json": spec(), RUN: spec()},
+        [(ETC, "conflict"), ("/etc/cdi/b.json", "conflict")],
+        False,
+    ),
     "hidden by the other directory": ({ETC: spec(), RUN: spec("env: [A=b]")}, [(ETC, "hidden")], True),
     "hidden by a lost file": ({ETC: spec(), RUN: ""}, [(RUN, "empty")], True),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize(("files", "found", "resolved"), FILES.values(), ids=FILES)

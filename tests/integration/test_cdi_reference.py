@@ -1,0 +1,587 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Our reading of CDI specs against the reference library itself, in five releases: generated and broken specs, and what is injected.
+
+GPUFLEET_CDI_EXAMPLES says how many cases each test makes (the default takes seconds).
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import stat
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import directories, inject, library, shape, validate
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from tests import reference
+
+EXAMPLES = int(os.environ.get("GPUFLEET_CDI_EXAMPLES") or 60)
+pytestmark = pytest.mark.skipif(bool(reference.obstacle()), reason=reference.obstacle() or "-")
+many = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 60, suppress_health_check=list(HealthCheck), database=None)
+
+# Where we and the library may differ, with the reason. Everything else is a fault of ours.
+DIFFERENCES: tuple[tuple[str, Callable[[tuple[shape.Problem, ...]], bool]], ...] = (
+    (
+        "a field in two spellings: Go's JSON reader merges lists and mappings of both into one value; we take the last one, and warn",
+        lambda problems: any(p.rule == "field-twice" for p in problems),
+    ),
+)
+CRASHES = {"null-entry", "short-name"}  # a null pointer and a slice out of bounds in every release up to 1.1.0
+
+Files = list[dict[str, bytes]]
+Judges = Mapping[str, reference.Judge]
+
+
+@pytest.fixture(scope="module")
+def judges() -> Iterator[Judges]:
+    found = {release: reference.Judge(release) for release in reference.RELEASES}
+    yield found
+    for judge in found.values():
+        judge.close()
+
+
+def loaded(files: Files, release: str) -> tuple[list[directories.Loaded], dict[str, tuple[shape.Problem, ...]], bool]:
+    """The files that we take, the others with their reasons, and whether this is one of the written differences."""
+    taken, refused, differs = [], {}, False
+    for priority, folder in enumerate(files):
+        for name in sorted(folder, key=os.fsencode):
+            document, problems = validate.text_problems(folder[name], library.LIBRARIES[release])
+            if problems or document is None:
+                refused[f"{priority}/{name}"] = problems
+            else:
+                taken.append(directories.Loaded(f"{priority}/{name}", priority, document))
+            every = (*problems, *(document.problems if document else ()))
+            differs = differs or any(applies(every) for _reason, applies in DIFFERENCES)
+    return taken, refused, differs
+
+
+def agree(judges: Judges, files: Files) -> None:
+    """Every release and we take the same files, resolve the same devices, and see the same conflicts."""
+    for release, judge in judges.items():
+        taken, refused, differs = loaded(files, release)
+        if differs:
+            continue
+        told = judge.load(files)
+        if told.get("panic"):
+            assert {p.rule for problems in refused.values() for p in problems} & CRASHES, (release, told)
+            continue
+        lost = {path: words for path, words in told["errors"].items() if any(w.startswith("failed to load") for w in words)}
+        assert sorted(lost) == sorted(refused), (release, told["errors"], refused)
+        resolved = directories.resolve(taken)
+        assert sorted(resolved.devices) == (told["devices"] or []), release
+        assert {f.path for files_ in resolved.conflicts.values() for f in files_} == set(told["errors"]) - set(lost), release
+
+
+# --- specs ----------------------------------------------------------------------------------------------------------------
+
+BAD_TEXT = (
+    "",
+    " ",
+    "=",
+    "/",
+    "a=b",
+    "ä",
+    "0",
+    "08",
+    "0x1f",
+    "1e3",
+    "yes",
+    "~",
+    "null",
+    ".inf",
+    "1_0",
+    "0:1",
+    "-",
+    "a-",
+    "_a",
+    "a" * 70,
+    "\u2028",
+    "a\nb",
+)
+versions = st.sampled_from([*library.KNOWN, *library.KNOWN, "v0.5.0", "vv0.5.0", "1.2.0", "0.5", 0.5, 1, None, "0.5.0 "])
+kinds = st.sampled_from(
+    ["nvidia.com/gpu"] * 6 + ["a.b/c.d", "aa/bb", "nvidia.com", "/gpu", "aa/", "aa/bb/cc", "3a/bb", "aa-/bb", "a_/b", "aa/b_b", "a/bb", ""]
+)
+names = st.sampled_from(["gpu0", "gpu1", "all", "0", "1", "0:1", "MIG-1", "a", 7, True, 1.5, *BAD_TEXT])
+paths = st.sampled_from(["/dev/null", "/dev/zero", "/dev/gone", "/usr/lib/a", "dev/x", "", "/", "/a//b", 5])
+words = st.sampled_from(["A=b", "A=c", "B=", "=x", "A", "NAME=v=w", "", None, 3, True])
+numbers = st.sampled_from([0, 1, 195, 438, -1, 4294967295, 4294967296, 1 << 63, 195.0, 0.5, 1e3, 1e30, "195", True, None])
+
+
+def some(**fields: st.SearchStrategy[Any]) -> st.SearchStrategy[dict[str, Any]]:
+    return st.fixed_dictionaries({}, optional=fields)
+
+
+nodes = st.fixed_dictionaries(
+    {"path": paths},
+    optional={
+        "hostPath": paths,
+        "type": st.sampled_from(["", "c", "b", "u", "p", "x", 1]),
+        "major": numbers,
+        "minor": numbers,
+        "fileMode": numbers,
+        "permissions": st.sampled_from(["rwm", "r", "", "none", "rwx"]),
+        "uid": numbers,
+        "gid": numbers,
+        "Path": paths,
+        "typo": numbers,
+    },
+)
+mounts = some(
+    hostPath=paths,
+    containerPath=paths,
+    options=st.lists(st.sampled_from(["ro", "bind", 1, None]), max_size=2),
+    type=st.sampled_from(["", "bind"]),
+)
+hooks = some(
+    hookName=st.sampled_from([*library.HOOKS, *library.HOOKS, "preStart", "", None]),
+    path=paths,
+    args=st.lists(words, max_size=2),
+    env=st.lists(words, max_size=1),
+    timeout=numbers,
+)
+nets = some(hostInterfaceName=st.sampled_from(["eth0", "eth1", ""]), name=st.sampled_from(["eth0", "eth1", None]))
+rdt = some(
+    closID=st.sampled_from(["a", "/", "a/b", ".", "x" * 4096]),
+    enableCMT=st.booleans(),
+    schemata=st.lists(words, max_size=1) | st.none(),
+    enableMonitoring=st.booleans() | st.none(),
+    l3CacheSchema=words,
+)
+edits = some(
+    env=st.lists(words, max_size=2) | st.none(),
+    deviceNodes=st.lists(nodes | st.none(), max_size=2),
+    mounts=st.lists(mounts, max_size=2),
+    hooks=st.lists(hooks, max_size=1),
+    netDevices=st.lists(nets, max_size=2),
+    intelRdt=rdt | st.none(),
+    additionalGids=st.lists(numbers, max_size=2),
+)
+annotations = st.dictionaries(st.sampled_from(["a", "A/b", "", 1, True, None]), words, max_size=2) | st.none()
+devices = st.fixed_dictionaries({"name": names, "containerEdits": edits | st.none()}, optional={"annotations": annotations, "Name": names})
+specs = st.fixed_dictionaries(
+    {"cdiVersion": versions, "kind": kinds, "devices": st.lists(devices, max_size=3) | st.none()},
+    optional={"containerEdits": edits, "annotations": annotations, "extra": words, "KIND": kinds},
+)
+
+
+# Mostly sound, so that a fault is seen alone and not behind another one.
+sound_nodes = st.fixed_dictionaries(
+    {"path": st.sampled_from(["/dev/null", "/dev/zero"])}, optional={"hostPath": st.just("/dev/full"), "type": st.just("c")}
+)
+sound_edits = st.fixed_dictionaries({"env": st.just(["A=b"])}, optional={"deviceNodes": st.lists(sound_nodes, max_size=2)})
+sound = st.fixed_dictionaries(
+    {
+        "cdiVersion": st.sampled_from(["0.5.0", "0.6.0", "1.1.0"]),
+        "kind": st.just("nvidia.com/gpu"),
+        "devices": st.lists(
+            st.fixed_dictionaries({"name": st.sampled_from(["gpu0", "gpu1", "all"]), "containerEdits": sound_edits}),
+            min_size=1,
+            max_size=2,
+            unique_by=lambda d: str(d["name"]),
+        ),
+    }
+)
+
+
+@st.composite
+def nearly_sound(draw: st.DrawFn) -> dict[str, Any]:
+    """One part of a sound spec replaced by one that may be odd."""
+    spec = copy.deepcopy(draw(sound))
+    part, strategy = draw(st.sampled_from(sorted(ODD.items(), key=lambda item: item[0])))
+    if part in ("cdiVersion", "kind", "annotations", "containerEdits", "devices"):
+        spec[part] = draw(strategy)
+    elif part == "name":
+        spec["devices"][0]["name"] = draw(strategy)
+    else:
+        spec["devices"][0]["containerEdits"][part] = draw(strategy)
+    return spec
+
+
+ODD: dict[str, st.SearchStrategy[Any]] = {
+    "cdiVersion": versions,
+    "kind": kinds,
+    "annotations": annotations,
+    "containerEdits": edits,
+    "devices": words,
+    "name": names,
+    "env": st.lists(words, max_size=2),
+    "deviceNodes": st.lists(nodes | st.none(), max_size=1),
+    "mounts": st.lists(mounts | st.none(), max_size=1),
+    "hooks": st.lists(hooks | st.none(), max_size=1),
+    "netDevices": st.lists(nets | st.none(), max_size=2),
+    "intelRdt": rdt,
+    "additionalGids": st.lists(numbers, max_size=2) | words,
+}
+
+
+@st.composite
+def texts(draw: st.DrawFn, documents: st.SearchStrategy[dict[str, Any]]) -> bytes:
+    """As JSON, or as YAML in one of its styles."""
+    spec = draw(documents)
+    if draw(st.booleans()):
+        text = json.dumps({str(k): v for k, v in spec.items()}, ensure_ascii=draw(st.booleans()))
+    else:
+        style, flow = draw(st.sampled_from([None, "'", '"'])), draw(st.sampled_from([None, True, False]))
+        text = yaml.safe_dump(spec, default_style=style, default_flow_style=flow, allow_unicode=draw(st.booleans()), sort_keys=False)
+    return text.encode("utf-8", "surrogatepass")
+
+
+TOKENS = (
+    "&a ",
+    "*a ",
+    "<<: ",
+    "!!int ",
+    "!!str ",
+    "!!float ",
+    "!!null ",
+    "!!binary ",
+    "! ",
+    "!x ",
+    "---\n",
+    "...\n",
+    "\t",
+    '"',
+    "'",
+    "|\n",
+    ">-\n",
+    "%YAML 1.1\n",
+    "\x00",
+    "\ufeff",
+    "\u2028",
+    "\x85",
+    "0x1F",
+    "1_000",
+    "010",
+    "08",
+    ".inf",
+    "~",
+    "? ",
+    "- ",
+    ": ",
+    ", ",
+    "{",
+    "}",
+    "[",
+    "]",
+    "#",
+    " #",
+    "@",
+    "`",
+    "\n",
+    " ",
+    "0",
+    "y",
+    "no",
+    "kind: aa/bb\n",
+    "\xff",
+)
+
+
+@st.composite
+def damaged(draw: st.DrawFn) -> bytes:
+    """A text with pieces put in, taken out or doubled."""
+    data = draw(texts(sound | nearly_sound()))
+    for _turn in range(draw(st.integers(1, 3))):
+        first = draw(st.integers(0, len(data)))
+        last = min(len(data), first + draw(st.integers(0, 6)))
+        token = draw(st.sampled_from(TOKENS)).encode("latin-1" if draw(st.booleans()) else "utf-8", "replace")
+        data = draw(
+            st.sampled_from([data[:first] + token + data[first:], data[:first] + data[last:], data[:last] + data[first:], data[:first]])
+        )
+    return data
+
+
+@given(text=texts(nearly_sound()))
+@many
+def test_specs_with_one_odd_part(judges: Judges, text: bytes) -> None:
+    agree(judges, [{"x.yaml": text}])
+
+
+@given(text=texts(specs))
+@many
+def test_odd_specs(judges: Judges, text: bytes) -> None:
+    agree(judges, [{"x.json": text}])
+
+
+@given(text=damaged())
+@many
+def test_damaged_texts(judges: Judges, text: bytes) -> None:
+    agree(judges, [{"x.yaml": text}])
+
+
+SCALARS = st.text("0123456789+-._eExXoObByYnNtrufalsTRUEFALSinfNUL~:<", min_size=0, max_size=8)
+
+
+@given(scalar=SCALARS, tag=st.sampled_from(["", "", "", "!!int ", "!!float ", "!!str ", "!!bool ", "!!null ", "!!timestamp ", "!x "]))
+@many
+def test_what_a_word_without_quotes_is(judges: Judges, scalar: str, tag: str) -> None:
+    """As a name, where all is text, and as a number."""
+    for place in (
+        f"name: {tag}{scalar}\n  containerEdits: {{env: [A=b]}}",
+        f"name: a\n  containerEdits:\n    deviceNodes:\n    - path: /a\n      major: {tag}{scalar}",
+    ):
+        agree(judges, [{"x.yaml": f"cdiVersion: 0.5.0\nkind: aa/bb\ndevices:\n- {place}\n".encode()}])
+
+
+folders = st.dictionaries(st.sampled_from(["a.yaml", "b.yaml", "c.json", ".yaml", "d.yml", "e.YAML", "f"]), texts(sound), max_size=3)
+
+
+@given(files=st.lists(folders, min_size=1, max_size=3))
+@many
+def test_directories(judges: Judges, files: Files) -> None:
+    agree(judges, [{name: text for name, text in folder.items() if directories.is_read(name)} for folder in files])
+    for release, judge in judges.items():
+        told = judge.load(files)
+        read = [{name: text for name, text in folder.items() if directories.is_read(name)} for folder in files]
+        assert (told["devices"], told["errors"]) == (judge.load(read)["devices"], told["errors"]), release
+
+
+# --- injection ------------------------------------------------------------------------------------------------------------
+
+HOST = "@"  # stands for a directory with nodes in the paths below
+
+
+@pytest.fixture(scope="module")
+def host(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    place = tmp_path_factory.mktemp("host")
+    os.mkfifo(place / "fifo", 0o640)
+    (place / "file").write_text("")
+    (place / "link").symlink_to("/dev/null")
+    return place
+
+
+inject_paths = st.sampled_from(["/dev/null", "/dev/zero", "/dev/full", f"{HOST}/fifo", f"{HOST}/file", f"{HOST}/link", "/dev/gone"])
+inject_nodes = st.fixed_dictionaries(
+    {"path": inject_paths},
+    optional={
+        "hostPath": inject_paths,
+        "type": st.sampled_from(["c", "b", "p", "u"]),
+        "major": st.sampled_from([0, 1, 195]),
+        "minor": st.sampled_from([0, 3, 9]),
+        "fileMode": st.sampled_from([0, 438]),
+        "permissions": st.sampled_from(["r", "rw"]),
+        "uid": st.just(7),
+        "gid": st.sampled_from([0, 8]),
+    },
+)
+places = st.sampled_from(["/a", "/a/b", "/b", "/a/b/c", "//c", "/a/../d", "/"])
+inject_mounts = st.fixed_dictionaries(
+    {"hostPath": st.sampled_from(["/x", "/y"]), "containerPath": places},
+    optional={"options": st.just(["ro", "bind"]), "type": st.just("bind")},
+)
+inject_hooks = st.fixed_dictionaries(
+    {"hookName": st.sampled_from(library.HOOKS), "path": st.just("/h")},
+    optional={"args": st.just(["h", "x"]), "env": st.just(["A=b"]), "timeout": st.just(3)},
+)
+inject_env = st.lists(st.sampled_from(["A=1", "A=2", "B=1", "PATH=/x", "NVIDIA_VISIBLE_DEVICES=void"]), max_size=3)
+base_edits = {
+    "env": inject_env,
+    "deviceNodes": st.lists(inject_nodes, max_size=2),
+    "mounts": st.lists(inject_mounts, max_size=3),
+    "hooks": st.lists(inject_hooks, max_size=2),
+}
+newer_edits = {
+    **base_edits,
+    "additionalGids": st.lists(st.sampled_from([0, 44, 45]), max_size=3),
+    "intelRdt": st.sampled_from([{"closID": "a"}, {}]),
+    "netDevices": st.lists(st.sampled_from([{"hostInterfaceName": "e1", "name": "e0"}]), max_size=1),
+}
+
+
+def injectable(fields: dict[str, Any], version: str) -> st.SearchStrategy[dict[str, Any]]:
+    device = some(**fields).map(lambda e: {**e, "env": e.get("env") or ["D=d"]})
+    both = st.tuples(device, device).map(lambda pair: [{"name": f"gpu{i}", "containerEdits": e} for i, e in enumerate(pair)])
+    return st.fixed_dictionaries(
+        {"cdiVersion": st.just(version), "kind": st.just("aa/bb"), "devices": both}, optional={"containerEdits": some(**fields)}
+    )
+
+
+containers = st.fixed_dictionaries(
+    {"ociVersion": st.just("1.1.0")},
+    optional={
+        "process": st.fixed_dictionaries(
+            {
+                "cwd": st.just("/"),
+                "user": st.fixed_dictionaries(
+                    {"uid": st.sampled_from([0, 1000]), "gid": st.sampled_from([0, 1000])}, optional={"additionalGids": st.just([44])}
+                ),
+            },
+            optional={"env": st.lists(st.sampled_from(["PATH=/bin", "A=0", "A", "NVIDIA_VISIBLE_DEVICES=all"]), max_size=3)},
+        ),
+        "mounts": st.lists(st.fixed_dictionaries({"destination": places, "source": st.just("/s")}), max_size=3),
+        "linux": some(
+            devices=st.lists(
+                st.fixed_dictionaries({"path": inject_paths, "type": st.just("c"), "major": st.just(9), "minor": st.just(9)}), max_size=2
+            )
+        ),
+        "hooks": st.just({"prestart": [{"path": "/old"}]}),
+    },
+)
+
+
+def bare(value: Any) -> Any:
+    """Without what is empty, which Go writes and we do not."""
+    if isinstance(value, dict):
+        found = {key: bare(item) for key, item in value.items()}
+        return {key: item for key, item in found.items() if item not in ("", 0, None, [], {}) or item is False}
+    return [bare(item) for item in value] if isinstance(value, list) else value
+
+
+def seen(paths: list[str]) -> dict[str, inject.HostNode]:
+    """What lstat says, as the look at a host would."""
+    kinds = {stat.S_IFCHR: "c", stat.S_IFBLK: "b", stat.S_IFIFO: "p"}
+    found = {}
+    for path in paths:
+        try:
+            told = os.lstat(path)
+        except OSError:
+            continue
+        kind = kinds.get(stat.S_IFMT(told.st_mode), "")
+        found[path] = inject.HostNode(kind, os.major(told.st_rdev), os.minor(told.st_rdev), stat.S_IMODE(told.st_mode))
+    return found
+
+
+def same_containers(judges: Judges, host: Path, spec: dict[str, Any], container: dict[str, Any], asked: list[str]) -> None:
+    spec, container = (json.loads(json.dumps(value).replace(HOST, str(host))) for value in (spec, container))
+    files: Files = [{"x.json": json.dumps(spec).encode()}]
+    live = seen(["/dev/null", "/dev/zero", "/dev/full", *map(str, host.iterdir())])
+    for release, judge in judges.items():
+        if library.version.key(spec["cdiVersion"]) > library.version.key(library.LIBRARIES[release].highest):
+            continue
+        (told,) = judge.load(files, [{"container": container, "devices": asked}])["injected"]
+        given = directories.resolve(loaded(files, release)[0]).devices
+        ours, error = injected(container, asked, given, live, release)
+        assert bool(error) == ("error" in told), (release, error, told)
+        if isinstance(error, inject.Unresolvable):
+            assert list(error.names) == told["unresolved"], release
+        elif not error:
+            assert bare(ours) == bare(told["container"]), release
+
+
+def injected(
+    container: dict[str, Any], asked: list[str], given: Mapping[str, directories.Loaded], live: dict[str, inject.HostNode], release: str
+) -> tuple[dict[str, Any], inject.CannotInject | None]:
+    try:
+        return inject.inject(container, asked, given, live, library.LIBRARIES[release]), None
+    except inject.CannotInject as error:
+        return {}, error
+
+
+ASKED = st.lists(st.sampled_from(["aa/bb=gpu0", "aa/bb=gpu1"]), min_size=1, max_size=3) | st.just(["aa/bb=gpu0", "aa/bb=none", "cc/dd=x"])
+
+
+@given(spec=injectable(base_edits, "0.5.0"), container=containers, asked=ASKED)
+@many
+def test_injection(judges: Judges, host: Path, spec: dict[str, Any], container: dict[str, Any], asked: list[str]) -> None:
+    same_containers(judges, host, spec, container, asked)
+
+
+@given(spec=injectable(newer_edits, "1.1.0"), container=containers, asked=ASKED)
+@many
+def test_injection_of_what_is_newer(judges: Judges, host: Path, spec: dict[str, Any], container: dict[str, Any], asked: list[str]) -> None:
+    same_containers(judges, host, spec, container, asked)
+
+
+# --- by name --------------------------------------------------------------------------------------------------------------
+
+SPEC = b"cdiVersion: 0.5.0\nkind: aa/bb\ndevices: [{name: gpu0, containerEdits: {env: [A=b]}}]\n"
+BOMB = b"".join(b"a%d: &a%d [%s]\n" % (i, i, b",".join([b"*a%d" % (i - 1) if i else b"x"] * 9)) for i in range(9))
+# What hypothesis would take long to find.
+NAMED: dict[str, bytes] = {
+    "nothing": b"",
+    "a line": b"\n",
+    "a byte order mark": b"\xef\xbb\xbf" + SPEC,
+    "UTF-16": SPEC.decode().encode("utf-16"),
+    "Latin-1": SPEC + b"# gr\xfcn\n",
+    "a NUL": SPEC + b"\0",
+    "a second document": SPEC + b"---\n]]]\n",
+    "an end mark": SPEC + b"...\n",
+    "a comment": b"# x\n" + SPEC,
+    "line ends of Windows": SPEC.replace(b"\n", b"\r\n"),
+    "a tab": SPEC.replace(b" ", b"\t"),
+    "aliases without end": BOMB + SPEC,
+    "an anchor in itself": b"a: &a [*a]\n",
+    "an alias of nothing": b"kind: *a\n",
+    "a merge": SPEC.replace(b"{name: gpu0, ", b"{<<: {name: gpu0}, "),
+    "a merge and the same key": SPEC.replace(b"{name: gpu0, ", b"{<<: {name: gpu0}, name: gpu1, "),
+    "a merge of a list": SPEC.replace(b"{name: gpu0, ", b"{<<: [{name: gpu0}, {annotations: null}], "),
+    "a merge of nothing": SPEC.replace(b"{name: gpu0, ", b"{<<: null, name: gpu0, "),
+    "an anchor and its alias": SPEC.replace(b"[A=b]", b"&e [A=b]") + b"containerEdits: {env: *e}\n",
+    "a key that is a list": b"? [a]\n: b\n",
+    "a key that is nothing": b"~: b\n",
+    "a key of letters from elsewhere": SPEC.replace(b"kind", "\u212aind".encode()),
+    "a key of a long s": SPEC.replace(b"containerEdits", "containerEdit\u017f".encode()),
+    "capitals": SPEC.replace(b"devices", b"DEVICES"),
+    "deep": b"[" * 200,
+    "deeper than any": b"a: " + b"[" * 20000,
+    "binary": bytes(range(256)) * 4,
+    "a tagged mapping": SPEC.replace(b"[{name", b"[!!map {name"),
+    "base64": SPEC.replace(b"gpu0", b"!!binary Z3B1MA=="),
+    "no base64": SPEC.replace(b"gpu0", b"!!binary %%"),
+    "a date": SPEC.replace(b"gpu0", b"2020-01-01"),
+    "a number as long as a line": SPEC.replace(b"gpu0", b"9" * 40),
+    "a fraction": SPEC.replace(b"gpu0", b"16777217.0"),
+    "much": SPEC.replace(b"gpu0", b"1e300"),
+    "little": SPEC.replace(b"gpu0", b"1e-7"),
+    "a quoted number": SPEC.replace(b"gpu0", b"'08'"),
+    "folded": SPEC.replace(b"gpu0", b'"gp\\\n  u0"'),
+    "a scalar": b"hello\n",
+    "a list": b"- a\n",
+    "JSON's null": b"null",
+}
+
+
+@pytest.mark.parametrize("text", NAMED.values(), ids=NAMED)
+def test_texts_by_name(judges: Judges, text: bytes) -> None:
+    agree(judges, [{"x.yaml": text}])
+
+
+def test_directories_as_they_lie_on_a_disk(judges: Judges, tmp_path: Path) -> None:
+    """A link in place of a directory is not followed; one above it is, and one in place of a file, too."""
+    (tmp_path / "real").mkdir()
+    (tmp_path / "real" / "a.yaml").write_bytes(SPEC)
+    (tmp_path / "link").symlink_to("real")
+    (tmp_path / "above").symlink_to(".")
+    for name, target in (("b.yaml", "real/a.yaml"), ("dangling.yaml", "nowhere"), ("loop.yaml", "loop.yaml"), ("dir.yaml", "real")):
+        (tmp_path / name).symlink_to(target)
+    (tmp_path / "sub.yaml").mkdir()
+    (tmp_path / "sub.yaml" / "x.yaml").write_bytes(SPEC.replace(b"gpu0", b"gpu1"))
+    (tmp_path / "file").write_bytes(SPEC)
+    for release, judge in judges.items():
+        told = {where: judge.ask({"dirs": [str(tmp_path / where)]}) for where in ("link", "above/real", "nowhere", "file", "")}
+        assert {where: answer["devices"] for where, answer in told.items()} == {
+            "link": None,
+            "above/real": ["aa/bb=gpu0"],
+            "nowhere": None,
+            "file": None,
+            "": ["aa/bb=gpu0"],
+        }, release
+        assert {Path(path).name for path in told[""]["errors"]} == {"dangling.yaml", "loop.yaml", "dir.yaml"}, release
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_what_a_rootless_engine_sees(tmp_path: Path) -> None:
+    """A directory that it may not list is passed over without a word; a file that it may not read is lost alone."""
+    for folder, mode in (("closed", 0o700), ("open", 0o755)):
+        (tmp_path / folder).mkdir()
+        for name, device in (("a.yaml", folder.encode()), ("b.yaml", b"secret")):
+            (tmp_path / folder / name).write_bytes(SPEC.replace(b"gpu0", device))
+        (tmp_path / folder / "b.yaml").chmod(0o600)
+        (tmp_path / folder).chmod(mode)
+    for place in (tmp_path, *list(tmp_path.parents)[:-2]):
+        place.chmod(place.stat().st_mode | 0o011)
+    judge = reference.Judge("1.1.0", ("setpriv", "--reuid=65534", "--regid=65534", "--clear-groups"))
+    told = judge.ask({"dirs": [str(tmp_path / "closed"), str(tmp_path / "open")]})
+    judge.close()
+    assert told["devices"] == ["aa/bb=open"]
+    assert {Path(path).name for path in told["errors"]} == {"b.yaml"}
