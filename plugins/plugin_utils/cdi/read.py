@@ -1,33 +1,29 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Specs that somebody else wrote, as values. The one place that reads YAML; the reader comes with ansible-core."""
+"""Specs that somebody else wrote, as values, read as engines read them."""
 
 from __future__ import annotations
 
 import functools
 
-import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import library, shape, strict
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.directories import SUFFIXES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Spec, from_document
 
-# The C reader is ten times as fast and comes with every wheel; a source build may lack it.
-LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
-# Engines read these, and nothing else, not in sub-folders (pkg/cdi/spec-dirs.go); `.yml` is a frequent surprise.
-SUFFIXES = (".json", ".yaml")
+__all__ = ["SUFFIXES", "equal", "parse"]
 
 
 @functools.lru_cache(maxsize=512)
 def parse(text: str) -> Spec:
-    """Raises ValueError with one sentence where the text is no CDI spec."""
-    try:
-        document = yaml.load(text, Loader=LOADER)  # noqa: S506  (a safe loader, see above)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"line {mark.line + 1}: " if mark else ""
-        raise ValueError(f"{place}{getattr(error, 'problem', None) or 'it is no YAML'}") from error
-    if document is None:
+    """Raises ValueError with one sentence where the text is no CDI spec in any release. The rules of its content are the validator's."""
+    document = shape.fit(strict.read(text.encode("utf-8", "surrogateescape"))[0])
+    for problem in document.problems:
+        if problem.rule not in library.HARMLESS:
+            raise ValueError(f"line {problem.line}: {problem.message}")
+    if document.value is None:
         raise ValueError("it is empty")
-    return from_document(document)
+    return from_document(document.value)
 
 
 def equal(one: Spec, other: Spec) -> bool:

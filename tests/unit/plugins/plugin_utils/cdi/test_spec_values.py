@@ -202,9 +202,9 @@ def test_versions_compare_as_numbers() -> None:
 BAD = [
     ("", "it is empty"),
     ("{", "line 2: did not find expected node content"),
-    ("- a\n", "the document is no mapping"),
+    ("- a\n", "line 1: the document is a list, but must be a mapping"),
     ("kind: a/b\n", "the document has no cdiVersion"),
-    ("cdiVersion: 0.5.0\nkind: a/b\ndevices: {}\n", "devices is no list"),
+    ("cdiVersion: 0.5.0\nkind: a/b\ndevices: {}\n", "line 3: devices is a mapping, but must be a list"),
     ("cdiVersion: 0.5.0\nkind: a/b\ndevices: [{}]\n", "devices[0] has no name"),
     (
         "cdiVersion: 0.5.0\nkind: a/b\ndevices: [{name: x, containerEdits: {deviceNodes: [{}]}}]\n",
@@ -212,10 +212,13 @@ BAD = [
     ),
     (
         "cdiVersion: 0.5.0\nkind: a/b\ndevices: [{name: x, containerEdits: {mounts: [7]}}]\n",
-        "devices[0].containerEdits.mounts[0] is no mapping",
+        "line 3: devices[0].containerEdits.mounts[0] is 7, but must be a mapping",
     ),
     ("a: b: c\n", "line 1"),
-    ("\x00", "it is no YAML"),
+    ("\x00", "line 1: control characters are not allowed"),
+    ("[" * 5000, "it is nested more than 100 levels deep"),
+    ("a: &a {<<: *a}", "an anchor's value contains itself"),
+    ("kind: a/b\nkind: c/d\n", "line 2: the key kind is there twice"),
 ]
 
 
