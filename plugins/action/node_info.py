@@ -9,8 +9,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, host, past
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 SPEC = base.argument_spec("node_info")
@@ -23,7 +23,14 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
         plan, problem = host.plan(policy, obs, seen, transport.probe_source("nvml")), ""
     except PlanError as error:
         plan, problem = Plan(), str(error)
-    return base.Outcome(plan, {**host.info(seen, plan), "problem": problem})
+    kept = past.journal(obs)
+    told = {"journal": list(kept.get("journal") or ()), "pending": list(kept.get("pending") or ())}
+    return base.Outcome(plan, {**host.info(seen, plan), **told, "problem": problem})
+
+
+def questions(policy: Policy) -> list[ask.Question]:
+    """All that is needed for the plan, and the journal as people read it."""
+    return [*host.questions(policy), ask.originals(JOURNAL_DIR, listing=True)]
 
 
 class ActionModule(ActionBase):
@@ -32,4 +39,4 @@ class ActionModule(ActionBase):
 
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        return base.run_info(self, task_vars, spec=SPEC, questions=host.questions, planner=planner)
+        return base.run_info(self, task_vars, spec=SPEC, questions=questions, planner=planner)

@@ -22,22 +22,19 @@ def run(argv, timeout=10, cap=nodefs.MIB, stdin=None, env=None):
     """{"rc", "stdout", "stderr", "timed_out", "truncated"}; the streams as bytes. NodeError when it cannot be started."""
     if not isinstance(argv, (list, tuple)) or not argv or not all(isinstance(word, str) for word in argv):
         raise nodefs.NodeError("bad-question", "argv must be a list of strings, not %r" % (argv,))
-    with tempfile.TemporaryFile() as source:
-        source.write(stdin or b"")
-        source.seek(0)
-        try:
-            # A plain program: it has no AnsibleModule, whose run_command() knows no process groups.
-            child = subprocess.Popen(  # pylint: disable=ansible-bad-function
-                argv,
-                stdin=source,  # never ours: that is where this very program may be coming from
-                stdout=subprocess.PIPE,
-                stderr=subprocess.PIPE,
-                env=_environment(env),
-                cwd="/",
-                start_new_session=True,
-            )
-        except OSError as exc:
-            raise nodefs.from_os_error(exc, argv[0])
+    try:
+        # A plain program: it has no AnsibleModule, whose run_command() knows no process groups.
+        child = subprocess.Popen(  # pylint: disable=ansible-bad-function
+            argv,
+            stdin=_source(stdin),  # never ours: that is where this very program may be coming from
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=_environment(env),
+            cwd="/",
+            start_new_session=True,
+        )
+    except OSError as exc:
+        raise nodefs.from_os_error(exc, argv[0])
     timed_out = True
     try:
         streams, timed_out, truncated = _drain(child, time.monotonic() + timeout, cap)
@@ -50,6 +47,16 @@ def run(argv, timeout=10, cap=nodefs.MIB, stdin=None, env=None):
         "timed_out": timed_out,
         "truncated": truncated,
     }
+
+
+def _source(data):
+    """Where a command reads from. A file only where there is something to read: a full disk must not keep commands from running."""
+    if not data:
+        return subprocess.DEVNULL
+    with tempfile.TemporaryFile() as stream:
+        stream.write(data)
+        stream.seek(0)
+        return os.fdopen(os.dup(stream.fileno()), "rb")
 
 
 def text(answer):

@@ -15,7 +15,9 @@ ACTIONS = ("restart", "reload", "start", "stop")
 DEFAULT_TIMEOUT = 120
 SETTLED = 5  # seconds after which a runtime that answers, but not as wanted, is taken at its word
 _PAUSES = (0.05, 0.1, 0.2, 0.5)
-_STATE = ["ActiveState", "SubState", "Result", "UnitFileState", "InvocationID", "LoadState"]
+_STATE = ["ActiveState", "SubState", "Result", "UnitFileState", "InvocationID", "LoadState", "NRestarts"]
+
+told_to_stop = []  # a signal's handler puts its number here: what waits gives up, so that the host can go down
 
 
 def states(names):
@@ -29,21 +31,64 @@ def act(name, action, timeout=DEFAULT_TIMEOUT):
     _systemctl([action, name], timeout)
 
 
-def disable(name):
-    """Stop a unit and keep it from starting again: what to give to enable() to take that back, None when nothing was to do."""
-    before = states([name])[name]
-    enabled, active = before.get("UnitFileState") == "enabled", before.get("ActiveState") in ("active", "activating", "reloading")
-    if not enabled and not active:
-        return None
-    _systemctl((["--no-reload", "disable", "--now", name] if enabled else ["stop", name]), DEFAULT_TIMEOUT)
-    return {"name": name, "enabled": enabled, "active": active}
+def to_disable(names):
+    """Those of the units that run or are enabled, as enable() wants them to take disable() back."""
+    found = states(names)
+    wanted = []
+    for name in names:
+        enabled = found[name].get("UnitFileState") == "enabled"
+        active = found[name].get("ActiveState") in ("active", "activating", "reloading")
+        if enabled or active:
+            wanted.append({"name": name, "enabled": enabled, "active": active})
+    return wanted
 
 
-def enable(before):
+def disable(before):
+    """Stop a unit and keep it from starting again."""
+    name = before["name"]
+    _systemctl((["--no-reload", "disable", "--now", name] if before["enabled"] else ["stop", name]), DEFAULT_TIMEOUT)
+
+
+def enable(before, wait=True):
+    """Take disable() back. At boot nobody may wait for a unit that may be waiting for us."""
     if before["enabled"]:
         _systemctl(["--no-reload", "enable", before["name"]], DEFAULT_TIMEOUT)
     if before["active"]:
-        act(before["name"], "start")
+        _systemctl((["start"] if wait else ["--no-block", "start"]) + [before["name"]], DEFAULT_TIMEOUT)
+
+
+def going_down():
+    """Whether the host is shutting down: then units are stopped by others, and no start will be granted."""
+    try:
+        answer = commands.text(commands.run(["systemctl", "is-system-running"], timeout=5))
+    except nodefs.NodeError:
+        return False
+    return answer["stdout"].strip() == "stopping"
+
+
+def crashed(units, restarts):
+    """Why the units do not stand, None when they do. restarts: how often systemd had started each anew of itself when they did.
+
+    Somebody who stops or restarts one meanwhile is none of our failures.
+    """
+    found = states([unit["name"] for unit in units])
+    for place, unit in enumerate(units):
+        state, before = found[unit["name"]], restarts[place] if place < len(restarts) else 0
+        if state.get("ActiveState") == "failed" or state.get("SubState") == "auto-restart":
+            return "%s came up and is %s (%s) now" % (unit["name"], state.get("ActiveState"), state.get("SubState"))
+        if number(state.get("NRestarts")) > before:
+            return "%s came up and has crashed since" % unit["name"]
+    return None
+
+
+def all_stopped(units):
+    """Whether somebody has stopped every one of the units: then there is nothing to ask."""
+    found = states([unit["name"] for unit in units])
+    return all(state.get("ActiveState") == "inactive" for state in found.values())
+
+
+def number(text):
+    return int(text) if (text or "").isdigit() else 0
 
 
 def _systemctl(words, timeout):
@@ -79,6 +124,8 @@ def wait(check, patterns=()):
         if final:  # it serves: only a little more time is likely to change its answer
             settled = settled or now
             patient_until = min(patient_until, settled + SETTLED)
+        if told_to_stop and not ok:
+            evidence, patient_until = "told to stop while waiting: " + evidence, now
         if ok or now >= patient_until:
             return dict(check, ok=ok, seconds=round(now - began, 3), evidence=nodefs.redact(evidence, patterns)[0])
         time.sleep(min(_PAUSES[min(tries, len(_PAUSES) - 1)], max(patient_until - now, 0.01)))

@@ -1,35 +1,36 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The journal of transactions, kept on the node: what was changed, with the bytes from before.
+"""The journal of transactions, kept on the node, and how it is read: what was changed, with the bytes from before.
 
-    DIR/lock                         one transaction at a time
-    DIR/journal/TIME-ID/meta.json    one transaction; beside it 0.before, 1.before, ...: bytes of the files it touched
-    DIR/originals/PATH/meta.json     a file as it was before we first wrote it; beside it `content`
-    DIR/stage-ID/                    copies that are being validated; gone when the transaction ends
+    DIR/lock                        one transaction at a time: who holds it, since when
+    DIR/journal/TIME-ID/meta.json   one transaction: what it was to do, and how everything was before
+                        states      the states it went through, one slot of 512 bytes each
+                        0.before    bytes of the files it touches: 0.before, 1.before, ...
+                        outcome.json  why it was taken back, by whom, with the evidence
+    DIR/open/TIME-ID                this transaction is not over, or nobody has been told yet how it ended
+    DIR/originals/PATH/meta.json    a file as it was before we first wrote it; beside it `content`
+    DIR/pending.json                units that still run with what was there before: their restart was left to somebody
+    DIR/stage-ID/                   copies that are being validated; gone when the transaction ends
+    DIR/program/, DIR/job/          the hands as a program of the host's own, and what they are given to do
 
 All of these are root's alone (0700, 0600): files may hold credentials. DIR itself may be entered: a status file lies there.
 Node side: standard library only, Python 3.6.
 """
 
 import base64
-import contextlib
-import errno
-import fcntl
 import json
 import os
-import shutil
 import stat
-import time
 import urllib.parse
 from typing import NamedTuple
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import look_system, nodefs
 
 SCHEMA = 1
 MAX_FILE = 64 * nodefs.MIB
-KEPT_ENTRIES = 30
-UNFINISHED = ("prepared", "swapped")
+SLOT, SLOTS = 512, 16
+FINAL = ("committed", "rolled_back")
 
 # A file as it is or is to be. mtime is in nanoseconds; xattrs is {name: bytes}, SELinux label and ACL among them.
 Snapshot = NamedTuple("Snapshot", [("data", bytes), ("mode", int), ("uid", int), ("gid", int), ("mtime", int), ("xattrs", dict)])
@@ -79,40 +80,9 @@ def from_properties(meta, data):
     return Snapshot(data, meta["mode"], meta["uid"], meta["gid"], meta["mtime_ns"], xattrs)
 
 
-# --- durable files ----------------------------------------------------------------------------------------------------
-
-
-def fsync_dir(path):
-    """Make the names in a directory durable."""
-    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        os.fsync(fd)
-    finally:
-        os.close(fd)
-
-
-def write_durably(path, data):
-    """Write a file of ours, private, so that after a power loss it is there whole or not at all."""
-    spare = path + ".new"
-    fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
-    with os.fdopen(fd, "wb") as stream:
-        stream.write(data)
-        stream.flush()
-        os.fsync(stream.fileno())
-    os.rename(spare, path)
-    fsync_dir(os.path.dirname(path))
-
-
-def _write_json(path, value):
-    write_durably(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode("utf-8"))
-
-
-def _read_json(path):
+def read_json(path):
     with open(path, encoding="utf-8") as stream:
         return json.load(stream)
-
-
-# --- the journal's place, and one transaction at a time ---------------------------------------------------------------
 
 
 def place(root, directory):
@@ -120,106 +90,62 @@ def place(root, directory):
     return nodefs.full(root, nodefs.resolve(root, directory)[0])
 
 
-@contextlib.contextmanager
-def locked(base, who, keep):
-    """Hold the lock. With keep=False (check mode) a directory that was not there before is not there afterwards."""
-    made = _make_dirs(base, 0o755)
-    for directory in made:
-        os.chmod(directory, 0o755)  # whatever the umask: the status file in it is for everybody, all else is private by itself
-    found = os.lstat(base)
-    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise nodefs.NodeError("denied", "%s: the journal must belong to us, and nobody else may write to it" % base)
-    path = os.path.join(base, "lock")
-    fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+def states(entry):
+    """The states that a transaction went through, oldest first. A slot that a power loss tore does not count."""
     try:
+        with open(os.path.join(entry, "states"), "rb") as stream:
+            data = stream.read(SLOT * SLOTS)
+    except OSError:
+        return []
+    found = []
+    for start in range(0, len(data), SLOT):
         try:
-            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError as exc:
-            if exc.errno not in (errno.EAGAIN, errno.EACCES):
-                raise
-            holder = os.read(fd, 4096).decode("utf-8", "replace").strip()
-            raise nodefs.NodeError("locked", "another transaction is at work on this host: %s" % (holder or "it gave no name"))
-        os.ftruncate(fd, 0)
-        os.write(fd, ("process %d, since %s, %s\n" % (os.getpid(), _now(), who)).encode("utf-8"))
-        try:
-            yield
-        finally:
-            os.ftruncate(fd, 0)
-            if made and not keep:
-                shutil.rmtree(base, ignore_errors=True)
-                for directory in reversed(made[:-1]):
-                    os.rmdir(directory)
-    finally:
-        os.close(fd)
+            found.append(json.loads(data[start : start + SLOT].decode("ascii")))
+        except ValueError:
+            continue
+    return sorted(found, key=lambda state: state["n"])
 
 
-def _make_dirs(path, mode=0o700):
-    """Make the directories that are missing, each with this mode (os.makedirs gives it to the last one only): those made."""
-    made = []
-    while not os.path.isdir(path):
-        made.insert(0, path)
-        path = os.path.dirname(path)
-    for directory in made:
-        os.mkdir(directory, mode)
-    return made
+def read(base, name):
+    """One transaction: its meta.json with "entry", "state", "states" and "closed"; None when there is none of that name."""
+    entry = os.path.join(base, "journal", name)
+    if not os.path.isdir(entry):
+        return None
+    try:
+        meta = read_json(os.path.join(entry, "meta.json"))
+    except (OSError, ValueError):
+        meta = {"id": name}
+    passed = states(entry)
+    last = passed[-1] if passed else {"state": "unreadable"}
+    return dict(meta, entry=entry, name=name, states=passed, state=last["state"], closed=bool(last.get("closed")))
 
 
-def _now():
-    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
-
-
-# --- one transaction's entry ------------------------------------------------------------------------------------------
-
-
-def begin(base, request, changes):
-    """Write the entry of a transaction that is about to change files: its path. From here on it can be undone.
-
-    changes: [(host path, resolved path, Snapshot before, Snapshot after, directories to be made)].
-    """
-    entry = os.path.join(base, "journal", "%s-%s" % (time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), request["id"]))
-    _make_dirs(entry)
-    records = []
-    for number, (path, real, before, after, made_dirs) in enumerate(changes):
-        record = dict(properties(before), path=path, real=real, sha256_after=digest(after), made_dirs=made_dirs, backup=None)
-        if before is not None:
-            record["backup"] = "%d.before" % number
-            write_durably(os.path.join(entry, record["backup"]), before.data)
-        records.append(record)
-    meta = {"schema": SCHEMA, "id": request["id"], "time": _now(), "reason": request.get("reason", ""), "changes": records}
-    _write_json(os.path.join(entry, "meta.json"), dict(meta, state="prepared"))
-    fsync_dir(os.path.dirname(entry))
-    fsync_dir(base)
-    return entry
-
-
-def mark(entry, state, **more):
-    meta = _read_json(os.path.join(entry, "meta.json"))
-    _write_json(os.path.join(entry, "meta.json"), dict(meta, state=state, **more))
+def names(base, place_="journal"):
+    directory = os.path.join(base, place_)
+    return sorted(name for name in os.listdir(directory) if not name.startswith(".")) if os.path.isdir(directory) else []
 
 
 def entries(base):
-    """Every entry's meta, oldest first; one that cannot be read is named with the state "unreadable"."""
-    found, directory = [], os.path.join(base, "journal")
-    for name in sorted(os.listdir(directory)) if os.path.isdir(directory) else []:
-        try:
-            meta = _read_json(os.path.join(directory, name, "meta.json"))
-        except (OSError, ValueError):
-            meta = {"id": name, "state": "unreadable"}
-        found.append(dict(meta, entry=os.path.join(directory, name)))
-    return found
+    """Every transaction, oldest first; one that cannot be read has the state "unreadable"."""
+    return [meta for meta in (read(base, name) for name in names(base)) if meta]
 
 
-def prune(base):
-    """Keep the newest entries; never drop one that is unfinished."""
-    done = [meta for meta in entries(base) if meta["state"] not in UNFINISHED]
-    for meta in done[:-KEPT_ENTRIES]:
-        shutil.rmtree(meta["entry"], ignore_errors=True)
+def outcome(meta):
+    """How a transaction ended, for people: who took it back, why, with what evidence."""
+    try:
+        return read_json(os.path.join(meta["entry"], "outcome.json"))
+    except (OSError, ValueError):
+        said = [state for state in meta["states"] if state.get("why")]
+        return {key: said[-1].get(key) for key in ("why", "by")} if said else {}
 
 
 # --- originals: each file as it was before we first wrote it ----------------------------------------------------------
 
 
-def _original_dir(base, path):
+def original_dir(base, path):
     name = urllib.parse.quote(path, safe="")
     if len(name) > 200:
         name = name[:120] + "-" + nodefs.sha256(path.encode("utf-8"))
@@ -228,9 +154,9 @@ def _original_dir(base, path):
 
 def original(base, path):
     """(meta, Snapshot or None) of the kept original, or None when we keep none of this path."""
-    directory = _original_dir(base, path)
+    directory = original_dir(base, path)
     try:
-        meta = _read_json(os.path.join(directory, "meta.json"))
+        meta = read_json(os.path.join(directory, "meta.json"))
     except (OSError, ValueError):
         return None
     data = b""
@@ -240,51 +166,61 @@ def original(base, path):
     return meta, from_properties(meta, data)
 
 
-def keep_original(base, path, before, made_dirs, transaction):
-    """Keep the file as it is now, if we keep none of it yet: True when this call did it."""
-    if original(base, path) is not None:
-        return False
-    directory = _original_dir(base, path)
-    _make_dirs(directory)
-    if before is not None:
-        write_durably(os.path.join(directory, "content"), before.data)
-    meta = dict(properties(before), schema=SCHEMA, path=path, made_dirs=made_dirs, id=transaction, time=_now(), sha256_after=None)
-    _write_json(os.path.join(directory, "meta.json"), meta)
-    fsync_dir(os.path.dirname(directory))
-    return True
+# --- what the eyes are told -------------------------------------------------------------------------------------------
 
 
-def settle_original(base, path, after, forget=False):
-    """After a commit: remember what we wrote, or drop the original where the file is as it was (or the caller says so)."""
-    kept = original(base, path)
-    if kept is None:
-        return
-    if forget or kept[0]["sha256_before"] == digest(after):
-        drop_original(base, path)
-    else:
-        _write_json(os.path.join(_original_dir(base, path), "meta.json"), dict(kept[0], sha256_after=digest(after)))
-
-
-def drop_original(base, path):
-    shutil.rmtree(_original_dir(base, path), ignore_errors=True)
-
-
-def look(root, directory, cap=nodefs.MIB, patterns=()):
-    """The answer to an `originals` question."""
+def look(root, directory, cap=nodefs.MIB, patterns=(), listing=False):
+    """The answer to an `originals` question; with listing, the journal as people read it."""
     base, originals = place(root, directory), {}
-    kept = os.path.join(base, "originals")
-    for name in sorted(os.listdir(kept)) if os.path.isdir(kept) else []:
+    for name in names(base, "originals"):
         try:
-            meta = _read_json(os.path.join(kept, name, "meta.json"))
+            meta = read_json(os.path.join(base, "originals", name, "meta.json"))
             found = original(base, meta["path"])
         except (OSError, ValueError, KeyError):  # half written when its transaction was killed: then it wrote nothing else either
+            continue
+        if meta.get("forget"):
             continue
         shown = {key: value for key, value in meta.items() if key not in ("xattrs", "path")}
         shown["content"] = None
         if found and found[1] is not None and len(found[1].data) <= cap:
             shown.update(nodefs.encode_content(found[1].data, patterns))
         originals[meta["path"]] = shown
-    unfinished = [
-        {key: meta.get(key) for key in ("id", "time", "reason", "state", "entry")} for meta in entries(base) if meta["state"] in UNFINISHED
-    ]
-    return {"originals": originals, "unfinished": unfinished, "pending": []}
+    opened = [meta for meta in (read(base, name) for name in names(base, "open")) if meta]
+    answer = {
+        "originals": originals,
+        "unfinished": [_shown(meta) for meta in opened if meta["state"] not in FINAL],
+        "outcomes": [_shown(meta) for meta in opened if meta["state"] == "rolled_back"],
+        "pending": pending(base, bool(root)),
+    }
+    if listing:
+        answer["journal"] = [_shown(meta) for meta in reversed(entries(base))]
+    return answer
+
+
+def _shown(meta):
+    told = outcome(meta) if meta["state"] == "rolled_back" else {}
+    return {
+        "id": meta["id"],
+        "time": meta.get("time"),
+        "reason": meta.get("reason"),
+        "state": meta["state"],
+        "files": [change["path"] for change in meta.get("changes") or []],
+        "units": [unit["name"] for unit in meta.get("units") or []],
+        "by": told.get("by"),
+        "why": told.get("why"),
+        "trouble": told.get("trouble"),
+        "foreign": told.get("foreign") or [],
+        "entry": meta["entry"],
+    }
+
+
+def pending(base, offline=False):
+    """Units that were not restarted since their files changed."""
+    try:
+        kept = read_json(os.path.join(base, "pending.json"))
+    except (OSError, ValueError):
+        return []
+    if not offline:
+        found = look_system.units(sorted(kept), ["InvocationID"])
+        kept = {name: entry for name, entry in kept.items() if found[name].get("InvocationID", "") == entry["invocation"]}
+    return [dict(kept[name], unit=name) for name in sorted(kept)]

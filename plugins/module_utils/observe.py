@@ -228,7 +228,7 @@ def _listening(_root, question):
 
 
 def _originals(root, question):
-    return journal.look(root, question["dir"], question.get("max", nodefs.MIB), question.get("redact"))
+    return journal.look(root, question["dir"], question.get("max", nodefs.MIB), question.get("redact"), question.get("listing"))
 
 
 _KINDS = {

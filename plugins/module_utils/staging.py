@@ -15,7 +15,7 @@ import re
 import shutil
 from typing import NamedTuple
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, journal, nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, journal, nodefs, rules
 
 MAX_TREE_FILES = 4096
 MAX_FINDINGS = 20
@@ -46,7 +46,7 @@ def plan(root, base, changes):
     """([FileChange], [conflict]): the requested changes against the files as they are now."""
     planned, conflicts = [], []
     for change in changes:
-        real = nodefs.resolve(root, change["path"])[0]
+        real, links = nodefs.resolve(root, change["path"])
         before = journal.snapshot(root, real)
         if before is None and nodefs.dangling(root, change["path"]):
             raise nodefs.NodeError("failed", "%s: is a symbolic link to nothing (%s)" % (change["path"], real))
@@ -66,21 +66,11 @@ def plan(root, base, changes):
             after, made = _AFTER[change["op"]](root, change, before), []
         if after is not None and before is None:
             made = nodefs.missing_dirs(root, real)
-        _require_writable(root, real, before, after)
         forget = change["op"] == "restore" or bool(change.get("forget"))
         planned.append(FileChange(change["op"], change["path"], real, before, after, forget, made))
+        if differs(planned[-1]):
+            rules.require(root, change["path"], real, links)
     return planned, conflicts
-
-
-def _require_writable(root, real, before, after):
-    """Told before anything is touched, and in check mode, too. Every account but root fails earlier, with what it may not read."""
-    if before is None and after is None:
-        return
-    path = os.path.dirname(nodefs.full(root, real))
-    while not os.path.isdir(path):
-        path = os.path.dirname(path)
-    if not os.access(path, os.W_OK) and os.statvfs(path).f_flag & os.ST_RDONLY:
-        raise nodefs.NodeError("failed", "%s: %s is on a read-only file system. Mount it writable and run again" % (real, path))
 
 
 def conflict(what, path, expected, found):

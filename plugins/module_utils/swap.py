@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Put files in place, each old or new and never half, durably; and take them back.
 
-New bytes are written beside the directory, never in it: some engines load every file of their drop-in directory, temporary
-ones included. Node side: standard library only, Python 3.6.
+New bytes are written beside the directory, never in it: some engines load every file of their drop-in directory, temporary ones
+included. The old file gets a second name there, so that taking it back is one rename, which needs no room on a full disk.
+Node side: standard library only, Python 3.6.
 """
 
 import contextlib
@@ -12,45 +13,101 @@ import errno
 import os
 import shutil
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, journal, nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, journal, ledger, nodefs, rules
 
 _SELINUX = "security.selinux"
 _NO_XATTRS = (errno.EOPNOTSUPP, errno.EPERM, errno.EINVAL)
 
 
-def apply(root, changes, token, done):
-    """Put every change in place; `done` gets each as soon as it may have touched the host, also when the next one fails."""
-    with contextlib.ExitStack() as spares:
-        prepared = []
-        for change in changes:
-            spare = None
+def stage(root, changes, token):
+    """Make everything ready to be renamed; nothing that anybody reads is touched."""
+    for change in changes:
+        directory, beside = spot(root, change.real, change.made_dirs, token)
+        if beside:
+            os.mkdir(directory, 0o700)
             if change.after is not None:
-                done.append(change)  # from here on there may be directories of ours
-                make_dirs(root, change.made_dirs)
-                spare = spares.enter_context(_spare_dir(root, change.real, token)) + "/new"
-                after = change.after if change.before is not None else _labelled(root, change.real, change.after)
-                _write_spare(spare, after, keep_time=change.op == "restore")
-            prepared.append((change, spare))
-        for change, spare in prepared:
-            if change not in done:
-                done.append(change)
-            _settle(root, change.real, spare)
-            if change.after is None:
-                remove_dirs(root, change.made_dirs)
+                _write_new(root, change, directory)
+            if change.before is not None:
+                with contextlib.suppress(OSError):  # a file system without hard links: the journal has the bytes as well
+                    os.link(nodefs.full(root, change.real), directory + "/old", follow_symlinks=False)
+            ledger.fsync_dir(directory)
 
 
-def take_back(root, changes, token):
-    """Undo: bytes, mode, owner, labels, time and absence as they were before; directories that were made are gone again."""
-    for change in reversed(changes):
-        if change.before is None:
-            if nodefs.lstat(root, change.real) is not None:
-                _settle(root, change.real, None)
+def apply(root, changes, token):
+    """Put every change in place."""
+    for change in changes:
+        directory, beside = spot(root, change.real, change.made_dirs, token)
+        if change.after is None:
+            _settle(root, change.real, None)
             remove_dirs(root, change.made_dirs)
             continue
-        make_dirs(root, nodefs.missing_dirs(root, change.real))
-        with _spare_dir(root, change.real, token) as directory:
-            _write_spare(directory + "/old", change.before, keep_time=True)
-            _settle(root, change.real, directory + "/old")
+        make_dirs(root, change.made_dirs)
+        if not beside:  # in the very directory, so no longer than it must be
+            os.mkdir(directory, 0o700)
+            _write_new(root, change, directory)
+        _settle(root, change.real, directory + "/new")
+        if not beside:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _write_new(root, change, directory):
+    after = change.after if change.before is not None else _labelled(root, change.real, change.after)
+    _write_spare(directory + "/new", after, keep_time=change.op == "restore")
+
+
+def take_back(root, records, token, entry):
+    """Undo by the journal's records; what is as before already stays. Files that somebody else has written since are left: their paths."""
+    foreign = []
+    for record in reversed(records):
+        present = journal.snapshot(root, record["real"])
+        if _is_before(record, present):
+            if not record["existed"]:
+                remove_dirs(root, record["made_dirs"])
+            continue
+        if journal.digest(present) != record["sha256_after"]:
+            foreign.append(record["path"])
+            continue
+        if not record["existed"]:
+            _settle(root, record["real"], None)
+            remove_dirs(root, record["made_dirs"])
+            continue
+        make_dirs(root, nodefs.missing_dirs(root, record["real"]))
+        _settle(root, record["real"], _old(root, record, token, entry))
+    return foreign
+
+
+def _is_before(record, present):
+    if present is None or not record["existed"]:
+        return present is None and not record["existed"]
+    wanted = (record["sha256_before"], record["mode"], record["uid"], record["gid"])
+    return wanted == (journal.digest(present), present.mode, present.uid, present.gid)
+
+
+def _old(root, record, token, entry):
+    """A file with the state from before, ready to be renamed: the very file where it still has its second name, else written anew."""
+    directory = spot(root, record["real"], record["made_dirs"], token)[0]
+    with contextlib.suppress(OSError, nodefs.NodeError):
+        path = directory + "/old"
+        if _is_before(record, journal.snapshot("", path)):
+            return path
+    with open(os.path.join(entry, record["backup"]), "rb") as stream:
+        before = journal.from_properties(record, stream.read())
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(directory, 0o700)
+    again = directory + "/again"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(again)
+    _write_spare(again, before, keep_time=True)
+    return again
+
+
+def clean(root, records, token):
+    """Nothing of ours stays beside the files."""
+    for record in records:
+        for directory in _spots(root, record["real"], record["made_dirs"], token):
+            if os.path.lexists(directory):
+                shutil.rmtree(directory, ignore_errors=True)
+                ledger.fsync_dir(os.path.dirname(directory))
 
 
 def make_dirs(root, paths):
@@ -58,7 +115,7 @@ def make_dirs(root, paths):
         with contextlib.suppress(FileExistsError):
             os.mkdir(nodefs.full(root, path), 0o755)
             os.chmod(nodefs.full(root, path), 0o755)  # whatever the umask
-        journal.fsync_dir(os.path.dirname(nodefs.full(root, path)))
+        ledger.fsync_dir(os.path.dirname(nodefs.full(root, path)))
 
 
 def remove_dirs(root, paths):
@@ -66,31 +123,25 @@ def remove_dirs(root, paths):
     for path in reversed(paths):
         with contextlib.suppress(OSError):
             os.rmdir(nodefs.full(root, path))
-            journal.fsync_dir(os.path.dirname(nodefs.full(root, path)))
+            ledger.fsync_dir(os.path.dirname(nodefs.full(root, path)))
 
 
-@contextlib.contextmanager
-def _spare_dir(root, real, token):
-    """A private directory on the same file system, beside the file's directory where that is possible."""
+def spot(root, real, made_dirs, token):
+    """(a directory for us on the file's file system, whether it is beside the file's directory and not within)."""
+    beside, within = _spots(root, real, made_dirs, token)
+    if made_dirs:
+        return beside, True
     parent = os.path.dirname(nodefs.full(root, real))
-    beside = os.path.dirname(parent)
     # Not above the root, and not across a mount: a rename works within one file system only.
-    inside = parent != (root or "/") and os.stat(beside).st_dev == os.stat(parent).st_dev and not _bound(parent)
-    directory = os.path.join(beside if inside else parent, ".gpufleet-%s-%s" % (token, nodefs.sha256(real.encode("utf-8"))[:8]))
-    os.mkdir(directory, 0o700)
-    try:
-        yield directory
-    finally:
-        shutil.rmtree(directory, ignore_errors=True)
+    fits = parent != (root or "/") and os.path.isdir(parent) and os.stat(os.path.dirname(parent)).st_dev == os.stat(parent).st_dev
+    return (beside, True) if fits and not rules.mounted(parent) else (within, False)
 
 
-def _bound(path):
-    """Whether something is mounted right there; a bind mount has the same device number and is no place to rename to all the same."""
-    try:
-        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
-            return any(line.split(" ")[4] == os.path.realpath(path) for line in lines)
-    except OSError:
-        return False
+def _spots(root, real, made_dirs, token):
+    name = ".gpufleet-%s-%s" % (token, nodefs.sha256(real.encode("utf-8"))[:8])
+    parent = os.path.dirname(nodefs.full(root, real))
+    beside = os.path.dirname(nodefs.full(root, made_dirs[0])) if made_dirs else os.path.dirname(parent)
+    return os.path.join(beside, name), os.path.join(parent, name)
 
 
 def _write_spare(path, state, keep_time):
@@ -126,7 +177,7 @@ def _settle(root, real, spare):
             os.rename(spare, path)
     except OSError as exc:
         raise nodefs.from_os_error(exc, real)
-    journal.fsync_dir(os.path.dirname(path))
+    ledger.fsync_dir(os.path.dirname(path))
 
 
 def _labelled(root, real, state):
@@ -137,5 +188,9 @@ def _labelled(root, real, state):
     with contextlib.suppress(nodefs.NodeError):
         answer = commands.text(commands.run(["matchpathcon", "-n", real], timeout=10))
         label = answer["stdout"].strip() if answer["rc"] == 0 else None
-    label = label or nodefs.selinux_label(os.path.dirname(real))
+    if not label:
+        directory = os.path.dirname(nodefs.full(root, real))
+        while not os.path.isdir(directory):
+            directory = os.path.dirname(directory)
+        label = nodefs.selinux_label(directory)
     return state._replace(xattrs=dict(state.xattrs, **{_SELINUX: label.encode("ascii") + b"\0"})) if label else state

@@ -75,5 +75,6 @@ def probe(name: str, source: str, args: Any, *, timeout: int = 20) -> Question:
     return {"id": f"probe:{name}", "kind": "probe", "source": source, "args": args, "timeout": timeout}
 
 
-def originals(directory: str) -> Question:
-    return {"id": "originals", "kind": "originals", "dir": directory, "redact": list(REDACT)}
+def originals(directory: str, *, listing: bool = False) -> Question:
+    q: Question = {"id": "originals", "kind": "originals", "dir": directory, "redact": list(REDACT)}
+    return {**q, "listing": True} if listing else q

@@ -139,6 +139,11 @@ class Observation:
                 return version
         return None
 
+    def packages(self) -> dict[str, str | None]:
+        """Every package that was asked for, with its installed version."""
+        asked = (a.get("installed") or {} for qid, a in self.answers.items() if qid.startswith("package:"))
+        return {name: version for installed in asked for name, version in installed.items()}
+
     def cri(self, socket: str, method: str = "Status") -> Mapping[str, Any]:
         """The engine's own word; {} when it did not answer."""
         a = self.raw(ask.cri(socket, method))

@@ -95,6 +95,7 @@ def obs(
     units: Mapping[str, Mapping[str, str]] | None = None,
     processes: list[Mapping[str, Any]] | None = None,
     originals: Mapping[str, Any] | None = None,
+    outcomes: list[Mapping[str, Any]] | None = None,
     answers: Mapping[str, Any] | None = None,
     host: Mapping[str, Any] | None = None,
 ) -> Observation:
@@ -107,6 +108,6 @@ def obs(
     given["package:of this test"] = {"manager": "dpkg", "installed": dict(packages or {}), "candidates": dict(candidates or {})}
     given["units:of this test"] = {"units": {n: {"LoadState": "loaded", **props} for n, props in (units or {}).items()}}
     given["processes:of this test"] = {"processes": [{"start": 2.0, "unit": None, **p} for p in processes or []]}
-    given[ask.originals("")["id"]] = {"originals": dict(originals or {}), "unfinished": [], "pending": []}
+    given[ask.originals("")["id"]] = {"originals": dict(originals or {}), "unfinished": [], "outcomes": outcomes or [], "pending": []}
     given.update(answers or {})
     return Observation(host or {"os_release": {"ID": "debian"}, "epoch": 10.0}, Answers(files or {}, given))

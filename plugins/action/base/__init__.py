@@ -19,12 +19,13 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wishes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, past, wishes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import differences as differences_
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Handler, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 SCHEMA = 1
+PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine anew after 5
 LOOKS = 4  # a normal host needs one; an import, a socket or a probe may cost one more each
 MODULES = os.path.join(os.path.dirname(__file__), "..", "..", "modules")
 FRAGMENTS = "ansible_collections.gpufleet.nvidia.plugins.doc_fragments."
@@ -150,18 +151,38 @@ def converge(
     for attempt in (1, 2):
         if not acts(outcome.plan) or (check and not outcome.plan.validate):
             break
-        answer = transport.exchange(action, "transaction", transaction(outcome.plan, wanted, check=check, reason=reason), task_vars, way)
+        request = transaction(outcome.plan, wanted, seen, check=check, reason=reason, pending=left_out(wanted, seen, planner))
+        answer = transport.exchange(action, "transaction", request, task_vars, way)
         if not answer.get("conflict") or attempt == 2:
             break
         seen, outcome = observe_and_plan(action, task_vars, wanted, questions, planner, way)
-    return result(outcome, answer, check=check, diff=bool(getattr(action._task, "diff", False)), restart=wanted.restart)
+    else_told(action, task_vars, wanted, seen, way, needed=not answer and not check)
+    told = result(outcome, answer, check=check, diff=bool(getattr(action._task, "diff", False)), restart=wanted.restart)
+    return {**told, "advice": list(dict.fromkeys([*past.advice(seen), *told["advice"]]))}
+
+
+def left_out(wanted: Policy, seen: Observation, planner: Planner) -> list[str]:
+    """The units whose restart `restart: never` leaves to somebody: the host remembers them."""
+    if wanted.restart != "never" or wanted.root != "/":
+        return []
+    try:
+        return [r.unit for r in planner(dc.replace(wanted, restart="auto"), seen).plan.restarts]
+    except (NeedMore, PlanError):
+        return []
+
+
+def else_told(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, seen: Observation, way: str, *, needed: bool) -> None:
+    """What was rolled back while nobody looked is told once: where no transaction follows that would say so, the host is told."""
+    if needed and past.untold(seen):
+        request = transaction(Plan(), wanted, seen, check=False, reason="told", pending=[])
+        transport.exchange(action, "transaction", {**request, "alone": False, "expect": {}}, task_vars, way)
 
 
 def acts(plan: Plan) -> bool:
     return bool(plan.changes or plan.commands or plan.disable_units or plan.restarts)
 
 
-def transaction(plan: Plan, wanted: Policy, *, check: bool, reason: str) -> dict[str, Any]:
+def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, reason: str, pending: list[str]) -> dict[str, Any]:
     """A plan as the hands' request (schema 1 of the node protocol)."""
     here = wanted.root == "/"
     restarts = [dc.asdict(r) for r in plan.restarts] if here and wanted.restart == "auto" else []
@@ -172,7 +193,7 @@ def transaction(plan: Plan, wanted: Policy, *, check: bool, reason: str) -> dict
         "check": check,
         "journal_dir": JOURNAL_DIR,
         "reason": reason,
-        "expect": {"files": dict(plan.expect_files), "units": dict(plan.expect_units), "packages": {}},
+        "expect": {"files": dict(plan.expect_files), "units": dict(plan.expect_units), "packages": seen.packages() if here else {}},
         "commands_before": [dict(c) for c in plan.commands] if here else [],
         "changes": [dict(c) for c in plan.changes],
         "stage": {"files": [dict(s) for s in plan.stage_files], "substitute": [list(s) for s in plan.substitute]} if here else {},
@@ -181,6 +202,10 @@ def transaction(plan: Plan, wanted: Policy, *, check: bool, reason: str) -> dict
         "units": [{"name": r["unit"], "action": r["action"], "timeout": 120, "always": True} for r in restarts],
         "health": [dict(h) for h in plan.health] if restarts else [],
         "redact": list(ask.REDACT),
+        "alone": here,
+        "probation": PROBATION,
+        "pending": pending,
+        "told": list(past.untold(seen)),
     }
 
 
@@ -194,7 +219,7 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
         "restarted": planned if check else list(answer.get("restarted") or []),
         "rolled_back": bool(answer.get("rolled_back")),
         "journal": answer.get("journal"),
-        "advice": list(plan.advice) + list(answer.get("advice") or []),
+        "advice": [*plan.advice, *past.recovered(answer), *past.ended(answer)],
         **outcome.facts,
     }
     if diff:
@@ -229,12 +254,12 @@ def run_info(
     """The whole of an action that only looks."""
     args = arguments(action, spec)
     wanted = policy(args)
-    _seen, outcome = observe_and_plan(action, task_vars or {}, wanted, questions, planner, str(args.get("transport") or "auto"))
+    seen, outcome = observe_and_plan(action, task_vars or {}, wanted, questions, planner, str(args.get("transport") or "auto"))
     plan = outcome.plan
     return {
         "changed": False,
         "differences": [differences_.plain(d) for d in plan.differences],
         "would_restart": [r.unit for r in plan.restarts] if wanted.restart == "auto" else [],
-        "advice": list(plan.advice),
+        "advice": [*past.advice(seen), *plan.advice],
         **outcome.facts,
     }

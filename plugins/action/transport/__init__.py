@@ -28,7 +28,10 @@ SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils")
 # Order matters: a program comes after what it imports.
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "observe": ("nodefs", "commands", "wire", "cri", "look_system", "journal", "observe"),
-    "transaction": ("nodefs", "commands", "wire", "cri", "look_system", "journal", "staging", "swap", "health", "transaction"),
+    "transaction": (
+        *("nodefs", "commands", "wire", "cri", "look_system", "journal", "health", "census", "ledger", "rules", "staging", "swap"),
+        *("guard", "undo", "steps", "launch", "transaction"),
+    ),
     "container_check": ("nodefs", "commands", "wire", "cri", "container_check"),
 }
 # RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent.
@@ -55,6 +58,7 @@ for short, source in job['sources']:
     full = job['package'] + '.' + short
     module = types.ModuleType(full)
     module.__file__ = short + '.py'
+    module.__source__ = source
     sys.modules[full] = module
     setattr(sys.modules[job['package']], short, module)
     exec(compile(source, short + '.py', 'exec'), module.__dict__)

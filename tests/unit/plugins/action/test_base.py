@@ -5,13 +5,18 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import past
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Handler, Plan, Policy, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+from tests.unit.builders import obs
 
 MODULES = [
     "node", "node_info", "containerd_runtime", "crio_runtime", "toolkit_config", "oci_hook", "cdi_spec", "node_check", "rollout_gate",
@@ -101,9 +106,34 @@ def test_a_failed_transaction_says_what_where_and_what_next() -> None:
     )
 
 
+def requested(policy: Policy, seen: Observation | None = None, **more: Any) -> dict[str, Any]:
+    seen = seen or obs(packages={"containerd": "1.7.24~ds1-6"})
+    return base.transaction(PLAN, policy, seen, check=False, reason="test", **{"pending": [], **more})
+
+
 def test_a_plan_becomes_a_transaction_only_beneath_the_real_root_with_restarts() -> None:
-    here = base.transaction(PLAN, Policy(), check=False, reason="test")
-    offline = base.transaction(PLAN, Policy(root="/srv/image"), check=False, reason="test")
+    here, offline, left = (requested(Policy(), pending=[]), requested(Policy(root="/srv/image")), requested(Policy(restart="never")))
     assert [u["name"] for u in here["units"]] == ["a.service"]
     assert (offline["units"], offline["health"], offline["validate"], offline["commands_before"]) == ([], [], [], [])
-    assert base.transaction(PLAN, Policy(restart="never"), check=False, reason="test")["units"] == []
+    assert left["units"] == []
+    assert (here["alone"], offline["alone"]) == (True, False), "beneath another root nothing runs that could finish by itself"
+
+
+def test_a_transaction_expects_the_packages_that_were_seen() -> None:
+    assert requested(Policy())["expect"]["packages"] == {"containerd": "1.7.24~ds1-6"}
+    assert requested(Policy(root="/srv/image"))["expect"]["packages"] == {}
+
+
+def test_what_was_rolled_back_while_nobody_looked_is_told_with_the_next_transaction() -> None:
+    seen = obs(outcomes=[{"id": "a1", "reason": "gpufleet.nvidia.node", "by": "the timer", "why": "it hung"}])
+    assert requested(Policy(), seen)["told"] == ["a1"]
+    assert past.advice(seen) == ("the transaction of an unknown time (gpufleet.nvidia.node) was rolled back by the timer because: it hung",)
+
+
+def test_units_whose_restart_is_left_to_the_user_are_remembered_on_the_host() -> None:
+    def planner(policy: Policy, _seen: Observation) -> base.Outcome:
+        return base.Outcome(PLAN if policy.restart == "auto" else dc.replace(PLAN, restarts=()))
+
+    assert base.left_out(Policy(restart="never"), obs(), planner) == ["a.service"]
+    assert base.left_out(Policy(), obs(), planner) == []
+    assert base.left_out(Policy(restart="never", root="/srv/image"), obs(), planner) == []

@@ -7,11 +7,12 @@ import hashlib
 import json
 import os
 import socket
+import stat
 import struct
 import threading
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, journal, transaction
 
 SYSTEMCTL = r"""#!/bin/sh
 # A unit is a directory UNITS/NAME with files ActiveState, UnitFileState, InvocationID, and hooks that actions run.
@@ -187,3 +188,59 @@ def runtime(tmp_path):
     yield make
     for server in made:
         server.close()
+
+
+# --- a host directory with transactions upon it -------------------------------------------------------------------------
+
+
+RESTART = [{"name": "engine.service", "action": "restart", "timeout": 20}]
+CONFIG = "version = 2\n# a comment\n[plugins]\n  x = 1\n"
+ID = "0123456789abcdef0123456789abcdef"
+
+
+class Node(object):
+    """A host directory with an engine's configuration, and transactions upon it."""
+
+    def __init__(self, directory):
+        self.directory = directory
+        self.etc = directory / "etc" / "engine"
+        self.etc.mkdir(parents=True)
+        self.config = self.etc / "config.toml"
+        self.config.write_text(CONFIG)
+        self.config.chmod(0o640)
+        self.dropin = self.etc / "conf.d" / "90-gpufleet.toml"
+        self.journal = str(directory / "journal")
+
+    def run(self, changes=(), **more):
+        request = dict(
+            {"schema": 1, "id": ID, "root": "/", "journal_dir": self.journal, "reason": "test", "changes": list(changes)}, **more
+        )
+        return transaction.run(request)
+
+    def write(self, path, text, **more):
+        return dict({"path": str(path), "op": "write", "content": text}, **more)
+
+    def tree(self):
+        """Everything below etc, with bytes, mode and owner."""
+        found = {}
+        for directory, subdirs, names in os.walk(str(self.directory / "etc")):
+            for name in subdirs + names:
+                path = os.path.join(directory, name)
+                state = os.lstat(path)
+                data = None
+                if stat.S_ISREG(state.st_mode):
+                    with open(path, "rb") as stream:
+                        data = stream.read()
+                found[os.path.relpath(path, str(self.directory))] = (data, stat.S_IMODE(state.st_mode), state.st_uid, state.st_gid)
+        return found
+
+    def originals(self):
+        return journal.look("", self.journal)["originals"]
+
+    def states(self):
+        return [entry["state"] for entry in journal.entries(self.journal)]
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path / "host")

@@ -9,60 +9,9 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import health, journal, observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import health, ledger, observe
 
-from .conftest import answer, script, sha, status_message
-
-CONFIG = "version = 2\n# a comment\n[plugins]\n  x = 1\n"
-ID = "0123456789abcdef0123456789abcdef"
-
-
-class Node(object):
-    """A host directory with an engine's configuration, and transactions upon it."""
-
-    def __init__(self, directory):
-        self.directory = directory
-        self.etc = directory / "etc" / "engine"
-        self.etc.mkdir(parents=True)
-        self.config = self.etc / "config.toml"
-        self.config.write_text(CONFIG)
-        self.config.chmod(0o640)
-        self.dropin = self.etc / "conf.d" / "90-gpufleet.toml"
-        self.journal = str(directory / "journal")
-
-    def run(self, changes=(), **more):
-        request = dict(
-            {"schema": 1, "id": ID, "root": "/", "journal_dir": self.journal, "reason": "test", "changes": list(changes)}, **more
-        )
-        return transaction.run(request)
-
-    def write(self, path, text, **more):
-        return dict({"path": str(path), "op": "write", "content": text}, **more)
-
-    def tree(self):
-        """Everything below etc, with bytes, mode and owner."""
-        found = {}
-        for directory, subdirs, names in os.walk(str(self.directory / "etc")):
-            for name in subdirs + names:
-                path = os.path.join(directory, name)
-                state = os.lstat(path)
-                data = None
-                if stat.S_ISREG(state.st_mode):
-                    with open(path, "rb") as stream:
-                        data = stream.read()
-                found[os.path.relpath(path, str(self.directory))] = (data, stat.S_IMODE(state.st_mode), state.st_uid, state.st_gid)
-        return found
-
-    def originals(self):
-        return journal.look("", self.journal)["originals"]
-
-    def states(self):
-        return [entry["state"] for entry in journal.entries(self.journal)]
-
-
-@pytest.fixture
-def node(tmp_path):
-    return Node(tmp_path / "host")
+from .conftest import CONFIG, RESTART, answer, script, sha, status_message
 
 
 def edit(node, edits, result, before=CONFIG):
@@ -193,7 +142,7 @@ def test_files_units_and_packages_that_were_only_looked_at_count_too(node, syste
 
 
 def test_two_transactions_at_once(node):
-    with journal.locked(node.journal, "the other one", keep=True):
+    with ledger.locked(node.journal, "the other one", keep=True):
         found = node.run([node.write(node.config, "new\n")])
     assert found["error"]["phase"] == "lock"
     assert "the other one" in found["error"]["message"]
@@ -263,9 +212,9 @@ def test_originals_are_told_blanked(node):
 
 
 def test_the_journal_is_private_and_bounded(node):
-    for number in range(journal.KEPT_ENTRIES + 3):
+    for number in range(ledger.KEPT_ENTRIES + 3):
         node.run([node.write(node.config, "%d\n" % number)], id="%032x" % number)
-    assert len(node.states()) == journal.KEPT_ENTRIES
+    assert len(node.states()) == ledger.KEPT_ENTRIES
     for directory, _subdirs, names in os.walk(node.journal):
         # The top may be entered by everybody: the decision that others read lies there.
         assert stat.S_IMODE(os.stat(directory).st_mode) == (0o755 if directory == node.journal else 0o700)
@@ -412,9 +361,6 @@ def test_a_file_that_a_package_wrote_meanwhile_is_a_conflict(node):
 # --- units, health, taking back ---------------------------------------------------------------------------------------
 
 
-RESTART = [{"name": "engine.service", "action": "restart", "timeout": 20}]
-
-
 def test_units_restart_once_and_only_for_a_change(node, systemd):
     systemd.add("engine.service")
     change = node.write(node.config, "new\n")
@@ -480,7 +426,7 @@ def test_what_does_not_work_is_taken_back(node, systemd, why):
     assert systemd.state("engine.service") == "active"
     log = [entry["evidence"] for entry in found["health"] if entry["kind"] == "log"]
     assert log == ["level=fatal msg=no such runtime password=*******\n"]
-    assert node.states() == ["rolled-back"]
+    assert node.states() == ["rolled_back"]
     assert node.originals() == {}
 
 

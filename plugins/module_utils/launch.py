@@ -1,0 +1,271 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Let the host carry out a transaction by itself: the caller starts it, waits for the outcome, and may vanish at any time.
+
+The hands are put on the host's disk as one program (root's alone) and run as a transient unit of their own, or as a process group of their
+own where there is no systemd. A named pipe tells the caller that they live, and brings the answer. Should they die, systemd calls the same
+program once more (ExecStopPost), which takes back what they left. Node side: standard library only, Python 3.6.
+"""
+
+import base64
+import contextlib
+import importlib
+import json
+import os
+import select
+import shutil
+import subprocess
+import time
+import zlib
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
+    commands,
+    guard,
+    journal,
+    ledger,
+    nodefs,
+    steps,
+    undo,
+)
+
+PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils"
+# In the order of their imports: a part comes after what it imports.
+PARTS = (
+    "nodefs commands wire cri look_system journal health census ledger rules staging swap guard undo steps launch transaction"
+).split()
+KEPT = 3  # versions of the hands
+START = 30  # seconds within which the hands begin
+_PROGRAM = """# The hands of gpufleet.nvidia: carries out transactions, and takes them back. Kept by them, renewed with every version.
+import os, sys
+if sys.argv[1] == 'after' and os.environ.get('SERVICE_RESULT') == 'success': sys.exit(0)
+import base64, json, types, zlib
+job = json.loads(zlib.decompress(base64.b64decode(%r)).decode('utf-8'))
+name = ''
+for part in job['package'].split('.'):
+    name = name + '.' + part if name else part
+    module = types.ModuleType(name)
+    module.__path__ = []
+    sys.modules[name] = module
+    parent = name.rpartition('.')
+    if parent[0]: setattr(sys.modules[parent[0]], parent[2], module)
+for short, source in job['sources']:
+    full = job['package'] + '.' + short
+    module = types.ModuleType(full)
+    module.__file__ = short + '.py'
+    module.__source__ = source
+    sys.modules[full] = module
+    setattr(sys.modules[job['package']], short, module)
+    exec(compile(source, short + '.py', 'exec'), module.__dict__)
+sys.exit(sys.modules[job['package'] + '.launch'].main(sys.argv[1:], os.path.abspath(sys.argv[0])))
+"""
+
+
+def source(part):
+    """The source of one part, wherever it came from: a script's memory, a zip of Ansible's, a file."""
+    module = importlib.import_module(PACKAGE + "." + part)
+    kept = getattr(module, "__source__", None)
+    return kept if kept is not None else module.__spec__.loader.get_source(module.__name__)
+
+
+def install(base):
+    """Put the hands on the disk unless this very version is there: the path."""
+    parts = [(part, source(part)) for part in PARTS]
+    packed = base64.b64encode(zlib.compress(json.dumps({"package": PACKAGE, "sources": parts}).encode("utf-8"), 9)).decode("ascii")
+    data = (_PROGRAM % packed).encode("ascii")
+    path = os.path.join(base, "program", nodefs.sha256(data)[:16] + ".py")
+    try:
+        with open(path, "rb") as stream:
+            if stream.read() == data:
+                return path
+    except OSError:
+        pass
+    ledger.make_dirs(os.path.dirname(path))
+    ledger.write_durably(path, data)
+    versions = [os.path.join(base, "program", name) for name in journal.names(base, "program")]
+    for old in sorted(versions, key=os.path.getmtime)[:-KEPT]:  # those that are left may be a timer's
+        os.unlink(old)
+    return path
+
+
+# --- the caller -------------------------------------------------------------------------------------------------------
+
+
+def away(request):
+    """Have the host carry the request out: its answer. The caller may be killed at any time; that changes nothing on the host."""
+    request = dict(request, journal_dir=request.get("journal_dir") or steps.DEFAULT_DIR)
+    answer = steps.blank(request)
+    try:
+        base = journal.place("", request["journal_dir"])
+        ledger.make_dirs(base, 0o755)
+        job = os.path.join(base, "job", request["id"])
+        ledger.make_dirs(job)
+    except Exception as exc:
+        steps.set_error(answer, request, "backup", exc)
+        return answer
+    try:
+        program = install(base)
+        ledger.write_json(os.path.join(job, "request.json"), {"request": request, "environ": dict(os.environ)})
+        pipe = os.path.join(job, "pipe")
+        os.mkfifo(pipe, 0o600)
+        fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            _start(base, program, request)
+            said = _listen(fd, job, request)
+        finally:
+            os.close(fd)
+        if said:
+            return json.loads(zlib.decompress(base64.b64decode(said)).decode("utf-8"))
+        return _aftermath(base, request, answer)
+    except Exception as exc:
+        steps.set_error(answer, request, "backup", exc)
+        return answer
+    finally:
+        shutil.rmtree(job, ignore_errors=True)
+
+
+def _unit(token):
+    return "gpufleet-%s.service" % token
+
+
+def _start(base, program, request):
+    argv = guard.command(program, "run", base, request["id"])
+    if guard.has_systemd() and os.geteuid() == 0:
+        after = " ".join(word.replace("%", "%%") for word in guard.command(program, "after", base, request["id"]))
+        unit = ["systemd-run", "--quiet", "--unit=" + _unit(request["id"]), "--description=gpufleet.nvidia: " + request.get("reason", "")]
+        # KillMode: a package manager that the hands started must not be killed in the middle because they were.
+        unit += ["--property=KillMode=process", "--property=ExecStopPost=" + after, "--property=CollectMode=inactive-or-failed"]
+        unit += ["--property=TimeoutStopSec=%d" % guard.seconds(request)]
+        try:
+            answer = commands.text(commands.run(unit + ["--"] + argv, timeout=30))
+            if answer["rc"] == 0:
+                return
+        except nodefs.NodeError:
+            pass
+    subprocess.Popen(  # pylint: disable=ansible-bad-function
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True
+    )
+
+
+def _listen(fd, job, request):
+    """What the hands say last; "" when they died without a word."""
+    heard, began, limit = b"", time.monotonic(), guard.seconds(request) + START
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    while True:
+        events = poll.poll(1000)
+        data = os.read(fd, 65536) if events and events[0][1] & select.POLLIN else b""
+        heard += data
+        if events and not data:  # the other end is closed
+            return heard.strip().decode("ascii")
+        if not heard and time.monotonic() - began > START and os.path.exists(os.path.join(job, "request.json")):
+            os.unlink(os.path.join(job, "request.json"))  # so that they do not begin any more
+            why = "the hands did not begin within %d s; `journalctl --unit %s` may say why" % (START, _unit(request["id"]))
+            raise nodefs.NodeError("timeout", why)
+        if time.monotonic() - began > limit:
+            raise nodefs.NodeError("timeout", "the hands are still at work after %d s; the next look tells how it ended" % limit)
+
+
+def _aftermath(base, request, answer):
+    """The hands died: see that what they left is taken back, by us if by nobody else, and tell."""
+    who = "transaction %s (taking it back)" % request["id"]
+    with ledger.locked(base, who, keep=True, wait=guard.seconds(request), token=request["id"]):
+        undo.recover("", base, "its caller", only=request["id"])
+    found = [meta for meta in journal.entries(base) if meta["id"] == request["id"]]
+    message = "the hands were killed before they had done anything"
+    if found:
+        ended = journal.outcome(found[0])
+        answer["journal"] = found[0]["entry"]
+        answer["rolled_back"] = found[0]["state"] == "rolled_back" and not ended.get("trouble")
+        answer["changed"] = found[0]["state"] == "committed"
+        message = "the hands were killed; the transaction is %s (%s)" % (found[0]["state"], ended.get("why") or "all was done")
+    steps.set_error(answer, request, "hands", steps.Failed(message), "Find out what killed them, then run again")
+    return answer
+
+
+# --- the program on the host's disk -----------------------------------------------------------------------------------
+
+
+def main(arguments, program):
+    """run BASE ID: carry out a job | after, undo BASE ID: take it back if it is not over | watch BASE ID SECONDS | boot BASE."""
+    verb, base = arguments[:2]
+    os.umask(0o077)
+    if verb == "run":
+        return _run(base, arguments[2], program)
+    if verb == "boot":
+        return _recover(base, "the next boot", None, 60, booting=True)
+    if verb == "watch":
+        return _recover(base, "the timer", arguments[2], int(arguments[3]), force=True)
+    return _recover(base, "the timer" if verb == "undo" else "systemd", arguments[2], 5, force=verb == "undo")
+
+
+def _run(base, token, program):
+    job = os.path.join(base, "job", token)
+    pipe = None
+    with contextlib.suppress(OSError):  # nobody listens: then it is done all the same
+        pipe = os.open(os.path.join(job, "pipe"), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    os.rename(os.path.join(job, "request.json"), os.path.join(job, "taken.json"))  # whoever does this first does the job
+    given = journal.read_json(os.path.join(job, "taken.json"))
+    os.unlink(os.path.join(job, "taken.json"))
+    os.environ.update(given["environ"])
+    _say(pipe, "\n")
+    work = steps.Transaction(given["request"], program)
+    with steps.undisturbed():
+        answer = work.run()
+    _say(pipe, base64.b64encode(zlib.compress(json.dumps(answer).encode("utf-8"))).decode("ascii") + "\n")
+    if pipe is not None:
+        os.close(pipe)
+    shutil.rmtree(job, ignore_errors=True)
+    if answer["probation"]:
+        return _watch(base, token, work.name, answer["probation"])
+    return 1 if work.name and not (journal.read(base, work.name) or {}).get("closed") else 0
+
+
+def _say(pipe, text):
+    if pipe is None:
+        return
+    with contextlib.suppress(OSError):  # the caller is gone: nobody needs to be told
+        os.set_blocking(pipe, True)
+        data = text.encode("ascii")
+        while data:
+            data = data[os.write(pipe, data) :]
+
+
+def _watch(base, token, name, seconds):
+    """See whether what came up stays up. The lock is free meanwhile: the next transaction may judge for us."""
+    until = time.monotonic() + seconds
+    with steps.undisturbed():
+        while time.monotonic() < until and not steps.health.told_to_stop:
+            time.sleep(1)
+            meta = journal.read(base, name)
+            if meta is None or meta["state"] != "probation":
+                return 0
+            if steps.health.crashed(meta["units"], meta["states"][-1].get("restarts") or []):
+                break
+        return _recover(base, "its probation", token, 60)
+
+
+def _recover(base, by, token, wait, booting=False, force=False):
+    if not os.path.isdir(os.path.join(base, "open")) or not any(name.endswith(token or "") for name in journal.names(base, "open")):
+        return 0
+    lock = "transaction %s (%s)" % (token, by) if token else by
+    for attempt in (1, 2):
+        try:
+            with ledger.locked(base, lock, keep=True, wait=wait, token=token or ""):
+                undo.recover("", base, by, only=token, booting=booting)
+            return 0
+        except nodefs.NodeError as exc:
+            if exc.kind != "locked" or not force or attempt == 2 or not _stop_holder(base, token):
+                raise
+            wait = 60
+    return 1
+
+
+def _stop_holder(base, token):
+    """The time of this very transaction is over, and its hands still hold the lock: they hang. No other holder is touched."""
+    held = ledger.holder(base) or {}
+    if held.get("id") != token or ledger.census.started(held.get("pid") or 0) != held.get("start"):
+        return False
+    with contextlib.suppress(OSError):
+        os.kill(held["pid"], 9)
+    return True

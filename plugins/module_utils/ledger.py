@@ -1,0 +1,289 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the journal, so that whatever instant is the last, what is found can be understood.
+
+The rules: what can be undone is on disk before it is done; a state is overwritten in place, in room that was taken beforehand, so that
+a full disk cannot keep a transaction from saying that it was taken back. Node side: standard library only, Python 3.6.
+"""
+
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import time
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import census, health, journal, nodefs
+
+KEPT_ENTRIES = 30
+KEPT_BYTES = 64 * nodefs.MIB
+_PAUSE = 0.05
+
+
+def fsync_dir(path):
+    """Make the names in a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_durably(path, data, mode=0o600):
+    """Write a file of ours so that after a power loss it is there whole or not at all."""
+    spare = path + ".new"
+    fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    with os.fdopen(fd, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fchmod(stream.fileno(), mode)  # whatever the umask
+        os.fsync(stream.fileno())
+    os.rename(spare, path)
+    fsync_dir(os.path.dirname(path))
+
+
+def write_json(path, value):
+    write_durably(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode("utf-8"))
+
+
+def make_dirs(path, mode=0o700):
+    """Make the directories that are missing, durably, each with this mode (os.makedirs gives it to the last one only): those made."""
+    made = []
+    while not os.path.isdir(path):
+        made.insert(0, path)
+        path = os.path.dirname(path)
+    for directory in made:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(directory, mode)
+            os.chmod(directory, mode)  # whatever the umask
+        fsync_dir(os.path.dirname(directory))
+    return made
+
+
+def _unlink(path):
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+        fsync_dir(os.path.dirname(path))
+
+
+# --- one transaction at a time ----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def locked(base, who, keep, wait=0, token=""):
+    """Hold the lock. It is the kernel's: it is free the instant its holder is dead, and a live holder cannot be robbed of it.
+
+    With keep=False (check mode) a directory that was not there before is not there afterwards.
+    """
+    made = make_dirs(base, 0o755)  # the status file in it is for everybody, all else is private by itself
+    found = os.lstat(base)
+    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+        raise nodefs.NodeError("denied", "%s: the journal must belong to us, and nobody else may write to it" % base)
+    fd = _lock(os.path.join(base, "lock"), time.monotonic() + wait)
+    try:
+        holder = {"pid": os.getpid(), "start": census.started(os.getpid()), "epoch": time.time(), "who": who, "id": token}
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, (json.dumps(holder) + "\n").encode("utf-8"), 0)
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, 0)
+        if made and not keep:
+            shutil.rmtree(base, ignore_errors=True)
+            for directory in reversed(made[:-1]):
+                os.rmdir(directory)
+        os.close(fd)
+
+
+def _lock(path, deadline):
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.exists(path) and os.fstat(fd).st_ino == os.stat(path).st_ino:
+                return fd
+            os.close(fd)  # somebody cleared the directory in between: what we hold is nobody's lock any more
+        except OSError as exc:
+            holder = os.pread(fd, 4096, 0)
+            os.close(fd)
+            if exc.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            if time.monotonic() >= deadline:
+                raise nodefs.NodeError("locked", "locked by %s" % _holder(holder))
+            time.sleep(_PAUSE)
+
+
+def _holder(data):
+    try:
+        held = json.loads(data.decode("utf-8"))
+        return "process %d, for %d s: %s" % (held["pid"], max(time.time() - held["epoch"], 0), held["who"])
+    except (ValueError, KeyError, TypeError):
+        return "a process that has not said yet who it is"
+
+
+def holder(base):
+    """{"pid", "start", "id", ...} of who holds the lock or held it last; None when it is free."""
+    try:
+        return journal.read_json(os.path.join(base, "lock"))
+    except (OSError, ValueError):
+        return None
+
+
+def now():
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+# --- one transaction --------------------------------------------------------------------------------------------------
+
+
+def begin(base, request, **more):
+    """Open a transaction, before it does anything: its name. Built aside and renamed, so that it is there whole or not at all."""
+    name = "%s-%s" % (time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), request["id"])
+    make_dirs(os.path.join(base, "open"))
+    make_dirs(os.path.join(base, "journal"))
+    write_durably(os.path.join(base, "open", name), b"")
+    aside = os.path.join(base, "journal", ".new-" + name)
+    os.mkdir(aside, 0o700)
+    write_durably(os.path.join(aside, "states"), b" " * (journal.SLOT * journal.SLOTS))
+    meta = {"schema": journal.SCHEMA, "id": request["id"], "time": now(), "epoch": time.time(), "reason": request.get("reason", "")}
+    meta.update(changes=[], units=[], units_before={}, disabled=[], health=[], boot=census.boot(), **more)
+    write_json(os.path.join(aside, "meta.json"), meta)
+    mark(aside, "prepared")
+    os.rename(aside, os.path.join(base, "journal", name))
+    fsync_dir(os.path.join(base, "journal"))
+    return name
+
+
+def describe(base, name, changes, **more):
+    """Say what is about to change, with the bytes from before. changes: FileChange."""
+    entry, records = os.path.join(base, "journal", name), []
+    for number, change in enumerate(changes):
+        kept = journal.original(base, change.path)
+        record = dict(
+            journal.properties(change.before),
+            path=change.path,
+            real=change.real,
+            sha256_after=journal.digest(change.after),
+            made_dirs=change.made_dirs,
+            forget=change.forget,
+            original=None if kept is None else {"sha256_after": kept[0]["sha256_after"]},
+            backup=None,
+        )
+        if change.before is not None:
+            record["backup"] = "%d.before" % number
+            write_durably(os.path.join(entry, record["backup"]), change.before.data)
+        records.append(record)
+    write_json(os.path.join(entry, "meta.json"), dict(journal.read_json(os.path.join(entry, "meta.json")), changes=records, **more))
+
+
+def mark(entry, state, **more):
+    """The next state, durably, in room that is there already: the oldest slot."""
+    passed = journal.states(entry)
+    number = passed[-1]["n"] + 1 if passed else 0
+    value = dict(more, n=number, state=state, at=now())
+    text = json.dumps(value)
+    while len(text) >= journal.SLOT and value.get("why"):
+        value["why"] = value["why"][: len(value["why"]) // 2]
+        text = json.dumps(value)
+    fd = os.open(os.path.join(entry, "states"), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.pwrite(fd, text.ljust(journal.SLOT - 1).encode("ascii") + b"\n", (number % journal.SLOTS) * journal.SLOT)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def settled(base, name):
+    """This transaction needs nobody's attention any more."""
+    _unlink(os.path.join(base, "open", name))
+
+
+def prune(base):
+    """Keep the newest transactions, in number and in bytes; never drop one that is open."""
+    opened, kept, room = set(journal.names(base, "open")), KEPT_ENTRIES, KEPT_BYTES
+    for name in reversed(journal.names(base)):
+        entry = os.path.join(base, "journal", name)
+        room -= sum(os.path.getsize(os.path.join(entry, part)) for part in os.listdir(entry))
+        kept -= 1
+        if (kept < 0 or room < 0) and name not in opened and kept < KEPT_ENTRIES - 1:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+# --- originals --------------------------------------------------------------------------------------------------------
+
+
+def keep_original(base, change, token):
+    """Keep the file as it is now, if we keep none of it yet."""
+    if journal.original(base, change.path) is not None:
+        return
+    directory = journal.original_dir(base, change.path)
+    make_dirs(directory)
+    if change.before is not None:
+        write_durably(os.path.join(directory, "content"), change.before.data)
+    meta = dict(
+        journal.properties(change.before),
+        schema=journal.SCHEMA,
+        path=change.path,
+        made_dirs=change.made_dirs,
+        id=token,
+        time=now(),
+        sha256_after=None,
+    )
+    write_json(os.path.join(directory, "meta.json"), meta)
+
+
+def settle_originals(base, records):
+    """The change stands: remember what we wrote; an original of a file that is as it was is no longer of use (but still here)."""
+    for record in records:
+        kept = journal.original(base, record["path"])
+        if kept is not None:
+            after = record["sha256_after"]
+            forget = bool(record["forget"]) or kept[0]["sha256_before"] == after
+            write_json(
+                os.path.join(journal.original_dir(base, record["path"]), "meta.json"), dict(kept[0], sha256_after=after, forget=forget)
+            )
+
+
+def unsettle_originals(base, records):
+    """The change was taken back: originals are as before it."""
+    for record in records:
+        kept = journal.original(base, record["path"])
+        if record.get("original") is None:
+            drop_original(base, record["path"])
+        elif kept is not None:
+            meta = dict(kept[0], sha256_after=record["original"]["sha256_after"], forget=False)
+            write_json(os.path.join(journal.original_dir(base, record["path"]), "meta.json"), meta)
+
+
+def drop_forgotten(base, records):
+    for record in records:
+        kept = journal.original(base, record["path"])
+        if kept is not None and kept[0].get("forget"):
+            drop_original(base, record["path"])
+
+
+def drop_original(base, path):
+    shutil.rmtree(journal.original_dir(base, path), ignore_errors=True)
+
+
+# --- restarts left to somebody ----------------------------------------------------------------------------------------
+
+
+def note_pending(base, request, acted):
+    """Remember whose restart was left out, and forget those that were restarted."""
+    path = os.path.join(base, "pending.json")
+    try:
+        kept = journal.read_json(path)
+    except (OSError, ValueError):
+        kept = {}
+    wanted = [name for name in request.get("pending") or [] if name not in acted]
+    left = {name: entry for name, entry in kept.items() if name not in acted}
+    states = health.states(wanted)
+    for name in wanted:
+        invocation = states[name].get("InvocationID", "")
+        if invocation and left.get(name, {}).get("invocation") != invocation:
+            left[name] = {"since": now(), "id": request["id"], "reason": request.get("reason", ""), "invocation": invocation}
+    if left != kept:
+        write_json(path, left) if left else _unlink(path)

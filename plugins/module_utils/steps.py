@@ -1,0 +1,336 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One transaction, step by step: a list of file, package and unit changes, all of them or none.
+
+    lock -> recover -> expect -> commands -> stage, validate -> journal -> arm the watch -> swap -> units -> health -> commit
+                                   |                            \\______________ any failure: take back ______________/
+                                   check mode ends after this
+
+It knows files, commands and units, and not what any of it is for: that is the controller's part. What each state in the journal asks
+of whoever finds it stands in undo.py. Node side: standard library only, Python 3.6.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
+    census,
+    commands,
+    cri,
+    guard,
+    health,
+    journal,
+    ledger,
+    look_system,
+    nodefs,
+    staging,
+    swap,
+    undo,
+)
+
+SCHEMA = 1
+DEFAULT_DIR = "/var/lib/gpufleet"
+_COMMAND_OUTPUT = 64 * 1024
+_NEXT = {
+    "lock": "Wait until it is done, then run again",
+    "recover": "Nothing was done; the message says what stands in the way of taking back an earlier transaction",
+    "expect": "Look again and plan anew",
+    "command": "Run the command on the host by hand; nothing else was changed",
+    "stage": "Nothing was changed; mend what the message names, then run again",
+    "validate": "Nothing was changed; the findings say what is refused",
+    "backup": "Nothing was changed; make room or mend the journal's directory, then run again",
+    "rollback": "The files from before are in the journal's directory; put them back by hand and look at the units",
+}
+_TAKEN_BACK = "Everything is as it was before; the evidence says why the new state did not work"
+
+
+class Failed(Exception):
+    """A step's verdict that is no NodeError's: a validator's, a health check's."""
+
+
+def blank(request):
+    """The answer to a request of which nothing has been done yet."""
+    lists = ("written", "removed", "ran", "restarted", "disabled", "conflict", "validation", "health", "recovered")
+    answer = {"schema": SCHEMA, "id": request["id"], "changed": False, "rolled_back": False, "journal": None, "error": None}
+    return dict(answer, containers=None, probation=0, **{name: [] for name in lists})
+
+
+def set_error(answer, request, phase, exc, following=None):
+    if isinstance(exc, (nodefs.NodeError, cri.CriError, Failed)):
+        message = str(exc)
+    elif isinstance(exc, OSError) and exc.errno:
+        message = nodefs.from_os_error(exc, exc.filename or request["journal_dir"]).message
+    else:
+        message = "%s: %s" % (type(exc).__name__, exc)
+    answer["error"] = {
+        "phase": phase,
+        "message": nodefs.redact(message, request.get("redact") or [])[0],
+        "where": getattr(exc, "filename", None) or answer["journal"] or request["journal_dir"],
+        "next": following or _NEXT.get(phase, _TAKEN_BACK),
+    }
+
+
+class Transaction(object):
+    """program: the hands on the host's disk, by which the host watches over them; None in a transaction that nobody watches."""
+
+    def __init__(self, request, program=None):
+        self.request = dict(request, journal_dir=request.get("journal_dir") or DEFAULT_DIR)
+        self.program = program
+        self.check = bool(request.get("check"))
+        self.patterns = request.get("redact") or []
+        self.phase = "lock"
+        self.root = self.base = self.name = ""
+        self.acted = 0
+        self.answer = blank(request)
+
+    @property
+    def entry(self):
+        return os.path.join(self.base, "journal", self.name)
+
+    def run(self):
+        try:
+            self.root = nodefs.clean_root(self.request.get("root"))
+            self.base = journal.place(self.root, self.request["journal_dir"])
+            who = "transaction %s (%s)" % (self.request["id"], self.request.get("reason") or "no reason given")
+            with ledger.locked(self.base, who, keep=not self.check, token=self.request["id"]):
+                self._recover()
+                self._work()
+        except Exception as exc:  # whatever happened, the controller gets an answer that says where things stand
+            set_error(self.answer, self.request, self.phase, exc)
+        return self.answer
+
+    # --- the steps, in order ------------------------------------------------------------------------------------------
+
+    def _recover(self):
+        self.phase = "recover"
+        if self.check:
+            opened = [meta for meta in (journal.read(self.base, name) for name in journal.names(self.base, "open")) if meta]
+            cut = [meta for meta in opened if not meta["closed"] and meta["state"] not in journal.FINAL + ("probation",)]
+            if cut:
+                which = "%s of %s" % (cut[0]["id"], cut[0].get("time"))
+                raise Failed("the transaction %s was cut short; a run without check mode takes it back first" % which)
+            return
+        with undisturbed():
+            self.answer["recovered"] = undo.recover(self.root, self.base, "the next transaction")
+        for name in journal.names(self.base, "open"):
+            if name.rpartition("-")[2] in (self.request.get("told") or []):
+                ledger.settled(self.base, name)
+
+    def _work(self):
+        here = not self.root  # beneath another root files are written, and nothing is run
+        self.phase = "expect"
+        planned = self._expect(here)
+        try:
+            if here and not self.check and self.request.get("commands_before"):
+                self._open()
+                self.phase = "command"
+                self._commands()
+                self.phase = "expect"
+                planned = self._expect(False)  # a package's scripts may have written a file that the plan is about
+            changes = [change for change in planned if staging.differs(change)]
+            if here:
+                self._validate(changes)
+        except Exception as exc:
+            self._give_up(exc)
+            return
+        units = [unit for unit in self.request.get("units") or [] if here and (changes or unit.get("always"))]
+        if self.check:
+            pending = self.request.get("commands_before") or self.request.get("disable")
+            self.answer["changed"] = bool(changes or units or (here and pending))
+            self._name_files(changes)
+            return
+        with undisturbed():
+            self._apply(changes, units, health.to_disable(self.request.get("disable") or []) if here else [])
+            if self.answer["error"] is None:
+                same = [change for change in planned if change not in changes]
+                records = [{"path": c.path, "sha256_after": journal.digest(c.after), "forget": c.forget} for c in same]
+                ledger.settle_originals(self.base, records)
+                ledger.drop_forgotten(self.base, records)
+
+    def _expect(self, here):
+        """The planned changes, provided that files, units and packages still are what the plan was made from."""
+        expected = self.request.get("expect") or {}
+        planned, conflicts = staging.plan(self.root, self.base, self.request.get("changes") or [])
+        seen = {change.real: change.before for change in planned}
+        for path, digest in sorted((expected.get("files") or {}).items()) if not self.answer["ran"] else ():
+            real = nodefs.resolve(self.root, path)[0]
+            found = journal.digest(seen[real] if real in seen else journal.snapshot(self.root, real))
+            if found != digest:
+                conflicts.append(staging.conflict("file", path, digest, found))
+        if here:
+            conflicts += _expect_system(expected.get("units") or {}, expected.get("packages") or {})
+        self._no_conflict(conflicts)
+        return planned
+
+    def _no_conflict(self, conflicts):
+        if conflicts:
+            self.answer["conflict"] = conflicts
+            names = ", ".join(sorted({entry["path"] for entry in conflicts}))
+            raise Failed("changed since it was looked at: %s" % names)
+
+    def _open(self):
+        """From here on the journal has the transaction, and the host watches over it."""
+        if self.name:
+            return
+        self.phase = "backup"
+        wanted = [{"argv": entry["argv"], "undo": entry.get("undo")} for entry in self.request.get("commands_before") or []]
+        self.name = ledger.begin(self.base, self.request, commands=wanted, redact=self.patterns, guarded=bool(self.program))
+        self.answer["journal"] = self.entry[len(self.root) :]
+        if self.program:
+            guard.arm(self.base, self.request, self.program)
+
+    def _commands(self):
+        """Run what comes first, package installations mostly."""
+        for number, command in enumerate(self.request["commands_before"]):
+            ledger.mark(self.entry, "prepared", ran=number + 1)
+            found = commands.text(commands.run(command["argv"], command.get("timeout", 600), env=command.get("env")))
+            said = nodefs.redact((found["stdout"] + found["stderr"])[-_COMMAND_OUTPUT:], self.patterns)[0]
+            self.answer["ran"].append({"argv": command["argv"], "rc": found["rc"], "output": said, "why": command.get("why", "")})
+            if found["rc"] != 0:
+                end = "no end within %g s" % command.get("timeout", 600) if found["timed_out"] else "exit status %d" % found["rc"]
+                last = (said.strip().splitlines() or ["it said nothing"])[-1]
+                raise Failed("%s: %s: %s" % (" ".join(command["argv"]), end, last))
+            self.answer["changed"] = True
+
+    def _validate(self, changes):
+        if not changes or not self.request.get("validate"):
+            return
+        self.phase = "stage"
+        with staging.staged(self.root, self.base, self.request, changes) as stage:
+            self.phase = "validate"
+            tolerate = self.check and bool(self.request.get("commands_before"))
+            self.answer["validation"] = staging.validate(self.request, stage, tolerate)
+        findings = ["%s: %s" % (entry["argv"][0], finding) for entry in self.answer["validation"] for finding in entry["findings"]]
+        if findings:
+            more = " (and %d more findings)" % (len(findings) - 3) if len(findings) > 3 else ""
+            raise Failed("; ".join(findings[:3]) + more)
+
+    def _apply(self, changes, units, disable):
+        if not (changes or units or disable or self.name):
+            return
+        try:
+            self._open()
+            self.phase = "backup"
+            before = health.states([unit["name"] for unit in units])
+            checks = self.request.get("health") or []
+            ledger.describe(self.base, self.name, changes, units=units, units_before=before, disabled=disable, health=checks)
+            for change in changes:
+                ledger.keep_original(self.base, change, self.request["id"])
+            if self.program:
+                guard.arm_boot(self.base, self.program)
+            ledger.mark(self.entry, "armed")
+            self._change_host(changes, units, disable)
+            self._stand(units)
+        except Exception as exc:
+            self._give_up(exc)
+            return
+        self._name_files(changes)
+        self.answer["changed"] = bool(changes or self.acted or self.answer["disabled"] or self.answer["ran"])
+
+    def _change_host(self, changes, units, disable):
+        swap.stage(self.root, changes, self.request["id"])
+        self.phase = "expect"
+        seen = [(change, journal.snapshot(self.root, change.real)) for change in changes]
+        late = [(change, found) for change, found in seen if found != change.before]
+        self._no_conflict([staging.conflict("file", c.path, journal.digest(c.before), journal.digest(found)) for c, found in late])
+        self.phase = "swap"
+        ledger.mark(self.entry, "swapping")
+        for before in disable:  # first, lest they write what we are about to write
+            self.answer["disabled"].append(before["name"])
+            health.disable(before)
+        swap.apply(self.root, changes, self.request["id"])
+        self.phase = "restart"
+        running = census.contained() if units else {}
+        for unit in units:
+            self.acted += 1
+            ledger.mark(self.entry, "swapped", acted=self.acted)
+            self.answer["restarted"].append(unit["name"])
+            health.act(unit["name"], unit["action"], unit.get("timeout", health.DEFAULT_TIMEOUT))
+        self.phase = "health"
+        for check in (self.request.get("health") or []) if not self.root else []:
+            found = dict(health.wait(check, self.patterns), after="change")
+            self.answer["health"].append(found)
+            if not found["ok"]:
+                raise Failed("%s: %s" % (check.get("socket") or check.get("name") or check.get("argv", ["?"])[0], found["evidence"]))
+        if units:
+            self.answer["containers"] = {"before": len(running), "lost": census.lost(running)}
+
+    def _stand(self, units):
+        """What was done works: it stands, or is on probation where a host that watches over it can still take it back."""
+        meta = journal.read(self.base, self.name)
+        ledger.note_pending(self.base, self.request, [unit["name"] for unit in units])
+        probation = self.request.get("probation") or 0
+        if not (probation and units and self.program):
+            undo.commit(self.root, self.base, meta)
+            return
+        found = health.states([unit["name"] for unit in units])
+        restarts = [health.number(found[unit["name"]].get("NRestarts")) for unit in units]
+        ledger.settle_originals(self.base, meta["changes"])
+        ledger.mark(self.entry, "probation", acted=self.acted, restarts=restarts)
+        # It serves: what is left to be seen is whether it stays. A boot need not take that back, and the host looks as it will stay.
+        guard.disarm_boot()
+        swap.clean(self.root, meta["changes"], self.request["id"])
+        self.answer["probation"] = probation
+
+    def _give_up(self, exc):
+        """Say what went wrong, and bring back the state before, units included."""
+        set_error(self.answer, self.request, self.phase, exc)
+        first = self.answer["error"]["message"]
+        if not self.name:
+            return
+        meta = journal.read(self.base, self.name) or {"state": "prepared", "changes": []}
+        early = meta["state"] in ("prepared", "armed")
+        try:
+            told = undo.take_back(self.root, self.base, meta, first, "the hands", evidence=self.answer["health"])
+        except Exception as again:
+            told = {"trouble": str(again), "ran": [], "health": []}
+        self.answer["health"] += told["health"][len(self.answer["health"]) :]
+        self.answer["ran"] += told["ran"]
+        if told["trouble"]:
+            set_error(self.answer, self.request, "rollback", Failed(told["trouble"]))
+            self.answer["error"]["message"] += " (while taking back what failed with: %s)" % first
+            self.answer["changed"] = True
+            return
+        self.answer["rolled_back"] = not early
+        undone = all(command.get("undo") for command in self.request.get("commands_before") or [])
+        self.answer["changed"] = any(entry["rc"] == 0 for entry in self.answer["ran"]) and not undone
+
+    def _name_files(self, changes):
+        self.answer["written"] = [change.path for change in changes if change.after is not None]
+        self.answer["removed"] = [change.path for change in changes if change.after is None]
+
+
+def _expect_system(units, packages):
+    conflicts = []
+    states = health.states(sorted(units))
+    for name, invocation in sorted(units.items()):
+        found = states[name].get("InvocationID", "")
+        if found != invocation:
+            conflicts.append(staging.conflict("unit", name, invocation, found))
+    installed = look_system.packages("", sorted(packages))["installed"] if packages else {}
+    for name, version in sorted(packages.items()):
+        if installed[name] != version:
+            conflicts.append(staging.conflict("package", name, version, installed[name]))
+    return conflicts
+
+
+@contextlib.contextmanager
+def undisturbed():
+    """A closed connection or a Ctrl-C must not stop us half way. Handlers, not SIG_IGN, which children would inherit."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def note(number, _frame):
+        if number == signal.SIGTERM:
+            health.told_to_stop.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,198 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring a transaction to its end, from nothing but the journal: by the hands themselves, the next ones, the timer, or at boot.
+
+Every step may have been done before, whole or in part, and is done again without harm. What each state asks for:
+
+    prepared     commands may have run: undo them
+    armed        the same
+    swapping     files, directories and switched-off units may be new: all of the above, and these back; restart what started meanwhile
+    swapped      the same, and restart what the hands have restarted
+    probation    all was well: commit if it still is (or if the host has been switched off since), else as `swapped`
+    undoing      somebody was taking it back: begin anew, from the state it was in before
+    committed    only tidy up
+    rolled_back  only tidy up
+
+Node side: standard library only, Python 3.6.
+"""
+
+import contextlib
+import os
+import shutil
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import census, commands, guard, health, journal, ledger, nodefs, swap
+
+QUICK = 10  # seconds that somebody who judges a transaction on probation waits for an answer
+_DONE = ("committed", "rolled_back")
+_EARLY = ("prepared", "armed")
+
+
+def recover(root, base, by, only=None, booting=False):
+    """End every open transaction (or the one with this id): what became of each. The lock is ours."""
+    outcomes = []
+    for name in journal.names(base, "open"):
+        meta = journal.read(base, name)
+        if only and not name.endswith("-" + only):
+            continue
+        if meta is None:  # it never began
+            shutil.rmtree(os.path.join(base, "journal", ".new-" + name), ignore_errors=True)
+            ledger.settled(base, name)
+            continue
+        if meta["closed"] or (booting and meta.get("boot") == census.boot()):
+            continue
+        outcome = _end(root, base, meta, by, booting)
+        if outcome is not None:
+            outcomes.append(outcome)
+    if only is None:
+        for name in os.listdir(base) if os.path.isdir(base) else []:
+            if name.startswith("stage-"):
+                shutil.rmtree(os.path.join(base, name), ignore_errors=True)
+    return outcomes
+
+
+def _end(root, base, meta, by, booting):
+    """What became of a transaction that had to be taken back; None where all was well and little was left to do."""
+    again = meta.get("boot") != census.boot()
+    if meta["state"] == "probation" and not root:
+        why = None if booting or again else judge(meta)
+        if why is None:
+            commit(root, base, meta)
+            return None
+        return take_back(root, base, meta, why, by)
+    if meta["state"] in _DONE:
+        close(root, base, meta)
+        return None
+    if meta["state"] == "undoing":
+        why = meta["states"][-1].get("why") or "it was cut short while it was taken back"
+    else:
+        why = "the host was switched off in the middle of it" if again else "the hands died in the middle of it (state %s)" % meta["state"]
+    return take_back(root, base, meta, why, by, booting)
+
+
+def judge(meta):
+    """Why a transaction on probation does not pass, None when it does."""
+    patterns, last = meta.get("redact") or [], meta["states"][-1]
+    why = health.crashed(meta["units"], last.get("restarts") or [0] * len(meta["units"]))
+    if why is not None or health.all_stopped(meta["units"]):
+        return why
+    for check in meta["health"]:
+        found = health.wait(dict(check, timeout=QUICK), patterns)
+        if not found["ok"]:
+            return found["evidence"]
+    return None
+
+
+def commit(root, base, meta):
+    """What was done stands."""
+    ledger.mark(meta["entry"], "committed")
+    close(root, base, dict(meta, state="committed"))
+
+
+def close(root, base, meta):
+    """Tidy up after the decision, and take the watch away last."""
+    swap.clean(root, meta["changes"], meta["id"])
+    if meta["state"] == "committed":
+        ledger.settle_originals(base, meta["changes"])
+        ledger.drop_forgotten(base, meta["changes"])
+    guard.disarm(base, meta)
+    ledger.mark(meta["entry"], meta["state"], closed=True)
+    if meta["state"] == "committed" or not meta["changes"]:
+        ledger.settled(base, meta["name"])
+    ledger.prune(base)
+
+
+def take_back(root, base, meta, why, by, booting=False, evidence=()):
+    """Everything as it was before: {"outcome", "foreign", "health", "trouble", ...}. What raises leaves the transaction open."""
+    entry, patterns = meta["entry"], meta.get("redact") or []
+    was = _forward(meta)
+    ledger_mark = contextlib.suppress(OSError)
+    with ledger_mark:  # an I/O error must not keep the files from coming back
+        ledger.mark(entry, "undoing", was=was["state"], acted=was.get("acted", 0), ran=was.get("ran", 0), why=why, by=by)
+    acted = _acted(meta, was) if not root else []
+    logs = [] if booting else [_log(unit, meta, patterns) for unit in acted]
+    told = {"id": meta["id"], "time": meta.get("time"), "reason": meta.get("reason"), "outcome": "rolled_back", "why": why, "by": by}
+    told.update(foreign=[], health=list(evidence) + logs, trouble=None, ran=[])
+    if was["state"] not in _EARLY:
+        told["foreign"] = swap.take_back(root, meta["changes"], meta["id"], entry)
+    ledger.unsettle_originals(base, meta["changes"])
+    if not root:
+        if was["state"] not in _EARLY:
+            for before in reversed(meta["disabled"]):
+                with _noting(told):
+                    health.enable(before, wait=not booting)
+        _undo_commands(meta, was, told, booting)
+        if not booting:
+            _units_back(meta, acted, told, patterns)
+    with contextlib.suppress(OSError):
+        ledger.write_json(os.path.join(entry, "outcome.json"), told)
+    ledger.mark(entry, "rolled_back", why=why, by=by)
+    close(root, base, dict(meta, state="rolled_back"))
+    return told
+
+
+@contextlib.contextmanager
+def _noting(told):
+    """What cannot be helped is told; the rest is taken back all the same."""
+    try:
+        yield
+    except nodefs.NodeError as exc:
+        told["trouble"] = told["trouble"] or exc.message
+
+
+def _forward(meta):
+    """The last state that went forward."""
+    for state in reversed(meta["states"]):
+        if state["state"] == "undoing":
+            return dict(state, state=state["was"])
+        if state["state"] not in _DONE:
+            return state
+    return {"state": "prepared"}
+
+
+def _acted(meta, was):
+    """The units that may run with the new files: those that the hands acted on, and those that began anew by themselves since."""
+    if was["state"] in _EARLY:
+        return []
+    if was["state"] in ("swapped", "probation"):
+        return meta["units"][: was.get("acted", len(meta["units"]))]
+    present = health.states([unit["name"] for unit in meta["units"]])
+    before = meta["units_before"]
+    return [unit for unit in meta["units"] if present[unit["name"]].get("InvocationID") != before[unit["name"]].get("InvocationID")]
+
+
+def _log(unit, meta, patterns):
+    try:
+        lines = health.log(unit["name"], meta.get("epoch", 0), patterns)
+    except Exception as exc:  # evidence is welcome, and must not keep the files from coming back
+        lines = str(exc)
+    return {"kind": "log", "name": unit["name"], "ok": False, "seconds": 0.0, "evidence": lines}
+
+
+def _undo_commands(meta, was, told, booting):
+    for command in reversed(meta["commands"][: was.get("ran", len(meta["commands"]))]):
+        if command.get("undo"):
+            with _noting(told):
+                found = commands.run(command["undo"], 10 if booting else 600)
+                told["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})
+
+
+def _units_back(meta, acted, told, patterns):
+    """What ran before must run again; what did not (or crashed already) is not expected to."""
+    if not acted or (health.told_to_stop and health.going_down()):
+        return
+    before = {unit["name"]: meta["units_before"][unit["name"]].get("ActiveState") for unit in acted}
+    ran_before = [unit for unit in acted if before[unit["name"]] in ("active", "reloading")]
+    for unit in acted:
+        action = "stop" if before[unit["name"]] in ("inactive", "failed") else "restart"
+        try:
+            health.act(unit["name"], action, unit.get("timeout", health.DEFAULT_TIMEOUT))
+        except nodefs.NodeError as exc:
+            if unit in ran_before:
+                told["trouble"] = told["trouble"] or exc.message
+    for check in meta["health"] if ran_before and told["trouble"] is None else ():
+        found = dict(health.wait(dict(check, require=[]), patterns), after="rollback")
+        told["health"].append(found)
+        if not found["ok"]:
+            told["trouble"] = "%s: %s" % (check.get("socket") or check.get("name") or check.get("argv", ["?"])[0], found["evidence"])
+            return
