@@ -55,9 +55,12 @@ def make_dirs(path, mode=0o700):
         made.insert(0, path)
         path = os.path.dirname(path)
     for directory in made:
-        with contextlib.suppress(FileExistsError):
+        try:
             os.mkdir(directory, mode)
             os.chmod(directory, mode)  # whatever the umask
+        except FileExistsError:  # another one made it in between, or it is something else
+            if not os.path.isdir(directory):
+                raise
         fsync_dir(os.path.dirname(directory))
     return made
 
