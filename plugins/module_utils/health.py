@@ -75,7 +75,7 @@ def crashed(units, restarts):
     for place, unit in enumerate(units):
         state, before = found[unit["name"]], restarts[place] if place < len(restarts) else 0
         if state.get("ActiveState") == "failed" or state.get("SubState") == "auto-restart":
-            return "%s came up and is %s (%s) now" % (unit["name"], state.get("ActiveState"), state.get("SubState"))
+            return "%s came up and has crashed since (%s, %s)" % (unit["name"], state.get("ActiveState"), state.get("SubState"))
         if number(state.get("NRestarts")) > before:
             return "%s came up and has crashed since" % unit["name"]
     return None

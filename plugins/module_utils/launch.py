@@ -22,6 +22,7 @@ import zlib
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
     commands,
     guard,
+    health,
     journal,
     ledger,
     nodefs,
@@ -110,8 +111,7 @@ def away(request):
         os.mkfifo(pipe, 0o600)
         fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            _start(base, program, request)
-            said = _listen(fd, job, request)
+            said = _listen(fd, job, request, _start(base, program, request))
         finally:
             os.close(fd)
         if said:
@@ -129,6 +129,7 @@ def _unit(token):
 
 
 def _start(base, program, request):
+    """Set the hands to work: what tells whether they live."""
     argv = guard.command(program, "run", base, request["id"])
     if guard.has_systemd() and os.geteuid() == 0:
         after = " ".join(word.replace("%", "%%") for word in guard.command(program, "after", base, request["id"]))
@@ -139,15 +140,32 @@ def _start(base, program, request):
         try:
             answer = commands.text(commands.run(unit + ["--"] + argv, timeout=30))
             if answer["rc"] == 0:
-                return
+                return lambda: _runs(_unit(request["id"]))
         except nodefs.NodeError:
             pass
-    subprocess.Popen(  # pylint: disable=ansible-bad-function
+    child = subprocess.Popen(  # pylint: disable=ansible-bad-function
         argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True
     )
+    return lambda: child.poll() is None
 
 
-def _listen(fd, job, request):
+def _runs(unit):
+    try:
+        return health.states([unit])[unit].get("ActiveState") in ("active", "activating", "deactivating")
+    except nodefs.NodeError:  # systemd is slow to say: not a sign of death
+        return True
+
+
+def _withdrawn(job):
+    """Take the job back, so that nobody begins it any more: whether it was still there."""
+    try:
+        os.unlink(os.path.join(job, "request.json"))
+        return True
+    except OSError:
+        return False
+
+
+def _listen(fd, job, request, alive):
     """What the hands say last; "" when they died without a word."""
     heard, began, limit = b"", time.monotonic(), guard.seconds(request) + START
     poll = select.poll()
@@ -158,8 +176,9 @@ def _listen(fd, job, request):
         heard += data
         if events and not data:  # the other end is closed
             return heard.strip().decode("ascii")
-        if not heard and time.monotonic() - began > START and os.path.exists(os.path.join(job, "request.json")):
-            os.unlink(os.path.join(job, "request.json"))  # so that they do not begin any more
+        if not events and not heard and not alive():  # they died before they opened their end
+            return ""
+        if not heard and time.monotonic() - began > START and _withdrawn(job):
             why = "the hands did not begin within %d s; `journalctl --unit %s` may say why" % (START, _unit(request["id"]))
             raise nodefs.NodeError("timeout", why)
         if time.monotonic() - began > limit:
@@ -168,6 +187,7 @@ def _listen(fd, job, request):
 
 def _aftermath(base, request, answer):
     """The hands died: see that what they left is taken back, by us if by nobody else, and tell."""
+    _withdrawn(os.path.join(base, "job", request["id"]))
     who = "transaction %s (taking it back)" % request["id"]
     with ledger.locked(base, who, keep=True, wait=guard.seconds(request), token=request["id"]):
         undo.recover("", base, "its caller", only=request["id"])
@@ -235,12 +255,12 @@ def _watch(base, token, name, seconds):
     """See whether what came up stays up. The lock is free meanwhile: the next transaction may judge for us."""
     until = time.monotonic() + seconds
     with steps.undisturbed():
-        while time.monotonic() < until and not steps.health.told_to_stop:
+        while time.monotonic() < until and not health.told_to_stop:
             time.sleep(1)
             meta = journal.read(base, name)
             if meta is None or meta["state"] != "probation":
                 return 0
-            if steps.health.crashed(meta["units"], meta["states"][-1].get("restarts") or []):
+            if health.crashed(meta["units"], meta["states"][-1].get("restarts") or []):
                 break
         return _recover(base, "its probation", token, 60)
 
