@@ -20,9 +20,11 @@ Node side: standard library only, Python 3.6.
 import contextlib
 import os
 import shutil
+import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import census, commands, guard, health, journal, ledger, nodefs, swap
 
+_JOB_KEPT = 24 * 3600  # another caller may just be waiting for its turn
 QUICK = 10  # seconds that somebody who judges a transaction on probation waits for an answer
 _DONE = ("committed", "rolled_back")
 _EARLY = ("prepared", "armed")
@@ -45,10 +47,19 @@ def recover(root, base, by, only=None, booting=False):
         if outcome is not None:
             outcomes.append(outcome)
     if only is None:
-        for name in os.listdir(base) if os.path.isdir(base) else []:
-            if name.startswith("stage-"):
-                shutil.rmtree(os.path.join(base, name), ignore_errors=True)
+        _sweep(base, booting)
     return outcomes
+
+
+def _sweep(base, booting):
+    """What those who died had no time to remove: copies for validators, and jobs that nobody waits for any more."""
+    for name in os.listdir(base):
+        if name.startswith("stage-"):
+            shutil.rmtree(os.path.join(base, name), ignore_errors=True)
+    for name in journal.names(base, "job"):
+        path = os.path.join(base, "job", name)
+        if booting or os.stat(path).st_mtime < time.time() - _JOB_KEPT:
+            shutil.rmtree(path, ignore_errors=True)
 
 
 def _end(root, base, meta, by, booting):
