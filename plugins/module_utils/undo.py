@@ -58,8 +58,9 @@ def _sweep(base, booting):
             shutil.rmtree(os.path.join(base, name), ignore_errors=True)
     for name in journal.names(base, "job"):
         path = os.path.join(base, "job", name)
-        if booting or os.stat(path).st_mtime < time.time() - _JOB_KEPT:
-            shutil.rmtree(path, ignore_errors=True)
+        with contextlib.suppress(FileNotFoundError):  # its own caller was quicker
+            if booting or os.stat(path).st_mtime < time.time() - _JOB_KEPT:
+                shutil.rmtree(path, ignore_errors=True)
 
 
 def _end(root, base, meta, by, booting):
