@@ -11,13 +11,14 @@ from __future__ import annotations
 
 import dataclasses as dc
 import fnmatch
+import functools
 import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import catalogue, ldcache, roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import catalogue, filelist, ldcache, roots
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -111,11 +112,24 @@ def questions(policy: Policy) -> list[ask.Question]:
     """One listing; the `devices` profile needs none of it."""
     if policy.cdi_profile == "devices":
         return []
-    return [listing(policy), dri_listing(policy)]
+    return [listing(policy), dri_listing(policy), own_list(policy)]
 
 
 def listing(policy: Policy) -> ask.Question:
     return ask.paths("driver files" + (", 32-bit ones too" if policy.cdi_compat32 else ""), patterns(policy), policy.cdi_driver_root)
+
+
+def own_list(policy: Policy) -> ask.Question:
+    return ask.file(roots.beneath(policy.cdi_driver_root, filelist.PATH), max=filelist.LARGEST, redact=())
+
+
+def listed(policy: Policy, obs: Observation) -> tuple[filelist.Listed, ...]:
+    """The driver's own list; () where it ships none or that cannot be read, since names and folders tell nearly as much."""
+    content = obs.file(own_list(policy)["path"]).content
+    try:
+        return filelist.parse(content) if content else ()
+    except ValueError:
+        return ()
 
 
 def dri_listing(policy: Policy) -> ask.Question:
@@ -172,16 +186,19 @@ def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalog
     libraries = [m for m in seen if m.type == "file" and ".so" in m.name]
     folders = tuple(unique(posixpath.dirname(m.real) for m in libraries if usual(m) and m.name.endswith(f".so.{version}")))
     links = links_by_target(seen)
+    inventory = listed(policy, obs)
+    known = filelist.libraries(inventory)
     driver = [library(real, links) for real in driver_libraries(libraries, folders, version)]
     platforms = [library(real, links) for real in platform_libraries(libraries)]
+    suits = functools.partial(fits, features=wanted, listed=known)
     sockets = tuple(first(seen, (f"{root}{name}" for root in catalogue.SOCKET_ROOTS)) for name in catalogue.SOCKETS)
     mps = first(seen, [catalogue.MPS])
     root = roots.clean(policy.cdi_driver_root)
     found = DriverFiles(
         version,
         folders,
-        tuple(lib for lib in driver if fits(lib.stem, wanted)),
-        tuple(lib for lib in platforms if fits(lib.stem, wanted)),
+        tuple(lib for lib in driver if suits(lib.stem)),
+        tuple(lib for lib in platforms if suits(lib.stem)),
         tuple(mounted(m, m.spot, root) for m in xorg(seen, folders, version)) if "display" in wanted else (),
         tuple(mounted(m, place, root) for m, place in configs(seen, wanted, str(obs.host.get("machine") or ""))),
         tuple(mounted(m, m.path, root) for m in firmware(seen, version, str(obs.host.get("kernel") or ""))),
@@ -189,8 +206,19 @@ def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalog
         tuple(mounted(m, m.path, root) for m in (*sockets, mps) if m) if policy.cdi_sockets else (),
     )
     outside = [m.path for m in (*sockets, mps) if m and not policy.cdi_sockets]
-    filtered = [lib.path for lib in (*driver, *platforms) if not fits(lib.stem, wanted)]
-    return dc.replace(found, missing=tuple(missing(found, wanted)), left_out=tuple(sorted({*outside, *filtered})))
+    filtered = [lib.path for lib in (*driver, *platforms) if not suits(lib.stem)]
+    unused = filelist.outside(inventory, wanted, names_of(found))
+    lacking = unique([*missing(found, wanted), *filelist.lacking(inventory, wanted, (m.name for m in seen))])
+    left_out = sorted({*outside, *filtered, *(name for name in unused if name not in lacking)})
+    return dc.replace(found, missing=tuple(lacking), left_out=tuple(left_out))
+
+
+def names_of(found: DriverFiles) -> set[str]:
+    """The names of everything that containers get, links beside libraries included."""
+    others = (*found.xorg, *found.files, *found.firmware, *found.binaries, *found.sockets)
+    libraries = (*found.libraries, *found.platforms)
+    names = {name for lib in libraries for name in (lib.name, lib.soname, lib.dot_so)}
+    return names | {posixpath.basename(path) for f in others for path in (f.path, f.container)}
 
 
 def elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
@@ -276,10 +304,11 @@ def library(real: str, links: dict[str, list[Match]]) -> Library:
     return Library(real, soname, dot_so)
 
 
-def fits(name: str, features: frozenset[str]) -> bool:
-    """Libraries that nobody has heard of are part of everything: a new driver must not lose them."""
+def fits(name: str, features: frozenset[str], listed: Mapping[str, frozenset[str]]) -> bool:
+    """The driver's own list counts before ours. Libraries that neither knows are part of everything: a new driver must not lose them."""
     known = catalogue.LIBRARIES.get(name)
-    return known is None or bool(known.features & features) or features == frozenset(catalogue.FEATURES)
+    meant = listed.get(name) or (known.features if known else features)
+    return bool(meant & features) or features == frozenset(catalogue.FEATURES)
 
 
 def xorg(seen: tuple[Match, ...], folders: tuple[str, ...], version: str) -> Iterator[Match]:

@@ -10,7 +10,7 @@ import struct
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import files, ldcache
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import filelist, files, ldcache
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.ldcache import Entry
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -104,7 +104,7 @@ def test_a_driver_with_a_prefix_of_its_own_is_found() -> None:
 
 def test_it_is_asked_for_only_where_the_usual_folders_have_no_driver() -> None:
     listing, cuda = files.listing(Policy())["id"], f"/usr/lib64/libcuda.so.{V}"
-    usual = {listing: {"files": [{"path": cuda, "real": cuda, "type": "file", "mode": 0o644}]}}
+    usual = {listing: {"files": [{"path": cuda, "real": cuda, "type": "file", "mode": 0o644}]}, f"file:{filelist.PATH}": {"exists": False}}
     assert files.discover(Observation({}, usual), Policy()).version == V
     with pytest.raises(NeedMore) as need:
         files.discover(Observation({}, {listing: {"files": []}}), Policy())

@@ -1,0 +1,94 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The driver's own list of its files, which it ships since branch 570: what each file is for, and what ought to be there.
+
+An array of objects with `name` (sometimes with a folder in front), `type`, `category` and `optional`; a file of several categories has
+several. Links named by SONAMEs are not in it. It knows the libraries of drivers that are newer than our own table.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+import posixpath
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+PATH = "/usr/share/nvidia/files.d/sandboxutils-filelist.json"
+LARGEST = 1 << 18  # some 30 kB
+# Category -> driver capabilities. What is not here is for the host: kernel modules, nvidia-modprobe, nvidia-settings.
+FEATURES: Mapping[str, frozenset[str]] = {
+    "cuda": frozenset(("compute",)),
+    "opencl": frozenset(("compute",)),
+    "nvml": frozenset(("utility",)),
+    "utils": frozenset(("utility",)),
+    "video": frozenset(("video",)),
+    "xdriver": frozenset(("display",)),
+    **dict.fromkeys(
+        ("optix", "vulkan", "egl", "egl_headless", "egl_wayland", "egl_gbm", "egl_x11", "glx", "gbm"), frozenset(("graphics",))
+    ),
+}
+# Loaders of any vendor. Images bring their own, which ours would hide.
+LOADERS = ("libEGL.so", "libGL.so", "libGLESv1_CM.so", "libGLESv2.so", "libGLX.so", "libGLdispatch.so", "libOpenCL.so", "libOpenGL.so")
+LIBRARY, FIRMWARE = "LIB", "FIRMWARE"
+
+
+@dc.dataclass(frozen=True)
+class Listed:
+    """One file of the list, its categories taken together."""
+
+    name: str
+    type: str
+    features: frozenset[str]
+    optional: bool
+
+    @property
+    def is_loader(self) -> bool:
+        return self.name.partition(".so")[0] + ".so" in LOADERS
+
+
+def parse(text: str) -> tuple[Listed, ...]:
+    """Raises ValueError with one sentence where the text is no such list; entries of an unknown form are passed over."""
+    try:
+        data = json.loads(text)
+    except ValueError as error:
+        raise ValueError(f"it is no JSON: {error}") from error
+    if not isinstance(data, list):
+        raise ValueError("it is no list")
+    found: dict[str, Listed] = {}
+    for entry in data:
+        if isinstance(entry, dict) and isinstance(entry.get("name"), str) and entry["name"]:
+            name = posixpath.basename(entry["name"])
+            found[name] = together(found.get(name), one(name, entry))
+    return tuple(found.values())
+
+
+def one(name: str, entry: Mapping[str, Any]) -> Listed:
+    features = FEATURES.get(str(entry.get("category")), frozenset())
+    return Listed(name, str(entry.get("type") or ""), features, entry.get("optional") is not False)
+
+
+def together(known: Listed | None, more: Listed) -> Listed:
+    """A file that one category cannot do without is not optional."""
+    if known is None:
+        return more
+    return Listed(known.name, known.type, known.features | more.features, known.optional and more.optional)
+
+
+def libraries(listed: Iterable[Listed]) -> dict[str, frozenset[str]]:
+    """Name without version -> what it is for."""
+    return {e.name.partition(".so")[0]: e.features for e in listed if e.type == LIBRARY and e.features}
+
+
+def lacking(listed: Iterable[Listed], features: frozenset[str], there: Iterable[str]) -> list[str]:
+    """What the list calls necessary for a wanted capability, among the libraries that are looked for, and is not there."""
+    names = set(there)
+    wanted = [e for e in listed if e.type == LIBRARY and e.features & features and not e.optional and not e.is_loader]
+    return [e.name for e in wanted if e.name not in names]
+
+
+def outside(listed: Iterable[Listed], features: frozenset[str], mounted: Iterable[str]) -> list[str]:
+    """What the list has for a wanted capability and containers do not get: loaders, which images have, and what nobody looks for."""
+    names = set(mounted)
+    return [e.name for e in listed if e.features & features and e.name not in names]
