@@ -10,6 +10,7 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.consumers import Consumer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Decision,
     Driver,
@@ -54,6 +55,7 @@ def decide(
     mode_binaries: Mapping[str, str | None] | None = None,
     cdi_owner: Literal["ours", "theirs", "none"] = "ours",
     cdi_owner_reason: Reason | None = None,
+    consumers: Iterable[Consumer] = (),
 ) -> HostDecision:
     """The record of one host. Raises PlanError where what is forced cannot work; a refused instance is reported, never touched."""
     found = tuple(instances)
@@ -63,7 +65,7 @@ def decide(
     decisions = [] if skipped else [decide_one(policy, i, kubelet) for i in managed]
     mode, decisions, mode_reasons = arbitrate(decisions, mode_binaries or {})
     isolation, isolation_reason = isolate(policy, decisions)
-    cap, cap_reason = version_cap(found)
+    cap, cap_reason = version_cap(found, consumers)
     reasons = [*mode_reasons, isolation_reason, cap_reason, *([cdi_owner_reason] if cdi_owner_reason else [])]
     return HostDecision(
         decisions=tuple(decisions),
@@ -255,14 +257,15 @@ def isolate(policy: Policy, decisions: list[Decision]) -> tuple[Literal["strict"
     return "strict", Reason("isolation", "strict", "the engine injects by CDI, so that the variable counts for privileged containers only")
 
 
-def version_cap(instances: Iterable[Instance]) -> tuple[str, Reason]:
+def version_cap(instances: Iterable[Instance], others: Iterable[Consumer] = ()) -> tuple[str, Reason]:
     """The oldest consumer of the host's CDI spec rules (engines.md 6); 0.6.0 where none is known."""
-    able = [i for i in instances if i.cdi.able and i.cdi.max_version]
-    if not able:
+    able = [Consumer(i.engine, i.version, i.cdi.max_version) for i in instances if i.cdi.able and i.cdi.max_version]
+    known = [*able, *others]
+    if not known:
         return "0.6.0", Reason("cdi_version_cap", "0.6.0", "the NVIDIA runtime reads the spec here and its library is not known")
-    oldest = min(able, key=lambda i: tuple(int(n) for n in i.cdi.max_version.split(".")))
-    text = f"{oldest.engine} {oldest.version} is the oldest consumer of the host's CDI spec"
-    return oldest.cdi.max_version, Reason("cdi_version_cap", oldest.cdi.max_version, text)
+    oldest = min(known, key=lambda c: tuple(int(n) for n in c.newest.split(".")))
+    text = f"{oldest.name} {oldest.version}".strip() + " is the oldest consumer of the host's CDI spec"
+    return oldest.newest, Reason("cdi_version_cap", oldest.newest, text)
 
 
 def packages(decisions: list[Decision]) -> tuple[str, ...]:

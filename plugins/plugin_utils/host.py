@@ -9,7 +9,18 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, decide, gpu, hooks, owners, packages, status, table, toolkit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
+    ask,
+    consumers,
+    decide,
+    gpu,
+    hooks,
+    owners,
+    packages,
+    status,
+    table,
+    toolkit,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import freshness, spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio, docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
@@ -62,7 +73,7 @@ def questions(policy: Policy) -> list[ask.Question]:
     """Everything a normal host needs, in one look."""
     own = [*low_level_questions(), ask.which(MODE_BINARIES), *originals()]
     engines = [q for engine in ENGINES.values() for q in engine.questions(policy)]
-    rooms = [q for room in (gpu, owners, packages, toolkit, hooks, spec, status) for q in room.questions(policy)]
+    rooms = [q for room in (gpu, consumers, owners, packages, toolkit, hooks, spec, status) for q in room.questions(policy)]
     return [*own, *engines, *rooms]
 
 
@@ -72,7 +83,8 @@ def see(policy: Policy, obs: Observation) -> Seen:
     kubelet = owners.kubelet(policy, obs)
     instances = tuple(dc.replace(i, used_by_kubelet=bool(kubelet.endpoint) and same_socket(kubelet.endpoint, i.socket)) for i in instances)
     driver = gpu.parse(policy, obs)
-    cap, _reason = decide.version_cap(instances)
+    readers = consumers.others(policy, obs, instances)
+    cap, _reason = decide.version_cap(instances, readers)
     owner, owner_reason = owners.cdi_owner(policy, obs, cap)
     record = decide.decide(
         policy,
@@ -83,6 +95,7 @@ def see(policy: Policy, obs: Observation) -> Seen:
         mode_binaries=obs.raw(ask.which(MODE_BINARIES)).get("found") or {},
         cdi_owner=owner,
         cdi_owner_reason=owner_reason,
+        consumers=readers,
     )
     return Seen(instances, driver, kubelet, record, spec.verdicts(policy, obs, record, driver))
 

@@ -21,6 +21,8 @@ SERVICE = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9:_.\\@-]*\.service")
 ENGINE_VERSION = re.compile(r"v?\d+\.\d+\S*")
 PACKAGE_VERSION = re.compile(r"[0-9][0-9A-Za-z.+:~-]*")
 ADDRESS = re.compile(r"(https?://[^\s/]+|file:///)\S*")
+# One character is legal, too, but makes older CDI libraries panic.
+CDI_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
 CREDENTIALS = re.compile(r"https?://[^/\s]*@")
 
 
@@ -71,6 +73,9 @@ RULES: Mapping[str, Rule] = {
     "service": Rule(_matches(SERVICE), "it is no name of a systemd service", "write it with its kind, as containerd.service"),
     "engine_version": Rule(_matches(ENGINE_VERSION), "it is no version", "write it as 1.7.24"),
     "toolkit_version": Rule(_matches(PACKAGE_VERSION), "it is no version of a package", "write it as 1.20.1 or 1.20.1-1"),
+    "cdi_vendor": Rule(_matches(CDI_WORD), "it is no vendor of CDI devices", "write it as nvidia.com, with at least two characters"),
+    "cdi_class": Rule(_matches(CDI_WORD), "it is no class of CDI devices", "write it as gpu, with at least two characters"),
+    "cdi_model_class": Rule(_matches(CDI_WORD), "it is no class of CDI devices", "write it as model, with at least two characters"),
     "image": Rule(_word, "it is no name of an image", "write it as registry.example/name:tag"),
     "timeout": Rule(lambda v: v > 0, "it is no time", "give a number of seconds above 0"),
     "url": Rule(_matches(ADDRESS), "it is no address of a repository", "give a http, https or file address without spaces"),
@@ -89,6 +94,8 @@ def check(options: Mapping[str, Any]) -> None:
     for name, rule in ITEMS.items():
         for item in options.get(name) or []:
             _check(name, item, rule)
+    if options.get("cdi_model_class") and options["cdi_model_class"] == options.get("cdi_class"):
+        raise PlanError("cdi_model_class is the same as cdi_class", why="a file has one kind", next="name the second kind otherwise")
     if CREDENTIALS.match(str(options.get("url") or "")):
         why = "the file that names it can be read by everybody on the host"
         step = "give the address alone; apt reads credentials from /etc/apt/auth.conf.d"
