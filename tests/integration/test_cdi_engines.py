@@ -9,8 +9,9 @@ A container that was given a GPU may open its node (ENXIO: no driver answers), a
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from typing import Any
 
 import pytest
 import yaml
@@ -19,8 +20,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import read, r
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Device, Edits, Spec
 
 from tests.integration.containers import ROOTLESS, Inside, start
-from tests.lab.fakegpu import Inventory, nodes
-from tests.tools.onlab import Fleet
+from tests.lab.fakegpu import Gpu, Inventory, mig_minor, nodes
+from tests.tools.onlab import Fleet, Run, repository
 
 pytestmark = pytest.mark.lab
 
@@ -59,9 +60,15 @@ ENGINES = {
     "cdi-p54": Engine("podman-5.4", "podman", "0.8.0"),
 }
 PODMAN = [host for host, engine in ENGINES.items() if engine.name == "podman"]
-GPUS = 2
+GPUS = [{}, {}, {"mig": "on", "migs": 2}]
 ROOTS = {"proc_root": "/opt/fakegpu/proc", "sys_root": "/opt/fakegpu/sys"}
-TASK = {"gpufleet.nvidia.cdi_spec": {**ROOTS, "cdi_owner": "ours", "cdi_version": "{{ caps[inventory_hostname] }}"}}
+COMMON = {**ROOTS, "cdi_owner": "ours", "cdi_version": "{{ caps[inventory_hostname] }}"}
+TASKS = [
+    {"gpufleet.nvidia.cdi_spec": {**COMMON, "cdi_profile": "{{ profile }}"}},
+    {"gpufleet.nvidia.cdi_spec": {**COMMON, "cdi_profile": "devices", "cdi_layout": "management"}},
+]
+REPOSITORY = [{"hosts": "all", "gather_facts": False, "roles": ["gpufleet.nvidia.toolkit"]}]
+HOOKS = "apt-get -qq update; apt-get -qq install -y nvidia-container-toolkit-base >/dev/null 2>&1"
 HOSTS = pytest.mark.parametrize("host", ENGINES)
 
 
@@ -79,19 +86,44 @@ class Asked:
     opens: tuple[str, ...]
 
 
-def cases(host: str, fleet: Fleet) -> dict[str, Asked]:
-    one, two = (gpu.uuid for gpu in inventory(host, fleet).gpus)
-    return {
-        "nothing": Asked((), ()),
-        "one by index, the other hidden": Asked(("nvidia.com/gpu=0",), ("/dev/nvidia0",)),
-        "one by UUID": Asked((f"nvidia.com/gpu={two}",), ("/dev/nvidia1",)),
-        "both by name": Asked((f"nvidia.com/gpu={one}", "nvidia.com/gpu=1"), ("/dev/nvidia0", "/dev/nvidia1")),
-        "all": Asked(("nvidia.com/gpu=all",), ("/dev/nvidia0", "/dev/nvidia1")),
-    }
-
-
-CASES = ("nothing", "one by index, the other hidden", "one by UUID", "both by name", "all")
 SHARED = ("/dev/nvidiactl", "/dev/nvidia-modeset", "/dev/nvidia-uvm", "/dev/nvidia-uvm-tools")
+CONTROL = (*SHARED, "/dev/nvidia-caps/nvidia-cap1", "/dev/nvidia-caps/nvidia-cap2")  # MIG is made and watched by these
+CASES = (
+    "nothing",
+    "one by index, the others hidden",
+    "one by UUID",
+    "two by name",
+    "all",
+    "a MIG device, its sibling hidden",
+    "a MIG device by UUID",
+    "management of one GPU",
+    "management of all",
+)
+
+
+def cases(host: str, fleet: Fleet) -> dict[str, Asked]:
+    one, two, mig = inventory(host, fleet).gpus
+    first, second = (caps(mig, number) for number in (0, 1))
+    gpus = ("/dev/nvidia0", "/dev/nvidia1", "/dev/nvidia2")
+    asked = [
+        Asked((), ()),
+        Asked(("nvidia.com/gpu=0",), ("/dev/nvidia0", *SHARED)),
+        Asked((f"nvidia.com/gpu={two.uuid}",), ("/dev/nvidia1", *SHARED)),
+        Asked((f"nvidia.com/gpu={one.uuid}", "nvidia.com/gpu=1"), ("/dev/nvidia0", "/dev/nvidia1", *SHARED)),
+        Asked(("nvidia.com/gpu=all",), (*gpus, *first, *second, *SHARED)),
+        Asked(("nvidia.com/gpu=2:0",), ("/dev/nvidia2", *first, *SHARED)),
+        Asked((f"nvidia.com/gpu={mig.migs[1][2]}",), ("/dev/nvidia2", *second, *SHARED)),
+        Asked(("management.nvidia.com/gpu=2",), ("/dev/nvidia2", *first, *second, *CONTROL)),
+        Asked(("management.nvidia.com/gpu=all",), (*gpus, *first, *second, *CONTROL)),
+    ]
+    return dict(zip(CASES, asked, strict=True))
+
+
+def caps(gpu: Gpu, number: int) -> tuple[str, str]:
+    """The two capabilities of a MIG device: of its GPU instance and of its compute instance."""
+    instance, compute, _uuid = gpu.migs[number]
+    minors = (mig_minor(gpu.minor, instance, None), mig_minor(gpu.minor, instance, compute))
+    return tuple(f"/dev/nvidia-caps/nvidia-cap{minor}" for minor in minors)  # type: ignore[return-value]
 
 
 def inventory(host: str, fleet: Fleet) -> Inventory:
@@ -104,21 +136,31 @@ def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
     return boot(wanted)  # type: ignore[no-any-return]
 
 
-@pytest.fixture(scope="module")
-def written(fleet: Fleet) -> Mapping[str, str]:
+@dc.dataclass(frozen=True)
+class Written:
+    texts: Mapping[str, str]  # as the module wrote them, by host
+    second: Run
+
+
+def write(fleet: Fleet, profile: str) -> Written:
     """What the module writes for each engine's cap; it is then raised to the cap, since nothing in it needs so much."""
-    play = [{"hosts": "all", "gather_facts": False, "tasks": [TASK]}]
-    caps = {host: engine.cap for host, engine in ENGINES.items()}
-    first, second = (fleet.play(play, list(ENGINES), variables={"caps": caps}) for _ in "12")
+    play, limits = [{"hosts": "all", "gather_facts": False, "tasks": TASKS}], {host: engine.cap for host, engine in ENGINES.items()}
+    first, second = (fleet.play(play, list(ENGINES), variables={"caps": limits, "profile": profile}) for _ in "12")
     assert sorted(first.changed) == sorted(ENGINES), first.words
-    assert second.changed == {}, second.words
-    assert dict(second.operations) == dict.fromkeys(ENGINES, 1)  # a spec that is right costs one look
     texts = {host: fleet.text(host, SPEC) for host in ENGINES}
     for host, engine in ENGINES.items():
         put(fleet, host, SPEC, render.render(dc.replace(read.parse(texts[host]), version=engine.cap)))
+    return Written(texts, second)
+
+
+@pytest.fixture(scope="module")
+def written(fleet: Fleet) -> Written:
+    """The nodes only, and beside them a file of every version of the specification."""
+    found = write(fleet, "devices")
+    for host in ENGINES:
         for known in version.KNOWN:
             put(fleet, host, f"/etc/cdi/ladder-{known}.yaml", render.render(ladder(known)))
-    return texts
+    return found
 
 
 def put(fleet: Fleet, host: str, path: str, text: str) -> None:
@@ -127,11 +169,15 @@ def put(fleet: Fleet, host: str, path: str, text: str) -> None:
 
 
 @pytest.fixture(scope="module")
-def seen(fleet: Fleet, written: Mapping[str, str]) -> Seen:
+def seen(fleet: Fleet, written: Written) -> Seen:
     """Every case on every host, hosts side by side: (host, account, case) -> what the container saw."""
-    with ThreadPoolExecutor(4) as pool:
-        found = list(pool.map(lambda host: on(host, fleet), ENGINES))
+    found = each(lambda host: on(host, fleet))
     return {key: inside for one in found for key, inside in one.items()}
+
+
+def each(act: Callable[[str], Any]) -> list[Any]:
+    with ThreadPoolExecutor(4) as pool:
+        return list(pool.map(act, ENGINES))
 
 
 def on(host: str, fleet: Fleet) -> dict[tuple[str, str, str], Inside]:
@@ -191,16 +237,20 @@ def test_so_may_one_of_an_account_without_rights(host: str, case: str, fleet: Fl
 
 def opened(asked: Asked, inside: Inside) -> None:
     assert inside.refused == ""
-    wanted: Sequence[str] = (*asked.opens, *SHARED) if asked.opens else ()
-    assert [path for path, answer in inside.nodes.items() if answer == "ENXIO"] == [path for path in inside.nodes if path in wanted]
-    assert {answer for path, answer in inside.nodes.items() if path not in wanted} <= {"EPERM"}
-    assert inside.environment.get("NVIDIA_VISIBLE_DEVICES") == ("void" if wanted else None)
+    assert {path for path, answer in inside.nodes.items() if answer == "ENXIO"} == set(asked.opens)
+    assert {answer for path, answer in inside.nodes.items() if path not in asked.opens} <= {"EPERM"}
+    assert inside.environment.get("NVIDIA_VISIBLE_DEVICES") == ("void" if asked.opens else None)
 
 
 @HOSTS
-def test_the_spec_is_readable_for_all_and_of_no_higher_version_than_needed(host: str, fleet: Fleet, written: Mapping[str, str]) -> None:
+def test_the_spec_is_readable_for_all_and_of_no_higher_version_than_needed(host: str, fleet: Fleet, written: Written) -> None:
     assert fleet.shell(host, f"stat -c %a {SPEC}") == "644\n"
-    assert yaml.safe_load(written[host])["cdiVersion"] == "0.5.0"
+    assert yaml.safe_load(written.texts[host])["cdiVersion"] == "0.5.0"
+
+
+def test_specs_that_are_right_are_left_alone_for_one_ssh_operation_a_task(written: Written) -> None:
+    assert written.second.changed == {}, written.second.words
+    assert dict(written.second.operations) == dict.fromkeys(ENGINES, len(TASKS))
 
 
 @pytest.mark.parametrize("host", PODMAN)
@@ -214,3 +264,53 @@ def test_a_file_that_only_root_may_read_is_no_file_for_others(host: str, fleet: 
 
 def test_every_engine_with_cdi_in_the_table_is_here() -> None:
     assert {engine.name for engine in ENGINES.values()} == set(versions.MAX_CDI)
+
+
+FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64")
+LOOK = "; ".join([
+    *(f"test ! -e {folder}/{name} || echo {folder}/{name}" for folder in FOLDERS for name in ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1")),
+    "grep -q libcuda.so.1 /etc/ld.so.cache 2>/dev/null && echo cached || :",
+])
+
+
+@pytest.fixture(scope="module")
+def profiles(fleet: Fleet, seen: Seen) -> Mapping[tuple[str, str, str], Inside]:
+    """With the driver's files: without hooks, then with those of NVIDIA's package. (profile, host, account) -> what the container saw."""
+    found: dict[tuple[str, str, str], Inside] = {}
+    for profile in ("hookless", "full"):
+        if profile == "full":
+            done = fleet.play(REPOSITORY, list(ENGINES), variables=repository())
+            assert done.status == 0, done.words
+            each(lambda host: fleet.shell(host, HOOKS))
+        write(fleet, profile)
+        keys = [(profile, host, account) for host in ENGINES for account in ("root", ROOTLESS) if account == "root" or host in PODMAN]
+        with ThreadPoolExecutor(4) as pool:
+            found.update(zip(keys, pool.map(lambda key: start(fleet.lab, key[1], [ONE], NODES, LOOK, account=key[2]), keys), strict=True))
+    return found
+
+
+ONE, NODES = "nvidia.com/gpu=0", [("/dev/nvidia0", 195, 0), ("/dev/nvidia1", 195, 1)]
+
+
+def gave(inside: Inside) -> tuple[str, set[str]]:
+    assert inside.nodes == {"/dev/nvidia0": "ENXIO", "/dev/nvidia1": "EPERM"}, inside.refused
+    return inside.refused, set(inside.output.split())
+
+
+@HOSTS
+@pytest.mark.parametrize("account", ["root", ROOTLESS])
+def test_the_driver_is_where_loaders_look_without_any_program_on_the_host(account: str, host: str, profiles: Any) -> None:
+    if account != "root" and host not in PODMAN:
+        pytest.skip("only Podman is used without rights here")
+    names = ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1")
+    assert gave(profiles["hookless", host, account]) == ("", {f"{folder}/{name}" for folder in FOLDERS for name in names})
+
+
+@HOSTS
+@pytest.mark.parametrize("account", ["root", ROOTLESS])
+def test_the_driver_is_in_the_cache_of_the_loader_by_nvidias_hooks(account: str, host: str, profiles: Any) -> None:
+    if account != "root" and host not in PODMAN:
+        pytest.skip("only Podman is used without rights here")
+    refused, found = gave(profiles["full", host, account])
+    assert refused == ""
+    assert {"cached", f"{FOLDERS[0]}/libcuda.so.1", f"{FOLDERS[0]}/libcuda.so"} <= found

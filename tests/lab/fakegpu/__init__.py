@@ -193,7 +193,7 @@ def _information(gpu: Gpu, loaded: str) -> str:
     return "".join(f"{key + ':':<9}\t {value}\n" for key, value in values.items())
 
 
-def _mig_minor(gpu: int, instance: int, compute: int | None) -> int:
+def mig_minor(gpu: int, instance: int, compute: int | None) -> int:
     """The kernel's static table: 1 and 2 are config and monitor, then each GPU has 15 instances with 8 compute instances each."""
     return 3 + (gpu * 15 + instance) * 9 + (0 if compute is None else 1 + compute)
 
@@ -202,8 +202,8 @@ def _mig_minors(inv: Inventory) -> str:
     lines = ["config 1", "monitor 2"]
     for gpu in sorted(gpu.minor for gpu in inv.gpus):
         for instance in range(15):
-            lines.append(f"gpu{gpu}/gi{instance}/access {_mig_minor(gpu, instance, None)}")
-            lines += [f"gpu{gpu}/gi{instance}/ci{compute}/access {_mig_minor(gpu, instance, compute)}" for compute in range(8)]
+            lines.append(f"gpu{gpu}/gi{instance}/access {mig_minor(gpu, instance, None)}")
+            lines += [f"gpu{gpu}/gi{instance}/ci{compute}/access {mig_minor(gpu, instance, compute)}" for compute in range(8)]
     return "\n".join(lines) + "\n"
 
 
@@ -211,8 +211,8 @@ def _mig_access(inv: Inventory) -> Iterator[tuple[str, int]]:
     """The instances that exist: name under capabilities, and the minor of its node."""
     for gpu in inv.gpus:
         for instance, compute, _uuid in gpu.migs:
-            yield f"gpu{gpu.minor}/gi{instance}/access", _mig_minor(gpu.minor, instance, None)
-            yield f"gpu{gpu.minor}/gi{instance}/ci{compute}/access", _mig_minor(gpu.minor, instance, compute)
+            yield f"gpu{gpu.minor}/gi{instance}/access", mig_minor(gpu.minor, instance, None)
+            yield f"gpu{gpu.minor}/gi{instance}/ci{compute}/access", mig_minor(gpu.minor, instance, compute)
 
 
 def _drm_nodes(gpu: Gpu) -> list[tuple[str, int, int]]:
