@@ -69,6 +69,7 @@ TASKS = [
 ]
 REPOSITORY = [{"hosts": "all", "gather_facts": False, "roles": ["gpufleet.nvidia.toolkit"]}]
 HOOKS = "apt-get -qq update; apt-get -qq install -y nvidia-container-toolkit-base >/dev/null 2>&1"
+USERS = [*((host, "root") for host in ENGINES), *((host, ROOTLESS) for host in PODMAN)]
 HOSTS = pytest.mark.parametrize("host", ENGINES)
 
 
@@ -139,28 +140,30 @@ def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
 @dc.dataclass(frozen=True)
 class Written:
     texts: Mapping[str, str]  # as the module wrote them, by host
-    second: Run
+    again: Run  # the same tasks a second time
 
 
-def write(fleet: Fleet, profile: str) -> Written:
-    """What the module writes for each engine's cap; it is then raised to the cap, since nothing in it needs so much."""
+def write(fleet: Fleet, profile: str) -> Run:
     play, limits = [{"hosts": "all", "gather_facts": False, "tasks": TASKS}], {host: engine.cap for host, engine in ENGINES.items()}
-    first, second = (fleet.play(play, list(ENGINES), variables={"caps": limits, "profile": profile}) for _ in "12")
-    assert sorted(first.changed) == sorted(ENGINES), first.words
-    texts = {host: fleet.text(host, SPEC) for host in ENGINES}
-    for host, engine in ENGINES.items():
-        put(fleet, host, SPEC, render.render(dc.replace(read.parse(texts[host]), version=engine.cap)))
-    return Written(texts, second)
+    run = fleet.play(play, list(ENGINES), variables={"caps": limits, "profile": profile})
+    assert run.status == 0, run.words
+    return run
 
 
 @pytest.fixture(scope="module")
 def written(fleet: Fleet) -> Written:
-    """The nodes only, and beside them a file of every version of the specification."""
-    found = write(fleet, "devices")
+    """The nodes only, raised to each engine's cap, since nothing in it needs so much; beside it a file of every version there is."""
+    write(fleet, "devices")
+    found = Written({host: fleet.text(host, SPEC) for host in ENGINES}, write(fleet, "devices"))
     for host in ENGINES:
+        raise_version(fleet, host)
         for known in version.KNOWN:
             put(fleet, host, f"/etc/cdi/ladder-{known}.yaml", render.render(ladder(known)))
     return found
+
+
+def raise_version(fleet: Fleet, host: str) -> None:
+    put(fleet, host, SPEC, render.render(dc.replace(read.parse(fleet.text(host, SPEC)), version=ENGINES[host].cap)))
 
 
 def put(fleet: Fleet, host: str, path: str, text: str) -> None:
@@ -182,10 +185,9 @@ def each(act: Callable[[str], Any]) -> list[Any]:
 
 def on(host: str, fleet: Fleet) -> dict[tuple[str, str, str], Inside]:
     engine, tried = ENGINES[host], nodes(inventory(host, fleet))
-    accounts = ["root", *([ROOTLESS] if engine.name == "podman" else [])]
     found = {
         (host, account, name): start(fleet.lab, host, asked.devices, tried, account=account)
-        for account in accounts
+        for account in [account for at, account in USERS if at == host]
         for name, asked in cases(host, fleet).items()
     }
     below = [known for known in version.KNOWN if version.key(known) <= version.key(engine.cap)]
@@ -223,16 +225,10 @@ def test_the_engine_reads_no_version_above_its_cap(host: str, seen: Seen) -> Non
         assert rung(known) in seen[host, "root", known].refused, known
 
 
-@HOSTS
+@pytest.mark.parametrize(("host", "account"), USERS)
 @pytest.mark.parametrize("case", CASES)
-def test_a_container_may_open_just_what_it_asked_for(host: str, case: str, fleet: Fleet, seen: Seen) -> None:
-    opened(cases(host, fleet)[case], seen[host, "root", case])
-
-
-@pytest.mark.parametrize("host", PODMAN)
-@pytest.mark.parametrize("case", CASES)
-def test_so_may_one_of_an_account_without_rights(host: str, case: str, fleet: Fleet, seen: Seen) -> None:
-    opened(cases(host, fleet)[case], seen[host, ROOTLESS, case])
+def test_a_container_may_open_just_what_it_asked_for(host: str, account: str, case: str, fleet: Fleet, seen: Seen) -> None:
+    opened(cases(host, fleet)[case], seen[host, account, case])
 
 
 def opened(asked: Asked, inside: Inside) -> None:
@@ -249,8 +245,8 @@ def test_the_spec_is_readable_for_all_and_of_no_higher_version_than_needed(host:
 
 
 def test_specs_that_are_right_are_left_alone_for_one_ssh_operation_a_task(written: Written) -> None:
-    assert written.second.changed == {}, written.second.words
-    assert dict(written.second.operations) == dict.fromkeys(ENGINES, len(TASKS))
+    assert written.again.changed == {}, written.again.words
+    assert dict(written.again.operations) == dict.fromkeys(ENGINES, len(TASKS))
 
 
 @pytest.mark.parametrize("host", PODMAN)
@@ -267,10 +263,10 @@ def test_every_engine_with_cdi_in_the_table_is_here() -> None:
 
 
 FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64")
-LOOK = "; ".join([
-    *(f"test ! -e {folder}/{name} || echo {folder}/{name}" for folder in FOLDERS for name in ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1")),
-    "grep -q libcuda.so.1 /etc/ld.so.cache 2>/dev/null && echo cached || :",
-])
+LIBRARIES = ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1")
+LOADED = [f"{folder}/{name}" for folder in FOLDERS for name in LIBRARIES]
+LOOK = f"for f in {' '.join(LOADED)}; do test ! -e $f || echo $f; done; grep -q libcuda.so.1 /etc/ld.so.cache 2>/dev/null && echo cached || :"
+ONE, NODES = "nvidia.com/gpu=0", [("/dev/nvidia0", 195, 0), ("/dev/nvidia1", 195, 1)]
 
 
 @pytest.fixture(scope="module")
@@ -283,34 +279,24 @@ def profiles(fleet: Fleet, seen: Seen) -> Mapping[tuple[str, str, str], Inside]:
             assert done.status == 0, done.words
             each(lambda host: fleet.shell(host, HOOKS))
         write(fleet, profile)
-        keys = [(profile, host, account) for host in ENGINES for account in ("root", ROOTLESS) if account == "root" or host in PODMAN]
+        each(lambda host: raise_version(fleet, host))
         with ThreadPoolExecutor(4) as pool:
-            found.update(zip(keys, pool.map(lambda key: start(fleet.lab, key[1], [ONE], NODES, LOOK, account=key[2]), keys), strict=True))
+            seen_there = pool.map(lambda user: start(fleet.lab, user[0], [ONE], NODES, LOOK, account=user[1]), USERS)
+            found.update({(profile, *user): inside for user, inside in zip(USERS, seen_there, strict=True)})
     return found
 
 
-ONE, NODES = "nvidia.com/gpu=0", [("/dev/nvidia0", 195, 0), ("/dev/nvidia1", 195, 1)]
+@pytest.mark.parametrize(("host", "account"), USERS)
+def test_the_driver_is_where_loaders_look_without_any_program_on_the_host(host: str, account: str, profiles: Seen) -> None:
+    assert gave(profiles["hookless", host, account]) == set(LOADED)
 
 
-def gave(inside: Inside) -> tuple[str, set[str]]:
-    assert inside.nodes == {"/dev/nvidia0": "ENXIO", "/dev/nvidia1": "EPERM"}, inside.refused
-    return inside.refused, set(inside.output.split())
+@pytest.mark.parametrize(("host", "account"), USERS)
+def test_the_driver_is_in_the_cache_of_the_loader_by_nvidias_hooks(host: str, account: str, profiles: Seen) -> None:
+    assert {"cached", *LOADED[:2]} <= gave(profiles["full", host, account])
 
 
-@HOSTS
-@pytest.mark.parametrize("account", ["root", ROOTLESS])
-def test_the_driver_is_where_loaders_look_without_any_program_on_the_host(account: str, host: str, profiles: Any) -> None:
-    if account != "root" and host not in PODMAN:
-        pytest.skip("only Podman is used without rights here")
-    names = ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1")
-    assert gave(profiles["hookless", host, account]) == ("", {f"{folder}/{name}" for folder in FOLDERS for name in names})
-
-
-@HOSTS
-@pytest.mark.parametrize("account", ["root", ROOTLESS])
-def test_the_driver_is_in_the_cache_of_the_loader_by_nvidias_hooks(account: str, host: str, profiles: Any) -> None:
-    if account != "root" and host not in PODMAN:
-        pytest.skip("only Podman is used without rights here")
-    refused, found = gave(profiles["full", host, account])
-    assert refused == ""
-    assert {"cached", f"{FOLDERS[0]}/libcuda.so.1", f"{FOLDERS[0]}/libcuda.so"} <= found
+def gave(inside: Inside) -> set[str]:
+    assert inside.refused == ""
+    assert inside.nodes == {"/dev/nvidia0": "ENXIO", "/dev/nvidia1": "EPERM"}
+    return set(inside.output.split())
