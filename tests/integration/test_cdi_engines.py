@@ -265,7 +265,7 @@ def test_every_engine_with_cdi_in_the_table_is_here() -> None:
 FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64")
 LIBRARIES = ("libcuda.so.1", "libcuda.so", "libnvidia-ml.so.1")
 LOADED = [f"{folder}/{name}" for folder in FOLDERS for name in LIBRARIES]
-LOOK = f"for f in {' '.join(LOADED)}; do test ! -e $f || echo $f; done; grep -q libcuda.so.1 /etc/ld.so.cache 2>/dev/null && echo cached || :"
+LOOK = f"for f in {' '.join(LOADED)}; do test ! -e $f || echo $f; done; ! grep -q libcuda.so.1 /etc/ld.so.cache || echo cached"
 ONE, NODES = "nvidia.com/gpu=0", [("/dev/nvidia0", 195, 0), ("/dev/nvidia1", 195, 1)]
 
 
