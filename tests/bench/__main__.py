@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
-from tests.bench import counts, planner, ratios, table
+from tests.bench import counts, generation, planner, ratios, table
 from tests.bench.stage import Failed, boot
 from tests.lab import doctor
 from tests.lab.artefacts import LabError
@@ -44,7 +44,10 @@ def measure(lab: Lab) -> table.Measured:
     stage.node()
     done = planner.record(stage)
     speeds = [planner.speed("a converged host", done), planner.speed("a host where everything is to be done", fresh)]
-    return table.Measured((*of_node, *of_site), tuple(found), tuple(speeds), table.versions(stage, done))
+    versions = table.versions(stage, done)
+    say("CDI specs of many GPUs ...")
+    found += generation.measure(boot(lab, generation.FLEET))
+    return table.Measured((*of_node, *of_site), tuple(found), tuple(speeds), versions)
 
 
 def main(arguments: list[str]) -> int:

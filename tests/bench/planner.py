@@ -10,6 +10,7 @@ import hashlib
 import json
 import re
 import time
+from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
@@ -23,6 +24,9 @@ SIMULATED = 1000
 LOOKS = 4
 UUID = re.compile(r"GPU-[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}")
 CONFIG = re.compile(r"^/etc/(containerd|crio)/.*\.(toml|conf)$")
+
+Asked = Callable[[Policy], list[dict[str, Any]]]
+Planned = Callable[[Policy, Observation], Any]
 
 
 @dc.dataclass(frozen=True)
@@ -47,8 +51,8 @@ def record(stage: Stage) -> dict[str, Observation]:
     return {name: look(stage, name) for name in stage.hosts}
 
 
-def look(stage: Stage, name: str) -> Observation:
-    seen, questions = Observation({}, {}), host.questions(policy())
+def look(stage: Stage, name: str, first: Asked | None = None, planned: Planned = plan) -> Observation:
+    seen, questions = Observation({}, {}), (first or host.questions)(policy())
     for _look in range(LOOKS):
         request = transport.pack({"schema": 1, "root": "/", "questions": list({q["id"]: q for q in questions}.values())})
         run = stage.fleet.task("observe", [name], {"request": request})
@@ -56,7 +60,7 @@ def look(stage: Stage, name: str) -> Observation:
             raise Failed(f"{name} could not be looked at: {run.failed}")
         seen = seen.with_answers(transport.unpack(run.of("observe")[name]["answer"]))
         try:
-            plan(policy(), seen)
+            planned(policy(), seen)
         except NeedMore as need:
             questions = need.questions
         else:

@@ -81,11 +81,11 @@ class Stage:
             self.fleet.shell(host, script)
 
 
-def boot(lab: Any) -> Stage:
-    """The fleet, untouched."""
+def boot(lab: Any, fleet: Mapping[str, Any] = FLEET) -> Stage:
+    """A fleet, untouched."""
     if lab.hosts():
         lab.down(sorted(lab.hosts()))
-    lab.up({"hosts": dict(FLEET)})
+    lab.up({"hosts": dict(fleet)})
     for name, why in lab.skipped.items():
         print(f"left out: {name}, {why}")
     return Stage(onlab.Fleet(lab))

@@ -50,8 +50,8 @@ def text(measured: Measured) -> str:
     return "\n\n".join([
         rows(["SSH operations per host", "counted", "promised"], counted),
         rows(
-            ["wall time as a ratio", "ratio", "aim", "ours", "theirs"],
-            [[r.what, f"{r.value:.2f}", f"{r.aim:.1f}", f"{r.ours:.1f} s", f"{r.theirs:.1f} s"] for r in measured.ratios],
+            ["time as a ratio", "ratio", "aim", "ours", "theirs"],
+            [[r.what, f"{r.value:.2f}", f"{r.aim:.1f}", f"{r.ours:.1f} {r.unit}", f"{r.theirs:.1f} {r.unit}"] for r in measured.ratios],
         ),
         rows(["planner, per host", "ms", "aim"], [[s.what, f"{s.milliseconds:.1f}", f"{s.aim:.0f}"] for s in measured.speeds]),
     ])
@@ -79,6 +79,8 @@ How it is measured:
 - Ping: {TASKS} tasks in one play, pipelining on, connections kept; {ROUNDS} rounds in turn, the median of each.
 - Plain playbook: `tests/bench/naive.yml`; the packages are installed on both sides; {FIRST_ROUNDS} rounds in turn, the median of each.
   Both sides restart every engine, and that time is in both numbers.
+- CDI spec: processor time of the planner for the whole task, against that of nvidia-ctk on the same host, less the start of the program.
+  Where `nvidia-ctk` asks NVML, the planner has its answer in the observation.
 - Planner: what was seen on these hosts, varied into 1000 hosts with other UUIDs and configurations.
 
 Versions:
