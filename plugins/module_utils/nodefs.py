@@ -316,8 +316,34 @@ def list_dir(root, path):
     return {"exists": True, "entries": entries, "truncated": len(names) > MAX_ENTRIES}
 
 
-def glob(root, pattern):
+class Folders(object):
+    """Folders as they were met in one look at many paths: where each lies and what is in it is found out once."""
+
+    def __init__(self, root):
+        self.root = root
+        self._real, self._names = {}, {}
+
+    def real(self, folder):
+        if folder not in self._real:
+            self._real[folder] = resolve(self.root, folder)[0]
+        return self._real[folder]
+
+    def names(self, folder):
+        """Names in a folder; None when it is none."""
+        real = self.real(folder)
+        if real not in self._names:
+            self._names[real] = list_names(self.root, real) if os.path.isdir(full(self.root, real)) else None
+        return self._names[real]
+
+    def spot(self, path):
+        """The path with the links of its folders resolved, its own not."""
+        folder, name = os.path.split(path.rstrip("/"))
+        return os.path.join(self.real(folder or "/"), name)
+
+
+def glob(root, pattern, folders=None):
     """Host paths that match, in the order of Go's filepath.Glob: * and ? stay within a component and match dot files."""
+    folders = folders or Folders(root)
     parts = [part for part in pattern.split("/") if part]
     if not pattern.startswith("/") or not parts:
         raise NodeError("bad-question", "a pattern must be an absolute path, not %r" % (pattern,))
@@ -329,13 +355,11 @@ def glob(root, pattern):
         regex = re.compile("".join({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)) for char in part) + r"\Z", re.DOTALL)
         matched = []
         for path in paths:
-            real = resolve(root, path or "/")[0]
-            if os.path.isdir(full(root, real)):
-                matched.extend(path + "/" + name for name in list_names(root, real) if regex.match(name))
+            matched.extend(path + "/" + name for name in folders.names(path or "/") or () if regex.match(name))
         paths = matched
         if len(paths) > MAX_ENTRIES:
             raise NodeError("too-large", "%s: matches more than %d files" % (pattern, MAX_ENTRIES))
-    return [path for path in paths if lstat(root, _spot(root, path)) is not None]
+    return [path for path in paths if lstat(root, folders.spot(path)) is not None]
 
 
 def list_paths(root, patterns):
@@ -343,18 +367,19 @@ def list_paths(root, patterns):
 
     `spot` is told where the path lies behind a linked folder: the same place without that link.
     """
-    found, met = [], set()
+    found, met, folders = [], set(), Folders(root)
     for pattern in patterns:
-        for path in glob(root, pattern):
-            spot = _spot(root, path)
+        for path in glob(root, pattern, folders):
+            spot = folders.spot(path)
             if spot in met:
                 continue
             met.add(spot)
-            real = resolve(root, path)[0]
-            item = lstat(root, real)
-            there = lstat(root, spot) if item is None else item
+            there = lstat(root, spot)
             if there is None:  # gone since it was listed
                 continue
+            real = resolve(root, spot)[0] if stat.S_ISLNK(there.st_mode) else spot
+            item = lstat(root, real)
+            there = item or there
             entry = {"path": path, "real": real if item else None, "type": kind_of(there), "mode": stat.S_IMODE(there.st_mode)}
             found.append(entry if spot == path else dict(entry, spot=spot))
     return found

@@ -503,3 +503,25 @@ def test_the_host(tmp_path):
     assert host["python"] == list(sys.version_info[:3])
     assert host["uid"] == os.getuid()
     assert host["boot_id"] == (nodefs.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip()
+
+
+def test_questions_for_units_take_one_call_of_systemctl(monkeypatch):
+    calls = []
+
+    def units(names, properties=None):
+        calls.append(list(names))
+        return {name: {"Id": name} for name in names}
+
+    monkeypatch.setattr(look_system, "units", units)
+    questions = [{"id": "1", "kind": "units", "names": ["a", "b"]}, {"id": "2", "kind": "units", "names": ["b", "c"]}]
+    answers = observe.run({"schema": 1, "questions": questions})["answers"]
+    assert {key: sorted(answer["units"]) for key, answer in answers.items()} == {"1": ["a", "b"], "2": ["b", "c"]}
+    assert calls == [["a", "b", "c"]]
+
+
+def test_a_wrong_question_for_units_leaves_the_others_alone(monkeypatch):
+    monkeypatch.setattr(look_system, "units", lambda names, properties=None: {name: {} for name in names})
+    questions = [{"id": "1", "kind": "units"}, {"id": "2", "kind": "units", "names": ["b"]}]
+    answers = observe.run({"schema": 1, "questions": questions})["answers"]
+    assert answers["1"]["error"]["kind"] == "bad-question"
+    assert answers["2"] == {"units": {"b": {}}}
