@@ -6,6 +6,7 @@
 Node side: standard library only, Python 3.6. Everything here reads; nothing changes the host.
 """
 
+import errno
 import os
 import re
 import socket
@@ -173,7 +174,7 @@ def listening(paths, timeout=5):
 def http_get(path, target, timeout=5, cap=4 * nodefs.MIB, patterns=()):
     """GET over a unix socket, as the engines' own endpoints want it."""
     if not os.path.exists(path):
-        raise nodefs.NodeError("not-found", "%s: there is no such socket" % path)
+        raise nodefs.from_os_error(OSError(errno.ENOENT, "no socket"), path)
     import http.client  # here, since few hosts need it, and it takes a tenth of a look's time to load
 
     client = http.client.HTTPConnection("localhost", timeout=timeout)
