@@ -43,6 +43,8 @@ def facts(policy: Policy, obs: Observation) -> Facts:
             return Facts(SOURCE, None, f"nvidia-smi could not be asked ({why(said)})")
     migs = mig_devices(listed.stdout)
     found = [(line, ROW.fullmatch(line.strip())) for line in rows.stdout.splitlines() if line.strip()]
+    if not found:  # it says so where there is no GPU; silence is no such word
+        return Facts(SOURCE, None, "nvidia-smi prints nothing")
     gpus = tuple(told(match, migs) for _line, match in found if match)
     if len(gpus) != len(found):
         strange = next(line for line, match in found if not match)

@@ -166,7 +166,7 @@ SOURCES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] =
     "nvidia-smi never ends": (NO_LIBRARY, said(None, timed_out=True), said(None, timed_out=True), "timed out"),
     "nvidia-smi prints rubbish": (NO_LIBRARY, said(0, "\x00\x01 GPU?\n"), said(0, "\x00"), "words that are not known"),
     "nvidia-smi is cut short": (NO_LIBRARY, said(0, ROWS[:40]), said(0, LISTED[:20]), "words that are not known"),
-    "nvidia-smi says nothing": (NO_LIBRARY, said(0, ""), said(0, ""), ""),
+    "nvidia-smi says nothing": (NO_LIBRARY, said(0, ""), said(0, ""), "nvidia-smi prints nothing"),
     "nvidia-smi killed": (NO_LIBRARY, said(-9), said(-9), "what /proc tells"),
     "both silent": (NO_LIBRARY, NO_LIBRARY, NO_LIBRARY, "what /proc tells"),
 }
