@@ -20,7 +20,7 @@ for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import deviations, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import deviations, rules, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables, crio_tables, docker
 
 from tests.lab.kinds import KINDS
@@ -93,6 +93,14 @@ def needs() -> str:
 def differences() -> str:
     head = ["", "`nvidia-ctk cdi generate`", "this collection", "why", "what users met"]
     return table(head, [[d.topic, d.theirs, d.ours, d.why, ", ".join(d.issues)] for d in deviations.DEVIATIONS])
+
+
+def checks() -> str:
+    order = ("error", "warning", "note")
+    rows = sorted(rules.RULES.items(), key=lambda item: order.index(item[1].level))
+    return table(["rule", "level", "what is right", "what an engine does otherwise", "what to do"], [
+        [f"`{name}`", r.level, r.what, r.effect, r.remedy] for name, r in rows
+    ])  # fmt: skip
 
 
 # ---------------------------------------------------------------- docs/support.md
@@ -170,7 +178,7 @@ def kinds() -> str:
 
 
 TABLES: Mapping[str, Callable[[], str]] = {
-    "caps": caps, "packaged": packaged, "needs": needs, "differences": differences,
+    "caps": caps, "packaged": packaged, "needs": needs, "differences": differences, "checks": checks,
     "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds,
 }  # fmt: skip
 
