@@ -20,7 +20,7 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
     """A host whose plan is refused is still looked at: the refusal is part of what is told."""
     seen = host.see(policy, obs)
     try:
-        plan, problem = host.plan(policy, obs, seen, transport.probe_source("nvml")), ""
+        plan, problem = host.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources()), ""
     except PlanError as error:
         plan, problem = Plan(), str(error)
     kept = past.journal(obs)

@@ -267,3 +267,17 @@ options:
     type: bool
     default: false
 """
+
+    # Whether the driver's device nodes are minded, too.
+    DEVICE_NODES = r"""
+options:
+  device_nodes:
+    description:
+      - Whether the device nodes of NVIDIA's driver are made and kept right, see M(gpufleet.nvidia.device_nodes).
+      - V(present) loads the modules V(nvidia) and V(nvidia-uvm), makes what is missing, replaces what has other numbers than the kernel,
+        and leaves a small unit on the host that does the same at every boot, before anything starts containers.
+      - V(ignore) leaves the nodes to whoever makes them, and a unit from before as it is.
+    type: str
+    choices: [ignore, present]
+    default: ignore
+"""

@@ -27,6 +27,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.engine
   - gpufleet.nvidia.common.decision
   - gpufleet.nvidia.common.cdi_owner
+  - gpufleet.nvidia.common.device_nodes
   - gpufleet.nvidia.common.cdi_devices
   - gpufleet.nvidia.common.cdi_files
 """
@@ -60,7 +61,7 @@ differences:
       why: management containers ask for this handler by RuntimeClass
   contains:
     what:
-      description: The kind of thing, V(file), V(package), V(unit) or V(node).
+      description: The kind of thing, V(file), V(package), V(unit), V(module) or V(node).
       type: str
       returned: always
     path:

@@ -24,6 +24,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.engine
   - gpufleet.nvidia.common.decision
   - gpufleet.nvidia.common.cdi_owner
+  - gpufleet.nvidia.common.device_nodes
   - gpufleet.nvidia.common.cdi_devices
   - gpufleet.nvidia.common.cdi_files
 seealso:

@@ -29,7 +29,7 @@ def actions(plan: Plan, restart: str) -> list[str]:
         *(" ".join(c["argv"]) for c in plan.commands),
         *(f"{c['op']} {c['path']}" for c in plan.changes),
         *(f"disable {u}" for u in plan.disable_units),
-        *(f"{r.action} {r.unit}" for r in plan.restarts if restart == "auto"),
+        *(f"{r.action} {r.unit}" for r in plan.acts_on(restart)),
     ]
 
 

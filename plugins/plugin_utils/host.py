@@ -13,6 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
     ask,
     consumers,
     decide,
+    device_nodes,
     gpu,
     hooks,
     owners,
@@ -73,7 +74,7 @@ def questions(policy: Policy) -> list[ask.Question]:
     """Everything a normal host needs, in one look."""
     own = [*low_level_questions(), ask.which(MODE_BINARIES), *originals()]
     engines = [q for engine in ENGINES.values() for q in engine.questions(policy)]
-    rooms = [q for room in (gpu, consumers, owners, packages, toolkit, hooks, spec, status) for q in room.questions(policy)]
+    rooms = [q for room in (gpu, device_nodes, consumers, owners, packages, toolkit, hooks, spec, status) for q in room.questions(policy)]
     return [*own, *engines, *rooms]
 
 
@@ -122,8 +123,8 @@ def require_engine(policy: Policy, seen: Seen) -> None:
             raise PlanError(f"engine {engine} is not on this host", next=f"found: {', '.join(i.key for i in seen.instances)}")
 
 
-def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str) -> Plan:
-    """The sum of the resources as one transaction."""
+def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, residents: Mapping[str, str] | None = None) -> Plan:
+    """The sum of the resources as one transaction. residents: sources of the programs that stay on the host."""
     if policy.state == "absent":
         return plan_absent(policy, obs, seen)
     record = seen.record
@@ -133,17 +134,26 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str) -> Pla
     by_key = {i.key: i for i in seen.instances}
     installing = packages.plan(policy, obs, record)
     engine_plans = [ENGINES[d.engine].plan(policy, obs, by_key[d.instance], d) for d in record.decisions]
+    nodes = device_nodes.plan(policy, obs, seen.driver, (residents or {}).get("device_rules", ""))
     parts = [
         installing,
+        nodes,
         after_scripts(toolkit.plan(policy, obs, record)) if installing.commands else toolkit.plan(policy, obs, record),
         *engine_plans,
         hooks.plan(policy, obs, record),
-        spec.plan(policy, obs, record, seen.driver, probe_source),
+        cdi(policy, obs, seen, probe_source, nodes),
         owners.plan(policy, obs, record),
         status.plan(policy, obs, record, seen.driver),
     ]
     refusals = tuple(sentence for _key, sentence in record.refused)
     return merge([*parts, Plan(advice=refusals)])
+
+
+def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: Plan) -> Plan:
+    """The spec of the host as it is once its device nodes are right. A driver that this very run loads tells its GPUs only afterwards."""
+    if seen.driver.state == "not-loaded" and nodes.restarts:
+        return Plan(advice=("The NVIDIA driver is loaded by this run; what names its GPUs, the CDI spec, is written by the next one",))
+    return spec.plan(policy, device_nodes.coming(policy, obs, seen.driver), seen.record, seen.driver, probe_source)
 
 
 def after_scripts(plan: Plan) -> Plan:
@@ -156,7 +166,7 @@ def plan_absent(policy: Policy, obs: Observation, seen: Seen) -> Plan:
     """Give back what was there before. Packages stay: other things on the host may have come to need them."""
     managed = [i for i in seen.instances if not i.refusal and decide.chosen(policy, i)]
     parts = [ENGINES[i.engine].plan_absent(policy, obs, i) for i in managed]
-    rooms = [room.plan_absent(policy, obs) for room in (toolkit, hooks, spec, owners, status)]
+    rooms = [room.plan_absent(policy, obs) for room in (toolkit, hooks, spec, device_nodes, owners, status)]
     return merge([*parts, *rooms])
 
 

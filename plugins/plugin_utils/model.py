@@ -90,6 +90,7 @@ class Policy:
     cdi_group_ids: bool = False
     cdi_above_cap: Literal["drop", "refuse"] = "drop"
     cdi_missing_nodes: Literal["fail", "allow"] = "fail"
+    device_nodes: Literal["ignore", "present"] = "ignore"
     single: bool = False  # a single-resource module: does what it is told, no host-wide decision
 
 
@@ -259,6 +260,14 @@ class Plan:
     @property
     def empty(self) -> bool:
         return not (self.differences or self.changes or self.commands)
+
+    def acts_on(self, restart: str) -> tuple[Restart, ...]:
+        """What is done to units. `restart: never` is about running engines; a unit that is merely started waits for nobody."""
+        return tuple(r for r in self.restarts if restart == "auto" or r.action == "start")
+
+    def interrupts(self, restart: str) -> list[str]:
+        """The units that stop serving for a moment."""
+        return [r.unit for r in self.acts_on(restart) if r.action != "start"]
 
 
 def merge(plans: list[Plan]) -> Plan:

@@ -24,7 +24,7 @@ def row(instances: Iterable[Instance], record: HostDecision, plan: Plan) -> dict
     return {
         "engine": ", ".join(dict.fromkeys(engines)) or "none",
         "injection": ", ".join(dict.fromkeys(d.injection + (" (default)" if d.default else "") for d in record.decisions)) or "-",
-        "restarted": ", ".join(r.unit.removesuffix(".service") for r in plan.restarts) or "-",
+        "restarted": ", ".join(u.removesuffix(".service") for u in plan.interrupts("auto")) or "-",
         "why": why(record),
     }
 

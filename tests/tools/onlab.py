@@ -172,7 +172,7 @@ class Fleet:
         return dict(Counter(names.get(line, line) for line in log.read_text().split()))
 
 
-FAKED = ("node", "node_info", "node_check", "cdi_spec")
+FAKED = ("node", "node_info", "node_check", "device_nodes", "cdi_spec")
 
 
 def differing(before: Tree, after: Tree) -> dict[str, tuple[Any, Any]]:

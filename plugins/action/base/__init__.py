@@ -185,7 +185,7 @@ def acts(plan: Plan) -> bool:
 def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, reason: str, pending: list[str]) -> dict[str, Any]:
     """A plan as the hands' request (schema 1 of the node protocol)."""
     here = wanted.root == "/"
-    restarts = [dc.asdict(r) for r in plan.restarts] if here and wanted.restart == "auto" else []
+    restarts = [dc.asdict(r) for r in plan.acts_on(wanted.restart)] if here else []
     return {
         "schema": SCHEMA,
         "id": uuid.uuid4().hex,
@@ -211,12 +211,12 @@ def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, r
 
 def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bool, restart: str) -> dict[str, Any]:
     plan = outcome.plan
-    planned = [r.unit for r in plan.restarts] if restart == "auto" else []
+    planned = plan.interrupts(restart)
     shaped: dict[str, Any] = {
         "changed": acts(plan),
         "differences": [differences_.plain(d) for d in plan.differences],
         "actions": differences_.actions(plan, restart),
-        "restarted": planned if check else list(answer.get("restarted") or []),
+        "restarted": planned if check else [u for u in answer.get("restarted") or () if u in planned],
         "rolled_back": bool(answer.get("rolled_back")),
         "journal": answer.get("journal"),
         "advice": [*plan.advice, *past.recovered(answer), *past.ended(answer)],
@@ -259,7 +259,7 @@ def run_info(
     return {
         "changed": False,
         "differences": [differences_.plain(d) for d in plan.differences],
-        "would_restart": [r.unit for r in plan.restarts] if wanted.restart == "auto" else [],
+        "would_restart": plan.interrupts(wanted.restart),
         "advice": [*past.advice(seen), *plan.advice],
         **outcome.facts,
     }

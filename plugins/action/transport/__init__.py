@@ -94,6 +94,18 @@ def probe_source(name: str) -> str:
         return handle.read()
 
 
+@functools.cache
+def resident_sources() -> Mapping[str, str]:
+    """Sources of the programs that stay on a host (module_utils/resident), by name."""
+    folder = os.path.join(SOURCES, "resident")
+    found = {}
+    for name in sorted(os.listdir(folder)):
+        if name.endswith(".py") and name != "__init__.py":
+            with open(os.path.join(folder, name), encoding="utf-8") as handle:
+                found[name[:-3]] = handle.read()
+    return found
+
+
 def script(program: str, request: Mapping[str, Any], marker: str) -> bytes:
     """One self-contained Python program: loader, sources and request."""
     job = pack({"package": PACKAGE, "sources": sources(program), "main": program, "request": request})

@@ -254,7 +254,7 @@ def one_spec(policy: Policy, host: HostDecision, of: OfDriver, look: hardware.Ha
 def require_nodes(policy: Policy, made: Made) -> None:
     if made.missing and policy.cdi_missing_nodes == "fail":
         why = "a container would start without a working GPU"
-        step = "Make it: nvidia-smi -L and nvidia-modprobe -c 0 -u do that, then run again"
+        step = "Set device_nodes: present for the module node, or make it by nvidia-smi -L and nvidia-modprobe -c 0 -u; then run again"
         raise PlanError(f"device node missing: {', '.join(made.missing)}", why=why, next=step)
 
 

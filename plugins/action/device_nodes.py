@@ -1,0 +1,38 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The device nodes of NVIDIA's driver, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import device_nodes, gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+SPEC = base.argument_spec("device_nodes")
+
+
+def questions(policy: Policy) -> list[dict[str, Any]]:
+    return [*gpu.questions(policy), *device_nodes.questions(policy)]
+
+
+def planner(policy: Policy, obs: Observation) -> base.Outcome:
+    if policy.state == "absent":
+        return base.Outcome(device_nodes.plan_absent(policy, obs))
+    return base.Outcome(device_nodes.plan(policy, obs, gpu.parse(policy, obs), transport.resident_sources()["device_rules"]))
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = base.arguments(self, SPEC)
+        wanted = base.policy(args, single=True, device_nodes="present")
+        way = str(args["transport"])
+        return base.converge(self, task_vars or {}, wanted, questions, planner, reason="gpufleet.nvidia.device_nodes", way=way)

@@ -1,0 +1,123 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name plans on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: device_nodes
+short_description: Make the device nodes of NVIDIA's driver and keep them right, at boot, too
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Loads the modules V(nvidia) and V(nvidia-uvm), makes C(/dev/nvidiactl), C(/dev/nvidia-uvm), C(/dev/nvidia-uvm-tools), one node for each
+    GPU, C(/dev/nvidia-modeset) where its module is loaded, and the capability nodes of the MIG instances that exist.
+  - Majors are those that the kernel handed out (C(/proc/devices)), minors those that the driver tells. A node with other numbers, or
+    something else in its place, is replaced. Nodes that other things of NVIDIA need (NVSwitch, IMEX, GPUDirect) are left alone.
+  - Mode, owner and group come from the parameters of the module (C(NVreg_DeviceFileMode) and so on), modes of capability nodes from the
+    driver.
+  - Makes the links in C(/dev/char) by which systemd finds devices again. Without them a C(systemctl daemon-reload) takes devices from
+    containers on some hosts.
+  - Nodes are gone after a reboot, so a small unit stays on the host, which does the same at every boot before anything starts containers.
+    systemd is not told to reload for it.
+  - What differs is planned from the everyday look at the host, so a run in check mode tells it exactly and runs nothing.
+  - Does nothing on hosts without an NVIDIA GPU, on hosts where another driver has the GPUs, and in containers. Fails where the driver
+    cannot work, because of a version mismatch for example.
+  - With O(state=absent) the unit goes. The nodes stay until the next boot, since they are the driver's and containers may use them.
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.changes
+  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.state
+seealso:
+  - module: gpufleet.nvidia.node
+  - module: gpufleet.nvidia.cdi_spec
+"""
+
+EXAMPLES = r"""
+- name: Make the nodes, now and at every boot
+  gpufleet.nvidia.device_nodes:
+
+- name: Take the unit back that makes them at boot
+  gpufleet.nvidia.device_nodes:
+    state: absent
+"""
+
+RETURN = r"""
+differences:
+  description: What differs from the wish, before this run; with C(--check) what a run would change.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - what: node
+      path: /dev/nvidia-uvm
+      key: ""
+      before: "511:0 0666 0:0"
+      after: "510:0 0666 0:0"
+      why: the kernel has nvidia-uvm as 510 now; with other numbers it is another device or none
+  contains:
+    what:
+      description: The kind of thing, V(file), V(unit), V(module) for a kernel module, or V(node).
+      type: str
+      returned: always
+    path:
+      description: The file, the unit, the module, the node or the link to it.
+      type: str
+      returned: always
+    key:
+      description: The key in the file, where there is one.
+      type: str
+      returned: always
+    before:
+      description: The value found, null where there was none.
+      type: raw
+      returned: always
+    after:
+      description: The value wanted, null where it goes.
+      type: raw
+      returned: always
+    why:
+      description: The reason, one sentence.
+      type: str
+      returned: always
+actions:
+  description: What is written and run, in order.
+  returned: always
+  type: list
+  elements: str
+  sample:
+    - write /etc/gpufleet/device-nodes.json
+    - start gpufleet-device-nodes.service
+restarted:
+  description: Always empty, since no engine has to be restarted for it.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+rolled_back:
+  description: Whether the host was brought back to its state before the run because the result was not healthy.
+  returned: always
+  type: bool
+  sample: false
+journal:
+  description: Where the host keeps the record of this change, null when nothing changed.
+  returned: always
+  type: str
+  sample: /var/lib/gpufleet/journal/20261121T120000Z-0a1b2c3d
+advice:
+  description: What a person should know or do.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+evidence:
+  description: What the node saw when something went wrong, in the words of its programs.
+  returned: failure
+  type: dict
+  sample: {}
+"""

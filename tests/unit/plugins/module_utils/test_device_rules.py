@@ -1,0 +1,120 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The program that stays on hosts and makes device nodes: what it makes, mends, leaves alone and says. Python 3.6."""
+
+import json
+import os
+import stat
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils.resident import device_rules
+
+from .conftest import script
+
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root may make device nodes")
+
+
+@pytest.fixture(name="host")
+def a_host(tmp_path, monkeypatch):
+    """A kernel that has two drivers' majors (those of /dev/null and /dev/full), and a modprobe that writes down what it is asked for."""
+    (tmp_path / "devices").write_text("Character devices:\n  1 first\n  7 second\n\nBlock devices:\n  1 third\n")
+    (tmp_path / "params").write_text("FileMode: 432\nFileUID: 0\nFileGID: 0\n")
+    (tmp_path / "one").write_text("Minor: \t 3\nMode: 292\n")
+    (tmp_path / "dev").mkdir()
+    (tmp_path / "bin").mkdir()
+    script(tmp_path / "bin" / "modprobe", "#!/bin/sh\necho $1 >> %s/loaded\necho no such module: $1\nexit 1\n" % tmp_path)
+    monkeypatch.setattr(device_rules, "PATH", "%s:/usr/bin:/bin" % (tmp_path / "bin"))
+    return tmp_path
+
+
+def rules(host, nodes, **more):
+    params = {"file": str(host / "params"), "mode": "FileMode", "uid": "FileUID", "gid": "FileGID"}
+    whole = {"majors": str(host / "devices"), "params": params, "links": str(host / "char"), "nodes": nodes}
+    path = host / "rules.json"
+    path.write_text(json.dumps(dict(whole, **more)))
+    return [str(path)]
+
+
+def fixed(host, name="null", minor=3, drivers=("gone", "first")):
+    return {"path": str(host / "dev" / name), "minor": minor, "drivers": list(drivers)}
+
+
+def numbers(path):
+    found = os.lstat(str(path))
+    return stat.S_ISCHR(found.st_mode), os.major(found.st_rdev), os.minor(found.st_rdev), oct(stat.S_IMODE(found.st_mode))
+
+
+RIGHT = (True, 1, 3, "0o660")
+
+
+@as_root
+def test_made_once_then_left_alone(host, capsys):
+    wanted = rules(host, [fixed(host)])
+    assert device_rules.main(wanted) == 0
+    assert "made as 1:3, mode 660" in capsys.readouterr().out
+    assert numbers(host / "dev" / "null") == RIGHT
+    assert os.readlink(str(host / "char" / "1:3")) == "../dev/null"
+    assert device_rules.main(wanted) == 0
+    assert capsys.readouterr().out == ""
+    assert sorted(os.listdir(str(host / "dev"))) == ["null"]
+
+
+def another_node(path):
+    os.mknod(str(path), stat.S_IFCHR | 0o666, os.makedev(1, 7))
+
+
+WRONG = [
+    ("another device", another_node),
+    ("a file", lambda path: path.write_text("")),
+    ("a link", lambda path: path.symlink_to("/dev/null")),
+    ("an empty directory", lambda path: path.mkdir()),
+    ("another mode", lambda path: os.mknod(str(path), stat.S_IFCHR | 0o600, os.makedev(1, 3))),
+]
+
+
+@as_root
+@pytest.mark.parametrize("put", [case[1] for case in WRONG], ids=[case[0] for case in WRONG])
+def test_what_is_wrong_is_replaced(host, put):
+    put(host / "dev" / "null")
+    assert device_rules.main(rules(host, [fixed(host)])) == 0
+    assert numbers(host / "dev" / "null") == RIGHT
+
+
+@as_root
+def test_one_that_cannot_be_made_does_not_stop_the_next(host, capsys):
+    (host / "dev" / "full").mkdir()
+    (host / "dev" / "full" / "somebody's").write_text("")
+    assert device_rules.main(rules(host, [fixed(host, "full", 7), fixed(host)])) == 1
+    assert "dev/full: Directory not empty" in capsys.readouterr().out
+    assert numbers(host / "dev" / "null") == RIGHT
+
+
+@as_root
+def test_a_link_that_leads_there_is_right_however_it_is_written(host, capsys):
+    (host / "char").mkdir()
+    (host / "char" / "1:3").symlink_to(host / "dev" / "null")
+    device_rules.main(rules(host, [fixed(host)]))
+    assert "links to" not in capsys.readouterr().out
+    assert os.readlink(str(host / "char" / "1:3")) == str(host / "dev" / "null")
+
+
+def test_one_node_for_each_file_with_its_own_mode(host):
+    each = {"path": "/dev/cap{minor}", "drivers": ["second"], "each": str(host / "o*"), "minor": "Minor", "mode": "Mode"}
+    (host / "other").write_text("Minor: 9\nHidden: Yes\n")
+    (host / "odd").write_text("Minor: many\n")
+    with open(rules(host, [dict(each, unless=["Hidden", "Yes"])])[0]) as stream:
+        found = device_rules.wishes(json.load(stream))
+    assert [(wish["path"], wish["numbers"], wish["mode"]) for wish in found] == [("/dev/cap3", (7, 3), 0o444)]
+
+
+def test_a_driver_that_is_not_there_gets_no_node(host):
+    assert device_rules.main(rules(host, [fixed(host, drivers=["gone"])])) == 0
+    assert os.listdir(str(host / "dev")) == []
+
+
+def test_modules_are_loaded_where_their_devices_are_not_there(host, capsys):
+    modules = [{"name": "one", "device": "first"}, {"name": "new", "device": "gone"}]
+    assert device_rules.main(rules(host, [], modules=modules)) == 1
+    assert (host / "loaded").read_text() == "new\n"
+    assert "modprobe new: exit status 1: no such module: new" in capsys.readouterr().out
