@@ -35,8 +35,10 @@ def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
     owner = owners.cdi_owner(policy, obs, cap)[0] if shared else "ours"
     record, driver = spec.told(owner, cap), gpu.parse(policy, obs)
     plan, made = spec.outcome(policy, obs, record, driver, transport.probe_source("nvml"))
+    watch = spec.watched(policy, obs, record, (plan, made), transport.resident_sources()["truths"])
     verdicts = freshness.plain(spec.verdicts(policy, obs, record, driver))
-    return base.Outcome(merge([plan, *([owners.plan(policy, obs, record)] if shared else [])]), {**facts(made), "freshness": verdicts})
+    others = [owners.plan(policy, obs, record)] if shared else []
+    return base.Outcome(merge([plan, watch, *others]), {**facts(made), "freshness": verdicts})
 
 
 def facts(made: spec.Made) -> dict[str, Any]:

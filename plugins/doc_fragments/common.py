@@ -217,6 +217,18 @@ options:
     type: str
     choices: [auto, ours, theirs]
     default: auto
+  cdi_refresh:
+    description:
+      - What happens to a CDI spec that goes stale between two runs, because a GPU fails, MIG is carved anew or a driver is upgraded.
+      - V(converge) leaves that to the next run, which finds every such change.
+      - V(watch) leaves a small watch on the host. Where the spec is this collection's, it sets the spec aside while it is not true, at boot
+        before anything starts containers, when MIG or the driver changes, and every minute. A container that asks for a GPU then fails
+        instead of starting with a wrong one, until the next run has made the spec anew or the host is again what it was.
+      - With V(watch) where C(nvidia-cdi-refresh) owns the spec, a unit starts that when MIG changes, which it does not see by itself.
+      - A MIG instance that is replaced by one of the same number and another size cannot be seen by either.
+    type: str
+    choices: [converge, watch]
+    default: converge
 """
 
     # What of the driver goes into containers.

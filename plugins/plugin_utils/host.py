@@ -141,7 +141,7 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
         after_scripts(toolkit.plan(policy, obs, record)) if installing.commands else toolkit.plan(policy, obs, record),
         *engine_plans,
         hooks.plan(policy, obs, record),
-        cdi(policy, obs, seen, probe_source, nodes),
+        cdi(policy, obs, seen, probe_source, nodes, (residents or {}).get("truths", "")),
         owners.plan(policy, obs, record),
         status.plan(policy, obs, record, seen.driver),
     ]
@@ -149,11 +149,13 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
     return merge([*parts, Plan(advice=refusals)])
 
 
-def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: Plan) -> Plan:
+def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: Plan, program: str) -> Plan:
     """The spec of the host as it is once its device nodes are right. A driver that this very run loads tells its GPUs only afterwards."""
     if seen.driver.state == "not-loaded" and nodes.restarts:
         return Plan(advice=("The NVIDIA driver is loaded by this run; what names its GPUs, the CDI spec, is written by the next one",))
-    return spec.plan(policy, device_nodes.coming(policy, obs, seen.driver), seen.record, seen.driver, probe_source)
+    after = device_nodes.coming(policy, obs, seen.driver)
+    done = spec.outcome(policy, after, seen.record, seen.driver, probe_source)
+    return merge([done[0], spec.watched(policy, after, seen.record, done, program)])
 
 
 def after_scripts(plan: Plan) -> Plan:

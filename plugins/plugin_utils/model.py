@@ -91,6 +91,7 @@ class Policy:
     cdi_above_cap: Literal["drop", "refuse"] = "drop"
     cdi_missing_nodes: Literal["fail", "allow"] = "fail"
     device_nodes: Literal["ignore", "present"] = "ignore"
+    cdi_refresh: Literal["converge", "watch"] = "converge"
     single: bool = False  # a single-resource module: does what it is told, no host-wide decision
 
 

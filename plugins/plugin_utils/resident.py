@@ -58,11 +58,12 @@ def drop_in(name: str) -> str:
     return f"{UNITS}/multi-user.target.d/gpufleet-{name}.conf"
 
 
-def service(name: str, description: str) -> str:
+def service(name: str, description: str, after: str = "") -> str:
     """A unit that runs the program once, before anything starts containers."""
+    later = f" {after}" if after else ""
     return (
         "# Written by gpufleet.nvidia.\n"
-        f"[Unit]\nDescription={description}\nAfter=systemd-modules-load.service local-fs.target\nBefore={BEFORE}\n\n"
+        f"[Unit]\nDescription={description}\nAfter=systemd-modules-load.service local-fs.target{later}\nBefore={BEFORE}\n\n"
         f"[Service]\nType=oneshot\nExecStart=/bin/sh -c '{PYTHON} {program_path(name)} {settings_path(name)}'\n"
     )
 

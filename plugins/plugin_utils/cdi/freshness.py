@@ -129,6 +129,12 @@ def judge(file: File, writer: Writer, there: Host) -> Verdict:
     return Verdict(file.path, writer, "stale" if reasons else "fresh", spec.version, reasons)
 
 
+def withdrawn(path: str) -> Verdict:
+    """The watch of `cdi_refresh: watch` has set our file aside."""
+    why = f"{path} was set aside by the watch on the host, whose journal says why (journalctl -u gpufleet-cdi-watch)"
+    return Verdict(path, "ours", "stale", "", (Stale("content", path, "", why),))
+
+
 def edits(spec: Spec) -> tuple[Edits, ...]:
     return (spec.edits, *(d.edits for d in spec.devices))
 

@@ -30,6 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
     render,
     sources,
     version,
+    watch,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Edits, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
@@ -94,7 +95,7 @@ def path(policy: Policy, of: str = "") -> str:
 def questions(policy: Policy) -> list[ask.Question]:
     globs = [ask.glob(f"{d}/*", max=1 << 20) for d in directories(policy)]
     found = [*files.questions(policy), *hooks.questions(policy), *freshness.questions(policy, directories(policy))]
-    return [*globs, *found, ask.package([packages.BASE]), wholefile.ORIGINALS]
+    return [*globs, *found, *watch.questions(policy), ask.package([packages.BASE]), wholefile.ORIGINALS]
 
 
 @dc.dataclass(frozen=True)
@@ -157,6 +158,16 @@ def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
     return merge([take_over(policy, obs, host), *writes, Plan(advice=(*driver.notes, *made.notes, *strange))]), made
 
 
+def watched(policy: Policy, obs: Observation, host: HostDecision, done: tuple[Plan, Made], program: str) -> Plan:
+    """What sees between two runs that the specs which this run leaves are true."""
+    if host.skipped or policy.root != "/":
+        return Plan()
+    written = {c["path"]: watch.digest(c["content"]) for c in done[0].changes if c["op"] == "write"}
+    places = {path(policy, name): one.spec for name, one in done[1].specs.items()}
+    specs = {where: (written.get(where) or seen(policy, obs, where).sha256 or "", spec) for where, spec in places.items()}
+    return watch.plan(policy, obs, host.cdi_owner, specs, program)
+
+
 def without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
     """Nothing to name. A GPU of a kind that no spec is made for is an error where a spec is all that was asked for."""
     if driver.platform and policy.single:
@@ -169,7 +180,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     plans = [withdraw(policy, obs, "state: absent")]
     if shared_kind(policy) and (policy.cdi_spec_dirs == () or posixpath.dirname(REFRESH_FILE) in policy.cdi_spec_dirs):
         plans.append(wholefile.give_back(obs, seen(policy, obs, REFRESH_FILE), why="state: absent", ours=False))
-    return merge(plans)
+    return merge([*plans, watch.plan_absent(policy, obs, "state: absent")])
 
 
 def told(owner: Literal["ours", "theirs", "none"], cap: str) -> HostDecision:
@@ -273,7 +284,8 @@ def verdicts(policy: Policy, obs: Observation, host: HostDecision, driver: Drive
     own = [path(policy, name) for name, _layout in kinds(policy)]
     theirs = [owners.refresh(policy, obs).output] if shared_kind(policy) else []
     there = [f for f in (seen(policy, obs, p) for p in dict.fromkeys((*own, *theirs))) if f.exists]
-    return tuple(freshness.judge(f, "ours" if is_ours(f) else "theirs", held_against) for f in there)
+    gone = [freshness.withdrawn(p) for p in own if watch.withdrawn(obs, p) and not seen(policy, obs, p).exists]
+    return (*(freshness.judge(f, "ours" if is_ours(f) else "theirs", held_against) for f in there), *gone)
 
 
 def refresh_theirs(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
