@@ -14,7 +14,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wholefile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, Policy, Restart, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Plan, Policy, Restart, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 PROGRAMS = "/usr/local/libexec/gpufleet"
@@ -98,6 +98,9 @@ def write(obs: Observation, path: str, text: str, why: str) -> Plan:
 
 def plan_absent(policy: Policy, obs: Observation, name: str, units: tuple[str, ...], why: str) -> Plan:
     """The files go. A unit that watches is stopped first, else it would go on until the next boot."""
+    wanted = questions(name, units)
+    if not all(obs.asked(q) for q in wanted if q["kind"] == "file"):
+        raise NeedMore(wanted)  # in one more look, not in one for each
     files = [obs.file(path) for path in paths(name, units)]
     back = merge([wholefile.give_back(obs, f, why=why, ours="gpufleet" in f.path) for f in files])
     watching = [u for u in units if not u.endswith(".service") and obs.unit(u).get("ActiveState") == "active"]

@@ -43,6 +43,17 @@ def test_where_both_would_write_only_one_does(fleet: Fleet) -> None:
     assert fleet.shell(HOST, SPECS).split() == [THEIRS]
     assert node(fleet).changed == {}
 
+    # nvidia-ctk records the number of nvidia-uvm, which a boot may change: theirs is judged, too, and made anew by their own unit.
+    fleet.shell(HOST, "rm /dev/nvidia-uvm; mknod -m 666 /dev/nvidia-uvm c 500 0")
+    stale = fleet.task("node", [HOST], arguments=["--check"]).of("node")[HOST]
+    assert [(v["writer"], v["state"]) for v in stale["freshness"]] == [("theirs", "stale")]
+    assert "records /dev/nvidia-uvm as 511:0, and it is 500:0 now" in stale["row"]["why"]
+    assert "systemctl start nvidia-cdi-refresh.service" in node(fleet).of("node")[HOST]["actions"]
+    fresh = node(fleet)
+    assert (fresh.changed, [v["state"] for v in fresh.of("node")[HOST]["freshness"]]) == ({}, ["fresh"])
+    assert fresh.operations[HOST] == 1
+    fleet.shell(HOST, "rm /dev/nvidia-uvm; mknod -m 666 /dev/nvidia-uvm c 511 0; systemctl start nvidia-cdi-refresh.service")
+
     node(fleet, cdi_owner="ours")
     assert fleet.shell(HOST, SPECS).split() == [OURS]
     assert node(fleet, cdi_owner="ours").changed == {}
