@@ -69,6 +69,7 @@ def load(modules, devices):
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
             env=dict(os.environ, PATH=PATH),
+            check=False,
         )
         if done.returncode:
             said = " ".join(done.stdout.decode("utf-8", "replace").split())
@@ -171,4 +172,4 @@ def place(path, make_at):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    raise SystemExit(main(sys.argv[1:]))
