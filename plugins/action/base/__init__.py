@@ -166,7 +166,7 @@ def left_out(wanted: Policy, seen: Observation, planner: Planner) -> list[str]:
     if wanted.restart != "never" or wanted.root != "/":
         return []
     try:
-        return [r.unit for r in planner(dc.replace(wanted, restart="auto"), seen).plan.restarts]
+        return planner(dc.replace(wanted, restart="auto"), seen).plan.interrupts("auto")
     except (NeedMore, PlanError):
         return []
 
