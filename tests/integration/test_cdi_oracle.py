@@ -81,6 +81,16 @@ def test_real_drivers_hold_what_hookless_mounts(debian: Path) -> None:
         assert {f"{folder}/libcuda.so.1", f"{folder}/libcuda.so", f"{folder}/libnvidia-ml.so.1", f"{folder}/libnvidia-nvvm.so.4"} <= names
 
 
+MIXED: trees.Gpus = [{"mig": "on", "migs": 2}, {"mig": "off"}, {"mig": "on", "migs": 7, "minor": 3}]
+
+
+def test_mig_devices_beside_a_whole_gpu(tmp_path: Path) -> None:
+    trees.build(tmp_path, trees.LAYOUTS[-4], MIXED)
+    theirs, ours = oracle.facts(oracle.theirs(tmp_path), tmp_path), oracle.facts(oracle.ours(tmp_path), tmp_path)
+    assert {"0:0", "0:1", "1", "2:6"} <= {fact.device for fact in ours}
+    assert compared(theirs, ours) == ALWAYS
+
+
 def test_sockets_of_daemons(tmp_path: Path) -> None:
     trees.build(tmp_path, Layout("sockets", "550.163.01"))
     place = tmp_path / "run/nvidia-persistenced"

@@ -19,6 +19,7 @@ from pathlib import Path
 from . import fakegpu
 from .artefacts import cached, digest, run
 
+Gpus = int | list[dict[str, object]]  # how many, or what is special about each, as in a fleet file
 UBUNTU, RHEL, ARM = "usr/lib/x86_64-linux-gnu", "usr/lib64", "usr/lib/aarch64-linux-gnu"
 
 # Library -> (suffix of its SONAME, programmers' link, first branch, first branch without it); README of each branch's .run file.
@@ -121,7 +122,7 @@ LAYOUTS = (
 )
 
 
-def build(root: Path, layout: Layout, gpus: int = 2) -> None:
+def build(root: Path, layout: Layout, gpus: Gpus = 2) -> None:
     """The tree of a host with this driver and so many GPUs."""
     for path, target in layout.links:
         (root / target if path.count("/") == 0 else root / path).parent.mkdir(parents=True, exist_ok=True)
@@ -139,7 +140,7 @@ def build(root: Path, layout: Layout, gpus: int = 2) -> None:
         subprocess.run(["/sbin/ldconfig", "-r", str(root)], check=True)
 
 
-def hardware(root: Path, version: str, gpus: int) -> None:
+def hardware(root: Path, version: str, gpus: Gpus) -> None:
     """GPUs, their nodes, and an NVML that tells of them."""
     inv = fakegpu.inventory("tree", {"gpus": gpus})
     inv = fakegpu.Inventory(inv.gpus, version=version, loaded=version)

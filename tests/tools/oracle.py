@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import dataclasses as dc
 import importlib
+import os
 import subprocess
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
     catalogue,
@@ -22,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
     profiles,
     read,
     roots,
+    sources,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.hooks import INSTALLED, Program
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Edits, Spec
@@ -51,12 +54,18 @@ class Fact:
 
 def theirs(root: Path, mode: str = "nvml") -> Spec:
     """What nvidia-ctk makes of a tree; ValueError with its last words where it makes nothing."""
+    return read.parse(run(root, mode))
+
+
+def run(root: Path, mode: str) -> str:
     command = [str(artefacts.go_tool("nvidia-toolkit") / "nvidia-ctk"), "cdi", "generate", "--mode", mode, "--driver-root", str(root)]
     env = {"PATH": PATH, "FAKE_NVML": str(root / "etc/fake-nvml.conf")}
-    done = subprocess.run([*command, *FLAGS], env=env, capture_output=True, text=True, check=False)
+    # It reads the table of MIG's minors in /proc, wherever its roots are.
+    shown = ["unshare", "--mount", "sh", "-c", 'mount --bind "$0" /proc/driver && exec "$@"', str(root / fakegpu.TOP / "proc/driver")]
+    done = subprocess.run([*shown, *command, *FLAGS], env=env, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ValueError(done.stderr.strip().splitlines()[-1])
-    return read.parse(done.stdout)
+    return done.stdout
 
 
 def policy(root: Path, **more: object) -> Policy:
@@ -72,12 +81,20 @@ def look(wanted: Policy) -> Observation:
 
 def ours(root: Path, profile: profiles.Profile = "full", layout: str = layouts.WORKLOADS, **more: object) -> Spec:
     wanted = policy(root, **more)
+    return planned(wanted, observed(root, wanted), profile, layout)
+
+
+def observed(root: Path, wanted: Policy) -> Observation:
+    """All that a spec takes, NVML's answers included."""
+    os.environ["FAKE_NVML"] = str(root / "etc/fake-nvml.conf")  # the probe's child inherits it
     seen = look(wanted)
-    for _round in range(3):
+    for _round in range(4):
         try:
-            return planned(wanted, seen, profile, layout)
+            planned(wanted, seen)
         except NeedMore as need:
             seen = seen.with_answers(EYES.run({"schema": 1, "root": wanted.root, "questions": need.questions}))
+        else:
+            return seen
     raise AssertionError("it still asks")
 
 
@@ -92,7 +109,9 @@ def planned(wanted: Policy, seen: Observation, profile: profiles.Profile = "full
         return profiles.of_gpu(drm, links, wish)
 
     options = generate.Options(cap="1.1.0", layout=layout)
-    return generate.generate(hardware.observe(wanted, seen, driver.gpus), options, profiles.common(found, wish), of_gpu).spec
+    there, words = sources.told(wanted, seen, hardware.observe(wanted, seen, driver.gpus), transport.probe_source("nvml"))
+    assert words == ()
+    return generate.generate(there, options, profiles.common(found, wish), of_gpu).spec
 
 
 # ---------------------------------------------------------------- comparing
