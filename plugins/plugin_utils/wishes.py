@@ -57,6 +57,8 @@ RULES: Mapping[str, Rule] = {
     "root": PATH,
     "proc_root": PATH,
     "sys_root": PATH,
+    "cdi_driver_root": PATH,
+    "cdi_dev_root": PATH,
     "config_path": FILE,
     "evidence_file": FILE,
     "path": FILE,
