@@ -26,6 +26,7 @@ NVIDIA_MAJOR, UVM_MAJOR, CAPS_MAJOR, CHANNEL_MAJOR, SWITCH_MAJOR, DRM_MAJOR = 19
 BUSES = ("17", "43", "65", "9d", "b3", "ca", "d1", "e4")
 NVML = "libnvidia-ml"
 
+
 @dataclass(frozen=True)
 class Gpu:
     """One GPU as the kernel and NVML show it; `migs` are its MIG devices as (GPU instance, compute instance, UUID)."""
