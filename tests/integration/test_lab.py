@@ -39,7 +39,7 @@ pod=$(/opt/lab/bin/crictl runp pod.json)
 container=$(/opt/lab/bin/crictl create "$pod" container.json pod.json)
 /opt/lab/bin/crictl start "$container" >/dev/null
 /opt/lab/bin/crictl exec "$container" sh -c "$3" 2>&1 || true
-/opt/lab/bin/crictl rmp --force "$pod" >/dev/null
+/opt/lab/bin/crictl --timeout 30s rmp --force "$pod" >/dev/null
 """
 
 
@@ -233,12 +233,17 @@ def test_a_failed_boot_shows_the_console_and_leaves_no_trace() -> None:
     assert traces(lab.name) == []
 
 
+def listen() -> None:
+    """A shell's background job has SIGINT ignored, and so has all that it starts."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 def test_an_interrupted_boot_leaves_no_trace(tmp_path: Path) -> None:
     fleet = tmp_path / "fleet.json"
     fleet.write_text(json.dumps(fleet_of(good={}, hangs=HANGING)))
     environment = {**os.environ, "GPUFLEET_LAB_NAME": "lab-test-stop"}
     command = [sys.executable, "-m", "tests.lab", "up", "--fleet", str(fleet)]
-    with subprocess.Popen(command, cwd=artefacts.REPO, env=environment, stderr=subprocess.PIPE, text=True) as process:
+    with subprocess.Popen(command, cwd=artefacts.REPO, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=listen) as process:
         for _turn in cgroup.until("the hanging host to begin its boot", 60):
             if (artefacts.lab_dir() / "hosts/lab-test-stop/hangs/power").exists():
                 break

@@ -18,7 +18,8 @@ from pathlib import Path
 from .artefacts import LabError, cached, digest
 
 PROBE = "localhost/gpufleet/probe:lab"
-PAUSE_COMMAND = ("/bin/sleep", "2147483647")
+# As the first process of a pod's PID namespace it must handle SIGTERM, or CRI-O waits until the client's patience is almost over.
+PAUSE_COMMAND = ("/bin/sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait")
 # The names that the engines look for by default, so that no test has to touch `sandbox_image`.
 PAUSE_NAMES = {
     "containerd-1.6": "registry.k8s.io/pause:3.6",
