@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import read, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import read, reread, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import (
     Device,
     DeviceNode,
@@ -134,6 +134,19 @@ specs = st.builds(
 def test_reading_what_was_rendered_gives_the_same_spec(any_spec: Spec) -> None:
     assert read.parse(render(any_spec)) == any_spec
     assert from_document(yaml.load(render(any_spec), Loader=yaml.SafeLoader)) == any_spec  # the reader in Python agrees
+
+
+@settings(max_examples=300, deadline=None)
+@given(specs, st.data())
+def test_the_short_way_of_reading_our_own_text_is_taken_for_our_own_text_only(any_spec: Spec, data: st.DataObject) -> None:
+    assert reread.own(render(any_spec)) in (any_spec, None)  # None: characters that JSON writes otherwise
+    lines = render(any_spec).splitlines(keepends=True)
+    number, other = data.draw(st.integers(0, len(lines) - 1)), data.draw(st.sampled_from(lines))
+    line = lines[number]
+    changed = data.draw(st.sampled_from(["", other, line.replace(":", ": ", 1), line.replace('"', "", 2), f"  {line}"]))
+    text = "".join([*lines[:number], changed, *lines[number + 1 :]])
+    found = reread.own(text)
+    assert found is None or found == read.as_engines(text)
 
 
 @FEW
