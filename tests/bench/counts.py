@@ -12,7 +12,8 @@ from tests.bench.stage import OURS, Stage, Timed, changed, converged
 from tests.tools import onlab
 
 # As the driver writes it until the GPU has been used for the first time.
-UNKNOWN = "sed -i -E '/^GPU UUID/s/GPU-.*/GPU-????????-????-????-????-????????????/' /opt/fakegpu/proc/driver/nvidia/gpus/*/information"
+GPUS = "/opt/fakegpu/proc/driver/nvidia/gpus"
+UNKNOWN = f"sed -i -E '/^GPU UUID/s/GPU-.*/GPU-????????-????-????-????-????????????/' {GPUS}/*/information"
 # A change that has nothing to do with the CDI spec.
 OTHER_MODE = """sed -i 's/^mode = .*/mode = "legacy"/' /etc/nvidia-container-runtime/config.toml"""
 REPOSITORY = [{"hosts": "all", "gather_facts": False, "roles": ["gpufleet.nvidia.toolkit"]}]
@@ -66,11 +67,11 @@ def of_node(stage: Stage) -> list[Count]:
     stage.on_all(OTHER_MODE)
     other = changed(stage.node(), hosts)
     stage.node({**OURS, "state": "absent"})
-    stage.on_all("cp -a /opt/fakegpu/proc /root/proc; " + UNKNOWN)
+    stage.on_all(f"cp -a {GPUS} /root/gpus; {UNKNOWN}")
     probed = changed(stage.node(), hosts)
     after = converged(stage.node())
     stage.node({**OURS, "state": "absent"})
-    stage.on_all("rm -rf /opt/fakegpu/proc; mv /root/proc /opt/fakegpu/proc")
+    stage.on_all(f"cp -a /root/gpus/. {GPUS}; rm -r /root/gpus")
     written = changed(stage.spec(), hosts)
     kept = converged(stage.spec())
     stage.spec({**OURS, "state": "absent"})
