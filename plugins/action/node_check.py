@@ -10,7 +10,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import checks, decide, host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import checks, decide, gpu, host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -22,7 +22,8 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
         raise PlanError("a proof starts containers, and nothing runs in another root", where=policy.root, next="run it on the host itself")
     seen = host.see(policy, obs)
     statuses = {i.socket: obs.cri(i.socket) for i in seen.instances if i.running and i.cri and i.socket}
-    return base.Outcome(Plan(), {"seen": seen, "statuses": statuses})
+    switches = gpu.switches(gpu.nodes(obs, gpu.dev_root(policy)))
+    return base.Outcome(Plan(), {"seen": seen, "statuses": statuses, "switches": switches})
 
 
 class ActionModule(ActionBase):
@@ -38,9 +39,8 @@ class ActionModule(ActionBase):
         _obs, outcome = base.observe_and_plan(self, task_vars or {}, base.policy(args), host.questions, planner, way)
         seen: host.Seen = outcome.facts["seen"]
         statuses = outcome.facts["statuses"]
-        cases = checks.cases(
-            seen.record, seen.instances, seen.driver, image=args["image"], evidence_file=args["evidence_file"], statuses=statuses
-        )
+        asked = {"image": args["image"], "evidence_file": args["evidence_file"]}
+        cases = checks.cases(seen.record, seen.instances, seen.driver, **asked, statuses=statuses, switches=outcome.facts["switches"])
         told = {
             "changed": False,
             "decision": decide.without_secrets(seen.record),

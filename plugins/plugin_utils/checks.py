@@ -27,6 +27,8 @@ CONTROL = "/dev/nvidiactl"
 # Majors of these are dynamic, the node looks them up; which of them a container gets depends on who wrote the CDI spec.
 COMPANIONS = ("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 LISTED = "/dev/nvidia*"
+WHY_ONE = "a container that asks for one GPU gets exactly its nodes"
+WHY_MIG = "a container that asks for one MIG device gets the nodes of its GPU and of no other"
 
 
 @dc.dataclass(frozen=True)
@@ -44,8 +46,9 @@ def asks(gpus: tuple[Gpu, ...]) -> tuple[Ask, ...]:
     none = Ask("none", (), "", "a container that asks for no GPU gets none")
     if not gpus:
         return (none,)
-    first = min(gpus, key=lambda g: g.index)
-    one = Ask("one", (first.minor,), str(first.index), "a container that asks for one GPU gets exactly its nodes")
+    first = min(gpus, key=lambda g: (not g.migs, g.index))
+    # A GPU in MIG mode is given away by its MIG devices only; `0:0` is the first of GPU 0.
+    one = Ask("one", (first.minor,), f"{first.index}:0" if first.migs else str(first.index), WHY_MIG if first.migs else WHY_ONE)
     everything = Ask("all", tuple(g.minor for g in gpus), "all", "a container that asks for all GPUs gets all of them")
     return (one, none) if len(gpus) == 1 else (one, everything, none)
 
@@ -58,8 +61,10 @@ def cases(
     image: str,
     evidence_file: str = "",
     statuses: Mapping[str, Mapping[str, Any]] | None = None,
+    switches: tuple[str, ...] = (),
 ) -> list[dict[str, Any]]:
-    """Every case of a host, engine by engine. `statuses`: CRI status by socket, for the cgroup driver in force."""
+    """Every case of a host, engine by engine. `statuses`: CRI status by socket, for the cgroup driver in force; `switches`: nodes of
+    NVSwitches, which every container with a GPU may have."""
     known = {i.key: i for i in instances}
     found = []
     engines = [d.engine for d in host.decisions]
@@ -69,7 +74,7 @@ def cases(
         if instance.cri and not instance.refusal:
             status = (statuses or {}).get(instance.socket, {})
             row = _by_row(host, decision, instance, driver.gpus, evidence_file)
-            found += [_finished(case, subject, decision, instance, status, image) for case in row]
+            found += [_finished(_with_switches(case, switches), subject, decision, instance, status, image) for case in row]
     return found
 
 
@@ -131,10 +136,19 @@ def _refused_variable(handler: str, gpus: tuple[Gpu, ...], record: str) -> dict[
     return {**case, "record": {"path": record, "silent": True}} if record else case
 
 
+def _with_switches(case: dict[str, Any], switches: tuple[str, ...]) -> dict[str, Any]:
+    without = all(n["expect"] == "refused" for n in case["nodes"])
+    return {**case, "nodes": [*case["nodes"], *(_node(path, None, "refused" if without else "optional") for path in switches)]}
+
+
 def _nodes(minors: tuple[int, ...], gpus: tuple[Gpu, ...], *, recorded: bool = False) -> list[dict[str, Any]]:
     """Every NVIDIA node of the host with what is expected of it. `recorded`: a record stands for the nodes, which may be missing."""
     given: Expect = "optional" if recorded else "allowed"
-    found = [_node(f"/dev/nvidia{g.minor}", [GPU_MAJOR, g.minor], given if g.minor in minors else "refused") for g in gpus]
+    mixed = any(g.migs for g in gpus) and len(minors) > 1
+    # Beside GPUs with MIG devices one without may be in MIG mode, too, and then `all` is without it; only NVML knows.
+    sure = [g.minor for g in gpus if g.minor in minors and (g.migs or not mixed)]
+    wanted: dict[int, Expect] = {minor: given if minor in sure else "optional" for minor in minors}
+    found = [_node(f"/dev/nvidia{g.minor}", [GPU_MAJOR, g.minor], wanted.get(g.minor, "refused")) for g in gpus]
     found.append(_node(CONTROL, [GPU_MAJOR, CONTROL_MINOR], given if minors else "refused"))
     return found + [_node(path, None, "optional" if minors else "refused") for path in COMPANIONS]
 

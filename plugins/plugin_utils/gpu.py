@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
+from collections.abc import Iterable
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, mismatch
@@ -32,6 +33,7 @@ PLATFORMS = {
     "wsl": "This is WSL, whose driver is on the Windows side; its GPU has no CDI spec here, `nvidia-ctk cdi generate --mode=wsl` makes one",
     "tegra": "This is a Jetson, whose GPU is part of the chip; it has no CDI spec here, `nvidia-ctk cdi generate --mode=csv` makes one",
 }
+SWITCH = re.compile(r"/dev/nvidia-nvswitch(?:ctl|\d+)")
 BUS_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
@@ -137,6 +139,7 @@ def parse(policy: Policy, obs: Observation) -> Driver:
     if not version:
         return Driver("broken", "", (), f"The NVIDIA module is loaded, but {where} tells no version")
     gpus, complaint = read_gpus(obs, p)
+    gpus = tuple(dc.replace(g, migs=migs(policy, obs, g.minor)) for g in gpus)
     if any(TEGRA_MODEL.search(g.model) for g in gpus):
         return Driver("none", version, (), PLATFORMS["tegra"], platform="tegra")
     if complaint:
@@ -264,6 +267,11 @@ def nodes(obs: Observation, dev_root: str = "/") -> dict[str, Node]:
     return {n.path: dc.replace(n, host="") if n.host == n.path else n for n in found}
 
 
+def switches(nodes: Iterable[str]) -> tuple[str, ...]:
+    """The nodes of NVSwitches among these."""
+    return tuple(sorted(path for path in nodes if SWITCH.fullmatch(path)))
+
+
 def majors(policy: Policy, obs: Observation) -> dict[str, int]:
     """Name -> major of the character devices that the kernel knows now. Only 195 is fixed, the others may change at every boot."""
     lines = (line.split() for line in text(obs.file(paths(policy).devices)).split("Block devices:")[0].splitlines())
@@ -278,6 +286,11 @@ def mig_files(policy: Policy, obs: Observation) -> tuple[File, ...]:
 def mig_instances(policy: Policy, obs: Observation) -> tuple[str, ...]:
     """The paths of those files."""
     return tuple(f.path for f in mig_files(policy, obs))
+
+
+def migs(policy: Policy, obs: Observation, minor: int) -> int:
+    """How many MIG devices a GPU has: compute instances, by the driver's capability files, which count GPUs by minor."""
+    return sum(1 for path in mig_instances(policy, obs) if f"/gpu{minor}/mig/" in path and "/ci" in path)
 
 
 def text(f: File) -> str:

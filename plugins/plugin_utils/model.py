@@ -151,6 +151,7 @@ class Gpu:
     bus_id: str  # 0000:17:00.0
     uuid: str
     model: str = ""
+    migs: int = 0  # MIG devices that exist on it; containers then get those, never the whole GPU
 
 
 @dc.dataclass(frozen=True)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.tools.onlab import Fleet
+from tests.tools.onlab import PROBE, Fleet, settings
 
 pytestmark = pytest.mark.lab
 
@@ -123,3 +123,13 @@ def test_management_and_models_have_files_of_their_own(fleet: Fleet) -> None:
     for options in ({"cdi_layout": "management"}, {"cdi_model_class": "model"}):  # the first that came made the folder, and takes it along
         result(fleet, {**options, "state": "absent"})
     assert fleet.tree(HOST) == before
+
+
+def test_containers_get_mig_devices(fleet: Fleet) -> None:
+    """The whole of `node`, and its proof: `0:0` for one, never the whole GPU."""
+    fleet.play("site", [HOST], variables={**settings(), "gpufleet_cdi_owner": "ours"})
+    run = fleet.task("node_check", [HOST], {"image": PROBE})
+    assert not run.failed, run.failed
+    said = run.of("node_check")[HOST]
+    one = next(check for check in said["checks"] if check["name"].endswith(": one"))
+    assert "0:0" in str(one)

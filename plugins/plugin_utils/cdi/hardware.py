@@ -23,7 +23,6 @@ CAPS = "/dev/nvidia-caps/nvidia-cap"
 INSTANCE = re.compile(r"/gpu(?P<gpu>\d+)/mig/gi(?P<gi>\d+)/(?:ci(?P<ci>\d+)/)?access$")
 CAP_MINOR = re.compile(r"(?m)^DeviceFileMinor:[ \t]*(\d+)[ \t]*$")
 MIG_MINOR = re.compile(r"(config|monitor|gpu\d+/gi\d+/(?:ci\d+/)?access) (\d+)")
-SWITCH = re.compile(r"/dev/nvidia-nvswitch(?:ctl|\d+)")
 CHANNEL = re.compile(r"/dev/nvidia-caps-imex-channels/channel(\d+)")
 DRM = re.compile(r"/devices/(?P<bus>[^/]+)/drm/(?P<name>card\d+|renderD\d+)$")
 # The GPU that only drives a DGX Station's screen; NVML counts it, upstream offers it to no container.
@@ -68,7 +67,7 @@ class Hardware:
 
     @property
     def switches(self) -> tuple[str, ...]:
-        return tuple(sorted(path for path in self.nodes if SWITCH.fullmatch(path)))
+        return gpu.switches(self.nodes)
 
     @property
     def channels(self) -> tuple[str, ...]:

@@ -29,7 +29,7 @@ class Stage:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.answer = answer
         seen = host.Seen((CONTAINERD_16,), driver, Kubelet(), record(Policy(), CONTAINERD_16, driver=driver))
-        outcome = base.Outcome(Plan(), {"seen": seen, "statuses": {CONTAINERD_16.socket: SYSTEMD}})
+        outcome = base.Outcome(Plan(), {"seen": seen, "statuses": {CONTAINERD_16.socket: SYSTEMD}, "switches": ()})
         monkeypatch.setattr(base, "observe_and_plan", lambda *_arguments: (None, outcome))
         monkeypatch.setattr(transport, "exchange", self.exchange)
 

@@ -237,3 +237,36 @@ def test_check_mode_tells_the_cases_and_proves_none() -> None:
     first = checks.unproven(cases(COMPATIBLE, CONTAINERD_21))[0]
     assert (first["ok"], first["expected"]["/dev/nvidia1"], first["devices"]) == (None, "refused", ["nvidia.com/gpu=0"])
     assert first["found"] == {}, "playbooks show this key in check mode, too"
+
+
+# ---------------------------------------------------------------- MIG and NVSwitches
+
+
+def mig_cases(*migs: int, switches: tuple[str, ...] = ()) -> dict[str, dict[str, Any]]:
+    """A host whose GPUs have so many MIG devices."""
+    seen = dc.replace(driver(*range(len(migs))), gpus=tuple(Gpu(i, i, "", f"GPU-{i}", migs=count) for i, count in enumerate(migs)))
+    engine = instance("containerd", "2.4.0")
+    found = checks.cases(record(Policy(), engine, driver=seen), (engine,), seen, image=IMAGE, switches=switches)
+    return {case["name"].rpartition(": ")[2]: case for case in found}
+
+
+@pytest.mark.parametrize(
+    ("migs", "one", "sure", "perhaps"),
+    [
+        ((3, 0), "0:0", ["0"], ["1"]),
+        ((0, 2), "1:0", ["1"], ["0"]),
+        ((2, 2), "0:0", ["0", "1"], []),
+        ((0, 0), "0", ["0", "1"], []),
+    ],
+)
+def test_a_gpu_with_mig_devices_is_asked_for_by_one_of_them(migs: tuple[int, ...], one: str, sure: list[str], perhaps: list[str]) -> None:
+    found = mig_cases(*migs)
+    assert one in str(found["one"].get("devices") or found["one"].get("annotations") or found["one"].get("env"))
+    assert [n for n in nodes(found["all"], "allowed") if n.isdigit()] == sure
+    assert [n for n in nodes(found["all"], "optional") if n.isdigit()] == perhaps
+
+
+def test_switches_may_be_in_every_container_with_a_gpu_and_in_no_other() -> None:
+    found = mig_cases(0, 0, switches=("/dev/nvidia-nvswitchctl",))
+    assert "-nvswitchctl" in nodes(found["one"], "optional")
+    assert "-nvswitchctl" in nodes(found["none"], "refused")
