@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 
 SCHEMA = 1
 PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine anew after 5
-LOOKS = 4  # a normal host needs one; an import, a socket or a probe may cost one more each
+LOOKS = 6  # a normal host needs one; an import, a socket, a probe or the loader's cache may cost one more each
 MODULES = os.path.join(os.path.dirname(__file__), "..", "..", "modules")
 FRAGMENTS = "ansible_collections.gpufleet.nvidia.plugins.doc_fragments."
 SPEC_KEYS = ("type", "elements", "choices", "default", "required", "aliases", "no_log")

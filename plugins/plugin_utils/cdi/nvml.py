@@ -10,12 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import files as driver_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import roots
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.hardware import Facts, MigDevice, Told
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 SOURCE = "nvml"
 SONAME = ".so.1"
+NAME = f"libnvidia-ml{SONAME}"
 MISMATCH, NOT_LOADED, LOST = 18, 9, 15
 FATAL = {
     MISMATCH: "Reboot, or reload the kernel module, so that it is of the same version as the libraries",
@@ -30,11 +33,19 @@ def question(policy: Policy, obs: Observation, source: str) -> ask.Question:
 
 
 def library(policy: Policy, obs: Observation) -> str:
-    """The driver's own where it has a root of its own; '' leaves the choice to the loader, which knows every folder."""
+    """The driver's own where it has a root of its own; '' leaves the choice to the loader, which knows every folder.
+
+    One that an absolute link leads to is passed over: the host follows it out of the root, to nothing or to another driver.
+    """
     if policy.cdi_driver_root.rstrip("/") == "":
         return ""
-    found = (f.path for pattern in gpu.library_globs(policy.cdi_driver_root) for f in obs.glob(pattern))
-    return next((path for path in found if path.endswith(SONAME)), "")
+    if obs.asked(driver_files.listing(policy)):
+        seen = (m for m in driver_files.matches(policy, obs) if m.name == NAME and m.type == "file" and driver_files.usual(m))
+        known = next((roots.beneath(policy.cdi_driver_root, m.real) for m in seen), "")
+        if known:
+            return known
+    files = (f for pattern in gpu.library_globs(policy.cdi_driver_root) for f in obs.glob(pattern) if f.type == "file")
+    return next((f.path for f in files if f.path.endswith(SONAME) and roots.within(policy.cdi_driver_root, f.real)), "")
 
 
 def facts(policy: Policy, obs: Observation, source: str) -> Facts:
