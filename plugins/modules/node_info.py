@@ -80,6 +80,34 @@ advice:
   type: list
   elements: str
   sample: []
+journal:
+  description:
+    - The transactions on the host, newest first, as its journal tells them.
+    - RV(journal[].state) is V(committed) or V(rolled_back) for those that are over. V(probation) means that restarted units serve and are
+      still watched. All other states are those of a transaction that is under way, or that the next one takes back.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - id: 52a05331cdfe427bb3508b0083279f06
+      time: "2026-01-31T16:58:44Z"
+      reason: gpufleet.nvidia.node
+      state: rolled_back
+      by: the timer
+      why: "containerd.service came up and has crashed since (activating, auto-restart)"
+      files: [/etc/containerd/config.toml]
+      units: [containerd.service]
+      entry: /var/lib/gpufleet/journal/20260131T165844Z-52a05331cdfe427bb3508b0083279f06
+pending:
+  description:
+    - Units that still run with what was configured before, since O(gpufleet.nvidia.node#module:restart=never) left their restart to you.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - unit: containerd.service
+      since: "2026-01-31T16:58:44Z"
+      reason: gpufleet.nvidia.node
 problem:
   description: Why a run would be refused, empty when it would not.
   returned: always

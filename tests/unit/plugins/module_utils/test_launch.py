@@ -1,0 +1,211 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The host finishes alone: the hands as a program of its own, the caller that waits, the watch over both, the lock."""
+
+import multiprocessing
+import os
+import re
+import signal
+import stat
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import guard, health, journal, launch, ledger, transaction
+
+from .conftest import CONFIG, RESTART, Node, script
+
+# Starts what systemd-run would start, beside us; a timer is only noted.
+SYSTEMD_RUN = """#!/bin/sh
+echo "$*" >> %(log)s
+case "$*" in *--on-active*) exit 0;; esac
+while [ "$1" != -- ]; do shift; done; shift
+setsid "$@" </dev/null >>%(log)s 2>&1 &
+"""
+
+
+@pytest.fixture
+def host(tmp_path, systemd, monkeypatch):
+    """A host with systemd, as far as the hands can see."""
+    made = Node(tmp_path / "host")
+    made.systemd = systemd
+    made.runs = tmp_path / "systemd-run.log"
+    script(systemd.bin / "systemd-run", SYSTEMD_RUN % {"log": made.runs})
+    units = tmp_path / "units.d"
+    (units / guard.WANTS).mkdir(parents=True)
+    made.units = units
+    systemd.add("engine.service")
+    return made
+
+
+def test_the_program_has_every_part_in_the_order_of_imports():
+    seen = []
+    for part in launch.PARTS:
+        text = launch.source(part)
+        match = re.search(r"module_utils import (\(.*?\)|[^\n]*)", text, re.DOTALL)
+        wanted = re.findall(r"\w+", match.group(1)) if match else []
+        assert set(wanted) <= set(seen), part
+        seen.append(part)
+
+
+def test_without_systemd_a_process_group_of_its_own_does_it(host, monkeypatch):
+    monkeypatch.setattr(guard, "RUNNING", "/nowhere")
+    found = host.run([host.write(host.config, "new\n")], units=RESTART, alone=True)
+    assert found["error"] is None
+    assert (found["changed"], found["restarted"]) == (True, ["engine.service"])
+    assert host.config.read_text() == "new\n"
+    assert host.states() == ["committed"]
+    assert os.listdir(os.path.join(host.journal, "job")) == []
+    assert stat.S_IMODE(os.stat(os.path.join(host.journal, "program")).st_mode) == 0o700
+
+
+def test_what_goes_wrong_is_told_the_same_way(host, monkeypatch):
+    monkeypatch.setattr(guard, "RUNNING", "/nowhere")
+    host.systemd.hook("engine.service", "restart", "grep -q new %s && exit 1; exit 0" % host.config)
+    found = host.run([host.write(host.config, "new\n")], units=RESTART, alone=True)
+    assert (found["error"]["phase"], found["rolled_back"]) == ("restart", True)
+    assert host.config.read_text() == CONFIG
+
+
+def test_the_environment_of_the_caller_is_the_hands_environment(host, monkeypatch):
+    monkeypatch.setattr(guard, "RUNNING", "/nowhere")
+    monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
+    found = host.run([], commands_before=[{"argv": ["sh", "-c", "echo $HTTPS_PROXY"]}], alone=True)
+    assert found["ran"][0]["output"] == "http://proxy:3128\n"
+
+
+def test_hands_that_are_killed_are_told_and_taken_back_by_the_caller(host, monkeypatch):
+    monkeypatch.setattr(guard, "RUNNING", "/nowhere")
+    # What restarts the engine kills its grandparent: the hands, whose process group leads nobody else.
+    host.systemd.hook("engine.service", "restart", "grep -q new %s && kill -9 $(ps -o ppid= -p $PPID); exit 0" % host.config)
+    found = host.run([host.write(host.config, "new\n")], units=RESTART, alone=True)
+    assert (found["error"]["phase"], found["rolled_back"], found["changed"]) == ("hands", True, False)
+    assert "the hands died in the middle of it (state swapped)" in found["error"]["message"]
+    assert host.config.read_text() == CONFIG
+
+
+def test_under_systemd_there_is_a_unit_with_its_follower_and_a_timer(host, monkeypatch):
+    monkeypatch.setattr(guard, "has_systemd", lambda: True)
+    request = {"id": "a" * 32, "reason": "test", "units": RESTART, "health": [{"timeout": 90}], "probation": 15}
+    program = launch.install(host.journal)
+    alive = launch._start(host.journal, program, request)
+    guard.arm(host.journal, request, program)
+    unit, timer = [line for line in host.runs.read_text().splitlines() if line.startswith("--quiet")]
+    assert "--unit=gpufleet-%s.service" % ("a" * 32) in unit
+    assert "--property=KillMode=process" in unit
+    assert re.search(r"--property=ExecStopPost=\S+ -I %s after %s a{32} " % (re.escape(program), re.escape(host.journal)), unit)
+    assert "--on-active=%ds" % (2 * (20 + 90) + 15 + guard.MARGIN) in timer
+    assert timer.endswith("%s undo %s %s" % (program, host.journal, "a" * 32))
+    assert not alive(), "no such unit here"
+
+
+def test_the_boots_unit_is_a_file_and_a_link_and_both_go(host, monkeypatch):
+    monkeypatch.setattr(guard, "has_systemd", lambda: True)
+    monkeypatch.setattr(guard, "UNITS", str(host.units))
+    guard.arm_boot(host.journal, "/var/lib/gpufleet/program/x.py")
+    text = (host.units / guard.BOOT_UNIT).read_text()
+    assert "Before=sysinit.target" in text
+    assert re.search(r"^ExecStart=\S+ -I /var/lib/gpufleet/program/x.py boot %s$" % re.escape(host.journal), text, re.MULTILINE)
+    assert os.readlink(str(host.units / guard.WANTS / guard.BOOT_UNIT)) == str(host.units / guard.BOOT_UNIT)
+    guard.disarm_boot()
+    assert [name for _dir, _subdirs, names in os.walk(str(host.units)) for name in names] == []
+
+
+def test_old_versions_of_the_program_go(host):
+    for number in range(6):
+        path = os.path.join(host.journal, "program", "%d.py" % number)
+        ledger.make_dirs(os.path.dirname(path))
+        ledger.write_durably(path, b"")
+        os.utime(path, (number, number))
+    kept = launch.install(host.journal)
+    assert len(os.listdir(os.path.dirname(kept))) == launch.KEPT
+    assert os.path.exists(kept)
+
+
+# --- the lock -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_lock_of_the_dead_is_free_and_that_of_the_living_is_not(host):
+    """A holder that was killed left its name in the file; that alone holds nothing."""
+    fork = multiprocessing.get_context("fork")
+    ready = fork.Event()
+
+    def hold():
+        with ledger.locked(host.journal, "the other one", keep=True, token="other"):
+            ready.set()
+            signal.pause()
+
+    child = fork.Process(target=hold)
+    child.start()
+    assert ready.wait(30)
+    message = host.run([host.write(host.config, "new\n")])["error"]["message"]
+    assert re.match(r"locked by process %d, for \d+ s: the other one" % child.pid, message)
+    assert not launch._stop_holder(host.journal, "mine"), "only a transaction's own timer may end its hands"
+    os.kill(child.pid, signal.SIGKILL)
+    child.join()
+    assert ledger.holder(host.journal)["who"] == "the other one"
+    assert host.run([host.write(host.config, "new\n")])["error"] is None
+
+
+def test_the_timer_ends_its_own_hands_when_they_hang(host):
+    fork = multiprocessing.get_context("fork")
+    ready = fork.Event()
+
+    def hang():
+        with ledger.locked(host.journal, "hands that hang", keep=True, token="mine"):
+            ready.set()
+            signal.pause()
+
+    child = fork.Process(target=hang)
+    child.start()
+    assert ready.wait(30)
+    assert launch._stop_holder(host.journal, "mine")
+    child.join()
+    assert child.exitcode == -signal.SIGKILL
+
+
+def test_a_lock_file_that_was_removed_holds_nobody_up(host):
+    with ledger.locked(host.journal, "one", keep=True):
+        os.unlink(os.path.join(host.journal, "lock"))
+        with ledger.locked(host.journal, "two", keep=True):
+            assert ledger.holder(host.journal)["who"] == "two"
+
+
+# --- what hangs ---------------------------------------------------------------------------------------------------------
+
+
+def test_a_systemctl_that_hangs_is_bounded(host, monkeypatch):
+    monkeypatch.setattr(health, "DEFAULT_TIMEOUT", 1)
+    host.systemd.hook("engine.service", "restart", "grep -q new %s && exec sleep 1000; exit 0" % host.config)
+    found = host.run([host.write(host.config, "new\n")], units=[dict(RESTART[0], timeout=1)])
+    assert (found["error"]["phase"], found["rolled_back"]) == ("restart", True)
+    assert "did not end within 1 s" in found["error"]["message"]
+    assert host.config.read_text() == CONFIG
+
+
+def test_on_probation_a_crash_is_taken_back_and_a_restart_by_somebody_is_not(host, monkeypatch):
+    on_probation(host, monkeypatch)
+    meta = journal.entries(host.journal)[0]
+    assert (meta["state"], host.config.read_text()) == ("probation", "new\n")
+    (host.systemd.units / "engine.service" / "InvocationID").write_text("i9\n")
+    assert transaction.undo.judge(meta) is None
+    (host.systemd.units / "engine.service" / "ActiveState").write_text("failed\n")
+    outcome = transaction.recover(journal_dir=host.journal, by="its probation")[0]
+    assert outcome["why"].startswith("engine.service came up and has crashed since")
+    assert host.config.read_text() == CONFIG
+    assert host.originals() == {}
+
+
+def test_the_next_transaction_ends_a_probation_and_stops_at_nothing(host, monkeypatch):
+    on_probation(host, monkeypatch)
+    found = host.run([{"path": str(host.config), "op": "restore", "id": ""}], id="2" * 32)
+    assert (found["error"], found["recovered"]) == (None, [])
+    assert host.states() == ["committed", "committed"]
+    assert host.config.read_text() == CONFIG
+
+
+def on_probation(host, monkeypatch):
+    for name in ("arm", "arm_boot", "disarm", "disarm_boot"):
+        monkeypatch.setattr(guard, name, lambda *args: None)
+    request = {"id": "1" * 32, "journal_dir": host.journal, "changes": [host.write(host.config, "new\n")], "units": RESTART}
+    answer = transaction.steps.Transaction(dict(request, probation=15), "/program").run()
+    assert (answer["error"], answer["probation"]) == (None, 15)

@@ -1,0 +1,132 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which files are changed and which are refused: told before anything is touched, in check mode, too."""
+
+import fcntl
+import os
+import stat
+import struct
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import rules
+
+from .conftest import CONFIG, Node
+
+
+@pytest.fixture
+def node(tmp_path):
+    return Node(tmp_path / "host")
+
+
+def hard_link(node, _monkeypatch):
+    os.link(str(node.config), str(node.directory / "other"))
+
+
+def world_writable(node, _monkeypatch):
+    node.config.chmod(0o666)
+
+
+def mounted(node, monkeypatch):
+    monkeypatch.setattr(rules, "mounted", lambda path: path == str(node.config))
+
+
+def immutable(node, monkeypatch):
+    flagged(monkeypatch, lambda path: 0x10 if path == str(node.config) else 0)
+
+
+def append_only_directory(node, monkeypatch):
+    flagged(monkeypatch, lambda path: 0x20 if path == str(node.etc) else 0)
+
+
+def flagged(monkeypatch, flags):
+    monkeypatch.setattr(fcntl, "ioctl", lambda fd, *_args: struct.pack("l", flags(os.readlink("/proc/self/fd/%d" % fd))))
+
+
+def directory_of_everybody(node, _monkeypatch):
+    node.etc.chmod(0o777)
+
+
+def sticky_directory_with_a_strangers_file(node, _monkeypatch):
+    node.etc.chmod(0o1777)
+    os.chown(str(node.config), 12, 34)
+
+
+def directory_of_a_stranger(node, _monkeypatch):
+    os.chown(str(node.etc), 12, 34)
+
+
+def link_in_a_directory_of_everybody(node, _monkeypatch):
+    shared = node.directory / "shared"
+    shared.mkdir()
+    shared.chmod(0o777)
+    real = node.directory / "real.toml"
+    node.config.rename(real)
+    (shared / "hop").symlink_to(real)
+    node.config.symlink_to(shared / "hop")
+
+
+REFUSED = [
+    (hard_link, "has 2 names (hard links)"),
+    (world_writable, "everybody may write to this file (mode 0666)"),
+    (mounted, "is a mount of its own"),
+    (immutable, "Run chattr -i"),
+    (append_only_directory, "Run chattr -a"),
+    (directory_of_everybody, "may be written to by others (mode 0777)"),
+    (sticky_directory_with_a_strangers_file, "may be written to by others (mode 1777)"),
+    (directory_of_a_stranger, "belongs to user 12"),
+    (link_in_a_directory_of_everybody, "may be written to by others"),
+]
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize("make, said", REFUSED, ids=[make.__name__ for make, _said in REFUSED])
+def test_refused_with_what_to_do_instead(node, monkeypatch, make, said, check):
+    make(node, monkeypatch)
+    before = node.tree()
+    found = node.run([node.write(node.config, "new\n")], check=check)
+    assert found["error"]["phase"] == "expect"
+    assert said in found["error"]["message"]
+    assert node.tree() == before
+    same = node.run([node.write(node.config, CONFIG)], check=check, id="2" * 32)
+    assert same["error"] is None, "nothing is to be changed, so nothing is refused"
+
+
+def test_an_image_based_system_keeps_its_usr(monkeypatch):
+    monkeypatch.setattr(rules, "_IMAGE_BASED", "/proc/self/stat")  # something that is there
+    with pytest.raises(rules.nodefs.NodeError) as caught:
+        rules.require("", "/usr/share/x.json", "/usr/share/x.json", [])
+    assert "image-based" in str(caught.value)
+
+
+def test_in_a_sticky_directory_our_own_entry_is_safe(node):
+    node.etc.chmod(0o1777)
+    assert node.run([node.write(node.config, "new\n")])["error"] is None
+
+
+@pytest.mark.parametrize("mode, gid, refused", [(0o775, 0, False), (0o775, 50, True), (0o755, 50, False)])
+def test_a_group_that_may_write_counts_unless_it_is_ours(node, mode, gid, refused):
+    os.chown(str(node.etc), 0, gid)
+    node.etc.chmod(mode)
+    assert (node.run([node.write(node.config, "new\n")])["error"] is not None) == refused
+
+
+def test_everything_about_an_existing_file_stays_through_change_and_return(node):
+    try:
+        os.setxattr(str(node.config), "user.note", b"mine")
+    except OSError:  # a file system without them: the rest is to stay all the same
+        assert not os.listxattr(str(node.config))
+    os.chown(str(node.config), 12, 34)
+    node.config.chmod(0o2640)
+
+    def about():
+        found = os.stat(str(node.config))
+        names = os.listxattr(str(node.config))
+        return stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, [(name, os.getxattr(str(node.config), name)) for name in names]
+
+    before = about()
+    node.run([node.write(node.config, "new\n")])
+    assert about() == before
+    node.run([{"path": str(node.config), "op": "restore", "id": ""}], id="2" * 32)
+    assert about() == before
+    assert node.config.read_text() == CONFIG
