@@ -7,12 +7,7 @@ import os
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs
-
-
-def started(pid):
-    """When a process began, in the kernel's ticks; with the number it names one process for ever. None when it is gone."""
-    fields = (nodefs.read_text("", "/proc/%d/stat" % pid) or "").rpartition(")")[2].split()
-    return int(fields[19]) if len(fields) > 19 else None
+from ansible_collections.gpufleet.nvidia.plugins.module_utils.look_system import started
 
 
 def boot():

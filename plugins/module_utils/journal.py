@@ -188,13 +188,22 @@ def look(root, directory, cap=nodefs.MIB, patterns=(), listing=False):
     opened = [meta for meta in (read(base, name) for name in names(base, "open")) if meta]
     answer = {
         "originals": originals,
-        "unfinished": [_shown(meta) for meta in opened if meta["state"] not in FINAL],
-        "outcomes": [_shown(meta) for meta in opened if meta["state"] == "rolled_back"],
+        "unfinished": [dict(_shown(meta), at_work=at_work(base, meta["id"])) for meta in opened if not meta["closed"]],
+        "outcomes": [_shown(meta) for meta in opened if meta["closed"] and meta["state"] == "rolled_back"],
         "pending": pending(base, bool(root)),
     }
     if listing:
         answer["journal"] = [_shown(meta) for meta in reversed(entries(base))]
     return answer
+
+
+def at_work(base, token):
+    """Whether somebody who lives holds the lock for this transaction. Asked without taking it: the eyes must be in nobody's way."""
+    try:
+        held = read_json(os.path.join(base, "lock"))
+        return held["id"] in (token, "") and look_system.started(held["pid"]) == held["start"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
 
 
 def _shown(meta):

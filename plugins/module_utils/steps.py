@@ -115,8 +115,9 @@ class Transaction(object):
             return
         with undisturbed():
             self.answer["recovered"] = undo.recover(self.root, self.base, "the next transaction")
+        told = list(self.request.get("told") or []) + [outcome["id"] for outcome in self.answer["recovered"]]
         for name in journal.names(self.base, "open"):
-            if name.rpartition("-")[2] in (self.request.get("told") or []):
+            if name.rpartition("-")[2] in told:
                 ledger.settled(self.base, name)
 
     def _work(self):

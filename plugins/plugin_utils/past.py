@@ -26,6 +26,11 @@ def untold(obs: Observation) -> tuple[str, ...]:
     return tuple(str(entry["id"]) for entry in journal(obs).get("outcomes") or ())
 
 
+def cut_short(obs: Observation) -> bool:
+    """Whether there is a transaction that nobody is at work on and that is not over: it has to be ended before anything is planned."""
+    return any(entry.get("state") != "probation" and not entry.get("at_work") for entry in journal(obs).get("unfinished") or ())
+
+
 def advice(obs: Observation) -> tuple[str, ...]:
     seen = journal(obs)
     return (

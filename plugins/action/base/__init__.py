@@ -125,8 +125,14 @@ def look(
 def observe_and_plan(
     action: ActionBase, task_vars: dict[str, Any], wanted: Policy, questions: Questions, planner: Planner, way: str
 ) -> tuple[Observation, Outcome]:
-    """Look, plan; where the plan depends on an answer that was not asked for, look once more."""
-    seen = look(action, task_vars, wanted, questions(wanted), way)
+    """Look, then plan."""
+    return plan_from(look(action, task_vars, wanted, questions(wanted), way), action, task_vars, wanted, planner, way)
+
+
+def plan_from(
+    seen: Observation, action: ActionBase, task_vars: dict[str, Any], wanted: Policy, planner: Planner, way: str
+) -> tuple[Observation, Outcome]:
+    """Plan; where the plan depends on an answer that was not asked for, look once more."""
     for _round in range(LOOKS):
         try:
             return seen, planner(wanted, seen)
@@ -146,7 +152,13 @@ def converge(
 ) -> dict[str, Any]:
     """One task: look, plan, apply as one transaction, shape the result. A conflict (the host moved on in between) is planned anew once."""
     check = bool(action._task.check_mode)
-    seen, outcome = observe_and_plan(action, task_vars, wanted, questions, planner, way)
+    seen = look(action, task_vars, wanted, questions(wanted), way)
+    ended: tuple[str, ...] = ()
+    if past.cut_short(seen) and not check:  # what it left may look like the wish, and would be taken back once nobody looks
+        request = transaction(Plan(), wanted, seen, check=False, reason=f"{reason}: end what was cut short", pending=[])
+        ended = past.recovered(transport.exchange(action, "transaction", {**request, "expect": {}}, task_vars, way))
+        seen = look(action, task_vars, wanted, questions(wanted), way)
+    seen, outcome = plan_from(seen, action, task_vars, wanted, planner, way)
     answer: dict[str, Any] = {}
     for attempt in (1, 2):
         if not acts(outcome.plan) or (check and not outcome.plan.validate):
@@ -158,7 +170,7 @@ def converge(
         seen, outcome = observe_and_plan(action, task_vars, wanted, questions, planner, way)
     else_told(action, task_vars, wanted, seen, way, needed=not answer and not check)
     told = result(outcome, answer, check=check, diff=bool(getattr(action._task, "diff", False)), restart=wanted.restart)
-    return {**told, "advice": list(dict.fromkeys([*past.advice(seen), *told["advice"]]))}
+    return {**told, "advice": list(dict.fromkeys([*ended, *past.advice(seen), *told["advice"]]))}
 
 
 def left_out(wanted: Policy, seen: Observation, planner: Planner) -> list[str]:
