@@ -153,7 +153,7 @@ def begin(base, request, **more):
     meta = {"schema": journal.SCHEMA, "id": request["id"], "time": now(), "epoch": time.time(), "reason": request.get("reason", "")}
     meta.update(changes=[], units=[], units_before={}, disabled=[], health=[], boot=census.boot(), **more)
     write_json(os.path.join(aside, "meta.json"), meta)
-    mark(aside, "prepared")
+    mark(aside, "prepared", ran=0)
     os.rename(aside, os.path.join(base, "journal", name))
     fsync_dir(os.path.join(base, "journal"))
     return name

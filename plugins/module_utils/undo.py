@@ -120,7 +120,8 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
     was = _forward(meta)
     ledger_mark = contextlib.suppress(OSError)
     with ledger_mark:  # an I/O error must not keep the files from coming back
-        ledger.mark(entry, "undoing", was=was["state"], acted=was.get("acted", 0), ran=was.get("ran", 0), why=why, by=by)
+        ran = was.get("ran", len(meta["commands"]))
+        ledger.mark(entry, "undoing", was=was["state"], acted=was.get("acted", 0), ran=ran, why=why, by=by)
     acted = _acted(meta, was) if not root else []
     logs = [] if booting else [_log(unit, meta, patterns) for unit in acted]
     told = {"id": meta["id"], "time": meta.get("time"), "reason": meta.get("reason"), "outcome": "rolled_back", "why": why, "by": by}

@@ -130,6 +130,36 @@ def test_what_was_rolled_back_while_nobody_looked_is_told_with_the_next_transact
     assert past.advice(seen) == ("the transaction of an unknown time (gpufleet.nvidia.node) was rolled back by the timer because: it hung",)
 
 
+def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What it left may look just like the wish: the plan would be empty, and the host would take it all back later."""
+    left = {"id": "a1", "state": "swapped", "reason": "gpufleet.nvidia.node", "at_work": False}
+    sent: list[tuple[str, dict[str, Any]]] = []
+
+    def exchange(_action: Any, program: str, request: dict[str, Any], *_more: Any) -> dict[str, Any]:
+        sent.append((program, request))
+        if program == "transaction":
+            return {"recovered": [{"id": "a1", "reason": "gpufleet.nvidia.node", "outcome": "rolled_back", "why": "the hands died"}]}
+        unfinished = [left] if len(sent) == 1 else []
+        return {"host": {"uid": 0}, "answers": {"originals": {"originals": {}, "unfinished": unfinished, "outcomes": [], "pending": []}}}
+
+    monkeypatch.setattr(base.transport, "exchange", exchange)
+    action: Any = SimpleNamespace(_task=SimpleNamespace(check_mode=False, diff=False))
+
+    def told(_policy: Policy) -> list[dict[str, Any]]:
+        return [{"id": "originals"}]
+
+    def nothing(_policy: Policy, _seen: Observation) -> base.Outcome:
+        return base.Outcome(Plan())
+
+    answer = base.converge(action, {}, Policy(), told, nothing, reason="test", way="auto")
+    assert [(program, request.get("changes")) for program, request in sent] == [("observe", None), ("transaction", []), ("observe", None)]
+    assert "was not over and was rolled back first, because: the hands died" in answer["advice"][0]
+    sent.clear()
+    left.update(at_work=True)
+    base.converge(action, {}, Policy(), told, nothing, reason="test", way="auto")
+    assert [program for program, _request in sent] == ["observe"], "who is still at work is left to it"
+
+
 def test_units_whose_restart_is_left_to_the_user_are_remembered_on_the_host() -> None:
     def planner(policy: Policy, _seen: Observation) -> base.Outcome:
         return base.Outcome(PLAN if policy.restart == "auto" else dc.replace(PLAN, restarts=()))

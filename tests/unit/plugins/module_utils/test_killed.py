@@ -142,6 +142,30 @@ def test_killed_at_any_step_the_host_is_old_or_new_after_recovery(tmp_path):
     assert seen["old"] > seen["new"] > 0
 
 
+def test_killed_while_it_is_taken_back_it_is_taken_back_all_the_same(tmp_path):
+    """Hands that die in the restart, then whoever takes back dies at any step, then the next one."""
+
+    def cut_short(name):
+        host, monkeypatch = fresh(tmp_path, name)
+        with monkeypatch:
+            monkeypatch.patch.setattr(transaction.steps.health, "act", lambda *args: os._exit(9))
+            assert in_child(host.change) == 9
+        return host, monkeypatch
+
+    seen, at, status = {"old": 0, "new": 0}, 1, 9
+    while status == 9:
+        host, monkeypatch = cut_short("again%d" % at)
+        with monkeypatch:
+            Steps(monkeypatch.patch, at, kill)
+            status = in_child(lambda journal_dir=host.journal: transaction.recover(journal_dir=journal_dir))
+        with monkeypatch.path():
+            transaction.recover(journal_dir=host.journal)
+            settled(host, seen, "killed at call %d of the taking back" % at)
+        at += 1 if os.environ.get("GPUFLEET_EVERY_STEP") else 5
+    assert seen["new"] == 0
+    assert at > 20
+
+
 def settled(host, seen, where):
     state = "new" if host.is_new() else "old" if host.look() == host.before else "half"
     assert state != "half", "%s: %s" % (where, host.look())
