@@ -262,7 +262,7 @@ def _watch(base, token, name, seconds):
                 return 0
             if health.crashed(meta["units"], meta["states"][-1].get("restarts") or []):
                 break
-        return _recover(base, "its probation", token, 60)
+        return _recover(base, ledger.PROBATION, token, 60)
 
 
 def _recover(base, by, token, wait, booting=False, force=False):

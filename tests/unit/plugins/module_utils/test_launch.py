@@ -146,6 +146,22 @@ def test_the_lock_of_the_dead_is_free_and_that_of_the_living_is_not(host):
     assert host.run([host.write(host.config, "new\n")])["error"] is None
 
 
+def test_who_ends_an_earlier_probation_is_waited_for(host):
+    fork = multiprocessing.get_context("fork")
+    ready, go = fork.Event(), fork.Event()
+
+    def judge():
+        with ledger.locked(host.journal, "transaction 1 (%s)" % ledger.PROBATION, keep=True):
+            ready.set()
+            go.wait(0.5)
+
+    child = fork.Process(target=judge)
+    child.start()
+    assert ready.wait(30)
+    assert host.run([host.write(host.config, "new\n")])["error"] is None
+    child.join()
+
+
 def test_the_timer_ends_its_own_hands_when_they_hang(host):
     fork = multiprocessing.get_context("fork")
     ready = fork.Event()
