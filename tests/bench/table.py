@@ -41,6 +41,7 @@ def versions(stage: Stage, seen: Mapping[str, Observation]) -> dict[str, str]:
         "NVIDIA Container Toolkit": aptrepo.VERSION,
         "OpenSSH": ssh.strip(),
         "machine": f"{os.cpu_count()} cores, which carry the controller and all {len(stage.hosts)} hosts",
+        "load average": f"{os.getloadavg()[0]:.0f}; above the number of cores, other work ran beside and times are longer",
     }
 
 
