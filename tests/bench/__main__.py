@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
-from tests.bench import counts, generation, planner, ratios, table
+from tests.bench import counts, generation, node, planner, ratios, table
 from tests.bench.stage import Failed, boot
 from tests.lab import doctor
 from tests.lab.artefacts import LabError
@@ -47,7 +47,10 @@ def measure(lab: Lab) -> table.Measured:
     versions = table.versions(stage, done)
     say("CDI specs of many GPUs ...")
     found += generation.measure(boot(lab, generation.FLEET))
-    return table.Measured((*of_node, *of_site), tuple(found), tuple(speeds), versions)
+    say("what a host pays ...")
+    lab.down()
+    outages, looks = node.measure(lab, {"bench17": "containerd-1.7", "bench23": "containerd-2.3", "benchcrio": "crio-1.34"})
+    return table.Measured((*of_node, *of_site), tuple(found), tuple(speeds), outages, looks, versions)
 
 
 def main(arguments: list[str]) -> int:

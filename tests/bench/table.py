@@ -14,6 +14,7 @@ from importlib import metadata
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
+from tests.bench import node
 from tests.bench.counts import Count
 from tests.bench.planner import Speed, policy
 from tests.bench.ratios import FIRST_ROUNDS, ROUNDS, TASKS, Ratio
@@ -26,6 +27,8 @@ class Measured:
     counts: tuple[Count, ...]
     ratios: tuple[Ratio, ...]
     speeds: tuple[Speed, ...]
+    outages: tuple[node.Outage, ...]
+    looks: tuple[node.Look, ...]
     versions: Mapping[str, str]
 
 
@@ -46,7 +49,7 @@ def versions(stage: Stage, seen: Mapping[str, Observation]) -> dict[str, str]:
 
 
 def text(measured: Measured) -> str:
-    """Three tables in Markdown, which is readable on a terminal, too."""
+    """The tables in Markdown, which is readable on a terminal, too."""
     counted = [[c.what, c.words, "" if c.aim is None else str(c.aim)] for c in measured.counts]
     return "\n\n".join([
         rows(["SSH operations per host", "counted", "promised"], counted),
@@ -55,6 +58,14 @@ def text(measured: Measured) -> str:
             [[r.what, f"{r.value:.2f}", f"{r.aim:.1f}", f"{r.ours:.1f} {r.unit}", f"{r.theirs:.1f} {r.unit}"] for r in measured.ratios],
         ),
         rows(["planner, per host", "ms", "aim"], [[s.what, f"{s.milliseconds:.1f}", f"{s.aim:.0f}"] for s in measured.speeds]),
+        rows(
+            ["engine's socket out of reach, to a bare `systemctl restart`", "ratio", "aim", "ours", "bare"],
+            [[o.engine, f"{o.ratio:.2f}", f"{o.aim:.1f}", f"{o.ours:.2f} s", f"{o.bare:.2f} s"] for o in measured.outages],
+        ),
+        rows(
+            ["processor time on a converged host, for one look", "ms", "aim"],
+            [[look.engine, f"{look.milliseconds:.0f}", f"{look.aim:.0f}"] for look in measured.looks],
+        ),
     ])
 
 
@@ -82,6 +93,9 @@ How it is measured:
   Both sides restart every engine, and that time is in both numbers.
 - CDI spec: processor time of the planner for the whole task, against that of nvidia-ctk on the same host, less the start of the program.
   Where `nvidia-ctk` asks NVML, the planner has its answer in the observation.
+- The engine's socket: somebody on the host tries to connect every 2 ms, during a whole transaction and during a bare restart, in turn;
+  {node.ROUNDS} rounds, the median of the longest time without success.
+- The look: the same script {node.LOOKS} times on the host, the median of user and system time, its children's included.
 - Planner: what was seen on these hosts, varied into 1000 hosts with other UUIDs and configurations.
 
 Versions:

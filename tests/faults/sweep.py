@@ -71,8 +71,10 @@ class Try:
 
     point: Point
     how: str
-    at_once: str  # old | new | mixed | torn: the files, right after the blow
-    after: str  # old | new | half: files and engine, after the next run
+    by: str  # who takes back what the struck one leaves: systemd | timer | next
+    at_once: str  # old | new | mixed | torn: the files, when the struck run is over
+    found: str  # old | new | half: files and engine, after it was taken back
+    after: str  # the same after the next run
     back: str  # old | half: once more, after state: absent
     hit: bool  # whether the blow was struck at all
     litter: tuple[str, ...]  # what lies about afterwards, and does not when nothing happens
@@ -80,12 +82,13 @@ class Try:
 
     @property
     def fine(self) -> bool:
-        return self.at_once != "torn" and self.after in ("old", "new") and self.back == "old" and not self.litter
+        return self.at_once != "torn" and {self.found, self.after} <= {"old", "new"} and self.back == "old" and not self.litter
 
     def __str__(self) -> str:
         where = f"{self.how} at {self.point.call} #{self.point.number} ({self.point.text[:80]})"
         lies = f", left behind: {', '.join(self.litter[:3])}" if self.litter else ""
-        return f"{where}: {self.at_once}, then {self.after}, taken back: {self.back}{lies}; said: {' | '.join(self.said)}"
+        way = f"{self.at_once}, by {self.by} {self.found}, next run {self.after}, absent {self.back}"
+        return f"{where}: {way}{lies}; said: {' | '.join(self.said)}"
 
 
 @dc.dataclass(frozen=True)
@@ -129,11 +132,11 @@ def is_journal(path: str) -> bool:
     return path.startswith("/var/lib/gpufleet/") and not path.endswith("decision.json")
 
 
-def sides(victim: Victim) -> tuple[Sides, list[Point]]:
+def sides(victim: Victim, traced: str = "hands") -> tuple[Sides, list[Point]]:
     """Both sides of the transaction, and the calls on the way; the host is on the old side again."""
     old = victim.look()
     assert old.serves, f"{victim.name}: the engine does not serve"
-    done = victim.run(strace())
+    done = victim.run(strace(), traced=traced)
     assert not done.failed, done
     found = points(victim.shell(f"cat {TRACE}"))
     new = victim.look()
@@ -143,30 +146,39 @@ def sides(victim: Victim) -> tuple[Sides, list[Point]]:
     return both, found
 
 
-def strike(victim: Victim, both: Sides, point: Point, how: str) -> Try:
+# Who is struck, and who takes back what they leave.
+WAYS = {"systemd": "hands", "timer": "alone", "next": "alone", "caller": "caller"}
+
+
+def strike(victim: Victim, both: Sides, point: Point, how: str, by: str = "systemd") -> Try:
     """One try; the host is on the old side again afterwards."""
-    struck = victim.run(point.fault(how))
+    struck = victim.run(point.fault(how), traced=WAYS[by])
     hit = victim.shell(f"grep -c 'INJECTED\\|killed by SIGKILL' {TRACE}", fails=True).strip() != "0"
-    at_once = both.files(victim.look())
+    at_once = victim.look()
+    found = at_once
+    if by == "timer":
+        victim.timer()
+        found = victim.look()
     again = victim.run()
     after = victim.look()
     undone = victim.run(policy=ABSENT)
     back = victim.look()
     victim.put_back(both.old, back)
     litter = {*after.litter([both.old.files, both.new.files]), *back.litter([both.old.files])}
-    said = tuple(outcome.words for outcome in (struck, again, undone))
-    return Try(point, how, at_once, both.verdict(after), both.verdict(back), hit, tuple(sorted(litter)), said)
+    said = tuple(outcome.words[:300] for outcome in (struck, again, undone))
+    judged = both.verdict(after if by in ("next", "caller") else found)
+    return Try(point, how, by, both.files(at_once), judged, both.verdict(after), both.verdict(back), hit, tuple(sorted(litter)), said)
 
 
-def sweep(victim: Victim, hows: Sequence[str], step: int = 1, first: int = 0) -> Iterator[Try]:
+def sweep(victim: Victim, hows: Sequence[str], by: str = "systemd", step: int = 1, first: int = 0) -> Iterator[Try]:
     """Every step-th call, struck in every way."""
-    both, found = sides(victim)
+    both, found = sides(victim, "caller" if by == "caller" else "hands")
     for how in hows:
         for point in found[first::step]:
-            yield strike(victim, both, point, how)
+            yield strike(victim, both, point, how, by)
 
 
 def totals(tries: Sequence[Try]) -> Mapping[str, int]:
-    """What there is to print: tries, and what the host was like after the next run."""
-    kinds = Counter(found.after.split(":")[0] if found.fine else "half" for found in tries)
+    """What there is to print: tries, and what the host was like after what they left was taken back."""
+    kinds = Counter(found.found if found.fine else "half" for found in tries)
     return {"tried": len(tries), "old": kinds["old"], "new": kinds["new"], "half": kinds["half"]}

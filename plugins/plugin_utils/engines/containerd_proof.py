@@ -57,7 +57,12 @@ def health(instance: Instance, wanted: list[Wish], version: Version) -> dict[str
 
 def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
     """containerd's unit leaves containers alone by KillMode=process; an override that does not would kill them all."""
-    mode = obs.unit(instance.unit).get("KillMode", "process")
+    unit = obs.unit(instance.unit)
+    if unit.get("LoadState") == "masked":
+        raise PlanError(
+            f"{instance.unit} is masked, so that nothing can restart it", where=instance.unit,
+            next=f"Run `systemctl unmask {instance.unit}`, or set restart: never and restart by yourself.")
+    mode = unit.get("KillMode", "process")
     if mode not in ("process", "none", ""):
         raise PlanError(
             f"a restart of {instance.unit} would kill every container on this host", where=instance.unit,
