@@ -83,7 +83,7 @@ advice:
 journal:
   description:
     - The transactions on the host, newest first, as its journal tells them.
-    - RV(journal[].state) is V(committed) or V(rolled_back) for those that are over. V(probation) means that restarted units serve and are
+    - C(state) is V(committed) or V(rolled_back) for those that are over. V(probation) means that restarted units serve and are
       still watched. All other states are those of a transaction that is under way, or that the next one takes back.
   returned: always
   type: list

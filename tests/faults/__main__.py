@@ -20,12 +20,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
-import conftest  # noqa: F401  (makes this checkout importable as the collection that it is)
+import conftest
 from tests.faults import sweep
 from tests.faults.victim import ABSENT, Victim
 from tests.lab.lab import Lab
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(conftest.ROOT)  # importing it makes this checkout importable as the collection that it is
 PLACE = ROOT / ".cache/faults"
 TABLE = ROOT / "docs/faults.md"
 KINDS = ("containerd-1.6", "containerd-1.7", "containerd-2.1", "containerd-2.3", "containerd-2.4", "crio-1.34")

@@ -85,7 +85,7 @@ def read(text: str) -> Inside:
     lines = [line.split("|", 2) for line in tried.splitlines()]
     return Inside(
         nodes={path: errno(message) for kind, path, message in lines if kind != "listed"},
-        listed=tuple(sorted(path for kind, path, _ in lines if kind == "listed")),
+        listed=tuple(sorted(path for kind, path, _message in lines if kind == "listed")),
         environment=dict(line.split("=", 1) for line in environment.splitlines() if "=" in line),
         mounts=tuple(line.split()[4] for line in mounts.splitlines()),
         output=output,

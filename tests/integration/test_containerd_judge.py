@@ -289,7 +289,7 @@ class Hands:
 
     def plan(self, state: str) -> Plan:
         answer = self.see([*containerd.questions(self.policy), ask.originals(str(self.journal))])
-        obs = Observation(answer["host"], answer["answers"])
+        self.seen = obs = Observation(answer["host"], answer["answers"])
         for _look in range(4):
             try:
                 (stopped,) = containerd.find(self.policy, obs)
@@ -303,8 +303,9 @@ class Hands:
         raise AssertionError("more than four looks")
 
     def apply(self, plan: Plan, *, check: bool = False) -> dict[str, Any]:
-        request = base.transaction(plan, self.policy, check=check, reason="test")
-        answer: dict[str, Any] = transaction.run({**request, "journal_dir": str(self.journal)})
+        request = base.transaction(plan, self.policy, self.seen, check=check, reason="test", pending=[])
+        here = {"journal_dir": str(self.journal), "alone": False}  # in this process: what outlives it has tests on hosts
+        answer: dict[str, Any] = transaction.run({**request, **here})
         assert not answer["error"], answer
         assert not answer["conflict"], answer
         return answer

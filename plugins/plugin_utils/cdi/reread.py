@@ -57,7 +57,7 @@ def _pairs(lines: Lines, indent: int) -> Iterator[tuple[str, Any]]:
             raise ValueError(text)
         key, value = _scalar(text[:colon]), text[colon + 2 :]
         read = _scalar(value) if value else _block(lines, lines[-1][0])
-        if value and type(read) is not (int if key in NUMBERS else str):
+        if value and (isinstance(read, bool) or not isinstance(read, int if key in NUMBERS else str)):
             raise ValueError(text)
         yield key, read
 

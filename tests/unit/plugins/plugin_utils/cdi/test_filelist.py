@@ -41,8 +41,9 @@ LIST = [
 ]
 
 
-def found(features: tuple[str, ...] = catalogue.FEATURES, listed: Any = LIST, **more: Any) -> DriverFiles:
-    there = {**drivers.core(UBUNTU, V), **drivers.library(UBUNTU, "libnvidia-hologram", V), filelist.PATH: json.dumps(listed), **more}
+def found(features: tuple[str, ...] = catalogue.FEATURES, listed: Any = None, **more: Any) -> DriverFiles:
+    text = json.dumps(LIST if listed is None else listed)
+    there = {**drivers.core(UBUNTU, V), **drivers.library(UBUNTU, "libnvidia-hologram", V), filelist.PATH: text, **more}
     return files.discover(obs(files=there), Policy(), features)
 
 

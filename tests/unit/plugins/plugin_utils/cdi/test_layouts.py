@@ -84,7 +84,7 @@ def test_capabilities_are_counted_by_minor_and_names_by_index() -> None:
 
 
 def test_the_second_run_asks_nobody() -> None:
-    (path, text), *_ = [(c["path"], c["content"]) for c in plan(look(MIXED)).changes]
+    path, text = next((c["path"], c["content"]) for c in plan(look(MIXED)).changes)
     assert plan(look({**MIXED, path: text}, {})).empty
 
 
@@ -98,14 +98,14 @@ CHANGES = [
 
 @pytest.mark.parametrize("changes", [case[1] for case in CHANGES], ids=[case[0] for case in CHANGES])
 def test_a_change_of_instances_makes_us_ask_again(changes: dict[str, Any]) -> None:
-    (path, text), *_ = [(c["path"], c["content"]) for c in plan(look(MIXED)).changes]
+    path, text = next((c["path"], c["content"]) for c in plan(look(MIXED)).changes)
     there = {**MIXED, path: text, **changes, "/dev/nvidia-caps/nvidia-cap99": node(510, 99)}
     with pytest.raises(NeedMore):
         plan(look(there, {}))
 
 
 def test_without_nvml_known_instances_keep_their_uuids() -> None:
-    (path, text), *_ = [(c["path"], c["content"]) for c in plan(look(MIXED)).changes]
+    path, text = next((c["path"], c["content"]) for c in plan(look(MIXED)).changes)
     hangs = {"probe:nvml": {"error": {"kind": "timeout", "message": "no answer"}}}
     made = plan(look({**MIXED, **instances(0, (5, 0)), path: text}, hangs))
     assert [d.name for d in one(made).devices if d.name.startswith("MIG-")] == sorted(m["uuid"] for m in MIGS)
