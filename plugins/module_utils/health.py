@@ -28,7 +28,15 @@ def act(name, action, timeout=DEFAULT_TIMEOUT):
     """One systemctl action; NodeError with systemd's words when it fails."""
     if action not in ACTIONS:
         raise nodefs.NodeError("bad-question", "there is no unit action called %r" % (action,))
-    _systemctl([action, name], timeout)
+    try:
+        _systemctl([action, name], timeout)
+    except nodefs.NodeError:
+        # Five starts within ten seconds and systemd grants none any more (docker.service: three in a minute). A restart has stopped the
+        # unit by then, so it would stay down, also where the old configuration has just come back.
+        if action not in ("restart", "start") or states([name])[name].get("Result") != "start-limit-hit":
+            raise
+        _systemctl(["reset-failed", name], timeout)
+        _systemctl([action, name], timeout)
 
 
 def to_disable(names):

@@ -50,6 +50,7 @@ NEEDS: dict[str, Needs] = {
     "cdi_spec": Needs(),
     "containerd_runtime": Needs(script="mkdir -p /srv/image/etc/containerd"),
     "crio_runtime": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime") + "mkdir -p /srv/image/etc/crio"),
+    "device_nodes": Needs(),
     "fleet_table": Needs(before=(LOOK,)),
     "node": Needs(),
     "node_check": Needs(),

@@ -72,8 +72,9 @@ def request(fleet: Fleet, **more: Any) -> dict[str, Any]:
 
 def begin(fleet: Fleet, wanted: dict[str, Any]) -> subprocess.Popen[str]:
     """A caller on the host, as the connection would start it."""
+    environment = {**fleet.lab.environment(), "GPUFLEET_LAB_NAME": fleet.lab.name}
     command = [sys.executable, "-m", "tests.lab", "exec", HOST, "--", "python3", "-"]
-    caller = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env={**fleet.lab.environment()})
+    caller = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
     assert caller.stdin
     caller.stdin.write(transport.script("transaction", wanted, "MARK:").decode())
     caller.stdin.close()

@@ -160,7 +160,8 @@ def entry(host: Host, argv: Sequence[str]) -> list[str]:
 def kill(host: Host) -> None:
     """Loss of power: everything in the host ends at once, its disk stays."""
     # New groups for the next boot: the kernel also kills what systemd later spawns from a group that was killed into one that was not.
-    for name in GROUPS:
+    # Commands from outside end first: one that sees the host's own processes die must not go on for a moment in a host without power.
+    for name in reversed(GROUPS):
         cgroup.remove(f"{host.group}/{name}")
     for _turn in cgroup.until(f"{host.spec.name} to be off"):
         if power(host).startswith("off"):

@@ -28,7 +28,7 @@ show)
         echo "Id=$name"; echo "Names=$name"
         if [ -d "$units/$name" ]; then
             echo LoadState=loaded
-            for key in ActiveState UnitFileState InvocationID; do echo "$key=$(cat "$units/$name/$key" 2>/dev/null)"; done
+            for key in ActiveState UnitFileState InvocationID Result; do echo "$key=$(cat "$units/$name/$key" 2>/dev/null)"; done
         else
             echo LoadState=not-found; echo ActiveState=inactive
         fi

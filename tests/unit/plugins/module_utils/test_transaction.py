@@ -374,6 +374,15 @@ def test_units_restart_once_and_only_for_a_change(node, systemd):
     assert (found["restarted"], found["changed"]) == (["engine.service"], True)
 
 
+def test_a_unit_that_was_started_too_often_is_restarted_all_the_same(node, systemd):
+    systemd.add("engine.service")
+    unit = systemd.units / "engine.service"
+    systemd.hook("engine.service", "restart", "echo start-limit-hit >%s/Result; exec test -e %s/forgiven" % (unit, unit))
+    systemd.hook("engine.service", "reset-failed", "touch %s/forgiven" % unit)
+    assert node.run([node.write(node.config, "new\n")], units=RESTART)["restarted"] == ["engine.service"]
+    assert systemd.actions == ["restart engine.service", "reset-failed engine.service", "restart engine.service"]
+
+
 def test_check_mode_restarts_nothing(node, systemd):
     systemd.add("engine.service")
     assert node.run([node.write(node.config, "new\n")], units=RESTART, check=True)["changed"]
