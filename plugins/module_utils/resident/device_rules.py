@@ -63,7 +63,7 @@ def load(modules, devices):
     for module in modules:
         if module["device"] in known:
             continue
-        done = subprocess.run(
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
             ["modprobe", module["name"]],
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
