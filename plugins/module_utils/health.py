@@ -136,6 +136,7 @@ def wait(check, patterns=()):
             evidence, patient_until = "told to stop while waiting: " + evidence, now
         if ok or now >= patient_until:
             return dict(check, ok=ok, seconds=round(now - began, 3), evidence=nodefs.redact(evidence, patterns)[0])
+        # Between two looks at the condition, never instead of one: no engine announces that it serves.
         time.sleep(min(_PAUSES[min(tries, len(_PAUSES) - 1)], max(patient_until - now, 0.01)))
         tries += 1
 

@@ -256,7 +256,7 @@ def _watch(base, token, name, seconds):
     until = time.monotonic() + seconds
     with steps.undisturbed():
         while time.monotonic() < until and not health.told_to_stop:
-            time.sleep(1)
+            time.sleep(1)  # between two looks: systemd tells a unit's restarts to nobody who does not ask
             meta = journal.read(base, name)
             if meta is None or meta["state"] != "probation":
                 return 0

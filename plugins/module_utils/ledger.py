@@ -119,7 +119,7 @@ def _lock(path, deadline):
             # Who ends an earlier probation is soon done, and is nobody whom a user would have to know of.
             if time.monotonic() >= (max(deadline, patience) if PROBATION.encode("ascii") in holder else deadline):
                 raise nodefs.NodeError("locked", "locked by %s" % _holder(holder))
-            time.sleep(_PAUSE)
+            time.sleep(_PAUSE)  # flock waits either for ever or not at all, and this has a deadline
 
 
 def _holder(data):

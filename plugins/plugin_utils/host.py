@@ -210,9 +210,3 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
 def summary(record: Mapping[str, Any]) -> str:
     """One line for logs: what was decided for every instance."""
     return "; ".join(f"{d['engine']} {d['engine_version']}: {d['injection']}" for d in record.get("decisions") or ())
-
-
-def survey(policy: Policy, obs: Observation) -> tuple[HostDecision, tuple[Instance, ...], Driver]:
-    """For the proof: what was decided, on which instances, with which GPUs."""
-    seen = see(policy, obs)
-    return seen.record, seen.instances, seen.driver
