@@ -35,6 +35,7 @@ SCHEMA = 1
 DEFAULT_DIR = "/var/lib/gpufleet"
 _COMMAND_OUTPUT = 64 * 1024
 _NEXT = {
+    "request": "Nothing was done; only this collection's own modules write such requests, see docs of the module transaction",
     "lock": "Wait until it is done, then run again",
     "recover": "Nothing was done; the message says what stands in the way of taking back an earlier transaction",
     "expect": "Look again and plan anew",
@@ -56,6 +57,14 @@ def blank(request):
     lists = ("written", "removed", "ran", "restarted", "disabled", "conflict", "validation", "health", "recovered")
     answer = {"schema": SCHEMA, "id": request["id"], "changed": False, "rolled_back": False, "journal": None, "error": None}
     return dict(answer, containers=None, probation=0, **{name: [] for name in lists})
+
+
+def refused(request, exc):
+    """The answer to what is no request."""
+    given = request if isinstance(request, dict) else {}
+    answer = blank({"id": given.get("id")})
+    set_error(answer, {"journal_dir": DEFAULT_DIR}, "request", exc)
+    return answer
 
 
 def set_error(answer, request, phase, exc, following=None):

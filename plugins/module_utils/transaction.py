@@ -3,13 +3,15 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The hands: apply a list of file, package and unit changes as one transaction, or leave everything as it was.
 
-The door: whether a request is carried out by this very process (`steps`), or by the host alone (`launch`). Node side: standard library
+The door: whether a request is one at all (`request`), and whether it is carried out by this very process (`steps`), or by the host alone
+(`launch`). Node side: standard library
 only, Python 3.6.
 """
 
 import os
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, launch, ledger, steps, undo
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, launch, ledger, nodefs, steps, undo
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import request as form
 
 SCHEMA = steps.SCHEMA
 
@@ -20,6 +22,10 @@ def run(request):
     "alone": the host is to finish by itself what is begun. Check mode changes nothing, and beneath another root nothing runs: those,
     and accounts that no unit may be started by, work in this process.
     """
+    try:
+        form.require(request)
+    except nodefs.NodeError as exc:
+        return steps.refused(request, exc)
     here = (request.get("root") or "/") == "/"
     if request.get("alone") and here and not request.get("check") and os.geteuid() == 0:
         return launch.away(request)

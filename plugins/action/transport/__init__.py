@@ -30,7 +30,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "observe": ("nodefs", "commands", "wire", "cri", "look_system", "journal", "observe"),
     "transaction": (
         *("nodefs", "commands", "wire", "cri", "look_system", "journal", "health", "census", "ledger", "rules", "staging", "swap"),
-        *("guard", "undo", "steps", "launch", "transaction"),
+        *("guard", "undo", "steps", "launch", "request", "transaction"),
     ),
     "container_check": ("nodefs", "commands", "wire", "cri", "container_check"),
 }

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The hands: the state wanted or the state before, and an answer that says which and why."""
 
+import json
 import os
 import stat
 import subprocess
@@ -422,7 +423,7 @@ def test_what_does_not_work_is_taken_back(node, systemd, why):
             "restart",
             "grep -q version %s && echo active > %s/other.service/ActiveState; true" % (node.config, systemd.units),
         )
-    checks = [dict(check, argv=[word.replace("CONFIG", str(node.config)) for word in check.get("argv", [])]) for check in checks]
+    checks = json.loads(json.dumps(checks).replace("CONFIG", str(node.config)))
     before, time_before = node.tree(), os.stat(str(node.config)).st_mtime_ns
     found = node.run(
         [node.write(node.config, "new\n"), node.write(node.dropin, "a\n")], units=RESTART, health=checks, redact=["password=([^ \n]*)"]
