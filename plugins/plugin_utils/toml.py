@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import copy
 import dataclasses as dc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml_places as places_of
@@ -50,6 +50,7 @@ __all__ = [
     "remove",
     "set_tree",
     "set_value",
+    "set_values",
     "split",
 ]
 
@@ -74,6 +75,25 @@ def edits(doc: Document) -> list[dict[str, Any]]:
 
 def set_value(doc: Document, path: Path, value: Any) -> Document:
     """The document with this key set; nothing else differs."""
+    changed = _set(doc, path, value)
+    return changed if changed is doc else _proven(doc, changed, path)
+
+
+def set_values(doc: Document, values: Sequence[tuple[Path, Any]]) -> Document:
+    """The same for several keys, proven once; where that fails, one after the other, so that the refusal names the key."""
+    changed = doc
+    for path, value in values:
+        changed = _set(changed, path, value)
+    try:
+        return changed if changed is doc else _proven(doc, changed, values[-1][0])
+    except TomlError:
+        for path, value in values:
+            doc = set_value(doc, path, value)
+        return doc
+
+
+def _set(doc: Document, path: Path, value: Any) -> Document:
+    """The text with this key set, and what it should mean; not proven yet."""
     missing = object()
     old = lookup(doc.data, path, missing)
     if old is not missing and type(old) is type(value) and old == value:
@@ -91,7 +111,7 @@ def set_value(doc: Document, path: Path, value: Any) -> Document:
     for name in path[:-1]:
         at = at.setdefault(name, {})
     at[path[-1]] = value
-    return _proven(doc, changed, expected, path)
+    return dc.replace(changed, data=expected)
 
 
 def set_tree(doc: Document, path: Path, values: Mapping[str, Any]) -> Document:
@@ -118,7 +138,7 @@ def remove(doc: Document, path: Path) -> Document:
         changed = places_of.splice(doc, [(a, b, ()) for a, b in places_of.regions(doc, places, path)])
     expected = copy.deepcopy(dict(doc.data))
     del lookup(expected, path[:-1])[path[-1]]
-    return _proven(doc, changed, expected, path)
+    return _proven(doc, dc.replace(changed, data=expected), path)
 
 
 def append(doc: Document, path: Path, value: Any) -> Document:
@@ -140,7 +160,7 @@ def append(doc: Document, path: Path, value: Any) -> Document:
         changed = places_of.replace_span(doc, (stop, stop), f",{lead}{dumps(value)}")
     expected = copy.deepcopy(dict(doc.data))
     lookup(expected, path[:-1])[path[-1]] = [*old, value]
-    return _proven(doc, changed, expected, path)
+    return _proven(doc, dc.replace(changed, data=expected), path)
 
 
 def discard(doc: Document, path: Path, value: Any) -> Document:
@@ -158,15 +178,16 @@ def discard(doc: Document, path: Path, value: Any) -> Document:
     gone = (spans[at - 1][1], spans[at][1]) if at else (spans[0][0], spans[1][0])
     expected = copy.deepcopy(dict(doc.data))
     lookup(expected, path[:-1])[path[-1]] = old[:at] + old[at + 1 :]
-    return _proven(doc, places_of.replace_span(doc, gone, ""), expected, path)
+    return _proven(doc, dc.replace(places_of.replace_span(doc, gone, ""), data=expected), path)
 
 
-def _proven(before: Document, after: Document, expected: Mapping[str, Any], path: Path) -> Document:
+def _proven(before: Document, after: Document, path: Path) -> Document:
+    """The text read anew has to mean what it should."""
     try:
         data = loads(after.clean, after.path)
     except TomlError as exc:
         raise refusal(before, path, f"the edit would leave a text that is not TOML: {exc.why}") from exc
-    if _pruned(data) != _pruned(expected):
+    if _pruned(data) != _pruned(after.data):
         raise refusal(before, path, "the edit would change other keys, too")
     return dc.replace(after, data=data)
 

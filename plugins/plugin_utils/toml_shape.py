@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -13,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanE
 
 Path = tuple[str, ...]
 TABLE, STRING, BOOLEAN, STRINGS = "a table", "a string", "true or false", "an array of strings"
+LONE_SURROGATE = re.compile("[\udc80-\udcff]")
 ANY = "*"  # any key at this place of a path
 
 
@@ -33,7 +35,7 @@ def check(doc: toml.Document, shapes: Mapping[Path, str], why: str) -> None:
 def check_encoding(doc: toml.Document, why: str) -> None:
     """A byte that is no UTF-8 arrives as a lone surrogate."""
     for number, line in enumerate(doc.lines, 1):
-        if any("\udc80" <= char <= "\udcff" for char in line):
+        if LONE_SURROGATE.search(line):
             raise PlanError("this is not UTF-8", where=doc.path, line=number, why=why, next="save the file as UTF-8")
 
 

@@ -37,11 +37,11 @@ class Match:
     type: str
     mode: int
 
-    @property
+    @functools.cached_property
     def folder(self) -> str:
         return posixpath.dirname(self.spot)
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         return posixpath.basename(self.spot)
 

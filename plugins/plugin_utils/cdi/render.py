@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import re
 from typing import Any
@@ -51,9 +52,17 @@ def _sequence(items: list[Any], depth: int) -> list[str]:
 
 
 def _scalar(value: Any) -> str:
-    if isinstance(value, str) and PLAIN.fullmatch(value) and not WORDS.fullmatch(value):
-        return value
-    return UNPRINTABLE.sub(_escape, json.dumps(value, ensure_ascii=False))
+    return _text(value) if isinstance(value, str) else json.dumps(value)
+
+
+@functools.lru_cache(maxsize=8192)  # the hosts of a fleet have the same keys and mostly the same files
+def _text(value: str) -> str:
+    return value if plain(value) else UNPRINTABLE.sub(_escape, json.dumps(value, ensure_ascii=False))
+
+
+def plain(value: str) -> bool:
+    """Whether it needs no quotes."""
+    return bool(PLAIN.fullmatch(value)) and not WORDS.fullmatch(value)
 
 
 def _escape(found: re.Match[str]) -> str:

@@ -8,6 +8,7 @@ What is read is rendered again and must be the text byte for byte, so that nothi
 
 from __future__ import annotations
 
+import functools
 import json
 from collections.abc import Iterator
 from typing import Any
@@ -70,5 +71,6 @@ def _colon(text: str) -> int:
     return text.find(":")
 
 
+@functools.lru_cache(maxsize=8192)
 def _scalar(text: str) -> Any:
-    return text if render.PLAIN.fullmatch(text) and not render.WORDS.fullmatch(text) else json.loads(text)
+    return text if render.plain(text) else json.loads(text)

@@ -306,22 +306,20 @@ def write(policy: Policy, obs: Observation, spec: Spec, source: str, found: fres
     if file.is_link:
         why = "an engine would read another file than the one that is written"
         raise PlanError(f"this is a symbolic link to {file.real}", where=file.path, why=why, next="Remove the link, then run again")
-    text = render.render(spec)
-    if file.exists and wholefile.right_mode(file, MODE) and same(file.content or "", text, spec):
+    if file.exists and wholefile.right_mode(file, MODE) and same(file.content or "", spec):
         return Plan()
     why = f"CDI {spec.version} with {', '.join(d.name for d in spec.devices)}, told by {source}; no consumer on this host is too old for it"
     if found and found.reasons:
         why = f"stale: the spec {found.sentence}"
-    return wholefile.write(file, text, why=why, key=spec.kind, before=summary(file), after=describe(spec), mode=MODE)
+    return wholefile.write(file, render.render(spec), why=why, key=spec.kind, before=summary(file), after=describe(spec), mode=MODE)
 
 
-def same(content: str, text: str, spec: Spec) -> bool:
-    if content == text:
-        return True
+def same(content: str, spec: Spec) -> bool:
     try:
-        return read.equal(read.parse(content), spec)
+        there = read.parse(content)
     except ValueError:
         return False
+    return there == spec or read.equal(there, spec)
 
 
 def summary(file: File) -> str | None:

@@ -191,9 +191,7 @@ def in_place(files: FileSet, names: Path, wanted: list[Wish], version: Version) 
 
 
 def _set(doc: toml.Document, names: Path, wanted: list[Wish]) -> toml.Document:
-    for wish in wanted:
-        doc = toml.set_value(doc, (*names, *wish.path), wish.value)
-    return doc
+    return toml.set_values(doc, [((*names, *wish.path), wish.value) for wish in wanted])
 
 
 def drop_in_path(policy: Policy, obs: Observation, files: FileSet) -> str:
