@@ -93,9 +93,8 @@ How it is measured:
   Both sides restart every engine, and that time is in both numbers.
 - CDI spec: processor time of the planner for the whole task, against that of nvidia-ctk on the same host, less the start of the program.
   Where `nvidia-ctk` asks NVML, the planner has its answer in the observation.
-- The engine's socket: somebody on the host tries to connect every 2 ms, during a whole transaction and during a bare restart with
-  the configuration that it leaves, in turn;
-  {node.ROUNDS} rounds, the median of the longest time without success.
+- The engine's socket: somebody on the host tries to connect every 2 ms, during a whole transaction and during a bare restart
+  with the configuration that it leaves, in turn; {node.ROUNDS} rounds, the median of the longest time without success.
 - The look: the same script {node.LOOKS} times on the host, the median of user and system time, its children's included.
 - Planner: what was seen on these hosts, varied into 1000 hosts with other UUIDs and configurations.
 
