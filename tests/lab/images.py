@@ -28,6 +28,7 @@ PAUSE_NAMES = {
     "containerd-2.3": "registry.k8s.io/pause:3.10.2",
     "containerd-2.4": "registry.k8s.io/pause:3.10.2",
     "crio-1.34": "registry.k8s.io/pause:3.10",
+    "crio-1.34-containerd-1.7": "registry.k8s.io/pause:3.10",
 }
 APPLETS = (
     "sh", "ash", "cat", "chmod", "cp", "cut", "dd", "echo", "env", "false", "find", "grep", "head", "hexdump", "id", "ln", "ls",

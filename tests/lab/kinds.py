@@ -28,6 +28,8 @@ class Kind:
 PODMAN = ("podman", "crun", "runc", "uidmap")
 CONTAINERD = ("containerd", "runc", "containernetworking-plugins")
 CONTAINERD_STATE = ("/var/lib/containerd",)
+CRIO = ("conmon", "crun", "runc", "skopeo", "containernetworking-plugins", "libsqlite3-0", "libseccomp2")
+CRIO_STATE = ("/var/lib/containers",)
 
 
 def _newer_containerd(release: str, version: str) -> Kind:
@@ -46,21 +48,19 @@ def _newer_containerd(release: str, version: str) -> Kind:
     )
 
 
+def _crio(packages: tuple[str, ...] = CRIO, state: tuple[str, ...] = CRIO_STATE) -> Kind:
+    return Kind("trixie", packages, "crio", "crio.service", state, programs="crio-1.34", places=(("crio", "/usr/bin"),))
+
+
 KINDS: dict[str, Kind] = {
     "containerd-1.6": Kind("bookworm", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
     "containerd-1.7": Kind("trixie", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
     "containerd-2.1": _newer_containerd("2.1", "2.1.9"),
     "containerd-2.3": _newer_containerd("2.3", "2.3.7"),
     "containerd-2.4": _newer_containerd("2.4", "2.4.2"),
-    "crio-1.34": Kind(
-        suite="trixie",
-        packages=("conmon", "crun", "runc", "skopeo", "containernetworking-plugins", "libsqlite3-0", "libseccomp2"),
-        tree="crio",
-        service="crio.service",
-        state=("/var/lib/containers",),
-        programs="crio-1.34",
-        places=(("crio", "/usr/bin"),),
-    ),
+    "crio-1.34": _crio(),
+    # A host that is being moved from one engine to the other: Debian's containerd 1.7 runs beside CRI-O.
+    "crio-1.34-containerd-1.7": _crio((*CRIO, "containerd"), (*CRIO_STATE, *CONTAINERD_STATE)),
     "docker": Kind("trixie", ("docker.io", "docker-cli"), "docker", "docker.service", ("/var/lib/docker", "/var/lib/containerd")),
     # No daemon: the socket unit stands for the engine, and the images come with it.
     "podman-4.3": Kind("bookworm", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),

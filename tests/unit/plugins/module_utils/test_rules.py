@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which files are changed and which are refused: told before anything is touched, in check mode, too."""
 
+import contextlib
 import fcntl
 import os
 import stat
@@ -12,6 +13,8 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import rules
 
 from .conftest import CONFIG, Node
+
+NOBODY = 0xFFFFFFFF
 
 
 @pytest.fixture
@@ -111,17 +114,27 @@ def test_a_group_that_may_write_counts_unless_it_is_ours(node, mode, gid, refuse
     assert (node.run([node.write(node.config, "new\n")])["error"] is not None) == refused
 
 
+# As the kernel has them: an ACL that lets user 12 read, the label that SELinux's policy gives a configuration, and a note of somebody's.
+ATTRIBUTES = {
+    "system.posix_acl_access": struct.pack("<I" + "HHI" * 5, 2, 1, 6, NOBODY, 2, 4, 12, 4, 4, NOBODY, 16, 4, NOBODY, 32, 0, NOBODY),
+    "security.selinux": b"system_u:object_r:container_config_t:s0\0",
+    "user.note": b"mine",
+}
+
+
 def test_everything_about_an_existing_file_stays_through_change_and_return(node):
-    try:
-        os.setxattr(str(node.config), "user.note", b"mine")
-    except OSError:  # a file system without them: the rest is to stay all the same
-        assert not os.listxattr(str(node.config))
     os.chown(str(node.config), 12, 34)
     node.config.chmod(0o2640)
+    given = []
+    for name, value in ATTRIBUTES.items():
+        with contextlib.suppress(OSError):  # a file system or a kernel without them: the rest is to stay all the same
+            os.setxattr(str(node.config), name, value)
+            given.append(name)
+    assert sorted(given) == sorted(os.listxattr(str(node.config)))
 
     def about():
         found = os.stat(str(node.config))
-        names = os.listxattr(str(node.config))
+        names = sorted(os.listxattr(str(node.config)))
         return stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, [(name, os.getxattr(str(node.config), name)) for name in names]
 
     before = about()
