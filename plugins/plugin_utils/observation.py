@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import dataclasses as dc
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -83,6 +84,23 @@ class Observation:
     host: Mapping[str, Any]
     answers: Mapping[str, Mapping[str, Any]]
 
+    @functools.cached_property
+    def _of_kind(self) -> Mapping[str, list[Mapping[str, Any]]]:
+        """The answers by their question's kind, which their id begins with."""
+        found: dict[str, list[Mapping[str, Any]]] = {}
+        for qid, a in self.answers.items():
+            found.setdefault(qid.partition(":")[0], []).append(a)
+        return found
+
+    @functools.cached_property
+    def _listed(self) -> Mapping[str, Mapping[str, Any]]:
+        """What is known of files that some look met without asking for them by name; the first word counts."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for a in self.answers.values():
+            for f in a.get("files") or ():
+                found.setdefault(f.get("path"), f)
+        return found
+
     def raw(self, question: ask.Question) -> Mapping[str, Any]:
         if question["id"] not in self.answers:
             raise NeedMore([question])
@@ -95,10 +113,8 @@ class Observation:
         """A file asked for by path, or seen through a glob that was asked for."""
         qid = f"file:{path}"
         if qid not in self.answers:
-            for a in self.answers.values():
-                for f in a.get("files") or ():
-                    if f.get("path") == path:
-                        return _file(path, f)
+            if path in self._listed:
+                return _file(path, self._listed[path])
             raise NeedMore([ask.file(path)])
         return _file(path, self.answers[qid])
 
@@ -117,8 +133,8 @@ class Observation:
 
     def unit(self, name: str) -> Mapping[str, str]:
         """Properties of a unit from any look at units; {} when systemd does not know it or none was asked for."""
-        for qid, a in self.answers.items():
-            if qid.startswith("units:") and name in (a.get("units") or {}):
+        for a in self._of_kind.get("units", ()):
+            if name in (a.get("units") or {}):
                 props: Mapping[str, str] = a["units"][name]
                 return props if props.get("LoadState") not in (None, "not-found") else {}
         return {}
@@ -126,22 +142,21 @@ class Observation:
     def processes(self) -> tuple[Mapping[str, Any], ...]:
         """Processes seen by every processes question, without doubles."""
         found: dict[int, Mapping[str, Any]] = {}
-        for qid, a in self.answers.items():
-            if qid.startswith("processes:"):
-                found.update({int(p["pid"]): p for p in a.get("processes") or ()})
+        for a in self._of_kind.get("processes", ()):
+            found.update({int(p["pid"]): p for p in a.get("processes") or ()})
         return tuple(found[pid] for pid in sorted(found))
 
     def package(self, name: str) -> str | None:
         """Installed version of a package, None when it is not installed or was not asked for."""
-        for qid, a in self.answers.items():
-            if qid.startswith("package:") and name in (a.get("installed") or {}):
+        for a in self._of_kind.get("package", ()):
+            if name in (a.get("installed") or {}):
                 version: str | None = a["installed"][name]
                 return version
         return None
 
     def packages(self) -> dict[str, str | None]:
         """Every package that was asked for, with its installed version."""
-        asked = (a.get("installed") or {} for qid, a in self.answers.items() if qid.startswith("package:"))
+        asked = (a.get("installed") or {} for a in self._of_kind.get("package", ()))
         return {name: version for installed in asked for name, version in installed.items()}
 
     def cri(self, socket: str, method: str = "Status") -> Mapping[str, Any]:
