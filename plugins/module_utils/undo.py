@@ -41,6 +41,7 @@ def recover(root, base, by, only=None, booting=False):
             shutil.rmtree(os.path.join(base, "journal", ".new-" + name), ignore_errors=True)
             ledger.settled(base, name)
             continue
+        _require_readable(base, meta)
         if meta["closed"] or (booting and meta.get("boot") == census.boot()):
             continue
         outcome = _end(root, base, meta, by, booting)
@@ -49,6 +50,17 @@ def recover(root, base, by, only=None, booting=False):
     if only is None:
         _sweep(base, booting)
     return outcomes
+
+
+def _require_readable(base, meta):
+    """An entry that says nothing, or says it in words that we do not know, must be neither passed over nor guessed at."""
+    if meta.get("schema") == journal.SCHEMA and meta["states"]:
+        return
+    newer = meta.get("schema") not in (None, journal.SCHEMA)
+    why = "was written by another release (schema %r)" % (meta["schema"],) if newer else "cannot be read"
+    step = "let that release end it" if newer else "put the files back by hand from the copies in it"
+    told = (meta["entry"], why, step, os.path.join(base, "open", meta["name"]))
+    raise nodefs.NodeError("failed", "%s: this transaction is not over, and its entry %s; %s, then remove %s" % told)
 
 
 def _sweep(base, booting):

@@ -156,7 +156,7 @@ def converge(
     ended: tuple[str, ...] = ()
     if past.cut_short(seen) and not check:  # what it left may look like the wish, and would be taken back once nobody looks
         request = transaction(Plan(), wanted, seen, check=False, reason=f"{reason}: end what was cut short", pending=[])
-        ended = past.recovered(transport.exchange(action, "transaction", {**request, "expect": {}}, task_vars, way))
+        ended = end(transport.exchange(action, "transaction", {**request, "expect": {}}, task_vars, way))
         seen = look(action, task_vars, wanted, questions(wanted), way)
     seen, outcome = plan_from(seen, action, task_vars, wanted, planner, way)
     answer: dict[str, Any] = {}
@@ -171,6 +171,13 @@ def converge(
     else_told(action, task_vars, wanted, seen, way, needed=not answer and not check)
     told = result(outcome, answer, check=check, diff=bool(getattr(action._task, "diff", False)), restart=wanted.restart)
     return {**told, "advice": list(dict.fromkeys([*ended, *past.advice(seen), *told["advice"]]))}
+
+
+def end(answer: Mapping[str, Any]) -> tuple[str, ...]:
+    """What became of earlier transactions. Nothing is planned on top of one that cannot be ended: it may be taken back at any time."""
+    if answer.get("error"):
+        raise AnsibleActionFail(differences_.trouble(answer), result={"evidence": differences_.evidence(answer)})
+    return past.recovered(answer)
 
 
 def left_out(wanted: Policy, seen: Observation, planner: Planner) -> list[str]:

@@ -155,6 +155,14 @@ def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(mo
     assert [(program, request.get("changes")) for program, request in sent] == [("observe", None), ("transaction", []), ("observe", None)]
     assert "was not over and was rolled back first, because: the hands died" in answer["advice"][0]
     sent.clear()
+    error = {"phase": "recover", "message": "/var/lib/gpufleet/journal/a1: its entry cannot be read", "next": "Mend it"}
+    monkeypatch.setattr(
+        base.transport, "exchange", lambda *given: {"error": error} if given[1] == "transaction" else exchange(*given)
+    )
+    with pytest.raises(base.AnsibleActionFail, match="its entry cannot be read. Mend it"):
+        base.converge(action, {}, Policy(), told, nothing, reason="test", way="auto")
+    monkeypatch.setattr(base.transport, "exchange", exchange)
+    sent.clear()
     left.update(at_work=True)
     base.converge(action, {}, Policy(), told, nothing, reason="test", way="auto")
     assert [program for program, _request in sent] == ["observe"], "who is still at work is left to it"

@@ -347,6 +347,32 @@ def test_a_restart_that_is_left_to_somebody_is_remembered_until_the_unit_began_a
     assert journal.look("", host.journal)["pending"] == []
 
 
+UNREADABLE = [
+    ("meta.json", b"", "cannot be read; put the files back by hand from the copies in it, then remove"),
+    ("meta.json", b'{"id": "1"', "cannot be read"),
+    ("meta.json", b'{"schema": 7, "id": "1"}', "was written by another release (schema 7); let that release end it, then remove"),
+    ("states", b" " * 8192, "cannot be read"),
+]
+
+
+@pytest.mark.parametrize("name, content, said", UNREADABLE)
+def test_an_entry_that_cannot_be_read_is_neither_passed_over_nor_guessed_at(host, name, content, said):
+    with Patched(host.systemd.bin.parent) as patched:
+        patched.patch.setattr(transaction.steps.health, "act", lambda *args: os._exit(9))
+        in_child(host.change)
+    entry = journal.entries(host.journal)[0]["entry"]
+    with open(os.path.join(entry, name), "wb") as stream:
+        stream.write(content)
+    cut = host.look()
+    found = host.run([host.write(host.config, "newer\n")], id="2" * 32)
+    assert found["error"]["phase"] == "recover"
+    assert said in found["error"]["message"]
+    assert entry in found["error"]["message"]
+    assert host.look() == cut
+    os.unlink(os.path.join(host.journal, "open", os.path.basename(entry)))
+    assert host.run([host.write(host.config, "newer\n")], id="3" * 32)["error"] is None
+
+
 def test_a_torn_state_leaves_the_one_before(host):
     host.change()
     entry = journal.entries(host.journal)[0]["entry"]
