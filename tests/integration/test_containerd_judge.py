@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe, tr
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, NeedMore, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 from tests.lab import artefacts, kinds, roots
@@ -326,3 +326,47 @@ def test_the_hands_apply_it_after_the_engine_has_agreed_and_give_the_bytes_back(
     hands.apply(hands.plan("absent"))
     assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
     assert hands.plan("absent").empty
+
+
+# What a distribution's upgrade does to a host that we have been on, and what its downgrade does.
+MOVES = [("1.6", "1.7"), ("1.6", "2.1"), ("1.7", "2.1"), ("1.7", "2.4"), ("2.1", "2.3"), ("2.3", "2.4"), ("1.7", "1.6"), ("2.4", "2.1")]
+
+
+@pytest.mark.parametrize("shape", ["no file", "debian v2", "kubeadm v2", "dotted v2"])
+@pytest.mark.parametrize(("old", "new"), MOVES)
+def test_after_another_release_has_come_the_next_run_makes_it_right_and_absent_gives_the_bytes_back(
+    tmp_path: Path, old: str, new: str, shape: str
+) -> None:
+    tree = prepared(tmp_path, old, shape)
+    binary(new)
+    was = tree.files()
+    hands = Hands(tree)
+    hands.apply(hands.plan("present"))
+    tree.release = new
+    plan = hands.plan("present")
+    if not plan.empty:
+        hands.apply(plan)
+    containers = cri_of(dump(new, tree.config))["containerd"]
+    assert containers["runtimes"]["nvidia"]["options"]["BinaryName"] == "/usr/bin/nvidia-container-runtime"
+    assert containers["default_runtime_name"] == "nvidia"
+    assert hands.plan("present").empty
+    hands.apply(hands.plan("absent"))
+    assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
+
+
+def test_our_drop_in_of_2_x_beneath_1_x_is_named_and_taken_out(tmp_path: Path) -> None:
+    """1.x reads a drop-in's CRI table instead of the root file's, so that after a downgrade ours hides everything else."""
+    tree = prepared(tmp_path, "2.1", "kubeadm v2")
+    was = tree.files()
+    hands = Hands(tree)
+    hands.apply(hands.plan("present"))
+    binary("1.7")
+    tree.release = "1.7"
+    with pytest.raises(PlanError, match="our own drop-in.*Run with state: absent first, then again"):
+        hands.plan("present")
+    hands.apply(hands.plan("absent"))
+    assert {p: t for p, t in tree.files().items() if "/journal/" not in p} == was
+    hands.apply(hands.plan("present"))
+    containers = cri_of(dump("1.7", tree.config))["containerd"]
+    assert containers["runtimes"]["runc"]["options"]["SystemdCgroup"] is True
+    assert containers["runtimes"]["nvidia"]["options"]["SystemdCgroup"] is True

@@ -154,6 +154,11 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
 def _shadowed(file: containerd_files.ConfigFile, table: Path, wish: Wish, version: Version) -> PlanError:
     line = toml.line_of(file.doc, (*table, *wish.path)) or toml.line_of(file.doc, table)
     replaces = tables.facts(version).merge == "replace"
+    if replaces and file.doc.text.startswith(edit.MARK):
+        return PlanError(
+            "this is our own drop-in, and it hides the root file's CRI settings from the containerd that is here now", where=file.path,
+            line=line, why=f"it was written for containerd 2.x, and {version} takes its whole CRI table instead of the root file's",
+            next="Run with state: absent first, then again; on 1.x all of ours stands in the root file.")
     return PlanError(
         f"{toml.dotted(wish.path)} = {toml.dumps(wish.value)} would have no effect", where=file.path, line=line,
         why="this file is read last, and containerd 1.x takes its whole CRI table instead of the root file's" if replaces
