@@ -18,7 +18,7 @@ LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: venv ## Show the main job on a small fleet of real hosts: plan, site, proofs, and a second run that changes nothing
+demo: venv ## Show the main job on a small fleet of real hosts: plan, site, proofs, a second run, and a cut link
 	@$(RUN) python tests/tools/demo.py
 
 test: venv ## Everything: the fast tier, molecule, and the tests on the lab's real engines

@@ -27,7 +27,7 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         hosts = list(variables.get("ansible_play_hosts_all") or [])
         results = {h: dict(variables["hostvars"][h].get(args["results"]) or {}) for h in hosts}
-        lines = table.lines(results, details=args["details"])
+        lines = table.lines(results, details=args["details"], check=bool(self._task.check_mode))
         Display().display("\n" + "\n".join(lines) + "\n")
         try:
             fleet.require_policy(args["fleet_policy"], results)

@@ -19,7 +19,7 @@ SPEC = base.argument_spec("node")
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
     seen = host.see(policy, obs)
     plan = host.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources())
-    return base.Outcome(plan, host.facts(seen, plan))
+    return base.Outcome(plan, host.facts(seen, plan, policy.state))
 
 
 class ActionModule(ActionBase):

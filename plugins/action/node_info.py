@@ -24,7 +24,8 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
     except PlanError as error:
         plan, problem = Plan(), str(error)
     kept = past.journal(obs)
-    told = {"journal": list(kept.get("journal") or ()), "pending": list(kept.get("pending") or ())}
+    entries = list(kept.get("journal") or ())
+    told = {"journal": entries, "history": [past.history(entry) for entry in entries], "pending": list(kept.get("pending") or ())}
     return base.Outcome(plan, {**host.info(seen, plan), **told, "problem": problem})
 
 

@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import look_system
 
 SCHEMA = 1
 MAX_FILE = 64 * nodefs.MIB
+MAX_LOG = 4096
 SLOT, SLOTS = 512, 16
 FINAL = ("committed", "rolled_back")
 
@@ -189,7 +190,7 @@ def look(root, directory, cap=nodefs.MIB, patterns=(), listing=False):
     answer = {
         "originals": originals,
         "unfinished": [dict(_shown(meta), at_work=at_work(base, meta["id"])) for meta in opened if not meta["closed"]],
-        "outcomes": [_shown(meta) for meta in opened if meta["closed"] and meta["state"] == "rolled_back"],
+        "outcomes": [dict(_shown(meta), logs=_logs(meta)) for meta in opened if meta["closed"] and meta["state"] == "rolled_back"],
         "pending": pending(base, bool(root)),
     }
     if listing:
@@ -206,6 +207,12 @@ def at_work(base, token):
         return False
 
 
+def _logs(meta):
+    """The end of what the units said, as it was kept (without secrets) when the transaction was taken back."""
+    found = [entry for entry in outcome(meta).get("health") or [] if entry.get("kind") == "log"]
+    return {entry["name"]: str(entry.get("evidence"))[-MAX_LOG:] for entry in found}
+
+
 def _shown(meta):
     told = outcome(meta) if meta["state"] == "rolled_back" else {}
     return {
@@ -214,6 +221,8 @@ def _shown(meta):
         "reason": meta.get("reason"),
         "state": meta["state"],
         "files": [change["path"] for change in meta.get("changes") or []],
+        "removed": [change["path"] for change in meta.get("changes") or [] if change.get("sha256_after") is None],
+        "ran": [" ".join(command["argv"]) for command in meta.get("commands") or []],
         "units": [unit["name"] for unit in meta.get("units") or []],
         "by": told.get("by"),
         "why": told.get("why"),

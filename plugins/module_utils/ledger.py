@@ -233,12 +233,23 @@ def keep_original(base, change, token):
         journal.properties(change.before),
         schema=journal.SCHEMA,
         path=change.path,
-        made_dirs=change.made_dirs,
+        made_dirs=sorted({*change.made_dirs, *_made_before(base, change.real)}, key=len),
         id=token,
         time=now(),
         sha256_after=None,
     )
     write_json(os.path.join(directory, "meta.json"), meta)
+
+
+def _made_before(base, real):
+    """Directories on the way that we made for other files: whichever file goes last takes them along."""
+    made = set()
+    for name in journal.names(base, "originals"):
+        try:
+            made.update(journal.read_json(os.path.join(base, "originals", name, "meta.json")).get("made_dirs") or [])
+        except (OSError, ValueError):  # half written when its transaction was killed
+            continue
+    return [path for path in made if real.startswith(path + "/")]
 
 
 def settle_originals(base, records):

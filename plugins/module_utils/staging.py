@@ -63,7 +63,9 @@ def plan(root, base, changes):
                 continue
             after, made = kept[1], kept[0].get("made_dirs") or []
         else:
-            after, made = _AFTER[change["op"]](root, change, before), []
+            after = _AFTER[change["op"]](root, change, before)
+            kept = journal.original(base, change["path"]) if after is None else None
+            made = kept[0].get("made_dirs") or [] if kept else []
         if after is not None and before is None:
             made = nodefs.missing_dirs(root, real)
         forget = change["op"] == "restore" or bool(change.get("forget"))

@@ -15,6 +15,8 @@ author:
 description:
   - Prints one line for every host of the play from results that M(gpufleet.nvidia.node) or M(gpufleet.nvidia.node_info) left in a variable.
     Host, engine and version, injection, changed, restarted, why.
+  - Below it stands what people should know or do, the C(advice) of the results, each sentence once with its hosts. A transaction that a
+    host has taken back since the run before is told there.
   - Runs on the controller only. Use it with C(run_once).
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes

@@ -80,6 +80,13 @@ advice:
   type: list
   elements: str
   sample: []
+history:
+  description: The transactions on the host as lines for people, newest first. The same as C(journal).
+  returned: always
+  type: list
+  elements: str
+  sample:
+    - "2026-01-31T16:58:44Z gpufleet.nvidia.node: wrote /etc/containerd/config.toml; restarted containerd.service: stands"
 journal:
   description:
     - The transactions on the host, newest first, as its journal tells them.
@@ -96,6 +103,8 @@ journal:
       by: the timer
       why: "containerd.service came up and has crashed since (activating, auto-restart)"
       files: [/etc/containerd/config.toml]
+      removed: []
+      ran: []
       units: [containerd.service]
       entry: /var/lib/gpufleet/journal/20260131T165844Z-52a05331cdfe427bb3508b0083279f06
 pending:

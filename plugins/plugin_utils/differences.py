@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import past
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Plan
 
 SECRET = re.compile(r"(?i)(password|passwd|auth|identitytoken|registrytoken|token|secret)")
@@ -45,9 +46,13 @@ def trouble(answer: Mapping[str, Any]) -> str:
     if not error:
         return ""
     where = f" ({error['where']})" if error.get("where") else ""
+    logs = {str(h.get("name")): str(h.get("evidence")) for h in answer.get("health") or () if h.get("kind") == "log"}
+    said = "".join(f". {unit} said: {line}" for unit, line in past.last_words(logs))
     back = ". Everything is as it was before: the transaction was rolled back" if answer.get("rolled_back") else ""
     step = f". {error['next']}" if error.get("next") else ""
-    return f"{error.get('phase')}: {error.get('message')}{where}{back}{step}"
+    if back and step.startswith(". Everything is as it was before"):  # one of the two is enough
+        step = ""
+    return f"{error.get('phase')}: {past.plain(str(error.get('message')))}{where}{said}{back}{step}"
 
 
 def evidence(answer: Mapping[str, Any]) -> dict[str, Any]:

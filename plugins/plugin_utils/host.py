@@ -172,12 +172,19 @@ def plan_absent(policy: Policy, obs: Observation, seen: Seen) -> Plan:
     return merge([*parts, *rooms])
 
 
-def facts(seen: Seen, plan: Plan) -> dict[str, Any]:
+def facts(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
     """What a result tells beside the plan."""
     row = table.row(seen.instances, seen.record, plan)
     stale = freshness.headline(seen.freshness)
-    row = {**row, "why": f"{stale}; {row['why']}" if stale else row["why"]}
+    if state == "absent":
+        row = {**row, "injection": "-", "why": f"taken back: {files(plan)}" if plan.changes else "nothing of this collection is here"}
+    elif stale:
+        row = {**row, "why": f"{stale}; {row['why']}"}
     return {"decision": decide.without_secrets(seen.record), "row": row, "freshness": freshness.plain(seen.freshness)}
+
+
+def files(plan: Plan) -> str:
+    return f"{len(plan.changes)} file{'' if len(plan.changes) == 1 else 's'}"
 
 
 def info(seen: Seen, plan: Plan) -> dict[str, Any]:

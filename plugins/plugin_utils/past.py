@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -13,6 +14,24 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURN
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 Entry = Mapping[str, Any]
+
+# Who took a transaction back, in the node side's words and in those of people.
+BY = {
+    "the hands": "by the host itself",
+    "systemd": "by the host itself",
+    "its caller": "by the host itself",
+    "its probation": "by the host itself, which went on watching it",
+    "the timer": "by the host's timer",
+    "the next boot": "at the next boot",
+    "the next transaction": "by the next run",
+}
+# systemd's own lines in the log of a unit, those that tell of a failure, and what a program says when all is well.
+SYSTEMD = re.compile(r"\S+\.(service|socket|scope|slice): |(Starting|Started|Stopping|Stopped|Reloading|Reloaded|Failed to start) ")
+FAILURE = re.compile(r"\S+\.service: (Main process exited|Control process exited|Failed with result)")
+# systemctl's advice to look at what is told here anyway.
+HINT = re.compile(r'\s*See "systemctl status [^"]*" and "journalctl [^"]*" for details\.')
+COMMAND_WIDTH = 60
+CHATTER = re.compile(r"level=\"?(trace|debug|info|warn)|^[IW]\d{4} ")
 
 
 def journal(obs: Observation) -> Entry:
@@ -45,9 +64,62 @@ def named(entry: Entry) -> str:
 
 
 def taken_back(entry: Entry) -> str:
+    words = "".join(f"; {unit} said: {line}" for unit, line in last_words(entry.get("logs") or {}))
     trouble = f"; {entry['trouble']} while it was taken back" if entry.get("trouble") else ""
     left = f"; {', '.join(entry['foreign'])}: changed by somebody else meanwhile, so left as found" if entry.get("foreign") else ""
-    return f"{named(entry)} was rolled back by {entry.get('by') or 'the host'} because: {entry.get('why') or 'unknown'}{trouble}{left}"
+    back = [path for path in entry.get("files") or () if path not in (entry.get("foreign") or ())]
+    files = f". As before again: {', '.join(back)}" if back and not trouble else ""
+    by = BY.get(str(entry.get("by") or "the hands"), f"by {entry.get('by')}")
+    return f"{named(entry)} was rolled back {by} because: {because(entry)}{words}{trouble}{left}{files}"
+
+
+def because(entry: Entry) -> str:
+    return plain(str(entry.get("why") or "unknown")).rstrip(".")
+
+
+def plain(sentence: str) -> str:
+    return HINT.sub("", sentence)
+
+
+def last_words(logs: Mapping[str, str]) -> list[tuple[str, str]]:
+    """What each unit said last before it failed; nothing of one that did not fail, or that failed without a word."""
+    found = [(unit, telling(text)) for unit, text in sorted(logs.items())]
+    return [(unit, line) for unit, line in found if line]
+
+
+def telling(log: str) -> str:
+    """The last line that the unit's own program wrote before systemd says that it failed, unless it is everyday chatter."""
+    lines = [line.strip() for line in log.splitlines() if line.strip()]
+    end = next((i for i, line in reversed(list(enumerate(lines))) if FAILURE.match(line)), -1)
+    begin = next((i for i in range(end, -1, -1) if lines[i].startswith("Starting ")), 0)
+    own = [line for line in lines[begin : max(end, 0)] if not SYSTEMD.match(line)]
+    fatal = [line for line in own if re.search(r"level=\"?(fatal|panic)|^(panic|fatal error): ", line)]
+    told = fatal[:1] or [line for line in own if not CHATTER.search(line)][-1:]
+    return told[0][:300] if told else ""
+
+
+def cut(command: str) -> str:
+    return command if len(command) <= COMMAND_WIDTH else command[: COMMAND_WIDTH - 3] + "..."
+
+
+def history(entry: Entry) -> str:
+    """One transaction of the journal as a line for people."""
+    removed = list(entry.get("removed") or ())
+    written = [path for path in entry.get("files") or () if path not in removed]
+    did = [
+        *(f"ran {cut(command)}" for command in entry.get("ran") or ()),
+        *([f"wrote {', '.join(written)}"] if written else []),
+        *([f"removed {', '.join(removed)}"] if removed else []),
+        *([f"restarted {', '.join(entry['units'])}"] if entry.get("units") else []),
+    ]
+    by = BY.get(str(entry.get("by") or "the hands"), f"by {entry.get('by')}")
+    ends = {
+        "committed": "stands",
+        "rolled_back": f"rolled back {by} because: {because(entry)}",
+        "probation": "serves, and is still watched",
+    }
+    end = ends.get(str(entry.get("state")), f"not over (state {entry.get('state')})")
+    return f"{entry.get('time') or 'unknown time'} {entry.get('reason') or 'no reason given'}: {'; '.join(did) or 'nothing'}: {end}"
 
 
 def unfinished(entry: Entry) -> str:

@@ -8,10 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import fleet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, HostDecision, Instance, Plan
 
 COLUMNS = ("host", "engine", "injection", "changed", "restarted", "why")
 WHY_WIDTH = 100
+SUMMED = {"would": "would change", "yes": "changed", "no": "unchanged"}
 NAMES = {"crio": "CRI-O", "docker": "Docker", "podman": "Podman"}
 
 
@@ -46,15 +48,29 @@ def reason(decision: Decision) -> str:
     return next((r.why for r in decision.reasons if r.what == "injection"), "")
 
 
-def lines(results: Mapping[str, Mapping[str, Any]], details: bool = False) -> list[str]:
-    """One table of all hosts; with details, what differs on each host follows it."""
-    rows = [of_host(host, result) for host, result in sorted(results.items())]
+def lines(results: Mapping[str, Mapping[str, Any]], details: bool = False, check: bool = False) -> list[str]:
+    """One table of all hosts, then what people should know; with details, what differs on each host follows it.
+
+    check: these are results of check mode, so what they tell is still to come.
+    """
+    rows = [of_host(host, result, check) for host, result in sorted(results.items())]
     table = align([[c.upper() for c in COLUMNS], *rows])
-    extra = [line for host, result in sorted(results.items()) for line in of_details(host, result)] if details else []
-    return [*table, "", summary(results), *([""] if extra else []), *extra]
+    extra = [line for host, result in sorted(results.items()) for line in of_details(host, result)] if details else notes(results)
+    return [*table, "", summary(results, check), *([""] if extra else []), *extra]
 
 
-def of_host(host: str, result: Mapping[str, Any]) -> list[str]:
+def notes(results: Mapping[str, Mapping[str, Any]]) -> list[str]:
+    """What people should know or do, each sentence once with its hosts. What the table says already is left out."""
+    hosts: dict[str, list[str]] = {}
+    for host, result in sorted(results.items()):
+        told = " ".join(str((result.get("row") or {}).get("why") or "").split())
+        for sentence_ in (" ".join(str(a).split()) for a in result.get("advice") or ()):
+            if sentence_ not in told:
+                hosts.setdefault(sentence_, []).append(host)
+    return [f"{fleet.some(names)}: {sentence_}" for sentence_, names in hosts.items()]
+
+
+def of_host(host: str, result: Mapping[str, Any], check: bool = False) -> list[str]:
     told = result.get("row") or {}
     restarted = result.get("restarted")
     units = ", ".join(str(u).removesuffix(".service") for u in restarted) if restarted is not None else str(told.get("restarted") or "")
@@ -62,13 +78,13 @@ def of_host(host: str, result: Mapping[str, Any]) -> list[str]:
         host,
         str(told.get("engine") or "?"),
         str(told.get("injection") or "-"),
-        outcome(result),
+        outcome(result, check),
         units or "-",
         shorten(sentence(result, str(told.get("why") or ""))),
     ]
 
 
-def outcome(result: Mapping[str, Any]) -> str:
+def outcome(result: Mapping[str, Any], check: bool = False) -> str:
     if not result:
         return "not reached"
     if result.get("unreachable"):
@@ -77,7 +93,9 @@ def outcome(result: Mapping[str, Any]) -> str:
         return "refused"
     if result.get("failed"):
         return "rolled back" if result.get("rolled_back") else "failed"
-    return "yes" if result.get("changed") or result.get("differences") else "no"
+    if not (result.get("changed") or result.get("differences")):
+        return "no"
+    return "would" if check or "would_restart" in result else "yes"
 
 
 def sentence(result: Mapping[str, Any], told: str) -> str:
@@ -99,13 +117,14 @@ def align(rows: Sequence[Sequence[str]]) -> list[str]:
     return ["  ".join(cell.ljust(width) for cell, width in zip(r, widths, strict=True)).rstrip() for r in rows]
 
 
-def summary(results: Mapping[str, Mapping[str, Any]]) -> str:
+def summary(results: Mapping[str, Mapping[str, Any]], check: bool = False) -> str:
     """`8 hosts: 5 changed, 2 unchanged, 1 failed`."""
     counts: dict[str, int] = {}
     for result in results.values():
-        word = {"yes": "changed", "no": "unchanged"}.get(outcome(result), outcome(result))
+        found = outcome(result, check)
+        word = SUMMED.get(found, found)
         counts[word] = counts.get(word, 0) + 1
-    order = ("changed", "unchanged", "rolled back", "failed", "refused", "lost", "not reached")
+    order = (*SUMMED.values(), "rolled back", "failed", "refused", "lost", "not reached")
     told = ", ".join(f"{counts[word]} {word}" for word in order if word in counts) or "nothing to tell"
     return f"{len(results)} host{'' if len(results) == 1 else 's'}: {told}"
 

@@ -1,7 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The main job on a small fleet of real hosts, as a person would do it: plan, site, the proofs, and a second run that changes nothing.
+"""The main job on a small fleet of real hosts, as a person would do it: plan, site, the proofs, a second run that changes nothing.
+
+Then a change that goes wrong while nobody can reach the host.
 
     demo.py [--keep]       --keep leaves the hosts running afterwards
 """
@@ -14,7 +16,7 @@ import re
 import subprocess
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from environments import CACHE, ROOT
 for entry in (ROOT, CACHE / "collections"):
     sys.path.insert(0, str(entry))
 
+import demo_cut
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import read, version
 
 from tests.lab import aptrepo, doctor, images
@@ -97,6 +100,14 @@ class Stage:
         self.run("ansible", "gpu_nodes", "-m", f"gpufleet.nvidia.{module}", "-a", json.dumps(FAKED), quiet=True)
         return {entry["host"]: entry["result"] for entry in map(json.loads, RESULTS.read_text().splitlines())}
 
+    def start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:
+        """Begin an Ansible command in a process group of its own, and leave it to the caller."""
+        silent = subprocess.DEVNULL
+        environment = {**self.environment, "ANSIBLE_LOCAL_TEMP": str(PLACE)}  # who is killed leaves files there
+        return subprocess.Popen(
+            command, cwd=ROOT, env=environment, stdin=silent, stdout=silent, stderr=silent, start_new_session=True
+        )  # fmt: skip
+
     def operations(self) -> str:
         """Say how many SSH operations each host took in the last run."""
         counted = Counter(self.addresses.get(line, line) for line in COUNT.read_text().split())
@@ -168,7 +179,22 @@ def show(stage: Stage, settings: Path) -> int:
     print(f"second run: {sum(again.values())} changed")
     print(f"SSH operations of the second site, with the proofs: {whole_site}")
     print(f"SSH operations of a converged node: {stage.operations()}")
+    cut_off(stage, settings)
     return 1 if sum(again.values()) else 0
+
+
+def cut_off(stage: Stage, settings: Path) -> None:
+    """Cut the link to a host in the middle of a change that its engine does not live with, and see it come back by itself."""
+    if demo_cut.HOST not in stage.lab.hosts():
+        return
+    heading(f"6. the link to {demo_cut.HOST} is cut in the middle of a change, and its containerd does not come up with that change")
+    site = ("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}", "--limit", demo_cut.HOST)
+    demo_cut.cut(stage.lab, stage.start, (*site, "-e", demo_cut.CHANGE))
+    print("\nThe next run says so:\n")
+    said = stage.run(*site)
+    told = re.findall(rf"^{demo_cut.HOST}: .*was rolled back.*because", said, re.MULTILINE)
+    if len(told) != 1:
+        raise DemoFailed(f"the next run said {len(told)} times instead of once that {demo_cut.HOST} had rolled back")
 
 
 def main(arguments: list[str]) -> int:
@@ -189,7 +215,7 @@ def main(arguments: list[str]) -> int:
         settings = PLACE / "settings.json"
         settings.write_text(json.dumps(variables(), indent=2))
         return show(Stage(lab), settings)
-    except (DemoFailed, LabError) as error:
+    except (DemoFailed, demo_cut.CutFailed, LabError) as error:
         print(f"\nmake demo: {error}", file=sys.stderr)
         return 1
     finally:

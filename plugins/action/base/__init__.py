@@ -170,7 +170,11 @@ def converge(
         seen, outcome = observe_and_plan(action, task_vars, wanted, questions, planner, way)
     else_told(action, task_vars, wanted, seen, way, needed=not answer and not check)
     told = result(outcome, answer, check=check, diff=bool(getattr(action._task, "diff", False)), restart=wanted.restart)
-    return {**told, "advice": list(dict.fromkeys([*ended, *past.advice(seen), *told["advice"]]))}
+    earlier = [*ended, *past.advice(seen)]
+    if earlier:  # this run is the only one that tells it, and advice is seen by those only who look for it
+        host = task_vars.get("inventory_hostname") or "this host"
+        told["warnings"] = [f"{host}: {sentence}" for sentence in earlier]
+    return {**told, "advice": list(dict.fromkeys([*earlier, *told["advice"]]))}
 
 
 def end(answer: Mapping[str, Any]) -> tuple[str, ...]:
@@ -264,7 +268,8 @@ def run(
     args = arguments(action, spec)
     wanted = policy(args, single=single)
     way = str(args.get("transport") or "auto")
-    return converge(action, task_vars or {}, wanted, questions, planner, reason=f"gpufleet.nvidia.{module}", way=way)
+    reason = f"gpufleet.nvidia.{module}" + (" (state: absent)" if wanted.state == "absent" else "")
+    return converge(action, task_vars or {}, wanted, questions, planner, reason=reason, way=way)
 
 
 def run_info(

@@ -127,7 +127,8 @@ def test_a_transaction_expects_the_packages_that_were_seen() -> None:
 def test_what_was_rolled_back_while_nobody_looked_is_told_with_the_next_transaction() -> None:
     seen = obs(outcomes=[{"id": "a1", "reason": "gpufleet.nvidia.node", "by": "the timer", "why": "it hung"}])
     assert requested(Policy(), seen)["told"] == ["a1"]
-    assert past.advice(seen) == ("the transaction of an unknown time (gpufleet.nvidia.node) was rolled back by the timer because: it hung",)
+    sentence = "the transaction of an unknown time (gpufleet.nvidia.node) was rolled back by the host's timer because: it hung"
+    assert past.advice(seen) == (sentence,)
 
 
 def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -151,9 +152,10 @@ def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(mo
     def nothing(_policy: Policy, _seen: Observation) -> base.Outcome:
         return base.Outcome(Plan())
 
-    answer = base.converge(action, {}, Policy(), told, nothing, reason="test", way="auto")
+    answer = base.converge(action, {"inventory_hostname": "gpu1"}, Policy(), told, nothing, reason="test", way="auto")
     assert [(program, request.get("changes")) for program, request in sent] == [("observe", None), ("transaction", []), ("observe", None)]
     assert "was not over and was rolled back first, because: the hands died" in answer["advice"][0]
+    assert answer["warnings"] == [f"gpu1: {answer['advice'][0]}"], "seen by those, too, who print no results"
     sent.clear()
     error = {"phase": "recover", "message": "/var/lib/gpufleet/journal/a1: its entry cannot be read", "next": "Mend it"}
     monkeypatch.setattr(

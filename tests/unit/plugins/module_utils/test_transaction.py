@@ -179,6 +179,30 @@ def test_restore_gives_back_bytes_mode_time_absence_and_directories(node):
     assert node.originals() == {}
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+@pytest.mark.parametrize("last", ["restore", "remove"])
+def test_a_directory_goes_with_the_last_of_our_files_in_it(node, order, last):
+    """One transaction made it, another wrote a second file into it, and they go in any order, changed by somebody or not."""
+    before = node.tree()
+    specs = [node.etc / "made" / "deep" / name for name in ("a.yaml", "b.yaml")]
+    node.run([node.write(specs[0], "a\n")], id="1" * 32)
+    node.run([node.write(specs[1], "b\n")], id="2" * 32)
+    first, second = (specs[number] for number in order)
+    assert node.run([restore(first)], id="3" * 32)["error"] is None
+    assert second.exists()
+    goes = {"restore": restore(second), "remove": {"path": str(second), "op": "remove"}}[last]
+    assert node.run([goes], id="4" * 32)["error"] is None
+    assert node.tree() == before
+    assert node.originals() == {}
+
+
+def test_a_directory_in_which_somebody_else_has_a_file_stays(node):
+    node.run([node.write(node.dropin, "a\n")])
+    (node.dropin.parent / "50-theirs.toml").write_text("theirs\n")
+    node.run([restore(node.dropin)], id="2" * 32)
+    assert os.listdir(str(node.dropin.parent)) == ["50-theirs.toml"]
+
+
 def test_restore_of_a_removed_file(node):
     node.run([{"path": str(node.config), "op": "remove", "expect": sha(CONFIG)}])
     assert not node.config.exists()

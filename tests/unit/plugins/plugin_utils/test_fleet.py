@@ -51,6 +51,24 @@ def test_details_follow_the_table() -> None:
     assert " yes " in lines[1]  # what differs will change: the plan runs without changing
 
 
+@pytest.mark.parametrize("foreseen", [{"would_restart": ["containerd.service"]}, {}], ids=["a look", "check mode"])
+def test_what_is_still_to_come_is_told_so(foreseen: dict[str, Any]) -> None:
+    found = result(differences=[{"what": "file", "path": "/etc/x"}], **foreseen)
+    lines = table.lines({"gpu1": found, "gpu2": result()}, check=not foreseen)
+    assert [line.split()[4] for line in lines[1:3]] == ["would", "no"]
+    assert lines[-1] == "2 hosts: 1 would change, 1 unchanged"
+
+
+def test_advice_stands_below_the_table_once_with_its_hosts() -> None:
+    told = "the transaction of noon was rolled back\nby the host itself"
+    results = {f"gpu{n}": result(advice=[told] if n > 1 else ["it resolves CDI devices itself"]) for n in range(1, 9)}
+    assert table.lines(results)[-3:] == [
+        "8 hosts: 8 unchanged",
+        "",
+        "gpu2, gpu3, gpu4, gpu5, gpu6 and 2 more: the transaction of noon was rolled back by the host itself",
+    ], "and what the table says already is not said again"
+
+
 def test_long_reasons_are_cut() -> None:
     lines = table.lines({"gpu1": result(failed=True, msg="x" * 500)})
     assert lines[1].endswith("xxx...")
