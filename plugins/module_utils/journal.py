@@ -130,8 +130,9 @@ def names(base, place_="journal"):
 
 
 def entries(base):
-    """Every transaction, oldest first; one that cannot be read has the state "unreadable"."""
-    return [meta for meta in (read(base, name) for name in names(base)) if meta]
+    """Every transaction, oldest first, also those of one second; one that cannot be read has the state "unreadable"."""
+    found = [meta for meta in (read(base, name) for name in names(base)) if meta]
+    return sorted(found, key=lambda meta: (meta["name"].partition("-")[0], meta.get("epoch") or 0))
 
 
 def outcome(meta):

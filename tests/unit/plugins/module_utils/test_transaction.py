@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import health, ledger, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import health, journal, ledger, observe
 
 from .conftest import CONFIG, RESTART, answer, script, sha, status_message
 
@@ -194,6 +194,12 @@ def test_a_directory_goes_with_the_last_of_our_files_in_it(node, order, last):
     assert node.run([goes], id="4" * 32)["error"] is None
     assert node.tree() == before
     assert node.originals() == {}
+
+
+def test_the_journal_is_in_the_order_in_which_it_happened_also_within_a_second(node):
+    for number, first in enumerate("c1b0"):  # names begin with the second, and go on with the id
+        node.run([node.write(node.config, "%d\n" % number)], id=first * 32)
+    assert [entry["id"][0] for entry in journal.entries(node.journal)] == list("c1b0")
 
 
 def test_a_directory_in_which_somebody_else_has_a_file_stays(node):
