@@ -108,7 +108,12 @@ def processes(names, patterns=()):
         found.append(process)
         if len(found) >= MAX_PROCESSES:
             break
-    return {"processes": found}
+    return {"processes": found, "programs": programs([process["exe"] for process in found])}
+
+
+def programs(paths):
+    """Which file is at each path now. A program that still runs may have been replaced on disk."""
+    return {path: nodefs.identity("", path) for path in sorted(set(paths)) if path}
 
 
 def _process(pid, wanted, patterns):

@@ -159,7 +159,8 @@ def _mentioned(root, question):
 
 def _which(root, question):
     paths = question.get("paths") or nodefs.DEFAULT_PATH
-    return {"found": {name: nodefs.which(root, name, paths) for name in question["names"]}}
+    found = {name: nodefs.which(root, name, paths) for name in question["names"]}
+    return {"found": found, "programs": {path: nodefs.identity(root, path) for path in found.values() if path}}
 
 
 def _command(_root, question):

@@ -171,7 +171,7 @@ class Transaction(object):
             if found != digest:
                 conflicts.append(staging.conflict("file", path, digest, found))
         if here:
-            conflicts += _expect_system(expected.get("units") or {}, expected.get("packages") or {})
+            conflicts += _expect_system(*[expected.get(key) or {} for key in ("units", "packages", "programs")])
         self._no_conflict(conflicts)
         return planned
 
@@ -313,7 +313,7 @@ class Transaction(object):
         self.answer["removed"] = [change.path for change in changes if change.after is None]
 
 
-def _expect_system(units, packages):
+def _expect_system(units, packages, programs):
     conflicts = []
     states = health.states(sorted(units))
     for name, invocation in sorted(units.items()):
@@ -324,6 +324,9 @@ def _expect_system(units, packages):
     for name, version in sorted(packages.items()):
         if installed[name] != version:
             conflicts.append(staging.conflict("package", name, version, installed[name]))
+    for path, found in sorted(look_system.programs(programs).items()):
+        if found != programs[path]:
+            conflicts.append(staging.conflict("program", path, programs[path], found))
     return conflicts
 
 

@@ -159,6 +159,11 @@ class Observation:
         asked = (a.get("installed") or {} for a in self._of_kind.get("package", ()))
         return {name: version for installed in asked for name, version in installed.items()}
 
+    def programs(self) -> dict[str, str | None]:
+        """The engines' programs that were seen, and which file each of them was."""
+        seen = (a.get("programs") or {} for qid, a in self.answers.items() if qid.startswith(("which:", "processes:")))
+        return {path: identity for programs in seen for path, identity in programs.items()}
+
     def cri(self, socket: str, method: str = "Status") -> Mapping[str, Any]:
         """The engine's own word; {} when it did not answer."""
         a = self.raw(ask.cri(socket, method))

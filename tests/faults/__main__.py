@@ -1,9 +1,10 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Every fault on every engine, for hours: python -m tests.faults [--step N] [--kinds ...] [--parts ...]; the totals go to docs/faults.md.
+"""Every fault on every engine, for hours: python -m tests.faults [--minutes N] [--kinds ...] [--parts ...]; totals go to docs/faults.md.
 
-Results are kept line by line in .cache/faults, so that a soak that was stopped goes on where it was.
+Wherever it is stopped, what was tried is an even sample: parts take turns, and each goes through its calls from coarse to fine. Results are
+kept line by line in .cache/faults, so that a soak that was stopped goes on where it was.
 """
 
 from __future__ import annotations
@@ -11,18 +12,21 @@ from __future__ import annotations
 import argparse
 import dataclasses as dc
 import json
+import math
 import random
 import re
 import sys
 import threading
-from collections.abc import Iterator
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import conftest
 from tests.faults import sweep
-from tests.faults.victim import ABSENT, Victim
+from tests.faults.victim import Victim, hands
 from tests.lab.lab import Lab
 
 ROOT = Path(conftest.ROOT)  # importing it makes this checkout importable as the collection that it is
@@ -38,7 +42,7 @@ PARTS: dict[str, tuple[str, str, str]] = {
     "kill, next": ("the hands and their caller are killed, systemd does nothing; the next run takes it back", "next", sweep.KILL),
     "kill caller": ("the caller is killed; the hands go on alone", "caller", sweep.KILL),
     **{error: (f"the call fails with {error}", "systemd", error) for error in sweep.ERRORS},
-    "power": ("the power goes at a random instant; the next boot takes it back", "boot", ""),
+    "power": ("the power goes; the next boot takes it back", "boot", "power"),
 }
 
 Result = dict[str, Any]
@@ -70,81 +74,73 @@ def version(victim: Victim) -> str:
     return f"{'CRI-O' if name == 'crio' else name} {found[0] if found else said.strip()}"
 
 
-def struck(victim: Victim, part: str, step: int, done: set[tuple[str, str, str]]) -> Iterator[Result]:
-    """Every step-th call of the part that has not been tried yet."""
-    by, how = PARTS[part][1:]
-    both, found = sweep.sides(victim, sweep.WAYS[by] if by == "caller" else "hands")
-    engine = version(victim)
-    for number, point in list(enumerate(found))[::step]:
-        if (victim.kind, part, str(number)) in done:
-            continue
-        one = sweep.strike(victim, both, point, how, by)
-        told = {**dc.asdict(one), "fine": one.fine, "text": str(one)}
-        yield {"kind": victim.kind, "engine": engine, "part": part, "number": str(number), "calls": len(found), **told}
+@dc.dataclass
+class Bench:
+    """One host under test, and what is left to try on it."""
 
+    victim: Victim
+    log: Log
+    deadline: float
+    turns: threading.Semaphore  # how many hosts may be at work at once
+    seen: sweep.Seen = dc.field(default_factory=sweep.Seen)
 
-def powered_off(victim: Victim, runs: int, done: set[tuple[str, str, str]]) -> Iterator[Result]:
-    """The power goes while a transaction is under way, at an instant that the seed decides."""
-    both, _points = sweep.sides(victim)
-    engine = version(victim)
-    for number in range(runs):
-        chance = random.Random(f"{SEED} {victim.kind} {number}").random()
-        if (victim.kind, "power", str(number)) in done:
-            continue
-        after = outage(victim, chance)
-        found = both.verdict(after)
-        again = victim.run()
-        new = victim.look()
-        undone = victim.run(policy=ABSENT)
-        back = victim.look()
-        litter = sorted({*new.litter([both.old.files, both.new.files]), *back.litter([both.old.files])})
-        victim.put_back(both.old, back)
-        fine = found in ("old", "new") and both.verdict(new) in ("old", "new") and both.verdict(back) == "old" and not litter
-        said = [again.words, undone.words]
-        told = {"found": found, "after": both.verdict(new), "back": both.verdict(back), "litter": litter, "said": said, "hit": True}
-        text = f"power lost at {chance:.3f} of a run: {found}, then {both.verdict(new)}, then {both.verdict(back)}; {litter}; {said}"
-        told = {**told, "fine": fine, "text": text}
-        yield {"kind": victim.kind, "engine": engine, "part": "power", "number": str(number), "calls": runs, **told}
+    known: dict[str, tuple[sweep.Sides, list[sweep.Point]]] = dc.field(default_factory=dict)
 
+    def sides(self, traced: str) -> tuple[sweep.Sides, list[sweep.Point]]:
+        if traced not in self.known:
+            self.known[traced] = sweep.sides(self.victim, traced)
+        return self.known[traced]
 
-def outage(victim: Victim, chance: float) -> Any:
-    """Look at the host as it is after a boot that nobody helped."""
-    events = int(chance * 60)
-    worker = threading.Thread(target=victim.run, daemon=True)
-    worker.start()
-    # Instants are told by what the hands have written: a clock would only say how busy this machine is.
-    count = f"find /var/lib/gpufleet/journal /var/lib/gpufleet/originals -newer {sweep.TRACE} 2>/dev/null | wc -l"
-    while worker.is_alive() and int(victim.shell(count).strip() or 0) < events // 2:
-        pass
-    victim.lab.kill(victim.name)
-    worker.join()
-    victim.lab.boot(victim.name)
-    victim.shell(f"touch {sweep.TRACE}; {victim.until_it_serves()}", fails=True)
-    return victim.look()
+    def tries(self, part: str, outages: int) -> Iterator[Result]:
+        """The part's calls that have not been tried yet, one result each."""
+        by, how = PARTS[part][1:]
+        both, found = self.sides("caller" if by == "caller" else "hands")
+        told = {"kind": self.victim.kind, "engine": version(self.victim), "hands": hands(), "part": part}
+        order = sweep.evenly(found)
+        if by == "boot":
+            random.Random(f"{SEED} {self.victim.kind}").shuffle(order)
+            order = order[:outages]
+        done = {(r["kind"], r["part"], r["number"]) for r in self.log.results()}
+        for number, point in order:
+            if (self.victim.kind, part, number) in done:
+                continue
+            if by == "boot":
+                one = sweep.outage(self.victim, both, point, self.seen)
+            else:
+                one = sweep.strike(self.victim, both, point, how, by, self.seen)
+            judged = {"fine": one.fine, "followed": one.followed, "text": str(one)}
+            yield {**told, "number": number, "calls": len(found), **dc.asdict(one), **judged}
 
-
-def on_host(lab: Lab, name: str, options: argparse.Namespace, log: Log) -> None:
-    victim = Victim(lab, name)
-    victim.prepare()
-    victim.shell(f"touch {sweep.TRACE}")
-    for part in options.parts:
-        done = {(r["kind"], r["part"], r["number"]) for r in log.results()}
-        tries = powered_off(victim, options.outages, done) if part == "power" else struck(victim, part, options.step, done)
-        for result in tries:
-            log.add(result)
-        print(f"{victim.kind}: {part}: done", flush=True)
+    def work(self, parts: Sequence[str], outages: int) -> None:
+        """The parts take turns until all is tried or the time is over."""
+        self.victim.prepare()
+        left = {part: self.tries(part, outages) for part in parts}
+        while left:
+            for part, tries in list(left.items()):
+                with self.turns:
+                    if time.monotonic() > self.deadline:
+                        return
+                    result = next(tries, None)
+                if result is None:
+                    del left[part]
+                    print(f"{self.victim.kind}: {part}: done", flush=True)
+                else:
+                    self.log.add(result)
 
 
 def rows(results: list[Result]) -> list[str]:
     """The table: one row for each engine and part."""
-    found = ["| engine | what happens | instants | tried | old | new | half |", "| --- | --- | ---: | ---: | ---: | ---: | ---: |"]
+    found = [
+        "| engine | what happens | instants | tried | followed up | old | new | half |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+    ]
     for kind in KINDS:
         for part, (words, _by, _how) in PARTS.items():
             mine = [r for r in results if (r["kind"], r["part"]) == (kind, part) and r["hit"]]
             if mine:
                 old, new = (sum(r["fine"] and r["found"] == side for r in mine) for side in ("old", "new"))
-                calls = max(r["calls"] for r in mine)
-                cells = [mine[-1]["engine"], words, "random" if part == "power" else calls, len(mine), old, new, len(mine) - old - new]
+                tried, calls, followed = len(mine), max(r["calls"] for r in mine), sum(r["followed"] for r in mine)
+                cells = [mine[-1]["engine"], words, calls, tried, followed, old, new, tried - old - new]
                 found.append(f"| {' | '.join(str(cell) for cell in cells)} |")
     return found
 
@@ -155,9 +151,11 @@ def write_table(results: list[Result], path: Path) -> None:
     text = path.read_text()
     head, _begin, rest = text.partition(begin)
     _old, _end, tail = rest.partition(end)
-    struck_ = [r for r in results if r["hit"]]
-    half = sum(not r["fine"] for r in struck_)
-    summary = f"{len(struck_)} tries, {half} half."
+    struck = [r for r in results if r["hit"]]
+    half = sum(not r["fine"] for r in struck)
+    versions = Counter(r["hands"] for r in struck)
+    hands_ = ", ".join(f"`{name}` ({count})" for name, count in versions.most_common())
+    summary = f"{len(struck)} tries, {half} half. Versions of the hands, and how often each was struck: {hands_}."
     path.write_text("\n".join([head + begin, "", summary, "", *rows(results), "", end + tail]))
 
 
@@ -165,22 +163,30 @@ def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
     parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS, help="kinds of host of the lab")
     parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS), help="what is done to them")
-    parser.add_argument("--step", type=int, default=1, help="only every N-th system call")
+    parser.add_argument("--minutes", type=float, default=math.inf, help="when to stop, whatever is left")
+    parser.add_argument("--hosts", type=int, default=3, help="how many hosts are at work at once")
     parser.add_argument("--outages", type=int, default=50, help="how often the power goes, on each kind")
+    parser.add_argument("--lab", default="gpufleet-soak", help="the name of the lab")
     parser.add_argument("--table", action="store_true", help="only write the table anew")
     options = parser.parse_args(arguments)
     log = Log(PLACE / "results.jsonl")
     if not options.table:
-        with Lab("gpufleet-soak") as lab:
-            names = {kind: "soak" + re.sub(r"\W", "", kind.replace("containerd", "c")) for kind in options.kinds}
-            lab.up({"hosts": {name: {"kind": kind, "gpus": 1} for kind, name in names.items()}})
-            up = [name for name in names.values() if name in lab.hosts()]
-            with ThreadPoolExecutor(len(names)) as pool:
-                list(pool.map(lambda name: on_host(lab, name, options, log), up))
+        soak(options, log)
     results = log.results()
     write_table(results, TABLE)
     print("\n".join(rows(results)))
     return 1 if any(not r["fine"] for r in results if r["hit"]) else 0
+
+
+def soak(options: argparse.Namespace, log: Log) -> None:
+    """Boot the hosts, and strike until there is nothing left to strike, or no time."""
+    deadline, turns = time.monotonic() + 60 * options.minutes, threading.Semaphore(options.hosts)
+    with Lab(options.lab) as lab:
+        names = {kind: "soak" + re.sub(r"\W", "", kind.replace("containerd", "c")) for kind in options.kinds}
+        lab.up({"hosts": {name: {"kind": kind, "gpus": 1} for kind, name in names.items()}})
+        benches = [Bench(Victim(lab, name), log, deadline, turns) for name in names.values() if name in lab.hosts()]
+        with ThreadPoolExecutor(len(benches)) as pool:
+            list(pool.map(lambda bench: bench.work(options.parts, options.outages), benches))
 
 
 if __name__ == "__main__":

@@ -12,8 +12,10 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
+import threading
 from collections import Counter
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
+from typing import Any
 
 from tests.faults.victim import ABSENT, State, Victim
 
@@ -28,6 +30,7 @@ CALLS = (
 TRACE = "/run/faults.trace"
 ERRORS = ("ENOSPC", "EIO", "EROFS", "EACCES", "EMFILE")
 KILL = "SIGKILL"
+EVERY = 20  # so many tries at most without a run after them
 OPENING = ("open", "openat", "creat")
 WRITES = re.compile(r"O_(WRONLY|RDWR|CREAT|TRUNC)")
 LINE = re.compile(r"^(\w+)\((.*)$")
@@ -71,23 +74,29 @@ class Try:
 
     point: Point
     how: str
-    by: str  # who takes back what the struck one leaves: systemd | timer | next
+    by: str  # who takes back what the struck one leaves: systemd | timer | next | boot
     at_once: str  # old | new | mixed | torn: the files, when the struck run is over
     found: str  # old | new | half: files and engine, after it was taken back
-    after: str  # the same after the next run
-    back: str  # old | half: once more, after state: absent
+    after: str  # new | half: once more, after the next run; "" where that one was not run
+    back: str  # old | half: once more, after state: absent; "" as before
     hit: bool  # whether the blow was struck at all
     litter: tuple[str, ...]  # what lies about afterwards, and does not when nothing happens
     said: tuple[str, ...]  # by the struck run, the next one and the one that takes everything back
 
     @property
     def fine(self) -> bool:
-        return self.at_once != "torn" and {self.found, self.after} <= {"old", "new"} and self.back == "old" and not self.litter
+        sides_ = self.found in ("old", "new") and self.after in ("new", "") and self.back in ("old", "")
+        return self.at_once != "torn" and sides_ and not self.litter
+
+    @property
+    def followed(self) -> bool:
+        return bool(self.back)
 
     def __str__(self) -> str:
         where = f"{self.how} at {self.point.call} #{self.point.number} ({self.point.text[:80]})"
         lies = f", left behind: {', '.join(self.litter[:3])}" if self.litter else ""
-        way = f"{self.at_once}, by {self.by} {self.found}, next run {self.after}, absent {self.back}"
+        way = f"{self.at_once}, by {self.by} {self.found}"
+        way += f", next run {self.after or '-'}, absent {self.back or '-'}"
         return f"{where}: {way}{lies}; said: {' | '.join(self.said)}"
 
 
@@ -97,6 +106,7 @@ class Sides:
 
     old: State
     new: State
+    request: Mapping[str, Any]  # by which the one becomes the other
 
     @property
     def paths(self) -> list[str]:
@@ -134,13 +144,14 @@ def is_journal(path: str) -> bool:
 
 def sides(victim: Victim, traced: str = "hands") -> tuple[Sides, list[Point]]:
     """Both sides of the transaction, and the calls on the way; the host is on the old side again."""
+    victim.started = victim.invocation()
     old = victim.look()
     assert old.serves, f"{victim.name}: the engine does not serve"
     done = victim.run(strace(), traced=traced)
     assert not done.failed, done
-    found = points(victim.shell(f"cat {TRACE}"))
-    new = victim.look()
-    both = Sides(old, new)
+    new = victim.look()  # when the hands are done, and their watch as well
+    found = points(victim.read(TRACE))
+    both = Sides(old, new, victim.requests[-1])
     assert (both.verdict(old), both.verdict(new)) == ("old", "new")
     victim.put_back(old, new)
     return both, found
@@ -150,32 +161,87 @@ def sides(victim: Victim, traced: str = "hands") -> tuple[Sides, list[Point]]:
 WAYS = {"systemd": "hands", "timer": "alone", "next": "alone", "caller": "caller"}
 
 
-def strike(victim: Victim, both: Sides, point: Point, how: str, by: str = "systemd") -> Try:
+@dc.dataclass
+class Seen:
+    """States of a host from which the next run is known to reach the new state, and the one after it the old one.
+
+    What these two do is decided by what they find. So they are run where something is found that was not found before, and after every
+    n-th try all the same.
+    """
+
+    every: int = EVERY
+    keys: set[object] = dc.field(default_factory=set)
+    tries: int = 0
+
+    def new(self, state: State) -> bool:
+        self.tries += 1
+        return state.key not in self.keys or self.tries % self.every == 0
+
+
+def strike(victim: Victim, both: Sides, point: Point, how: str, by: str = "systemd", seen: Seen | None = None) -> Try:
     """One try; the host is on the old side again afterwards."""
-    struck = victim.run(point.fault(how), traced=WAYS[by])
-    hit = victim.shell(f"grep -c 'INJECTED\\|killed by SIGKILL' {TRACE}", fails=True).strip() != "0"
+    struck = victim.again(both.request, point.fault(how), WAYS[by])
     at_once = victim.look()
+    hit = bool(re.search(r"INJECTED|killed by SIGKILL", victim.read(TRACE)))
+    return judged(victim, both, Try(point, how, by, both.files(at_once), "", "", "", hit, (), (struck.words[:300],)), at_once, seen)
+
+
+def judged(victim: Victim, both: Sides, one: Try, at_once: State, seen: Seen | None = None) -> Try:
+    """Have what was left taken back, look what came of it, and, unless that is known, what the next runs make of it."""
     found = at_once
-    if by == "timer":
+    if one.by == "timer":
         victim.timer()
         found = victim.look()
-    again = victim.run()
-    after = victim.look()
-    undone = victim.run(policy=ABSENT)
-    back = victim.look()
-    victim.put_back(both.old, back)
-    litter = {*after.litter([both.old.files, both.new.files]), *back.litter([both.old.files])}
-    said = tuple(outcome.words[:300] for outcome in (struck, again, undone))
-    judged = both.verdict(after if by in ("next", "caller") else found)
-    return Try(point, how, by, both.files(at_once), judged, both.verdict(after), both.verdict(back), hit, tuple(sorted(litter)), said)
+    said, litter, after, back = list(one.said), set[str](), None, None
+    if one.by == "next":
+        said.append(victim.run().words[:300])
+        found = after = victim.look()
+    known = found
+    if seen is None or seen.new(found):
+        if after is None:
+            said.append(victim.run().words[:300])
+            after = victim.look()
+        said.append(victim.run(policy=ABSENT).words[:300])
+        back = victim.look()
+        litter |= set(back.litter([both.old.files]))
+    if after is not None:
+        litter |= set(after.litter([both.old.files, both.new.files]))
+    victim.put_back(both.old, back or found)
+    done = dc.replace(
+        one,
+        found=both.verdict(found),
+        after=both.verdict(after) if after else "",
+        back=both.verdict(back) if back else "",
+        litter=tuple(sorted(litter)),
+        said=tuple(said),
+    )
+    if seen is not None and done.fine and done.followed:
+        seen.keys.add(known.key)
+    return done
 
 
-def sweep(victim: Victim, hows: Sequence[str], by: str = "systemd", step: int = 1, first: int = 0) -> Iterator[Try]:
-    """Every step-th call, struck in every way."""
-    both, found = sides(victim, "caller" if by == "caller" else "hands")
-    for how in hows:
-        for point in found[first::step]:
-            yield strike(victim, both, point, how, by)
+def outage(victim: Victim, both: Sides, point: Point, seen: Seen | None = None) -> Try:
+    """The power goes at this call: the hands stop there, and then everything that runs on the host ends at once."""
+    worker = threading.Thread(target=victim.again, args=(both.request, point.fault("SIGSTOP")), daemon=True)
+    worker.start()
+    hit = False
+    while not hit and (worker.is_alive() or victim.at_work()):
+        worker.join(0.01)
+        hit = "stopped by SIGSTOP" in victim.read(TRACE)
+    victim.lab.kill(victim.name)
+    worker.join()
+    victim.lab.boot(victim.name)
+    victim.shell(f"mkdir -p /run/cdi; {victim.until_it_serves()}", fails=True)
+    at_once = victim.look()
+    victim.started = at_once.invocation
+    return judged(victim, both, Try(point, "power", "boot", both.files(at_once), "", "", "", hit, (), ()), at_once, seen)
+
+
+def evenly(points_: Sequence[Point]) -> list[tuple[int, Point]]:
+    """All of them, with their numbers, from coarse to fine: wherever one stops, those that were tried are spread over the whole."""
+    bits = max(len(points_) - 1, 1).bit_length()
+    order = sorted(range(1 << bits), key=lambda number: int(f"{number:0{bits}b}"[::-1], 2))
+    return [(number, points_[number]) for number in order if number < len(points_)]
 
 
 def totals(tries: Sequence[Try]) -> Mapping[str, int]:

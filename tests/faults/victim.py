@@ -3,18 +3,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A lab host on which a transaction is made to fail: the action's own code, with the lab's door in the place of SSH.
 
-What runs on the host is what the action sends, byte for byte. It may run under strace, which kills it at a given system call, or lets that
-call fail. Everything that a try changed is put back from copies; the host is not booted again.
+What runs on the host is what the action sends, byte for byte but for the seconds of a probation. It may run under strace, which kills it
+at a given system call, or lets that call fail. Everything that a try changed is put back from copies; the host is not booted again.
 """
 
 from __future__ import annotations
 
+import contextlib
 import dataclasses as dc
+import hashlib
 import json
+import os
 import re
 import shlex
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+import uuid
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -22,6 +26,7 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
 from ansible_collections.gpufleet.nvidia.plugins.action.node import planner
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import differences
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host as whole
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
 
@@ -30,9 +35,12 @@ from tests.lab.lab import Lab
 
 POLICY = Policy(packages="ignore", proc_root="/opt/fakegpu/proc", sys_root="/opt/fakegpu/sys")
 ABSENT = dc.replace(POLICY, state="absent")
+PROBATION = 1  # seconds, instead of the action's own: a try is over when the hands have judged
+JOB = re.compile(rb"^job = unpack\('([^']+)'\)$", re.MULTILINE)
 CRICTL = "/opt/lab/bin/crictl"
 # Stands for the packages: the sweeps are about files and restarts, and install nothing.
 RUNTIME = "printf '#!/bin/sh\\nexec runc \"$@\"\\n' >/usr/bin/nvidia-container-runtime; chmod 755 /usr/bin/nvidia-container-runtime"
+VARIABLES = {"ansible_python_interpreter": "/usr/bin/python3"}
 PLACES = ("/etc", "/run/cdi", "/var/lib/gpufleet", "/usr/local")
 KEPT = "/root/kept"
 TRACER = "/run/faults.tracer"  # the words that stand before the hands' own
@@ -60,15 +68,42 @@ if [ -e %(tracer)s.alone ] && [ -z "$timer" ]; then
 fi
 exec /usr/bin/systemd-run "$@"
 """
-ALONE = "systemctl list-units --plain --no-legend 'gpufleet-*.service' | grep -v -e undo -e recover | grep -q ."
 UNITS = {"containerd": "containerd.service", "crio": "crio.service"}
 
 # Runs inside the host: every file below the given directories, or what is to be said of it; and what the engine says of itself.
+# Before it looks, it waits until nobody of ours is at work any more, the watch of a probation included; timers that are armed do not count.
 LOOK = r"""
-import hashlib, json, os, re, stat, subprocess, sys
-crictl, places = sys.argv[1], sys.argv[2:]
+import hashlib, json, os, re, stat, subprocess, sys, time
+crictl, unit, places = sys.argv[1], sys.argv[2], sys.argv[3:]
 noise = re.compile(r"/etc/(ld\.so\.cache|mtab|resolv\.conf|\.pwd\.lock|apt/.*)$")
-files = {}
+ours = re.compile(rb"/var/lib/gpufleet/program/|--unit=gpufleet-")
+transient, journal = "/run/systemd/transient", "/var/lib/gpufleet/"
+def transients():
+    return os.listdir(transient) if os.path.isdir(transient) else []
+def at_work():
+    for pid in os.listdir("/proc"):
+        if pid.isdigit() and int(pid) != os.getpid():
+            try:
+                with open("/proc/%s/cmdline" % pid, "rb") as handle:
+                    if ours.search(handle.read()):
+                        return True
+            except OSError:
+                pass
+    return any(re.match(r"gpufleet-[0-9a-f]{32}\.service$", name) for name in transients())
+deadline = time.monotonic() + 150
+while at_work() and time.monotonic() < deadline:
+    time.sleep(0.02)
+def plain(text):
+    return re.sub(r"[0-9a-f]{32}|\d{8}T\d{6}Z|\d{4}-\d\d-\d\dT[\d:]+Z|\d{6,}(\.\d+)?|\"pid\": \d+", "~", text)
+def record(path, data):
+    name = os.path.basename(path)
+    if name == "states":
+        slots = [json.loads(slot) for slot in re.findall(r"\{.*\}", data.decode("ascii", "replace"))]
+        return str([(s["state"], bool(s.get("closed")), s.get("was")) for s in sorted(slots, key=lambda s: s["n"])[-1:]])
+    if name in ("lock", "outcome.json") or "/job/" in path:
+        return "something" if data else "nothing"
+    return hashlib.sha256(plain(data.decode("utf-8", "replace")).encode()).hexdigest()
+files, kept = {}, []
 for top in places:
     for home, folders, names in os.walk(top):
         for name in folders + names:
@@ -77,6 +112,7 @@ for top in places:
                 continue
             s = os.lstat(path)
             what = os.readlink(path) if stat.S_ISLNK(s.st_mode) else ""
+            data = b""
             if stat.S_ISREG(s.st_mode):
                 with open(path, "rb") as handle:
                     data = handle.read()
@@ -84,6 +120,8 @@ for top in places:
                 if path.endswith(("/decision.json", "/gpufleet.fact")):  # tells what was seen, which may differ from run to run
                     what = "a whole record" if data.endswith(b"}\n") else what
             files[path] = "%o %d:%d %s" % (s.st_mode, s.st_uid, s.st_gid, what)
+            of_journal = path.startswith(journal) and stat.S_ISREG(s.st_mode) and not path.endswith("/decision.json")
+            kept.append("%s %s" % (plain(path), record(path, data) if of_journal else plain(files[path])))
 said = subprocess.run([crictl, "--timeout", "3s", "info"], capture_output=True, text=True).stdout
 try:
     info = json.loads(said)
@@ -92,28 +130,39 @@ except ValueError:
 runtimes = (((info.get("config") or {}).get("containerd") or {}).get("runtimes") or {})
 handlers = set(runtimes) | {handler.get("name", "") for handler in info.get("runtimeHandlers") or []}
 ready = [c.get("status") for c in (info.get("status") or {}).get("conditions") or [] if c.get("type") == "RuntimeReady"]
-journal = "/var/lib/gpufleet/"
-unsettled = [path for path in files if re.match(journal + "(open|job)/.|" + journal + "stage-", path)]
-print(json.dumps({"files": files, "serves": ready == [True], "nvidia": "nvidia" in handlers, "unsettled": unsettled}))
+units = sorted(name for name in transients() if name.startswith("gpufleet-"))
+invocation = os.path.join("/run/systemd/units/invocation:" + unit)
+print(json.dumps({
+    "files": files, "serves": ready == [True], "nvidia": "nvidia" in handlers, "units": units,
+    "invocation": os.readlink(invocation) if os.path.islink(invocation) else "",
+    "digest": hashlib.sha256(repr(sorted(kept)).encode()).hexdigest(),
+}))
 """
 
 
 @dc.dataclass(frozen=True)
 class State:
-    """What there is on the host at one moment."""
+    """What there is on the host at one moment, when nobody of ours is at work."""
 
     files: Mapping[str, str]
     serves: bool
     nvidia: bool  # the running engine has our handler
-    unsettled: Sequence[str]  # what the journal has of transactions that are not over
+    units: Sequence[str]  # of ours, that systemd still has: timers
+    invocation: str  # of the engine's unit: another one after each start
+    digest: str  # of all files, and of what the journal says when ids, times and reasons are taken out of it
+
+    @property
+    def key(self) -> tuple[str, bool, bool, int]:
+        """Two states with the same key differ in nothing that a next run could see."""
+        return self.digest, self.serves, self.nvidia, len(self.units)
 
     def of(self, paths: Iterable[str]) -> dict[str, str | None]:
         return {path: self.files.get(path) for path in paths}
 
     def litter(self, known: Iterable[Mapping[str, str]]) -> list[str]:
-        """What is neither there before a transaction nor after one, outside of the journal."""
+        """What is neither there before a transaction nor after one, outside of the journal; and timers that nobody needs."""
         names = {name for files in known for name in files}
-        return sorted(path for path in self.files if path not in names and not path.startswith("/var/lib/gpufleet/"))
+        return sorted([*(p for p in self.files if p not in names and not p.startswith("/var/lib/gpufleet/")), *self.units])
 
 
 @dc.dataclass(frozen=True)
@@ -132,11 +181,21 @@ class Outcome:
         return str(self.lost or self.result.get("msg") or "ok").splitlines()[0]
 
 
+def job(script: bytes) -> dict[str, Any]:
+    """What a script brings: which of the node's programs, and its request."""
+    found = JOB.search(script)
+    assert found, script[:2000]
+    unpacked: dict[str, Any] = transport.unpack(found[1].decode())
+    return unpacked
+
+
 def program(script: bytes) -> str:
-    """Which of the node's programs a script brings."""
-    job = re.search(rb"^job = unpack\('([^']+)'\)$", script, re.MULTILINE)
-    assert job, script[:2000]
-    return str(transport.unpack(job[1].decode())["main"])
+    return str(job(script)["main"])
+
+
+def hands() -> str:
+    """Which version of the hands is struck: a digest of their source."""
+    return hashlib.sha256(repr(transport.sources("transaction")).encode()).hexdigest()[:12]
 
 
 class Door:
@@ -144,6 +203,7 @@ class Door:
 
     def __init__(self, lab: Lab, name: str, prefix: Sequence[str] = (), *, check: bool = False, between: str = "") -> None:
         self.lab, self.name, self.prefix, self.between = lab, name, tuple(prefix), between
+        self.requests: list[dict[str, Any]] = []  # of transactions
         self._task = SimpleNamespace(check_mode=check, diff=False, delegate_to=None)
         self._connection = SimpleNamespace(become=None, has_pipelining=True)
         self._templar = SimpleNamespace(template=lambda text: text)
@@ -154,7 +214,11 @@ class Door:
     def _low_level_execute_command(self, line: str, in_data: bytes) -> dict[str, Any]:
         words = shlex.split(line)
         prefix: tuple[str, ...] = ()
-        if program(in_data) == "transaction":
+        brought = job(in_data)
+        if brought["main"] == "transaction":
+            brought["request"]["probation"] = min(PROBATION, brought["request"].get("probation") or 0)
+            in_data = JOB.sub(lambda _old: b"job = unpack('%s')" % transport.pack(brought).encode(), in_data, count=1)
+            self.requests.append(brought["request"])
             prefix, between, self.between = self.prefix, self.between, ""
             if between:
                 self.lab.exec(self.name, ["sh", "-ec", between])
@@ -169,6 +233,8 @@ class Victim:
         self.lab, self.name = lab, name
         self.kind = lab.host(name).spec.kind
         self.unit = UNITS[self.kind.split("-")[0]]
+        self.requests: list[dict[str, Any]] = []  # of the last run's transactions
+        self.started = ""  # the invocation of the engine's unit when the last try began
 
     # The host
 
@@ -180,7 +246,7 @@ class Victim:
     def prepare(self) -> None:
         """Bring the tracer and the stand-in for the packages, and keep copies of everything as it is now."""
         layer = roots.package_layer(roots.base_root(kinds.KINDS[self.kind].suite), ("strace",))
-        root = Path(f"/proc/{hosts.first_process(self.lab.host(self.name))}/root")
+        root = self.root
         for found in [layer / "usr/bin/strace", *(layer / "usr/lib").rglob("lib*.so*")]:
             target = root / found.relative_to(layer)
             if not target.is_symlink() and not target.exists():
@@ -188,25 +254,50 @@ class Victim:
         wrapper = root / "usr/local/sbin/systemd-run"
         wrapper.write_text(SYSTEMD_RUN % {"tracer": TRACER})
         wrapper.chmod(0o755)
-        self.shell(f"{RUNTIME}; mkdir -p /run/cdi; rm -rf {KEPT}; mkdir {KEPT}; cp -a --parents /etc /run/cdi /usr/local {KEPT}/")
+        fresh = f"{RUNTIME}; mkdir -p /run/cdi; rm -rf /var/lib/gpufleet {KEPT}; mkdir {KEPT}"
+        self.shell(f"{fresh}; cp -a --parents /etc /run/cdi /usr/local {KEPT}/")
+
+    @property
+    def root(self) -> Path:
+        return Path(f"/proc/{hosts.first_process(self.lab.host(self.name))}/root")
+
+    def read(self, path: str) -> str:
+        """A file of the host's, read from outside: no process has to be started in there."""
+        try:
+            return (self.root / path.lstrip("/")).read_text(errors="replace")
+        except FileNotFoundError:
+            return ""
+
+    def at_work(self) -> bool:
+        """Whether hands of ours run, or watch, as a unit."""
+        return any(re.fullmatch(r"gpufleet-[0-9a-f]{32}\.service", path.name) for path in (self.root / "run/systemd/transient").glob("*"))
 
     def look(self) -> State:
-        done = self.lab.exec(self.name, ["python3", "-", CRICTL, *PLACES], stdin=LOOK)
+        done = self.lab.exec(self.name, ["python3", "-I", "-", CRICTL, self.unit, *PLACES], stdin=LOOK)
         assert done.returncode == 0, done.stderr
         return State(**json.loads(done.stdout))
 
     def put_back(self, before: State, now: State) -> None:
         """Undo what a try did: files from the copies, and the engine only where it runs with something else."""
-        differing = [path for path in {*before.files, *now.files} if before.files.get(path) != now.files.get(path)]
+        names = {path for path in {*before.files, *now.files} if not path.startswith("/var/lib/gpufleet/")}
+        differing = [path for path in names if before.files.get(path) != now.files.get(path)]
         gone = sorted((path for path in differing if path not in before.files), reverse=True)
         back = sorted(path for path in differing if path in before.files)
-        script = ["systemctl stop 'gpufleet-*' || true"]  # a transaction on probation, and the timers
-        script += [f"systemctl reset-failed {self.unit} || true"]  # tries follow one another faster than systemd lets a unit start
+        script = ["rm -rf /var/lib/gpufleet"]
+        if now.units:
+            script.insert(0, f"systemctl stop {' '.join(now.units)} || true")
         script += [f"rm -rf {shlex.quote(path)}" for path in gone]
         script += [f"rm -rf {shlex.quote(p)}; cp -a {KEPT}{shlex.quote(p)} {shlex.quote(p)}" for p in back]
+        if now.invocation != self.started:  # tries follow one another faster than systemd lets a unit start
+            script.append(f"systemctl reset-failed {self.unit} || true")
         if now.nvidia or not now.serves:
             script.append(f"systemctl restart {self.unit}; {self.until_it_serves()}")
-        self.shell("\n".join(["rm -rf /var/lib/gpufleet", *script]))
+        self.shell("\n".join(script))
+        self.started = self.invocation()
+
+    def invocation(self) -> str:
+        path = self.root / f"run/systemd/units/invocation:{self.unit}"
+        return os.readlink(path) if path.is_symlink() else ""
 
     @staticmethod
     def until_it_serves(seconds: int = 60) -> str:
@@ -223,24 +314,45 @@ class Victim:
         between: what somebody else does on the host between the look and the first transaction.
         """
         door: Any = Door(self.lab, self.name, tracer if traced == "caller" else (), check=check, between=between)
+        with self.tracing(tracer, traced):
+            try:
+                return Outcome(self.converge(door, policy))
+            except AnsibleActionFail as lost:
+                return Outcome({}, str(lost))
+            finally:
+                self.requests = door.requests or self.requests
+
+    def again(self, request: Mapping[str, Any], tracer: Sequence[str], traced: str = "hands") -> Outcome:
+        """The transaction of an earlier run once more, as it would be sent now: under a new id, with the engine as it runs now."""
+        door: Any = Door(self.lab, self.name, tracer if traced == "caller" else ())
+        units = {name: self.invocation() if name == self.unit else seen for name, seen in request["expect"]["units"].items()}
+        fresh = {**request, "id": uuid.uuid4().hex, "expect": {**request["expect"], "units": units}}
+        with self.tracing(tracer, traced):
+            try:
+                answer = transport.exchange(door, "transaction", fresh, VARIABLES, "stdin")
+            except AnsibleActionFail as lost:
+                return Outcome({}, str(lost))
+        trouble = differences.trouble(answer)
+        return Outcome({"failed": True, "msg": trouble} if trouble else {})
+
+    @contextlib.contextmanager
+    def tracing(self, tracer: Sequence[str], traced: str) -> Iterator[None]:
+        place = self.root / TRACER.lstrip("/")
+        alone = place.with_name(place.name + ".alone")
         if tracer and traced != "caller":
-            self.shell(f"echo '{' '.join(tracer)}' >{TRACER}; " + (f"touch {TRACER}.alone" if traced == "alone" else "true"))
+            place.write_text(" ".join(tracer))
+            if traced == "alone":
+                alone.touch()
         try:
-            found = self.converge(door, policy)
-        except AnsibleActionFail as lost:
-            if tracer and traced == "alone":
-                self.shell(f"timeout 120 sh -c 'while {ALONE.replace(chr(39), chr(34))}; do sleep 0.1; done'")
-            return Outcome({}, str(lost))
+            yield
         finally:
-            if tracer:
-                self.shell(f"rm -f {TRACER} {TRACER}.alone")
-        return Outcome(found)
+            place.unlink(missing_ok=True)
+            alone.unlink(missing_ok=True)
 
     @staticmethod
     def converge(door: Any, policy: Policy = POLICY) -> dict[str, Any]:
         """The whole of the action but its options."""
-        variables = {"ansible_python_interpreter": "/usr/bin/python3"}
-        return base.converge(door, variables, policy, whole.questions, planner, reason="faults", way="stdin")
+        return base.converge(door, dict(VARIABLES), policy, whole.questions, planner, reason="faults", way="stdin")
 
     def timer(self) -> None:
         """What the host's timer does when its time has come: no try waits that long."""

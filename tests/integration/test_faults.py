@@ -19,10 +19,17 @@ from tests.lab.lab import Lab
 
 pytestmark = pytest.mark.lab
 
-# One engine of each family: a drop-in and a restart in both, an edit of the main file in the first.
-HOSTS = {"struck17": "containerd-1.7", "struckcrio": "crio-1.34"}
+# An edit of the main file, a drop-in beside it, and an engine of the other family; all of them are restarted.
+HOSTS = {"struck17": "containerd-1.7", "struck24": "containerd-2.4", "struckcrio": "crio-1.34"}
 # who takes it back, how the hands are struck: how many calls are tried, spread over all that there are
-SAMPLE = {("systemd", sweep.KILL): 6, ("next", sweep.KILL): 3, ("timer", sweep.KILL): 2, ("systemd", "ENOSPC"): 3}
+SAMPLE = {
+    ("systemd", sweep.KILL): 12,
+    ("next", sweep.KILL): 3,
+    ("timer", sweep.KILL): 3,
+    ("caller", sweep.KILL): 3,
+    ("boot", "power"): 1,
+    **{("systemd", error): 4 for error in sweep.ERRORS},
+}
 
 
 @dc.dataclass(frozen=True)
@@ -39,12 +46,14 @@ class Case:
 def sample(victim: Victim) -> Case:
     victim.prepare()
     both, found = sweep.sides(victim)
-    trace = victim.shell(f"cat {sweep.TRACE}")
-    tries = []
-    for (by, how), count in SAMPLE.items():
-        step = len(found) // count
-        for point in found[step // 2 :: step][:count]:
-            tries.append(sweep.strike(victim, both, point, how, by))
+    trace = victim.read(sweep.TRACE)
+    callers = sweep.sides(victim, "caller")[1]
+    tries, seen = [], sweep.Seen()
+    for row, ((by, how), count) in enumerate(SAMPLE.items()):
+        calls = callers if by == "caller" else found
+        step = len(calls) // count
+        for point in calls[row * step // len(SAMPLE) :: step][:count]:
+            tries.append(sweep.outage(victim, both, point, seen) if by == "boot" else sweep.strike(victim, both, point, how, by, seen))
     return Case(victim, both, found, trace, tries)
 
 

@@ -216,7 +216,12 @@ def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, r
         "check": check,
         "journal_dir": JOURNAL_DIR,
         "reason": reason,
-        "expect": {"files": dict(plan.expect_files), "units": dict(plan.expect_units), "packages": seen.packages() if here else {}},
+        "expect": {
+            "files": dict(plan.expect_files),
+            "units": dict(plan.expect_units),
+            "packages": seen.packages() if here else {},
+            "programs": seen.programs() if here else {},
+        },
         "commands_before": [dict(c) for c in plan.commands] if here else [],
         "changes": [dict(c) for c in plan.changes],
         "stage": {"files": [dict(s) for s in plan.stage_files], "substitute": [list(s) for s in plan.substitute]} if here else {},
