@@ -187,7 +187,14 @@ _REQUEST = (
         "journal_dir": _or_none(_matching(r"/[^\0]*", "an absolute path")),
         "reason": _or_none(_text),
         "expect": _or_none(
-            _record({"files": _values(_or_none(_digest)), "units": _values(_text), "packages": _values(_or_none(_text))}),
+            _record(
+                {
+                    "files": _values(_or_none(_digest)),
+                    "units": _values(_text),
+                    "packages": _values(_or_none(_text)),
+                    "programs": _values(_or_none(_text)),
+                }
+            ),
         ),
         "commands_before": _or_none(_list(_COMMAND)),
         "changes": _or_none(_list(_change)),

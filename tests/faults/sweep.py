@@ -17,7 +17,7 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.faults.victim import ABSENT, State, Victim
+from tests.faults.victim import ABSENT, TRACE, State, Victim
 
 # With a leading "?", since not every processor's system has all of them.
 CALLS = (
@@ -27,7 +27,6 @@ CALLS = (
     "utimensat", "setxattr", "fsetxattr", "lsetxattr", "link", "linkat", "symlink", "symlinkat", "mknod", "mknodat",
     "clone", "clone3", "vfork", "fork", "kill", "flock",
 )  # fmt: skip
-TRACE = "/run/faults.trace"
 ERRORS = ("ENOSPC", "EIO", "EROFS", "EACCES", "EMFILE")
 KILL = "SIGKILL"
 EVERY = 20  # so many tries at most without a run after them

@@ -43,21 +43,23 @@ RUNTIME = "printf '#!/bin/sh\\nexec runc \"$@\"\\n' >/usr/bin/nvidia-container-r
 VARIABLES = {"ansible_python_interpreter": "/usr/bin/python3"}
 PLACES = ("/etc", "/run/cdi", "/var/lib/gpufleet", "/usr/local")
 KEPT = "/root/kept"
+TRACE = "/run/faults.trace"
 TRACER = "/run/faults.tracer"  # the words that stand before the hands' own
 # Stands before systemd's own in PATH. It puts the tracer before the hands when they are started as a unit. When it is to be left to
 # others to take back what they leave, neither systemd nor the caller may: the one is not told how, the other is killed as soon as they run.
+# And when it is to be seen that the timer does its work, its time comes soon.
 SYSTEMD_RUN = """#!/bin/sh
-[ -s %(tracer)s ] || exec /usr/bin/systemd-run "$@"
+[ -s %(tracer)s ] || [ -e %(tracer)s.soon ] || exec /usr/bin/systemd-run "$@"
 n=$# i=0 timer=
 while [ $i -lt $n ]; do
     word=$1
     shift
     case $word in
-    --on-active=*) timer=1 ;;
+    --on-active=*) timer=1; [ ! -e %(tracer)s.soon ] || word=--on-active=1s ;;
     --property=ExecStopPost=*) [ ! -e %(tracer)s.alone ] || word=--property=ExecStopPost=/bin/true ;;
     esac
     set -- "$@" "$word"
-    if [ "$word" = -- ] && [ -z "$timer" ]; then
+    if [ "$word" = -- ] && [ -z "$timer" ] && [ -s %(tracer)s ]; then
         set -- "$@" $(cat %(tracer)s)
     fi
     i=$((i + 1))
@@ -74,7 +76,7 @@ UNITS = {"containerd": "containerd.service", "crio": "crio.service"}
 # Before it looks, it waits until nobody of ours is at work any more, the watch of a probation included; timers that are armed do not count.
 LOOK = r"""
 import hashlib, json, os, re, stat, subprocess, sys, time
-crictl, unit, places = sys.argv[1], sys.argv[2], sys.argv[3:]
+crictl, unit, patience, places = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4:]
 noise = re.compile(r"/etc/(ld\.so\.cache|mtab|resolv\.conf|\.pwd\.lock|apt/.*)$")
 ours = re.compile(rb"/var/lib/gpufleet/program/|--unit=gpufleet-")
 transient, journal = "/run/systemd/transient", "/var/lib/gpufleet/"
@@ -90,7 +92,7 @@ def at_work():
             except OSError:
                 pass
     return any(re.match(r"gpufleet-[0-9a-f]{32}\.service$", name) for name in transients())
-deadline = time.monotonic() + 150
+deadline = time.monotonic() + patience
 while at_work() and time.monotonic() < deadline:
     time.sleep(0.02)
 def plain(text):
@@ -130,10 +132,18 @@ except ValueError:
 runtimes = (((info.get("config") or {}).get("containerd") or {}).get("runtimes") or {})
 handlers = set(runtimes) | {handler.get("name", "") for handler in info.get("runtimeHandlers") or []}
 ready = [c.get("status") for c in (info.get("status") or {}).get("conditions") or [] if c.get("type") == "RuntimeReady"]
+def over(name):
+    try:
+        with open(journal + "journal/" + name + "/states", "rb") as handle:
+            return b'"closed": true' in handle.read()
+    except OSError:
+        return False
+opened = os.listdir(journal + "open") if os.path.isdir(journal + "open") else []
+unfinished = [name[-32:] for name in opened if not over(name)]
 units = sorted(name for name in transients() if name.startswith("gpufleet-"))
 invocation = os.path.join("/run/systemd/units/invocation:" + unit)
 print(json.dumps({
-    "files": files, "serves": ready == [True], "nvidia": "nvidia" in handlers, "units": units,
+    "files": files, "serves": ready == [True], "nvidia": "nvidia" in handlers, "units": units, "unfinished": unfinished,
     "invocation": os.readlink(invocation) if os.path.islink(invocation) else "",
     "digest": hashlib.sha256(repr(sorted(kept)).encode()).hexdigest(),
 }))
@@ -148,6 +158,7 @@ class State:
     serves: bool
     nvidia: bool  # the running engine has our handler
     units: Sequence[str]  # of ours, that systemd still has: timers
+    unfinished: Sequence[str]  # transactions that somebody still has to end, a timer if nobody else
     invocation: str  # of the engine's unit: another one after each start
     digest: str  # of all files, and of what the journal says when ids, times and reasons are taken out of it
 
@@ -160,9 +171,10 @@ class State:
         return {path: self.files.get(path) for path in paths}
 
     def litter(self, known: Iterable[Mapping[str, str]]) -> list[str]:
-        """What is neither there before a transaction nor after one, outside of the journal; and timers that nobody needs."""
+        """What is neither there before a transaction nor after one, outside of the journal; and timers of what is over."""
         names = {name for files in known for name in files}
-        return sorted([*(p for p in self.files if p not in names and not p.startswith("/var/lib/gpufleet/")), *self.units])
+        timers = [unit for unit in self.units if not any(token in unit for token in self.unfinished)]
+        return sorted([*(p for p in self.files if p not in names and not p.startswith("/var/lib/gpufleet/")), *timers])
 
 
 @dc.dataclass(frozen=True)
@@ -272,8 +284,10 @@ class Victim:
         """Whether hands of ours run, or watch, as a unit."""
         return any(re.fullmatch(r"gpufleet-[0-9a-f]{32}\.service", path.name) for path in (self.root / "run/systemd/transient").glob("*"))
 
-    def look(self) -> State:
-        done = self.lab.exec(self.name, ["python3", "-I", "-", CRICTL, self.unit, *PLACES], stdin=LOOK)
+    def look(self, *, settled: bool = True) -> State:
+        """The host as it is when nobody of ours is at work any more; settled=False: as it is now."""
+        patience = "150" if settled else "0"
+        done = self.lab.exec(self.name, ["python3", "-I", "-", CRICTL, self.unit, patience, *PLACES], stdin=LOOK)
         assert done.returncode == 0, done.stderr
         return State(**json.loads(done.stdout))
 
@@ -339,6 +353,7 @@ class Victim:
     def tracing(self, tracer: Sequence[str], traced: str) -> Iterator[None]:
         place = self.root / TRACER.lstrip("/")
         alone = place.with_name(place.name + ".alone")
+        (self.root / TRACE.lstrip("/")).unlink(missing_ok=True)
         if tracer and traced != "caller":
             place.write_text(" ".join(tracer))
             if traced == "alone":

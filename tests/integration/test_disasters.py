@@ -10,12 +10,14 @@ and an engine that serves just them. After that the disaster is over, and the ne
 from __future__ import annotations
 
 import dataclasses as dc
+import re
+import threading
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 
 from tests.faults import sweep
-from tests.faults.victim import Victim
+from tests.faults.victim import TRACE, TRACER, Victim
 from tests.integration.conftest import Boot
 from tests.lab.lab import Lab
 
@@ -27,6 +29,10 @@ ENGINE = "/usr/bin/containerd"
 DROP_IN = "/etc/systemd/system/containerd.service.d/trap.conf"
 NO_TRAP = f"rm -f {DROP_IN}; systemctl daemon-reload; systemctl reset-failed containerd || true; systemctl restart containerd"
 NO_CRI = 'version = 2\\ndisabled_plugins = ["io.containerd.grpc.v1.cri"]\\n'
+HOME = TOML.rpartition("/")[0]
+MOUNT = f"mount --bind {HOME} {HOME}"
+READ_ONLY = f"mount -o remount,bind,ro {HOME}"
+UNMOUNT = f"umount {HOME}"
 STRUCK = f"grep -q nvidia {TOML}"  # whether our configuration is in place
 
 
@@ -98,7 +104,13 @@ DISASTERS = {
     "the engine's package is replaced between look and swap": Disaster(
         "new", between="sed -i '/^Package: containerd$/,/^$/s/^Version: .*/Version: 1.7.99~lab/' /var/lib/dpkg/status"
     ),
+    "the engine's program is replaced between look and swap, past the package manager": Disaster(
+        "new", between=f"cp -p {ENGINE} {ENGINE}.other; mv {ENGINE}.other {ENGINE}"
+    ),
     "somebody removes the file between look and swap": Disaster("new", between=f"rm {TOML}"),
+    "the file's directory turns read-only between look and swap": Disaster(
+        "old", ("is on a read-only file system",), make=MOUNT, between=READ_ONLY, undo=UNMOUNT
+    ),
 }  # fmt: skip
 
 
@@ -127,6 +139,7 @@ def test_old_or_new(name: str, stage: Stage) -> None:
         victim.lab.fill(HOST, disaster.fill)
     try:
         done = victim.run(disaster.prefix, between=disaster.between)
+        requests = len(victim.requests)
         now = victim.look()
         text = victim.shell(f"cat {TOML}", fails=True)
     finally:
@@ -138,6 +151,7 @@ def test_old_or_new(name: str, stage: Stage) -> None:
     victim.put_back(both.old, after)
     assert done.failed is (disaster.side == "old"), done
     assert [part for part in disaster.says if part not in done.words] == [], done.words
+    assert (requests == 2) is bool(disaster.between and disaster.side == "new"), "who moved in between is seen, and then only"
     assert now.serves
     assert now.nvidia is (disaster.side == "new")
     if not disaster.between:
@@ -167,3 +181,62 @@ def test_systemctl_that_hangs_is_given_up(stage: Stage, monkeypatch: pytest.Monk
     assert done.failed
     assert "did not end within 3 s" in done.words
     assert (both.files(now), now.serves, now.nvidia) == ("old", True, False)
+
+
+def test_a_file_system_that_turns_read_only_in_the_middle_is_waited_for(stage: Stage) -> None:
+    """Files cannot come back there, and the run says so. They do as soon as they can, at the latest by the timer."""
+    victim, both = stage.victim, stage.both
+    victim.shell(f"{MOUNT}; " + trap(f"ExecStartPre=/bin/sh -c '! {STRUCK} || {{ {READ_ONLY}; false; }}'", "Restart=no"))
+    try:
+        done = victim.run()
+        stuck = victim.look()
+        victim.shell(f"mount -o remount,bind,rw {HOME}")
+        victim.timer()
+        now = victim.look()
+    finally:
+        victim.shell(UNMOUNT, fails=True)
+        victim.shell(NO_TRAP, fails=True)
+    again = victim.run()
+    after = victim.look()
+    victim.put_back(both.old, after)
+    assert done.failed
+    assert "ead-only file system" in done.words
+    assert "Everything is as it was before" not in done.words
+    assert both.files(stuck) != "old", "the test's trap did not hold"
+    assert stuck.units, "the timer must still be armed"
+    assert both.verdict(now) == "old"
+    assert not again.failed, again
+    assert both.verdict(after) == "new"
+
+
+@pytest.mark.parametrize("when", ["its time comes by itself", "its time is told"])
+def test_hands_that_hang_are_ended_by_the_timer(when: str, stage: Stage) -> None:
+    """They hang with one file new and one old. The timer counts time that passes: a clock that is set makes it neither early nor late."""
+    victim = stage.victim
+    both, points = sweep.sides(victim)
+    swaps = [p for p in points if p.call.startswith("rename") and re.search(r'"/etc/(?!\S*gpufleet)\S+"\)?$', p.text)]
+    soon = victim.root / f"{TRACER.lstrip('/')}.soon"
+    soon.touch() if when == "its time comes by itself" else soon.unlink(missing_ok=True)
+    caller = threading.Thread(target=victim.again, args=(both.request, swaps[1].fault("SIGSTOP")))
+    caller.start()
+    if not soon.exists():
+        while caller.is_alive() and "stopped by SIGSTOP" not in victim.read(TRACE):
+            caller.join(0.05)
+        hung = both.files(victim.look(settled=False))
+        timer = victim.shell("cat /run/systemd/transient/gpufleet-undo-*.timer")
+        elapses = victim.shell("systemctl show 'gpufleet-undo-*.timer' --property=NextElapseUSecRealtime,NextElapseUSecMonotonic")
+        victim.timer()
+        assert hung == "mixed"
+        assert "OnActiveSec=" in timer
+        assert "OnCalendar=" not in timer
+        assert "NextElapseUSecRealtime=\n" in elapses
+        assert re.search(r"NextElapseUSecMonotonic=\d", elapses)
+    now = victim.look()
+    caller.join()
+    soon.unlink(missing_ok=True)
+    again = victim.run()
+    after = victim.look()
+    victim.put_back(both.old, after)
+    assert both.verdict(now) == "old"
+    assert not again.failed, again
+    assert both.verdict(after) == "new"

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
 
 from tests.faults import sweep
-from tests.faults.victim import Victim
+from tests.faults.victim import TRACE, Victim
 from tests.integration.conftest import Boot
 from tests.lab.lab import Lab
 
@@ -46,7 +46,7 @@ class Case:
 def sample(victim: Victim) -> Case:
     victim.prepare()
     both, found = sweep.sides(victim)
-    trace = victim.read(sweep.TRACE)
+    trace = victim.read(TRACE)
     callers = sweep.sides(victim, "caller")[1]
     tries, seen = [], sweep.Seen()
     for row, ((by, how), count) in enumerate(SAMPLE.items()):

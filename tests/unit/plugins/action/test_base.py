@@ -124,6 +124,16 @@ def test_a_transaction_expects_the_packages_that_were_seen() -> None:
     assert requested(Policy(root="/srv/image"))["expect"]["packages"] == {}
 
 
+def test_a_transaction_expects_the_programs_that_were_seen() -> None:
+    answers = {
+        "which:containerd,k3s": {"found": {"containerd": "/usr/bin/containerd"}, "programs": {"/usr/bin/containerd": "1:2:3"}},
+        "processes:containerd": {"processes": [], "programs": {"/opt/engine/containerd": None}},
+    }
+    seen = Observation({}, answers)
+    assert requested(Policy(), seen)["expect"]["programs"] == {"/usr/bin/containerd": "1:2:3", "/opt/engine/containerd": None}
+    assert requested(Policy(root="/srv/image"), seen)["expect"]["programs"] == {}
+
+
 def test_what_was_rolled_back_while_nobody_looked_is_told_with_the_next_transaction() -> None:
     seen = obs(outcomes=[{"id": "a1", "reason": "gpufleet.nvidia.node", "by": "the timer", "why": "it hung"}])
     assert requested(Policy(), seen)["told"] == ["a1"]

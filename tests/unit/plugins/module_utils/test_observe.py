@@ -237,8 +237,27 @@ def test_a_mention_needs_a_pattern_with_a_group(tmp_path, find):
 def test_which(tmp_path):
     root = tree(tmp_path, usr__bin__tool="", usr__sbin__tool="", usr__bin__plain="", usr__bin__link="->/usr/sbin/tool")
     (tmp_path / "usr" / "sbin" / "tool").chmod(0o755)
-    found = ask(root=root, kind="which", names=["tool", "plain", "link", "none"])["found"]
-    assert found == {"tool": "/usr/sbin/tool", "plain": None, "link": "/usr/bin/link", "none": None}
+    answer = ask(root=root, kind="which", names=["tool", "plain", "link", "none"])
+    assert answer["found"] == {"tool": "/usr/sbin/tool", "plain": None, "link": "/usr/bin/link", "none": None}
+    seen = answer["programs"]
+    assert set(seen) == {"/usr/sbin/tool", "/usr/bin/link"}
+    assert seen["/usr/sbin/tool"] == seen["/usr/bin/link"], "a link stands for the program that it leads to"
+
+
+def test_a_program_that_was_replaced_is_another_one(tmp_path):
+    def seen():
+        return ask(root=root, kind="which", names=["tool"])["programs"]["/usr/sbin/tool"]
+
+    root = tree(tmp_path, usr__sbin__tool="a")
+    program = tmp_path / "usr" / "sbin" / "tool"
+    program.chmod(0o755)
+    first = seen()
+    assert seen() == first
+    other = tmp_path / "other"
+    other.write_text("b")
+    other.chmod(0o755)
+    other.rename(program)
+    assert seen() != first
 
 
 # --- commands and probes --------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import health, journal, ledger, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import health, journal, ledger, nodefs, observe
 
 from .conftest import CONFIG, RESTART, answer, script, sha, status_message
 
@@ -132,14 +132,16 @@ def test_a_file_that_moved_on_is_a_conflict(node, expect, found):
     assert node.config.read_text() == CONFIG
 
 
-def test_files_units_and_packages_that_were_only_looked_at_count_too(node, systemd):
+def test_files_units_packages_and_programs_that_were_only_looked_at_count_too(node, systemd):
     systemd.add("engine.service", invocation="i2")
     expect = {"files": {str(node.config): sha("x")}, "units": {"engine.service": "i1"}, "packages": {"no-such-package": "1"}}
+    expect["programs"] = {"/no/such/program": "1:2:3", sys.executable: nodefs.identity("", sys.executable), "/nor/this": None}
     found = node.run([node.write(node.dropin, "x")], expect=expect)
     assert [(entry["what"], entry["expected"], entry["found"]) for entry in found["conflict"]] == [
         ("file", sha("x"), sha(CONFIG)),
         ("unit", "i1", "i2"),
         ("package", "1", None),
+        ("program", "1:2:3", None),
     ]
     assert not node.dropin.exists()
 
