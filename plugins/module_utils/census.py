@@ -1,19 +1,13 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which processes live on, and whether this still is the same boot. Node side: standard library only, Python 3.6."""
+"""Which processes live on. Node side: standard library only, Python 3.6."""
 
 import os
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs
 from ansible_collections.gpufleet.nvidia.plugins.module_utils.look_system import started
-
-
-def boot():
-    """Which boot this is. The first process's beginning, too: a container's boot may have the number of the machine's."""
-    number = (nodefs.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip()
-    return "%s/%s" % (number, started(1))
 
 
 def contained():

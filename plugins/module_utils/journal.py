@@ -190,13 +190,18 @@ def look(root, directory, cap=nodefs.MIB, patterns=(), listing=False):
     opened = [meta for meta in (read(base, name) for name in names(base, "open")) if meta]
     answer = {
         "originals": originals,
-        "unfinished": [dict(_shown(meta), at_work=at_work(base, meta["id"])) for meta in opened if not meta["closed"]],
+        "unfinished": [dict(_shown(meta), at_work=_watched(meta) or at_work(base, meta["id"])) for meta in opened if not meta["closed"]],
         "outcomes": [dict(_shown(meta), logs=_logs(meta)) for meta in opened if meta["closed"] and meta["state"] == "rolled_back"],
         "pending": pending(base, bool(root)),
     }
     if listing:
         answer["journal"] = [_shown(meta) for meta in reversed(entries(base))]
     return answer
+
+
+def _watched(meta):
+    """Whether it is on probation: its watch ends it, or its timer. The next boot knows neither."""
+    return meta["state"] == "probation" and meta.get("boot") == look_system.boot()
 
 
 def at_work(base, token):

@@ -15,7 +15,7 @@ import os
 import shutil
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import census, health, journal, nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import census, health, journal, look_system, nodefs
 
 KEPT_ENTRIES = 30
 KEPT_BYTES = 64 * nodefs.MIB
@@ -155,7 +155,7 @@ def begin(base, request, **more):
     os.mkdir(aside, 0o700)
     write_durably(os.path.join(aside, "states"), b" " * (journal.SLOT * journal.SLOTS))
     meta = {"schema": journal.SCHEMA, "id": request["id"], "time": now(), "epoch": time.time(), "reason": request.get("reason", "")}
-    meta.update(changes=[], units=[], units_before={}, disabled=[], health=[], boot=census.boot(), **more)
+    meta.update(changes=[], units=[], units_before={}, disabled=[], health=[], boot=look_system.boot(), **more)
     write_json(os.path.join(aside, "meta.json"), meta)
     mark(aside, "prepared", ran=0)
     os.rename(aside, os.path.join(base, "journal", name))

@@ -167,6 +167,12 @@ def started(pid):
     return int(fields[19]) if len(fields) > 19 else None
 
 
+def boot():
+    """Which boot this is. The first process's beginning, too: a container's boot may have the number of the machine's."""
+    number = (nodefs.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip()
+    return "%s/%s" % (number, started(1))
+
+
 def listening(paths, timeout=5):
     """Who holds each socket: the kernel names the process that called listen()."""
     owners = {}

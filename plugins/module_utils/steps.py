@@ -281,8 +281,9 @@ class Transaction(object):
         ledger.settle_originals(self.base, meta["changes"])
         ledger.mark(self.entry, "probation", acted=self.acted, restarts=restarts)
         # It serves: what is left to be seen is whether it stays. A boot need not take that back, and the host looks as it will stay.
-        guard.disarm_boot()
+        # It goes last: until then a boot is who would remove what lies beside the files.
         swap.clean(self.root, meta["changes"], self.request["id"])
+        guard.disarm_boot()
         self.answer["probation"] = probation
 
     def _give_up(self, exc):

@@ -22,7 +22,16 @@ import os
 import shutil
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import census, commands, guard, health, journal, ledger, nodefs, swap
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
+    commands,
+    guard,
+    health,
+    journal,
+    ledger,
+    look_system,
+    nodefs,
+    swap,
+)
 
 _JOB_KEPT = 24 * 3600  # another caller may just be waiting for its turn
 QUICK = 10  # seconds that somebody who judges a transaction on probation waits for an answer
@@ -42,7 +51,7 @@ def recover(root, base, by, only=None, booting=False):
             ledger.settled(base, name)
             continue
         _require_readable(base, meta)
-        if meta["closed"] or (booting and meta.get("boot") == census.boot()):
+        if meta["closed"] or (booting and meta.get("boot") == look_system.boot()):
             continue
         outcome = _end(root, base, meta, by, booting)
         if outcome is not None:
@@ -77,7 +86,7 @@ def _sweep(base, booting):
 
 def _end(root, base, meta, by, booting):
     """What became of a transaction that had to be taken back; None where all was well and little was left to do."""
-    again = meta.get("boot") != census.boot()
+    again = meta.get("boot") != look_system.boot()
     if meta["state"] == "probation" and not root:
         why = None if booting or again else judge(meta)
         if why is None:

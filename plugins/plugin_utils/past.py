@@ -47,7 +47,7 @@ def untold(obs: Observation) -> tuple[str, ...]:
 
 def cut_short(obs: Observation) -> bool:
     """Whether there is a transaction that nobody is at work on and that is not over: it has to be ended before anything is planned."""
-    return any(entry.get("state") != "probation" and not entry.get("at_work") for entry in journal(obs).get("unfinished") or ())
+    return any(not entry.get("at_work") for entry in journal(obs).get("unfinished") or ())
 
 
 def advice(obs: Observation) -> tuple[str, ...]:

@@ -304,13 +304,13 @@ def test_a_file_that_somebody_wrote_after_the_hands_died_is_left_to_them(host):
 
 
 def test_after_a_boot_files_come_back_and_no_unit_is_waited_for(host, monkeypatch):
-    undo, census = transaction.undo, transaction.undo.census
+    undo = transaction.undo
     with Patched(host.systemd.bin.parent) as patched:
         patched.patch.setattr(transaction.steps.health, "act", lambda *args: os._exit(9))
         in_child(host.change)
     with ledger.locked(host.journal, "boot", keep=True):
         assert undo.recover("", host.journal, "the next boot", booting=True) == [], "this very boot is none"
-    monkeypatch.setattr(census, "boot", lambda: "another")
+    monkeypatch.setattr(undo.look_system, "boot", lambda: "another")
     actions = len(host.systemd.actions)
     with ledger.locked(host.journal, "boot", keep=True):
         outcome = undo.recover("", host.journal, "the next boot", booting=True)[0]

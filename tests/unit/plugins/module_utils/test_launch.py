@@ -10,7 +10,7 @@ import signal
 import stat
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import guard, health, journal, launch, ledger, transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import guard, health, journal, launch, ledger, observe, transaction
 
 from .conftest import CONFIG, RESTART, Node, script
 
@@ -219,9 +219,32 @@ def test_the_next_transaction_ends_a_probation_and_stops_at_nothing(host, monkey
     assert host.config.read_text() == CONFIG
 
 
-def on_probation(host, monkeypatch):
+def test_a_probation_that_a_boot_cut_short_is_nobodys_until_the_next_run(host, monkeypatch):
+    on_probation(host, monkeypatch)
+    question = {"id": "o", "kind": "originals", "dir": host.journal}
+
+    def at_work():
+        found = observe.run({"schema": 1, "root": "/", "questions": [question]})["answers"]["o"]["unfinished"]
+        return [entry["at_work"] for entry in found]
+
+    assert at_work() == [True], "its watch, or its timer"
+    monkeypatch.setattr(transaction.undo.look_system, "boot", lambda: "another")
+    assert at_work() == [False]
+    assert host.run([], id="2" * 32)["recovered"] == [], "it has come to its end, and not back"
+    assert (at_work(), host.states(), host.config.read_text()) == ([], ["committed"], "new\n")
+
+
+def test_a_probation_is_left_out_at_boot_only_when_nothing_lies_beside_the_files_any_more(host, monkeypatch):
+    calls = []
+    clean = transaction.steps.swap.clean
+    monkeypatch.setattr(transaction.steps.swap, "clean", lambda *given: (calls.append("clean"), clean(*given)))
+    on_probation(host, monkeypatch, disarm_boot=lambda *args: calls.append("disarm the boot"))
+    assert calls == ["clean", "disarm the boot"]
+
+
+def on_probation(host, monkeypatch, **more):
     for name in ("arm", "arm_boot", "disarm", "disarm_boot"):
-        monkeypatch.setattr(guard, name, lambda *args: None)
+        monkeypatch.setattr(guard, name, more.get(name) or (lambda *args: None))
     request = {"id": "1" * 32, "journal_dir": host.journal, "changes": [host.write(host.config, "new\n")], "units": RESTART}
     answer = transaction.steps.Transaction(dict(request, probation=15), "/program").run()
     assert (answer["error"], answer["probation"]) == (None, 15)
