@@ -59,9 +59,9 @@ bench: venv ## Count SSH operations, compare wall times with ping and with a pla
 docs: venv ## Write the tables in docs/ from the tables in the code (a unit test keeps them equal)
 	@$(RUN) python tests/tools/pages.py --write
 
-soak: venv ## Strike transactions at every system call on every engine, and judge 10 000 configurations each; hours (STEP=9: every 9th call)
+soak: venv ## Strike transactions at every system call on every engine, and judge 10 000 configurations each; hours (MINUTES=30: for so long)
 	$(RUN) GPUFLEET_EXAMPLES=$(or $(EXAMPLES),10000) python -m pytest -q tests/integration/test_properties.py
-	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.faults --step $(or $(STEP),1)
+	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.faults$(if $(MINUTES), --minutes $(MINUTES))
 
 lab-up: venv ## Boot the lab's hosts (FLEET=file chooses others than the demo's) and say how to reach them
 	@$(LAB) up $(if $(FLEET),--fleet $(FLEET))

@@ -131,8 +131,8 @@ class Bench:
 def rows(results: list[Result]) -> list[str]:
     """The table: one row for each engine and part."""
     found = [
-        "| engine | what happens | instants | tried | followed up | old | new | half |",
-        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: |",
+        "| engine | what happens | instants | tried | followed up | old | new | half | hands |",
+        "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for kind in KINDS:
         for part, (words, _by, _how) in PARTS.items():
@@ -140,7 +140,8 @@ def rows(results: list[Result]) -> list[str]:
             if mine:
                 old, new = (sum(r["fine"] and r["found"] == side for r in mine) for side in ("old", "new"))
                 tried, calls, followed = len(mine), max(r["calls"] for r in mine), sum(r["followed"] for r in mine)
-                cells = [mine[-1]["engine"], words, calls, tried, followed, old, new, tried - old - new]
+                versions = ", ".join(f"`{name}`" for name in dict.fromkeys(r["hands"] for r in mine))
+                cells = [mine[-1]["engine"], words, calls, tried, followed, old, new, tried - old - new, versions]
                 found.append(f"| {' | '.join(str(cell) for cell in cells)} |")
     return found
 
@@ -153,9 +154,8 @@ def write_table(results: list[Result], path: Path) -> None:
     _old, _end, tail = rest.partition(end)
     struck = [r for r in results if r["hit"]]
     half = sum(not r["fine"] for r in struck)
-    versions = Counter(r["hands"] for r in struck)
-    hands_ = ", ".join(f"`{name}` ({count})" for name, count in versions.most_common())
-    summary = f"{len(struck)} tries, {half} half. Versions of the hands, and how often each was struck: {hands_}."
+    versions = ", ".join(f"`{name}` ({count})" for name, count in Counter(r["hands"] for r in struck).most_common())
+    summary = f"{len(struck)} tries, {half} half. Versions of the hands (by a digest), and how often each was struck: {versions}."
     path.write_text("\n".join([head + begin, "", summary, "", *rows(results), "", end + tail]))
 
 

@@ -101,6 +101,9 @@ DISASTERS = {
     "somebody restarts the engine between look and swap": Disaster(
         "new", between=f"systemctl restart containerd; {Victim.until_it_serves()}"
     ),
+    "somebody restarts the engine while it restarts with the change": Disaster(
+        "new", make=f"systemd-run --quiet --unit=somebody sh -c 'until {STRUCK}; do sleep 0.02; done; systemctl restart containerd'"
+    ),
     "the engine's package is replaced between look and swap": Disaster(
         "new", between="sed -i '/^Package: containerd$/,/^$/s/^Version: .*/Version: 1.7.99~lab/' /var/lib/dpkg/status"
     ),
