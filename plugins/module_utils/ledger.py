@@ -116,8 +116,10 @@ def _lock(path, deadline):
             os.close(fd)
             if exc.errno not in (errno.EAGAIN, errno.EACCES):
                 raise
-            # Who ends an earlier probation is soon done, and is nobody whom a user would have to know of.
-            if time.monotonic() >= (max(deadline, patience) if PROBATION.encode("ascii") in holder else deadline):
+            # Who ends an earlier probation is soon done, and is nobody whom a user would have to know of. Who has no name
+            # has just taken the lock, or is about to let it go.
+            soon = not holder or PROBATION.encode("ascii") in holder
+            if time.monotonic() >= (max(deadline, patience) if soon else deadline):
                 raise nodefs.NodeError("locked", "locked by %s" % _holder(holder))
             time.sleep(_PAUSE)  # flock waits either for ever or not at all, and this has a deadline
 

@@ -162,6 +162,23 @@ def test_who_ends_an_earlier_probation_is_waited_for(host):
     child.join()
 
 
+def test_who_has_no_name_yet_or_any_more_is_waited_for(host):
+    fork = multiprocessing.get_context("fork")
+    ready, seen = fork.Event(), fork.Event()
+
+    def nobody():
+        with ledger.locked(host.journal, "the other one", keep=True):
+            with open(os.path.join(host.journal, "lock"), "w"):
+                ready.set()
+            seen.wait(0.5)
+
+    child = fork.Process(target=nobody)
+    child.start()
+    assert ready.wait(30)
+    assert host.run([host.write(host.config, "new\n")])["error"] is None
+    child.join()
+
+
 def test_the_timer_ends_its_own_hands_when_they_hang(host):
     fork = multiprocessing.get_context("fork")
     ready = fork.Event()
