@@ -84,10 +84,12 @@ options:
     default: ""
   restart:
     description:
-      - V(auto) restarts the engine once if its effective configuration changes, and waits until it serves again.
-      - V(never) leaves that to you; the result says that a restart is due.
+      - V(auto) restarts the engine once if its effective configuration changes, and waits until it serves again. Where running containers
+        would not live through that, as in Docker without live-restore, the restart is left to you, and the result names them.
+      - V(never) leaves every restart to you; the result and M(gpufleet.nvidia.node_info) say that one is due.
+      - V(always) restarts where V(auto) does, and where it ends containers, too.
     type: str
-    choices: [auto, never]
+    choices: [auto, never, always]
     default: auto
   handlers:
     description:
@@ -124,10 +126,11 @@ options:
 options:
   engines:
     description:
-      - Which engines to manage. V(auto) manages every engine on the host that can be managed.
+      - Which engines to manage. V(auto) manages every engine on the host that can be managed, and Docker only where no Kubernetes is, that
+        is no kubelet and no engine of a Kubernetes distribution. Name V(docker) beside V(auto) to have it configured there, too.
     type: list
     elements: str
-    choices: [auto, containerd, crio]
+    choices: [auto, containerd, crio, docker]
     default: [auto]
   injection:
     description:

@@ -7,6 +7,7 @@ Nothing here makes systemd reload its units (`--no-reload`): that takes devices 
 (NVIDIA/nvidia-container-toolkit issue 48). Node side: standard library only, Python 3.6.
 """
 
+import json
 import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, cri, look_system, nodefs
@@ -153,18 +154,38 @@ def _ask_cri(check, left):
     if not status["runtime"].get("RuntimeReady"):
         reasons = [condition["message"] for condition in status["conditions"] if condition["type"] == "RuntimeReady"]
         return False, False, "the runtime is not ready: %s" % (" ".join(reasons) or "it gives no reason")
-    lacking = [text for text in (_lacks(want, status) for want in check.get("require") or []) if text]
+    lacking = [text for text in (_lacks(want, status["handlers"], status["info"]) for want in check.get("require") or []) if text]
     if lacking:
         return False, True, "the runtime serves, but %s" % "; ".join(lacking)
     return True, True, "RuntimeReady; handlers: %s" % (", ".join(name or "(default)" for name in status["handlers"]) or "not told")
 
 
-def _lacks(want, status):
+def _ask_http(check, left):
+    """A daemon that tells its state as JSON over a socket: what `require` names has to be in it."""
+    try:
+        answer = look_system.http_get(check["socket"], check["path"], min(left, 10))
+    except nodefs.NodeError as exc:
+        return False, False, exc.message
+    if answer["status"] != 200:
+        return False, False, "GET %s: status %d" % (check["path"], answer["status"])
+    try:
+        said = json.loads(answer["body"])
+    except ValueError:
+        return False, False, "GET %s: the answer is no JSON" % check["path"]
+    lacking = [text for text in (_lacks(want, [], said) for want in check.get("require") or []) if text]
+    if lacking:
+        return False, True, "it serves, but %s" % "; ".join(lacking)
+    return True, True, "it answers GET %s as wanted" % check["path"]
+
+
+def _lacks(want, handlers, info):
     if "handler" in want:
-        return None if want["handler"] in status["handlers"] else "it has no handler %s" % want["handler"]
-    found = status["info"]
+        return None if want["handler"] in handlers else "it has no handler %s" % want["handler"]
+    found = info
     for key in want["path"]:
         found = found.get(key) if isinstance(found, dict) else None
+    if want.get("filled"):
+        return None if found else "its %s is empty" % ".".join(want["path"])
     wanted = None if want.get("absent") else want.get("equals")
     return None if found == wanted else "its %s is %r, not %r" % (".".join(want["path"]), found, wanted)
 
@@ -182,4 +203,4 @@ def _ask_command(check, left):
     return answer["rc"] == 0, False, "%s: %s%s" % (check["argv"][0], rc, ", " + said[-1] if said else "")
 
 
-_ASK = {"cri": _ask_cri, "unit": _ask_unit, "command": _ask_command}
+_ASK = {"cri": _ask_cri, "http": _ask_http, "unit": _ask_unit, "command": _ask_command}

@@ -271,7 +271,7 @@ class Transaction(object):
     def _stand(self, units):
         """What was done works: it stands, or is on probation where a host that watches over it can still take it back."""
         meta = journal.read(self.base, self.name)
-        ledger.note_pending(self.base, self.request, [unit["name"] for unit in units])
+        ledger.note_pending(self.base, self.request, [unit["name"] for unit in units if unit["action"] != "reload"])
         probation = self.request.get("probation") or 0
         if not (probation and units and self.program):
             undo.commit(self.root, self.base, meta)

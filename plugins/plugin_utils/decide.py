@@ -107,6 +107,7 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
     injection, why = choose_injection(policy, instance)
     evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
     handler = "" if injection == "oci-hook" else (policy.handlers[0].name if policy.handlers else "nvidia")
+    pods = instance.engine != "docker"  # no kubelet talks to Docker
     default, default_why = choose_default(policy, instance, injection, handler, kubelet)
     strategy, strategy_why = device_list_strategy(policy, instance, injection, kubelet)
     plugin_prefix = {"native-cdi": ENGINE_PREFIX, "nvidia-runtime": RUNTIME_PREFIX}.get(injection, "")
@@ -115,11 +116,7 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
         Reason("injection", injection, why, evidence),
         Reason("default", str(default).lower(), default_why),
         Reason("device_list_strategy", ",".join(strategy), strategy_why),
-        Reason(
-            "runtime_class",
-            handler or "none",
-            "management containers ask for the handler by RuntimeClass" if handler else "the hook answers every container",
-        ),
+        Reason("runtime_class", (handler if pods else "") or "none", class_why(handler, pods)),
     )
     return Decision(
         instance=instance.key,
@@ -132,12 +129,18 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
         annotation_prefixes=(RUNTIME_PREFIX,),
         device_list_strategy=strategy,
         plugin_annotation_prefix=plugin_prefix,
-        runtime_class=handler,
+        runtime_class=handler if pods else "",
         enable_cdi=enable,
         max_cdi_version=instance.cdi.max_version,
         hook=injection == "oci-hook",
         reasons=reasons,
     )
+
+
+def class_why(handler: str, pods: bool) -> str:
+    if not pods:
+        return f"docker run --runtime {handler} asks for the handler"
+    return "management containers ask for the handler by RuntimeClass" if handler else "the hook answers every container"
 
 
 def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str]:
@@ -152,6 +155,8 @@ def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str
     if instance.cdi.able:
         switch = "" if instance.cdi.enabled else "; its switch is off and is turned on"
         return "native-cdi", f"{name} resolves CDI devices itself{switch}"
+    if instance.engine == "docker":
+        return "nvidia-runtime", f"{name} cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode (docker run --runtime)"
     return "nvidia-runtime", f"{name} cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode, as default handler"
 
 
@@ -163,7 +168,7 @@ def forced(policy: Policy, instance: Instance) -> Injection:
             f"injection: native-cdi cannot work with {name}",
             where=instance.config_path,
             why=f"it knows no CDI ({instance.cdi.evidence.source}: {instance.cdi.evidence.text})",
-            next="use injection: nvidia-runtime there, or upgrade to containerd 1.7 or CRI-O 1.24",
+            next="use injection: nvidia-runtime there, or upgrade to containerd 1.7, CRI-O 1.24 or Docker 25.0",
         )
     if injection in ("native-cdi", "nvidia-runtime") and policy.cdi == "false":
         raise PlanError(f"injection: {injection} contradicts cdi: false", next="drop one of the two options")
@@ -191,6 +196,10 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
         return False, "there is no handler"
     if policy.default != "auto":
         return policy.default == "true", "forced by the option default"
+    if instance.engine == "docker":
+        if instance.default_handler == handler:
+            return True, "it is the default today, and stays so until default: false says otherwise, since containers may count on it"
+        return False, "whoever runs a container names the device or the runtime"
     if injection != "native-cdi":
         return True, "workloads get GPUs from the NVIDIA runtime, so that it has to start every container"
     declared = [s for s in policy.device_plugin_strategy if s.startswith("cdi-")]
@@ -204,6 +213,8 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
 
 def device_list_strategy(policy: Policy, instance: Instance, injection: Injection, kubelet: Kubelet) -> tuple[tuple[str, ...], str]:
     """What a Kubernetes device plugin has to be told (operator.md 1.6: the CRI field is beta, on by default, from kubelet 1.29)."""
+    if instance.engine == "docker":
+        return (), "no kubelet uses Docker, so no device plugin does"
     if policy.device_plugin_strategy:
         return policy.device_plugin_strategy, "declared by the option device_plugin_strategy"
     if injection == "nvidia-runtime":
@@ -253,6 +264,9 @@ def isolate(policy: Policy, decisions: list[Decision]) -> tuple[Literal["strict"
     by_env = [d for d in decisions if d.default or "envvar" in d.device_list_strategy]
     if by_env:
         why = "workloads ask by NVIDIA_VISIBLE_DEVICES here, so that it has to count for unprivileged containers too"
+        return "compatible", Reason("isolation", "compatible", why)
+    if any(d.engine == "docker" for d in decisions):
+        why = "docker run --gpus and --runtime ask by NVIDIA_VISIBLE_DEVICES, and whoever may run containers in Docker may do everything"
         return "compatible", Reason("isolation", "compatible", why)
     return "strict", Reason("isolation", "strict", "the engine injects by CDI, so that the variable counts for privileged containers only")
 

@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
     toolkit,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import freshness, spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio, docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_owners, crio, docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     JOURNAL_DIR,
     Decision,
@@ -40,6 +40,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 
 # A new engine is one more file and one more row.
 ENGINES = {"containerd": containerd, "crio": crio, "docker": docker}
+KUBERNETES = (*(o.name for o in containerd_owners.OWNERS), "gpu-operator")  # owners that come with it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 LOW_LEVEL = ["runc", "crun"]
 # CRI-O's own packages put its runtimes outside PATH (engines.md 2).
@@ -83,6 +84,7 @@ def see(policy: Policy, obs: Observation) -> Seen:
     instances = tuple(i for engine in ENGINES.values() for i in engine.find(policy, obs))
     kubelet = owners.kubelet(policy, obs)
     instances = tuple(dc.replace(i, used_by_kubelet=bool(kubelet.endpoint) and same_socket(kubelet.endpoint, i.socket)) for i in instances)
+    instances = tuple(beside_kubernetes(policy, i, kubelet, instances) for i in instances)
     driver = gpu.parse(policy, obs)
     readers = consumers.others(policy, obs, instances)
     cap, _reason = decide.version_cap(instances, readers)
@@ -99,6 +101,14 @@ def see(policy: Policy, obs: Observation) -> Seen:
         consumers=readers,
     )
     return Seen(instances, driver, kubelet, record, spec.verdicts(policy, obs, record, driver))
+
+
+def beside_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instances: tuple[Instance, ...]) -> Instance:
+    """Docker beside Kubernetes is configured only when it is asked for by name."""
+    kubernetes = kubelet.present or any(i.owner in KUBERNETES for i in instances)
+    if instance.engine != "docker" or instance.refusal or "docker" in policy.engines or not kubernetes:
+        return instance
+    return dc.replace(instance, refusal=docker.BESIDE_KUBERNETES.format(version=instance.version))
 
 
 def same_socket(endpoint: str, socket: str) -> bool:

@@ -60,7 +60,7 @@ class Policy:
     drop_in: str = "auto"  # auto | never | a path
     socket: str = ""
     service: str = ""
-    restart: Literal["auto", "never"] = "auto"
+    restart: Literal["auto", "never", "always"] = "auto"
     handlers: tuple[Handler, ...] = (Handler(),)
     default: Literal["auto", "true", "false"] = "auto"
     cdi: Literal["auto", "true", "false"] = "auto"
@@ -256,6 +256,7 @@ class Plan:
     disable_units: tuple[str, ...] = ()
     restarts: tuple[Restart, ...] = ()
     health: tuple[Mapping[str, Any], ...] = ()
+    pending: tuple[str, ...] = ()  # units that have to be restarted, which is left to somebody
     advice: tuple[str, ...] = ()
     diffs: tuple[tuple[str, str, str], ...] = ()  # (path, text before, text after) for --diff, already masked
 
@@ -264,12 +265,12 @@ class Plan:
         return not (self.differences or self.changes or self.commands)
 
     def acts_on(self, restart: str) -> tuple[Restart, ...]:
-        """What is done to units. `restart: never` is about running engines; a unit that is merely started waits for nobody."""
-        return tuple(r for r in self.restarts if restart == "auto" or r.action == "start")
+        """What is done to units. `restart: never` is about engines that would stop serving: a start or a reload waits for nobody."""
+        return tuple(r for r in self.restarts if restart != "never" or r.action in ("start", "reload"))
 
     def interrupts(self, restart: str) -> list[str]:
         """The units that stop serving for a moment."""
-        return [r.unit for r in self.acts_on(restart) if r.action != "start"]
+        return [r.unit for r in self.acts_on(restart) if r.action not in ("start", "reload")]
 
 
 def merge(plans: list[Plan]) -> Plan:
@@ -290,6 +291,7 @@ def merge(plans: list[Plan]) -> Plan:
         disable_units=tuple(dict.fromkeys(u for p in plans for u in p.disable_units)),
         restarts=tuple(restarts.values()),
         health=tuple(h for p in plans for h in p.health),
+        pending=tuple(dict.fromkeys(u for p in plans for u in p.pending)),
         advice=tuple(dict.fromkeys(a for p in plans for a in p.advice)),
         diffs=tuple(d for p in plans for d in p.diffs),
     )

@@ -19,6 +19,7 @@ BY_ENV = ("accept-nvidia-visible-devices-envvar-when-unprivileged",)
 BY_MOUNT = ("accept-nvidia-visible-devices-as-volume-mounts",)
 RUNTIME = ("nvidia-container-runtime",)
 CDI = (*RUNTIME, "modes", "cdi")
+SKIP = ("nvidia-container-runtime-hook", "skip-mode-detection")
 
 Keys = Mapping[tuple[str, ...], Any]
 
@@ -30,6 +31,7 @@ WHY: Mapping[tuple[str, ...], str] = {
     (*RUNTIME, "runtimes"): "the low-level runtimes of this host, by full path where they are not on PATH",
     BY_ENV: "isolation: whether NVIDIA_VISIBLE_DEVICES counts for unprivileged containers",
     BY_MOUNT: "isolation: whether device requests by mounts count",
+    SKIP: "docker run --gpus calls the hook itself, which refuses to work in any mode but legacy unless this is true",
 }
 
 
@@ -39,7 +41,10 @@ def questions(policy: Policy) -> list[ask.Question]:
 
 def keys(policy: Policy, record: HostDecision) -> dict[tuple[str, ...], Any]:
     """Our keys with the values that the decision asks for."""
-    return wanted(record.runtime_mode, record.isolation, record.annotation_prefixes, record.low_level_runtimes, policy.cdi_spec_dirs)
+    found = wanted(record.runtime_mode, record.isolation, record.annotation_prefixes, record.low_level_runtimes, policy.cdi_spec_dirs)
+    if record.runtime_mode != "legacy" and any(d.engine == "docker" for d in record.decisions):
+        found[SKIP] = True
+    return found
 
 
 def wanted(

@@ -21,7 +21,7 @@ for entry in (ROOT, ROOT / ".cache" / "collections"):
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import deviations, rules, version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables, crio_tables, docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables, crio_tables, docker_config, docker_plan
 
 from tests.lab.kinds import KINDS
 
@@ -135,8 +135,8 @@ def since() -> str:
         ["containerd", "configured by this collection", number(containerd_tables.OLDEST)],
         ["containerd", "CDI", first_cdi("containerd")],
         *([NAMES["crio"], what, number(first)] for what, first in CRIO_SINCE),
-        ["Docker", "CDI, with `features.cdi` in `daemon.json`", number(docker.CDI_SINCE)],
-        ["Docker", "CDI, on unless `features.cdi` is false", number(docker.CDI_ON_SINCE)],
+        ["Docker", "CDI, with `features.cdi` in `daemon.json`", number(docker_plan.CDI_SINCE)],
+        ["Docker", "CDI, on unless `features.cdi` is false", number(docker_plan.CDI_ON_SINCE)],
         ["Podman", "CDI", first_cdi("podman")],
     ]
     return table(["engine", "what", "since"], rows)
@@ -159,7 +159,7 @@ def files() -> str:
         ["containerd 1.x", f"edits in `{containerd_tables.CONFIG}`", f"`{containerd_tables.UNIT}`", f"`{containerd_tables.SOCKET}`"],
         ["containerd 2.x", f"a drop-in `{containerd_tables.DROP_IN}`", f"`{containerd_tables.UNIT}`", f"`{containerd_tables.SOCKET}`"],
         ["CRI-O", f"a drop-in `{crio_tables.DROP_IN}`", f"`{crio_tables.UNIT}`", f"`{crio_tables.SOCKET}`"],
-        ["Docker", f"nothing (`{docker.CONFIG}` is read)", f"`{docker.UNIT}`", f"`{docker.SOCKET}`"],
+        ["Docker", f"nothing (`{docker_config.CONFIG}` is read)", f"`{docker_config.UNIT}`", f"`{docker_config.SOCKET}`"],
     ]
     return table(["engine", "what is written", "unit", "socket"], rows)
 

@@ -163,7 +163,7 @@ def converge(
     for attempt in (1, 2):
         if not acts(outcome.plan) or (check and not outcome.plan.validate):
             break
-        request = transaction(outcome.plan, wanted, seen, check=check, reason=reason, pending=left_out(wanted, seen, planner))
+        request = transaction(outcome.plan, wanted, seen, check=check, reason=reason, pending=left_out(wanted, seen, planner, outcome.plan))
         answer = transport.exchange(action, "transaction", request, task_vars, way)
         if not answer.get("conflict") or attempt == 2:
             break
@@ -184,14 +184,14 @@ def end(answer: Mapping[str, Any]) -> tuple[str, ...]:
     return past.recovered(answer)
 
 
-def left_out(wanted: Policy, seen: Observation, planner: Planner) -> list[str]:
-    """The units whose restart `restart: never` leaves to somebody: the host remembers them."""
+def left_out(wanted: Policy, seen: Observation, planner: Planner, plan: Plan) -> list[str]:
+    """The units whose restart is left to somebody, by the plan or by `restart: never`: the host remembers them."""
     if wanted.restart != "never" or wanted.root != "/":
-        return []
+        return list(plan.pending)
     try:
-        return planner(dc.replace(wanted, restart="auto"), seen).plan.interrupts("auto")
+        return list(dict.fromkeys([*plan.pending, *planner(dc.replace(wanted, restart="auto"), seen).plan.interrupts("auto")]))
     except (NeedMore, PlanError):
-        return []
+        return list(plan.pending)
 
 
 def else_told(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, seen: Observation, way: str, *, needed: bool) -> None:

@@ -194,7 +194,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
         restarts=restarts(policy, instance, served),
         health=() if served or policy.restart == "never" else crio_plan.health(instance, pair(instance.version), wish),
         advice=advice
-        if served or policy.restart == "auto"
+        if served or policy.restart != "never"
         else (*advice, f"{instance.unit} has to be restarted before the change takes effect"),
         diffs=diffs,
     )

@@ -1,87 +1,95 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Docker Engine: seen and named, as a reader of CDI specs; its own configuration is left alone."""
+"""Docker Engine: found by its process, configured by our keys in daemon.json, proven by its own /info."""
 
 from __future__ import annotations
 
-import json
-import posixpath
+import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import CDI_DIRS, Cdi, Decision, Evidence, Instance, Plan, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text, versions, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio, docker_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker_config as config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.docker_config import CONFIG, PACKAGES, SOCKET, UNIT
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.docker_plan import CDI_ON_SINCE, CDI_SINCE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+    CDI_DIRS,
+    Cdi,
+    Decision,
+    Difference,
+    Evidence,
+    Instance,
+    Plan,
+    PlanError,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
-SOCKET = "/var/run/docker.sock"
-CONFIG = "/etc/docker/daemon.json"
-UNIT = "docker.service"
-PACKAGES = ("docker-ce", "docker.io", "moby-engine")
-# CDI is there behind features.cdi from 25.0, and on unless features.cdi is false from 28.2 (engines.md 3).
-CDI_SINCE = (25, 0)
-CDI_ON_SINCE = (28, 2)
+BESIDE_KUBERNETES = (
+    "Docker Engine {version} is left alone beside Kubernetes, whose pods do not run in it: write engines: [auto, docker] to have it "
+    "configured, too"
+)
 
 
 def questions(policy: Policy) -> list[ask.Question]:
-    asked = [ask.which(["dockerd"]), ask.package(list(PACKAGES)), ask.file(CONFIG)]
+    """All that a Docker with its files in the usual places needs, in one look."""
+    told = policy if config.named(policy) else Policy()
+    asked = [
+        ask.which(["dockerd"]),
+        ask.package([*PACKAGES, config.DESKTOP]),
+        config.question(told.config_path or CONFIG),
+        *(ask.file(h.binary, content=False) for h in policy.handlers),
+    ]
     if policy.root != "/":
         return asked
-    return [*asked, ask.processes(["dockerd"]), ask.units([UNIT]), ask.http(SOCKET, "/info")]
+    return [*asked, ask.processes(["dockerd"]), ask.units([told.service or UNIT]), ask.http(told.socket or SOCKET, "/info")]
 
 
 def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
-    daemon = process(obs) if policy.root == "/" else {}
+    daemon = config.process(obs) if policy.root == "/" else {}
     binary = str(daemon.get("exe") or obs.raw(ask.which(["dockerd"]))["found"].get("dockerd") or "")
     packaged = next((v for v in (obs.package(name) for name in PACKAGES) if v), "")
-    if not (binary or packaged):
+    elsewhere = refused_elsewhere(obs, daemon)
+    if not (binary or packaged or elsewhere or wanted_in_tree(policy)):
         return ()
-    info = said(obs) if daemon else {}
-    version = str(info.get("ServerVersion") or "") or packaged
-    if not version and policy.root == "/":
-        version = versions.banner(obs.command([binary, "--version"]).stdout)
+    where = config.places(policy, obs)
+    if elsewhere:
+        owner, path, sentence = elsewhere
+        nothing = Cdi(False, False, (), "", Evidence("files", path))
+        return (Instance("docker", "", binary, where.socket, path, "", owner, bool(daemon), nothing, cri=False, refusal=sentence),)
+    info = config.info(obs, where.socket) if daemon else {}
+    version = version_of(policy, obs, binary, packaged, info)
     found = Instance(
         engine="docker",
-        version=plain(version),
+        version=version,
         binary=binary or "/usr/bin/dockerd",
-        socket=SOCKET,
-        config_path=CONFIG,
-        unit=UNIT,
+        socket=where.socket,
+        config_path=where.config,
+        unit=where.unit,
         owner="package",
         running=bool(daemon),
-        cdi=cdi(plain(version), info, switch(obs)),
-        invocation_id=obs.unit(UNIT).get("InvocationID", ""),
-        default_handler=str(info.get("DefaultRuntime") or ""),
+        cdi=cdi(version, info, switch(obs, where.config)),
+        invocation_id=obs.unit(where.unit).get("InvocationID", ""),
+        default_handler=str(info.get("DefaultRuntime") or setting(obs, where.config, "default-runtime") or docker_plan.BUILT_IN),
         handlers={name: str((table or {}).get("path") or "") for name, table in (info.get("Runtimes") or {}).items()},
         cri=False,
         running_containers=int(info.get("ContainersRunning") or 0),
     )
-    return (Instance(**{**vars(found), "refusal": refusal(found)}),)
+    return (dc.replace(found, refusal=refusal(policy, obs, found, info)),)
 
 
-def process(obs: Observation) -> Mapping[str, Any]:
-    return next((p for p in obs.processes() if posixpath.basename(str(p.get("exe") or (p.get("argv") or [""])[0])) == "dockerd"), {})
+def wanted_in_tree(policy: Policy) -> bool:
+    return policy.root != "/" and "docker" in policy.engines and bool(policy.engine_version)
 
 
-def said(obs: Observation) -> Mapping[str, Any]:
-    """The daemon's own word, {} when it gives none."""
-    answer = obs.raw(ask.http(SOCKET, "/info"))
-    try:
-        info = json.loads(answer.get("body") or "{}") if answer.get("status") == 200 else {}
-    except ValueError:
-        info = {}
-    return info if isinstance(info, Mapping) else {}
-
-
-def switch(obs: Observation) -> bool | None:
-    """features.cdi in daemon.json; None when it is not set or the file cannot be read."""
-    try:
-        config = json.loads(obs.file(CONFIG).content or "{}")
-    except ValueError:
-        return None
-    features = config.get("features") if isinstance(config, Mapping) else None
-    value = features.get("cdi") if isinstance(features, Mapping) else None
-    return value if isinstance(value, bool) else None
+def version_of(policy: Policy, obs: Observation, binary: str, packaged: str, info: Mapping[str, Any]) -> str:
+    """The running daemon's word, else the program's, else the package's. In a tree: the package, else the option."""
+    version = str(info.get("ServerVersion") or "") or packaged
+    if not version and policy.root == "/":
+        version = versions.banner(obs.command([binary, "--version"]).stdout)
+    return plain(version or policy.engine_version)
 
 
 def plain(version: str) -> str:
@@ -90,38 +98,183 @@ def plain(version: str) -> str:
     return ".".join(str(n) for n in parsed.release) if parsed else version
 
 
+def refused_elsewhere(obs: Observation, daemon: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """A Docker that is not the host's own: (owner, where it is configured, what to do instead)."""
+    if config.snapped(daemon):
+        return "snap", config.SNAP_CONFIG, (
+            "This Docker is a snap, whose confinement keeps the driver's files and the NVIDIA runtime from it. Install Docker Engine from "
+            "a package (docker-ce, docker.io) instead, and run again"
+        )  # fmt: skip
+    if config.rootless(daemon):
+        return "rootless", "~/.config/docker/daemon.json", (
+            "This Docker is rootless: it belongs to a person, and so does its configuration. Have that person set "
+            '{"features": {"cdi": true}} in ~/.config/docker/daemon.json and restart it; the CDI spec in /etc/cdi serves it'
+        )  # fmt: skip
+    if not daemon and obs.package(config.DESKTOP):
+        return "docker-desktop", "~/.docker/daemon.json", (
+            "This is Docker Desktop, which runs Docker in a virtual machine of its own, where no configuration brings a GPU of this host. "
+            "Install Docker Engine beside it, and run again"
+        )  # fmt: skip
+    return None
+
+
+def setting(obs: Observation, path: str, *keys: str) -> Any:
+    """A value in daemon.json; None where the file does not say it or is broken, which the plan will tell."""
+    try:
+        return json_text.lookup(config.document(obs, path)[1], keys)
+    except PlanError:
+        return None
+
+
+def switch(obs: Observation, path: str) -> bool | None:
+    """features.cdi in daemon.json; None when it is not set."""
+    value = setting(obs, path, "features", "cdi")
+    return value if isinstance(value, bool) else None
+
+
 def cdi(version: str, info: Mapping[str, Any], on: bool | None) -> Cdi:
     """By the daemon's list of directories, which is empty when CDI is off; else by version and switch."""
     parsed = versions.parse(version)
     series = parsed.series if parsed else (0, 0)
     able = series >= CDI_SINCE
+    newest = versions.max_cdi("docker", version)
     if "CDISpecDirs" in info:
         dirs = tuple(info["CDISpecDirs"] or ())
-        return Cdi(
-            able, bool(dirs), dirs, versions.max_cdi("docker", version), Evidence("dump", f"/info of Docker {version} lists {list(dirs)}")
-        )
+        return Cdi(able, bool(dirs), dirs, newest, Evidence("dump", f"/info of Docker {version} lists {list(dirs)}"))
     enabled = able and (on if on is not None else series >= CDI_ON_SINCE)
     text = f"Docker {version}" + ("" if on is None else f", features.cdi is {str(on).lower()}")
-    return Cdi(able, enabled, CDI_DIRS if enabled else (), versions.max_cdi("docker", version), Evidence("version", text))
+    return Cdi(able, enabled, CDI_DIRS if enabled else (), newest, Evidence("version", text))
 
 
-def refusal(found: Instance) -> str:
-    if found.cdi.enabled:
-        use = "CDI is on, so `docker run --device nvidia.com/gpu=all` works with the host's CDI spec as it is"
-    elif found.cdi.able:
-        use = (
-            'set {"features": {"cdi": true}} in '
-            + CONFIG
-            + " and restart it, then `docker run --device nvidia.com/gpu=all` works with the CDI spec"
-        )
-    else:
-        use = "this release knows no CDI: `nvidia-ctk runtime configure --runtime=docker` adds the NVIDIA runtime to it"
-    return f"Docker Engine {found.version} is left as it is, its configuration comes with a later release of this collection; {use}"
+def refusal(policy: Policy, obs: Observation, found: Instance, info: Mapping[str, Any]) -> str:
+    if policy.root != "/":
+        return ""
+    if not found.running:
+        state = obs.unit(found.unit).get("ActiveState") or "not known to systemd"
+        return f"Docker is installed but not running ({found.unit} is {state}): start it and run again, or take docker out of the engines"
+    if not info:
+        return f"Docker runs, but does not answer at {found.socket}: see `journalctl -u {found.unit or UNIT}`, mend that and run again"
+    return ""
+
+
+# ---------------------------------------------------------------- plans
 
 
 def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
-    return Plan(advice=(instance.refusal,))
+    """What differs from the decision, and how it gets there."""
+    if instance.refusal:
+        raise PlanError(instance.refusal, where=instance.config_path)
+    flags = config.flags(config.process(obs)) if policy.root == "/" else ()
+    file, doc = config.document(obs, instance.config_path)
+    wish = docker_plan.wish(policy, obs, instance, decision, doc, flags)
+    check_binaries(policy, obs, decision)
+    after, splices = json_text.merge(doc, wish.tree) if wish.tree else (doc, ())
+    planned = docker_plan.change(file, doc, after, splices)
+    planned = dc.replace(planned, differences=docker_plan.differences(doc, wish.tree, wish), advice=advice(policy, instance))
+    if policy.root != "/":
+        return planned
+    info = config.info(obs, instance.socket)
+    lag = docker_plan.lag(wish, info)
+    ended = docker_plan.cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
+    restarted = lag.restart and (policy.restart == "always" or (policy.restart == "auto" and not ended.containers))
+    health = docker_plan.health(instance, wish, restarted)
+    return docker_plan.acted(policy, obs, instance, docker_plan.validation(instance, flags, planned), lag, ended, health)
+
+
+def advice(policy: Policy, instance: Instance) -> tuple[str, ...]:
+    if policy.cdi_spec_dirs and docker_plan.series(instance) < CDI_SINCE:
+        return (f"Docker {instance.version} knows no cdi-spec-dirs and would not start with it: cdi_spec_dirs is not written there",)
+    return ()
+
+
+def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None:
+    """Docker takes a runtime whose program is missing, and every container that asks for it fails: say so before anything is touched."""
+    if policy.root != "/" or not decision.handler:
+        return
+    for handler in policy.handlers:
+        brought = policy.packages == "present" and not policy.single and crio.TOOLKIT_BINARY.fullmatch(handler.binary)
+        if brought or obs.raw(ask.file(handler.binary, content=False)).get("exists", True):
+            continue
+        raise PlanError(
+            f"the binary of the handler {handler.name} is not there",
+            where=handler.binary,
+            why="every container that asks for it would fail",
+            next="install nvidia-container-toolkit-base first, or correct the handler's binary",
+        )
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
-    return Plan()
+    """The bytes from before; where somebody else has changed the file since, our keys go and the rest stays."""
+    if instance.refusal:
+        return Plan(advice=(instance.refusal,))
+    flags = config.flags(config.process(obs)) if policy.root == "/" else ()
+    file, doc = config.document(obs, instance.config_path)
+    original = wholefile.originals(obs).get(file.path)
+    before = config.kept(obs, file.path)
+    if original is None:
+        return Plan()
+    if before is None:
+        before = without_ours(policy, doc, {}).data if doc.root else {}
+    if (file.sha256 if file.exists else None) == original.get("sha256_after"):
+        planned = wholefile.restore(file, original, "state: absent gives back the file from before")
+        planned = dc.replace(planned, expect_files={file.path: file.sha256 if file.exists else None})
+        after = json_text.merge(json_text.Document(file.path, "", None), before)[0] if before else json_text.Document(file.path, "", None)
+    else:
+        after = without_ours(policy, doc, before)
+        planned = taken_out(file, doc, after, whole=not original.get("existed"))
+    if policy.root != "/":
+        return planned
+    lag = forgotten(policy, obs, instance, flags, after)
+    ended = docker_plan.cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
+    health = docker_plan.health(instance, docker_plan.Wish({}, {}), False)
+    return docker_plan.acted(policy, obs, instance, docker_plan.validation(instance, flags, planned), lag, ended, health)
+
+
+def without_ours(policy: Policy, doc: json_text.Document, before: Mapping[str, Any] | None) -> json_text.Document:
+    """Key by key, each only where it says what we would have written and was not there before."""
+    was: Mapping[str, Any] = before or {}
+    if json_text.lookup(doc, ("default-runtime",)) in {h.name for h in policy.handlers}:
+        key = "default-runtime"
+        doc = json_text.merge(doc, {key: was[key]})[0] if key in was else json_text.removed(doc, (key,))
+    for handler in policy.handlers:
+        entry = json_text.lookup(doc, ("runtimes", handler.name))
+        if isinstance(entry, dict) and entry.get("path") == handler.binary and handler.name not in (was.get("runtimes") or {}):
+            doc = json_text.removed(doc, ("runtimes", handler.name))
+    if json_text.lookup(doc, ("features", "cdi")) is True and "cdi" not in (was.get("features") or {}):
+        doc = json_text.removed(doc, ("features", "cdi"))
+    for key in ("runtimes", "features"):
+        if json_text.lookup(doc, (key,)) == {} and key not in was:
+            doc = json_text.removed(doc, (key,))
+    return doc
+
+
+def taken_out(file: File, doc: json_text.Document, after: json_text.Document, *, whole: bool) -> Plan:
+    """whole: there was no file before our first change, so that none is left where nothing else came into it."""
+    if whole and not after.data:
+        return wholefile.remove(file, why="there was no such file before")
+    if after.text == doc.text:
+        return Plan()
+    splice = json_text.Splice(0, len(doc.text), after.text)
+    said = Difference("file", file.path, "", "with our keys", "without our keys", "taken out key by key")
+    told = f"{file.path} was changed by somebody else since it was written here: only our keys are taken out"
+    planned = docker_plan.change(file, doc, after, (splice,))
+    changes = tuple({**c, "forget": True} for c in planned.changes)
+    return dc.replace(planned, changes=changes, differences=(said,), advice=(told,))
+
+
+def forgotten(
+    policy: Policy, obs: Observation, instance: Instance, flags: tuple[str, ...], after: json_text.Document
+) -> docker_plan.Lag:
+    """What the daemon still does by our keys. A reload applies no absence: it takes a restart where the file says nothing any more."""
+    info = config.info(obs, instance.socket)
+    loaded = set(info.get("Runtimes") or {})
+    names = {h.name for h in policy.handlers} & loaded - set(after.data.get("runtimes") or {})
+    default = info.get("DefaultRuntime") in names
+    value = (after.data.get("features") or {}).get("cdi")
+    on = value is True or (value is None and docker_plan.series(instance) >= CDI_ON_SINCE) or bool(config.by_flag(flags, "features"))
+    restart = (
+        (bool(info.get("CDISpecDirs")) and not on)
+        or (bool(names) and "runtimes" not in after.data)
+        or (default and "default-runtime" not in after.data)
+    )
+    return docker_plan.Lag(bool(names), restart)

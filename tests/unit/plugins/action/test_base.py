@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 from tests.unit.builders import obs
 
 MODULES = [
-    "node", "node_info", "containerd_runtime", "crio_runtime", "toolkit_config", "oci_hook", "cdi_spec", "node_check", "rollout_gate",
+    "node", "node_info", "containerd_runtime", "crio_runtime", "docker_runtime", "toolkit_config", "oci_hook", "cdi_spec", "node_check", "rollout_gate",
     "toolkit_repository", "fleet_table",
 ]  # fmt: skip
 
@@ -184,6 +184,9 @@ def test_units_whose_restart_is_left_to_the_user_are_remembered_on_the_host() ->
     def planner(policy: Policy, _seen: Observation) -> base.Outcome:
         return base.Outcome(PLAN if policy.restart == "auto" else dc.replace(PLAN, restarts=()))
 
-    assert base.left_out(Policy(restart="never"), obs(), planner) == ["a.service"]
-    assert base.left_out(Policy(), obs(), planner) == []
-    assert base.left_out(Policy(restart="never", root="/srv/image"), obs(), planner) == []
+    left = dc.replace(PLAN, restarts=(), pending=("docker.service",))
+    assert base.left_out(Policy(restart="never"), obs(), planner, Plan()) == ["a.service"]
+    assert base.left_out(Policy(restart="never"), obs(), planner, left) == ["docker.service", "a.service"]
+    assert base.left_out(Policy(), obs(), planner, Plan()) == []
+    assert base.left_out(Policy(), obs(), planner, left) == ["docker.service"]
+    assert base.left_out(Policy(restart="never", root="/srv/image"), obs(), planner, Plan()) == []

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Docker Engine is seen and named, and what it can do with CDI; nothing of it is written."""
+"""Docker Engine: how it is found, what is planned for it, what is refused."""
 
 from __future__ import annotations
 
@@ -9,20 +9,20 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker, docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
 
 from tests.unit.builders import obs
 
 PROCESS = {"pid": 3, "exe": "/usr/sbin/dockerd", "argv": ["dockerd"]}
-INFO = f"http:{docker.SOCKET}/info"
+INFO = f"http:{docker_config.SOCKET}/info"
 
 
 def running(version: str, features: Any = None, **info: Any) -> Any:
     body = json.dumps(
         {"ServerVersion": version, "DefaultRuntime": "runc", "Runtimes": {"runc": {"path": "runc"}}, "ContainersRunning": 2, **info}
     )
-    files = {} if features is None else {docker.CONFIG: json.dumps({"features": features})}
+    files = {} if features is None else {docker_config.CONFIG: json.dumps({"features": features})}
     return obs(files=files, processes=[PROCESS], answers={INFO: {"status": 200, "body": body}})
 
 
@@ -43,7 +43,7 @@ def test_running(case: str, version: str, features: Any, info: dict[str, Any], a
     assert (found.cdi.able, found.cdi.enabled, found.cdi.max_version) == (able, enabled, highest), case
     assert (found.engine, found.cri, found.running, found.running_containers) == ("docker", False, True, 2)
     assert found.version == version.partition("+")[0]
-    assert ("docker run --device nvidia.com/gpu=all" in found.refusal) == able
+    assert found.refusal == ""
 
 
 def test_stopped_by_its_banner() -> None:

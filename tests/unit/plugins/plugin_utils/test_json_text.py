@@ -32,7 +32,9 @@ CASES: dict[str, tuple[str, dict[str, Any], str]] = {
     "Windows": ('{\r\n  "debug": true\r\n}\r\n', {"a": 1}, '{\r\n  "a": 1,\r\n  "debug": true\r\n}\r\n'),
     "one line": ('{"debug": true, "x": 1}', {"a": {"b": [1, 2]}}, '{"a": {"b": [1, 2]}, "debug": true, "x": 1}'),
     "minified": ('{"debug":true,"x":1}', {"a": {"b": 1}}, '{"a":{"b":1},"debug":true,"x":1}'),
-    "a member of a member": ('{"features": {"buildkit": true}}', {"features": {"cdi": True}}, '{"features": {"cdi": true, "buildkit": true}}'),
+    "a member of a member": (
+        '{"features": {"buildkit": true}}', {"features": {"cdi": True}}, '{"features": {"cdi": true, "buildkit": true}}',
+    ),
     "a value that is another": ('{"features": {"cdi": false}}', {"features": {"cdi": True}}, '{"features": {"cdi": true}}'),
     "one is not true": ('{"a": 1}', {"a": True}, '{"a": true}'),
     "an empty member": ('{\n  "runtimes": {}\n}', {"runtimes": {"n": 1}}, '{\n  "runtimes": {\n    "n": 1\n  }\n}'),

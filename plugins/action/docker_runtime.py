@@ -1,0 +1,34 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Handlers, the default and CDI in one Docker Engine, and nothing else."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+SPEC = base.argument_spec("docker_runtime")
+
+
+def planner(policy: Policy, obs: Observation) -> base.Outcome:
+    instance, decision = host.single(policy, obs, "docker")
+    if policy.state == "absent":
+        return base.Outcome(docker.plan_absent(policy, obs, instance))
+    return base.Outcome(docker.plan(policy, obs, instance, decision))
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        asks = docker.questions
+        return base.run(self, task_vars, module="docker_runtime", spec=SPEC, questions=asks, planner=planner, single=True)

@@ -1,0 +1,123 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name plans on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: docker_runtime
+short_description: Add NVIDIA runtimes and CDI to Docker Engine
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Does what it is told to the Docker Engine of a host, without the decision for the whole host that M(gpufleet.nvidia.node) takes.
+  - Works against a bare directory tree too, with O(root) and O(engine_version), no engine needed there.
+  - C(/etc/docker/daemon.json) gets the keys that are wanted and keeps every other byte. From Docker 23.0 on, C(dockerd --validate) reads
+    the new file before it is put in place.
+  - Runtimes and the default take a reload, which interrupts nothing. CDI takes a restart, which ends the running containers unless
+    Docker has C(live-restore). Such a restart is left to you, see O(restart).
+  - A runtime of the same name with another program is somebody else's, and refused.
+
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.changes
+  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.state
+  - gpufleet.nvidia.common.engine
+seealso:
+  - module: gpufleet.nvidia.node
+"""
+
+EXAMPLES = r"""
+- name: Add the runtime, so that docker run --runtime nvidia works
+  gpufleet.nvidia.docker_runtime:
+
+- name: Let Docker itself give out GPUs (docker run --device nvidia.com/gpu=all), also where the restart ends containers
+  gpufleet.nvidia.docker_runtime:
+    cdi: "true"
+    restart: always
+
+- name: Prepare an image, no engine running there
+  gpufleet.nvidia.docker_runtime:
+    root: /srv/image
+    engine_version: "28.5.2"
+"""
+
+RETURN = r"""
+differences:
+  description: What differs from the wish, before this run; with C(--check) what a run would change.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - what: file
+      path: /etc/docker/daemon.json
+      key: runtimes.nvidia.path
+      before: null
+      after: /usr/bin/nvidia-container-runtime
+      why: docker run --runtime nvidia
+  contains:
+    what:
+      description: The kind of thing, V(file), V(package), V(unit) or V(node).
+      type: str
+      returned: always
+    path:
+      description: The file, package or unit.
+      type: str
+      returned: always
+    key:
+      description: The key in the file, where there is one.
+      type: str
+      returned: always
+    before:
+      description: The value found, null where there was none.
+      type: raw
+      returned: always
+    after:
+      description: The value wanted, null where it goes.
+      type: raw
+      returned: always
+    why:
+      description: The reason, one sentence.
+      type: str
+      returned: always
+actions:
+  description: What is written and run, in order.
+  returned: always
+  type: list
+  elements: str
+  sample:
+    - edit /etc/docker/daemon.json
+    - reload docker.service
+restarted:
+  description: Units that were restarted; with C(--check) units that would be. A reload is none.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+rolled_back:
+  description: Whether the host was brought back to its state before the run because the result was not healthy.
+  returned: always
+  type: bool
+  sample: false
+journal:
+  description: Where the host keeps the record of this change, null when nothing changed.
+  returned: always
+  type: str
+  sample: /var/lib/gpufleet/journal/20261121T120000Z-0a1b2c3d
+advice:
+  description: What a person should know or do.
+  returned: always
+  type: list
+  elements: str
+  sample: []
+evidence:
+  description: What the node saw when something went wrong, in the words of its programs.
+  returned: failure
+  type: dict
+  sample: {}
+"""
