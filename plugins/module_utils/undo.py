@@ -211,6 +211,14 @@ def _undo_commands(meta, was, told, booting):
                 told["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})
 
 
+def _way_back(unit, before):
+    """A unit that was only reloaded, and still runs, is only reloaded again: a restart may end what it carries."""
+    if before in ("inactive", "failed"):
+        return "stop"
+    runs = unit["action"] == "reload" and health.states([unit["name"]])[unit["name"]].get("ActiveState") == "active"
+    return "reload" if runs else "restart"
+
+
 def _units_back(meta, acted, told, patterns):
     """What ran before must run again; what did not (or crashed already) is not expected to."""
     if not acted or (health.told_to_stop and health.going_down()):
@@ -218,9 +226,8 @@ def _units_back(meta, acted, told, patterns):
     before = {unit["name"]: meta["units_before"][unit["name"]].get("ActiveState") for unit in acted}
     ran_before = [unit for unit in acted if before[unit["name"]] in ("active", "reloading")]
     for unit in acted:
-        action = "stop" if before[unit["name"]] in ("inactive", "failed") else "restart"
         try:
-            health.act(unit["name"], action, unit.get("timeout", health.DEFAULT_TIMEOUT))
+            health.act(unit["name"], _way_back(unit, before[unit["name"]]), unit.get("timeout", health.DEFAULT_TIMEOUT))
         except nodefs.NodeError as exc:
             if unit in ran_before:
                 told["trouble"] = told["trouble"] or exc.message

@@ -20,7 +20,16 @@ CRICTL = "/opt/lab/bin/crictl"
 SANDBOX = {"security_context": {"namespace_options": {"network": 2}}}
 POD = {"metadata": {"name": "bystander", "uid": "b", "namespace": "tests", "attempt": 0}, "linux": SANDBOX}
 CONTAINER = {"metadata": {"name": "bystander"}, "image": {"image": PROBE}, "command": ["/bin/sleep", "100000"], "linux": {}}
-EFFECTIVE = {"containerd": "containerd config dump 2>/dev/null", "crio": "crio config 2>/dev/null", "docker": "true"}
+# /info has numbers that change by themselves; these are what daemon.json is about. Runtimes are told with all that runc can do.
+DOCKER = """docker info --format '{{json .}}' | python3 -c "
+import json, sys
+said = json.load(sys.stdin)
+kept = ('Runtimes', 'DefaultRuntime', 'CDISpecDirs', 'LiveRestoreEnabled', 'LoggingDriver', 'CgroupDriver', 'Driver', 'RegistryConfig')
+said = {key: said.get(key) for key in kept}
+said['Runtimes'] = {name: entry.get('path') for name, entry in said['Runtimes'].items()}
+print(json.dumps(said))
+" """
+EFFECTIVE = {"containerd": "containerd config dump 2>/dev/null", "crio": "crio config 2>/dev/null", "docker": DOCKER}
 
 
 @dc.dataclass(frozen=True)
@@ -60,7 +69,7 @@ def engine(kind: str) -> str:
 
 def moment(fleet: Fleet, host: str, kind: str) -> Moment:
     name = engine(kind)
-    root = {"containerd": "/etc/containerd/config.toml", "crio": "/etc/crio/crio.conf", "docker": "/etc/containerd/config.toml"}[name]
+    root = {"containerd": "/etc/containerd/config.toml", "crio": "/etc/crio/crio.conf", "docker": "/etc/docker/daemon.json"}[name]
     return Moment(
         fleet.tree(host),
         fleet.shell(host, EFFECTIVE[name]),

@@ -14,8 +14,8 @@ from tests.tools.onlab import differing
 
 pytestmark = pytest.mark.lab
 
-GPU_HOSTS = ["c16", "c17", "c21", "c23", "c24", "crio"]
-ALL = [*GPU_HOSTS, "dock", "nogpu"]
+ENGINES = ["c16", "c17", "c21", "c23", "c24", "crio", "dock"]
+ALL = [*ENGINES, "nogpu"]
 # What the packages' own scripts and their installation leave, and the repository, which the role toolkit added.
 PACKAGES = re.compile(r"/etc/(nvidia-container-toolkit|nvidia-container-runtime|systemd/system/\S*wants|apt|ld\.so\.conf\.d)(/|$)")
 
@@ -32,12 +32,12 @@ def test_with_the_packages_there_from_the_beginning_not_one_byte_differs(host: s
     assert differing(story.at("rolled back", host).tree, story.at("back once more", host).tree) == {}
 
 
-@pytest.mark.parametrize("host", GPU_HOSTS)
+@pytest.mark.parametrize("host", ENGINES)
 def test_the_engine_says_what_it_said_before(host: str, story: Story) -> None:
     assert lines(story, "rolled back", host) == lines(story, "untouched", host)
 
 
-@pytest.mark.parametrize("host", GPU_HOSTS)
+@pytest.mark.parametrize("host", ENGINES)
 def test_the_engine_is_restarted_once_for_it(host: str, story: Story) -> None:
     assert story.at("rolled back", host).starts - story.at("again", host).starts == 1
     assert story.answer("rolled back", host)["restarted"] == [f"{engine(story.kinds[host])}.service"]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import json
 import re
 import tomllib
 from typing import Any
@@ -26,8 +27,10 @@ GPU_HOSTS = {
     "c24": ("native-cdi", "/etc/containerd/conf.d/90-gpufleet.toml", ["one", "all", "none", "management"]),
     "crio": ("native-cdi", "/etc/crio/crio.conf.d/90-gpufleet.conf", ["one", "all", "none", "management"]),
 }
-ENGINE_OF = {"crio": "crio.service"}
-OTHERS = ("dock", "nogpu")
+ENGINE_OF = {"crio": "crio.service", "dock": "docker.service"}
+# Docker serves no CRI: what is true of every engine is true of it, too.
+ENGINES = {**GPU_HOSTS, "dock": ("native-cdi", "/etc/docker/daemon.json", ["one", "all", "none"])}
+OTHERS = ("nogpu",)
 CONTAINERDS = [host for host in GPU_HOSTS if host != "crio"]
 # Ours in a dump of containerd, as paths below the CRI plugin. 1.7 has CDI switched off by default; 1.6 gets ours as default handler.
 OUR_KEYS = {"c16": {"containerd.default_runtime_name"}, "c17": {"enable_cdi"}}
@@ -45,9 +48,9 @@ def test_site_reaches_every_host(story: Story) -> None:
     assert (run.status, run.failed) == (0, {}), run.words
 
 
-@pytest.mark.parametrize("host", GPU_HOSTS)
+@pytest.mark.parametrize("host", ENGINES)
 def test_each_engine_gets_the_best_that_it_can_carry(host: str, story: Story) -> None:
-    injection, path, _cases = GPU_HOSTS[host]
+    injection, path, _cases = ENGINES[host]
     answer = story.answer("converged", host)
     assert [d["injection"] for d in answer["decision"]["decisions"]] == [injection]
     assert path in {d["path"] for d in answer["differences"]}
@@ -62,7 +65,7 @@ def test_containers_prove_it(host: str, story: Story) -> None:
     assert [c["name"].partition(": ")[2] for c in answer["checks"]] == GPU_HOSTS[host][2]
 
 
-@pytest.mark.parametrize("host", GPU_HOSTS)
+@pytest.mark.parametrize("host", ENGINES)
 def test_the_toolkit_comes_from_the_signed_repository_in_one_version(host: str, story: Story) -> None:
     story.at("converged", host)
     listed = story.fleet.shell(host, "dpkg-query -W -f '${db:Status-Abbrev} ${Package} ${Version}\\n' '*nvidia-container*' | grep ^ii")
@@ -71,14 +74,14 @@ def test_the_toolkit_comes_from_the_signed_repository_in_one_version(host: str, 
 
 
 @pytest.mark.parametrize("host", OTHERS)
-def test_hosts_without_gpu_or_cri_keep_their_engine_as_it_is(host: str, story: Story) -> None:
+def test_hosts_without_gpu_keep_their_engine_as_it_is(host: str, story: Story) -> None:
     answer = story.answer("converged", host)
     assert (answer["restarted"], answer["status"]) == ([], "ok")
     touched = differing(story.at("untouched", host).tree, story.at("converged", host).tree)
     assert [path for path in touched if path.startswith(("/etc/containerd", "/etc/docker", "/etc/cdi", "/etc/nvidia"))] == []
 
 
-@pytest.mark.parametrize("host", [*GPU_HOSTS, *OTHERS])
+@pytest.mark.parametrize("host", [*ENGINES, *OTHERS])
 def test_a_second_run_changes_nothing(host: str, story: Story) -> None:
     answer = story.answer("again", host)
     assert (answer["changed"], answer["differences"], answer["restarted"]) == (False, [], [])
@@ -86,7 +89,7 @@ def test_a_second_run_changes_nothing(host: str, story: Story) -> None:
     assert differing(story.at("converged", host).tree, story.at("again", host).tree) == {}
 
 
-@pytest.mark.parametrize("host", GPU_HOSTS)
+@pytest.mark.parametrize("host", ENGINES)
 def test_the_engine_is_restarted_once_and_then_never(host: str, story: Story) -> None:
     first = story.at("untouched", host).starts
     assert [story.at(moment, host).starts - first for moment in ("planned", "converged", "again")] == [0, 1, 1]
@@ -116,6 +119,18 @@ def test_crio_says_that_our_handler_is_new_and_nothing_else(story: Story) -> Non
     begin = "+ [crio.runtime.runtimes.nvidia]"
     assert begin in changed
     assert [line for line in changed if line.startswith("+ [") and not line.startswith(begin[:-1])] == []
+
+
+def test_docker_says_that_its_runtime_is_new_and_cdi_is_on_and_nothing_else(story: Story) -> None:
+    before, after = (json.loads(story.at(moment, "dock").effective) for moment in ("untouched", "converged"))
+    assert after.pop("Runtimes") == {**before.pop("Runtimes"), "nvidia": "/usr/bin/nvidia-container-runtime"}
+    assert (before.pop("CDISpecDirs"), after.pop("CDISpecDirs")) == ([], ["/etc/cdi", "/var/run/cdi"])
+    assert after == before
+
+
+def test_docker_keeps_its_own_containerd_to_itself(story: Story) -> None:
+    touched = differing(story.at("untouched", "dock").tree, story.at("converged", "dock").tree)
+    assert [path for path in touched if path.startswith("/etc/containerd")] == []
 
 
 @pytest.mark.parametrize("host", ["c16", "c17", "c21", "c23"])

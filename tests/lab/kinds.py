@@ -30,6 +30,7 @@ CONTAINERD = ("containerd", "runc", "containernetworking-plugins")
 CONTAINERD_STATE = ("/var/lib/containerd",)
 CRIO = ("conmon", "crun", "runc", "skopeo", "containernetworking-plugins", "libsqlite3-0", "libseccomp2")
 CRIO_STATE = ("/var/lib/containers",)
+DOCKER_STATE = ("/var/lib/docker", "/var/lib/containerd")
 
 
 def _newer_containerd(release: str, version: str) -> Kind:
@@ -61,7 +62,8 @@ KINDS: dict[str, Kind] = {
     "crio-1.34": _crio(),
     # A host that is being moved from one engine to the other: Debian's containerd 1.7 runs beside CRI-O.
     "crio-1.34-containerd-1.7": _crio((*CRIO, "containerd"), (*CRIO_STATE, *CONTAINERD_STATE)),
-    "docker": Kind("trixie", ("docker.io", "docker-cli"), "docker", "docker.service", ("/var/lib/docker", "/var/lib/containerd")),
+    "docker-20.10": Kind("bookworm", ("docker.io",), "docker", "docker.service", DOCKER_STATE),
+    "docker": Kind("trixie", ("docker.io", "docker-cli"), "docker", "docker.service", DOCKER_STATE),
     # No daemon: the socket unit stands for the engine, and the images come with it.
     "podman-4.3": Kind("bookworm", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),
     "podman-5.4": Kind("trixie", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),

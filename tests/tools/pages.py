@@ -137,6 +137,7 @@ def since() -> str:
         *([NAMES["crio"], what, number(first)] for what, first in CRIO_SINCE),
         ["Docker", "CDI, with `features.cdi` in `daemon.json`", number(docker_plan.CDI_SINCE)],
         ["Docker", "CDI, on unless `features.cdi` is false", number(docker_plan.CDI_ON_SINCE)],
+        ["Docker", "`dockerd --validate` reads a new file before it is put in place", number(docker_plan.VALIDATE_SINCE)],
         ["Podman", "CDI", first_cdi("podman")],
     ]
     return table(["engine", "what", "since"], rows)
@@ -159,7 +160,7 @@ def files() -> str:
         ["containerd 1.x", f"edits in `{containerd_tables.CONFIG}`", f"`{containerd_tables.UNIT}`", f"`{containerd_tables.SOCKET}`"],
         ["containerd 2.x", f"a drop-in `{containerd_tables.DROP_IN}`", f"`{containerd_tables.UNIT}`", f"`{containerd_tables.SOCKET}`"],
         ["CRI-O", f"a drop-in `{crio_tables.DROP_IN}`", f"`{crio_tables.UNIT}`", f"`{crio_tables.SOCKET}`"],
-        ["Docker", f"nothing (`{docker_config.CONFIG}` is read)", f"`{docker_config.UNIT}`", f"`{docker_config.SOCKET}`"],
+        ["Docker", f"our keys in `{docker_config.CONFIG}`", f"`{docker_config.UNIT}`", f"`{docker_config.SOCKET}`"],
     ]
     return table(["engine", "what is written", "unit", "socket"], rows)
 

@@ -71,7 +71,7 @@ DOCKER_UNITS = ("docker.service",)
 DOCKER_PACKAGES = ("docker.io", "docker-ce", "moby-engine", "containerd.io")
 
 DOCKER_REFUSAL = (
-    "This containerd serves Docker only: {where} switches CRI off. It is left alone, as Docker does not read its CRI configuration. "
+    "This containerd serves Docker only: {where} switches CRI off. It is left alone, as Docker has a configuration of its own. "
     "For Kubernetes, take \"{entry}\" out of disabled_plugins, restart containerd and run again."
 )
 CRI_REFUSAL = (

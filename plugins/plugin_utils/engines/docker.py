@@ -60,7 +60,7 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         nothing = Cdi(False, False, (), "", Evidence("files", path))
         return (Instance("docker", "", binary, where.socket, path, "", owner, bool(daemon), nothing, cri=False, refusal=sentence),)
     info = config.info(obs, where.socket) if daemon else {}
-    version = version_of(policy, obs, binary, packaged, info)
+    version = version_of(policy, obs, "" if daemon else binary, packaged, info)
     found = Instance(
         engine="docker",
         version=version,
@@ -85,9 +85,9 @@ def wanted_in_tree(policy: Policy) -> bool:
 
 
 def version_of(policy: Policy, obs: Observation, binary: str, packaged: str, info: Mapping[str, Any]) -> str:
-    """The running daemon's word, else the program's, else the package's. In a tree: the package, else the option."""
+    """The running daemon's word, else the package's, else that of a program at rest. In a tree: the package, else the option."""
     version = str(info.get("ServerVersion") or "") or packaged
-    if not version and policy.root == "/":
+    if not version and binary and policy.root == "/":
         version = versions.banner(obs.command([binary, "--version"]).stdout)
     return plain(version or policy.engine_version)
 
@@ -262,9 +262,7 @@ def taken_out(file: File, doc: json_text.Document, after: json_text.Document, *,
     return dc.replace(planned, changes=changes, differences=(said,), advice=(told,))
 
 
-def forgotten(
-    policy: Policy, obs: Observation, instance: Instance, flags: tuple[str, ...], after: json_text.Document
-) -> docker_plan.Lag:
+def forgotten(policy: Policy, obs: Observation, instance: Instance, flags: tuple[str, ...], after: json_text.Document) -> docker_plan.Lag:
     """What the daemon still does by our keys. A reload applies no absence: it takes a restart where the file says nothing any more."""
     info = config.info(obs, instance.socket)
     loaded = set(info.get("Runtimes") or {})

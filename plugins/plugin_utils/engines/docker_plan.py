@@ -78,8 +78,9 @@ def wish(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     default = wanted_default(policy, decision, doc, flags, before)
     if default and not config.by_flag(flags, "default-runtime"):
         tree["default-runtime"] = default
-    cdi = decision.injection == "native-cdi" or decision.enable_cdi
-    if policy.single and policy.cdi == "true" and not instance.cdi.able:
+    told = policy.single and policy.cdi == "true"
+    cdi = decision.injection == "native-cdi" or told
+    if told and not instance.cdi.able:
         raise PlanError(f"Docker {instance.version} knows no CDI", where=doc.path, next="Upgrade Docker to 25.0, or leave out cdi: true")
     if cdi and must_switch(instance, doc, flags):
         tree["features"] = {"cdi": True}
@@ -96,7 +97,7 @@ def runtime(
     added = dict(value.partition("=")[::2] for value in config.values(flags, config.ADD_RUNTIME))
     if handler.name in added:
         if not same_program(added[handler.name], handler.binary):
-            raise foreign(f"the flag --add-runtime gives the runtime {handler.name}", doc.path, None, added[handler.name])
+            raise foreign(f"the flag --add-runtime gives the runtime {handler.name}", handler.name, doc.path, None, added[handler.name])
         return {}, added[handler.name]
     path = ("runtimes", handler.name)
     present = json_text.lookup(doc, path)
@@ -109,7 +110,7 @@ def runtime(
     ours = before is not None and handler.name not in (before.get("runtimes") or {})
     if not ours:
         says = program or present.get("runtimeType") or "no program"
-        raise foreign(f"there is another runtime {handler.name}", doc.path, json_text.line_of(doc, path), says)
+        raise foreign(f"there is another runtime {handler.name}", handler.name, doc.path, json_text.line_of(doc, path), says)
     return {"path": handler.binary, **options}, handler.binary
 
 
@@ -118,8 +119,8 @@ def same_program(one: str, other: str) -> bool:
     return one == other or ("/" not in one and one == posixpath.basename(other))
 
 
-def foreign(what: str, where: str, line: int | None, program: Any) -> PlanError:
-    step = f"Set handlers.NAME.binary to {program} to go on with it, or take it out and run again"
+def foreign(what: str, name: str, where: str, line: int | None, program: Any) -> PlanError:
+    step = f"Set handlers.{name}.binary to {program} to go on with it, or take it out and run again"
     return PlanError(what, where=where, line=line, why=f"its program is {program}, and it is not this collection's", next=step)
 
 
@@ -257,9 +258,10 @@ def health(instance: Instance, wish: Wish, restarted: bool) -> dict[str, Any]:
 
 @dc.dataclass(frozen=True)
 class Cost:
-    """What a restart would end. known: the containers, by name."""
+    """What a restart would end: these containers, by name. swarm: Docker refuses live-restore there."""
 
     containers: tuple[str, ...] = ()
+    swarm: bool = False
 
     @property
     def text(self) -> str:
@@ -273,7 +275,8 @@ def cost(obs: Observation, instance: Instance, after: json_text.Document, flags:
     info = config.info(obs, instance.socket)
     if not info.get("ContainersRunning") or config.survives(after.data, flags, info):
         return Cost()
-    return Cost(config.running(obs, instance.socket) or (f"{info['ContainersRunning']} without a name",))
+    swarm = (info.get("Swarm") or {}).get("LocalNodeState") == "active"
+    return Cost(config.running(obs, instance.socket) or (f"{info['ContainersRunning']} without a name",), swarm)
 
 
 def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag: Lag, ended: Cost, health_: Mapping[str, Any]) -> Plan:
@@ -315,9 +318,10 @@ def told(policy: Policy, instance: Instance, ended: Cost, left: bool, restart: b
         return ()
     if policy.restart == "never" and not ended.containers:
         return (f"{instance.unit} has to be restarted before all of the change takes effect; restart: never leaves that to you",)
+    first = f', or set "live-restore": true in {instance.config_path} and reload Docker first'
     left_to_you = (
         f"a restart of {instance.unit} would end {ended.text}, since live-restore is off, so that it is left to you: restart it when that "
-        f'suits, or set "live-restore": true in {instance.config_path} and reload Docker first, or run with restart: always'
+        f"suits{'' if ended.swarm else first}, or run with restart: always"
     )
     return (left_to_you,)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import base64
 import functools
+import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -19,7 +20,7 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import fleet, host, repository, toolkit, wishes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio, docker, docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError, Policy
 
 from tests.unit import builders
@@ -73,6 +74,26 @@ def say_containerd(case: Case, _place: Path) -> None:
 
 def say_crio(case: Case, _place: Path) -> None:
     _engine("crio", "1.34.2", case)
+
+
+def say_docker(case: Case, _place: Path) -> None:
+    """In a tree, or with flags or a process of a daemon that runs."""
+    wishes_ = {k: v for k, v in case.items() if k in ("cdi", "default", "cdi_spec_dirs")}
+    alive = "flags" in case or "process" in case
+    place = {} if alive else {"root": "/tree", "engine_version": case.get("version", "28.5.2")}
+    argv = ["dockerd", *case.get("flags", ())]
+    daemon = {"pid": 3, "exe": "/usr/bin/dockerd", "argv": argv, "unit": docker_config.UNIT, **(case.get("process") or {})}
+    info = {"ServerVersion": "28.1.0", "DefaultRuntime": "runc", "Runtimes": {"runc": {"path": "runc"}}, "CDISpecDirs": []}
+    body = {"status": 200, "body": json.dumps(info)}
+    seen = builders.obs(
+        files={"/usr/bin/nvidia-container-runtime": "", **answers({docker_config.CONFIG: case["file"]}), **case.get("files", {})},
+        processes=[daemon] if alive else [],
+        units={docker_config.UNIT: {"LoadState": case.get("unit", "loaded")}} if alive else {},
+        answers={f"http:{docker_config.SOCKET}/info": body} if alive else {},
+    )
+    policy = base.policy({**wishes_, **place}, engines=("docker",), single=True)
+    instance, decision = host.single(policy, seen, "docker")
+    docker.plan(policy, seen, instance, decision)
 
 
 def say_toolkit(case: Case, _place: Path) -> None:
@@ -168,6 +189,7 @@ def tree(place: Path) -> dict[str, str]:
 PARTS = {
     "containerd": say_containerd,
     "crio": say_crio,
+    "docker": say_docker,
     "toolkit": say_toolkit,
     "repository": say_repository,
     "options": say_options,

@@ -19,7 +19,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 from tests.unit.builders import obs
 
 MODULES = [
-    "node", "node_info", "containerd_runtime", "crio_runtime", "docker_runtime", "toolkit_config", "oci_hook", "cdi_spec", "node_check", "rollout_gate",
+    "node", "node_info", "containerd_runtime", "crio_runtime", "docker_runtime",
+    "toolkit_config", "oci_hook", "cdi_spec", "node_check", "rollout_gate",
     "toolkit_repository", "fleet_table",
 ]  # fmt: skip
 

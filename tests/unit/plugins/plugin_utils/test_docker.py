@@ -1,29 +1,57 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Docker Engine: how it is found, what is planned for it, what is refused."""
+"""Docker Engine: how it is found, what is planned for it, what a restart would cost. What is refused is in tests/fixtures/bad."""
 
 from __future__ import annotations
 
+import dataclasses as dc
 import json
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker, docker_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Kubelet, NeedMore, Plan, PlanError, Policy
 
-from tests.unit.builders import obs
+from tests.unit.builders import obs, sha
 
-PROCESS = {"pid": 3, "exe": "/usr/sbin/dockerd", "argv": ["dockerd"]}
-INFO = f"http:{docker_config.SOCKET}/info"
+CONFIG, UNIT = docker_config.CONFIG, docker_config.UNIT
+BINARY = Handler.binary
+PROCESS = {"pid": 3, "exe": "/usr/sbin/dockerd", "argv": ["dockerd", "-H", "fd://"], "unit": UNIT}
+INFO, LIST = f"http:{docker_config.SOCKET}/info", f"http:{docker_config.SOCKET}/containers/json"
+RUNC = {"runc": {"path": "runc"}}
+OURS = {**RUNC, "nvidia": {"path": BINARY}}
+DIRS = ["/etc/cdi", "/var/run/cdi"]
+ENTRY = {"nvidia": {"path": BINARY}}
+CONTAINERS = [{"Id": "a" * 64, "Names": ["/web"]}, {"Id": "b" * 64, "Names": ["/db"]}]
 
 
-def running(version: str, features: Any = None, **info: Any) -> Any:
-    body = json.dumps(
-        {"ServerVersion": version, "DefaultRuntime": "runc", "Runtimes": {"runc": {"path": "runc"}}, "ContainersRunning": 2, **info}
+def running(version: str = "26.1.5+dfsg1", text: str | None = None, **more: Any) -> Any:
+    """A host with a daemon. containers: how many run; argv, files, originals, answers as in builders.obs; the rest is what /info says."""
+    answers, files, originals, argv, units = (more.pop(k, None) or {} for k in ("answers", "files", "originals", "argv", "units"))
+    count = more.pop("containers", 0)
+    said = {"ServerVersion": version, "DefaultRuntime": "runc", "Runtimes": RUNC, "CDISpecDirs": [], "ContainersRunning": count, **more}
+    if version < "25":
+        del said["CDISpecDirs"]
+    listed = {LIST: {"status": 200, "body": json.dumps(CONTAINERS)}} if count else {}
+    return obs(
+        files={BINARY: "", "/usr/sbin/dockerd": "", **({} if text is None else {CONFIG: text}), **files},
+        processes=[{**PROCESS, "argv": ["dockerd", *argv]}],
+        units={UNIT: {"ActiveState": "active", "InvocationID": "abc", **units}},
+        answers={INFO: {"status": 200, "body": json.dumps(said)}, **listed, **answers},
+        originals=originals,
     )
-    files = {} if features is None else {docker_config.CONFIG: json.dumps({"features": features})}
-    return obs(files=files, processes=[PROCESS], answers={INFO: {"status": 200, "body": body}})
+
+
+def planned(policy: Policy, seen: Any) -> Plan:
+    (instance,) = docker.find(policy, seen)
+    return docker.plan(policy, seen, instance, decide.decide_one(policy, instance, Kubelet()))
+
+
+def acts(plan: Plan) -> list[str]:
+    return [f"{r.action} {r.unit}" for r in plan.restarts]
 
 
 @pytest.mark.parametrize(
@@ -31,31 +59,296 @@ def running(version: str, features: Any = None, **info: Any) -> Any:
     [
         ("Debian 12", "20.10.24+dfsg1", None, {}, False, False, ""),
         ("Debian 13, as installed", "26.1.5+dfsg1", None, {"CDISpecDirs": []}, True, False, "0.7.0"),
-        ("Debian 13, switched on", "26.1.5+dfsg1", {"cdi": True}, {"CDISpecDirs": ["/etc/cdi", "/var/run/cdi"]}, True, True, "0.7.0"),
-        ("28.2 and newer: on", "28.5.2", None, {"CDISpecDirs": ["/etc/cdi", "/var/run/cdi"]}, True, True, "1.0.0"),
-        ("switched off", "29.7.2", {"cdi": False}, {}, True, False, "1.1.0"),
-        ("no list, by version", "28.2.0", None, {}, True, True, "1.0.0"),
-        ("no list, switch on", "25.0.3", {"cdi": True}, {}, True, True, "0.6.0"),
+        ("Debian 13, switched on", "26.1.5+dfsg1", {"cdi": True}, {"CDISpecDirs": DIRS}, True, True, "0.7.0"),
+        ("28.2 and newer: on", "28.5.2", None, {"CDISpecDirs": DIRS}, True, True, "1.0.0"),
+        ("switched off", "29.7.2", {"cdi": False}, {"CDISpecDirs": None}, True, False, "1.1.0"),
     ],
 )
 def test_running(case: str, version: str, features: Any, info: dict[str, Any], able: bool, enabled: bool, highest: str) -> None:
-    (found,) = docker.find(Policy(), running(version, features, **info))
+    text = None if features is None else json.dumps({"features": features})
+    (found,) = docker.find(Policy(), running(version, text, containers=2, **info))
     assert (found.cdi.able, found.cdi.enabled, found.cdi.max_version) == (able, enabled, highest), case
     assert (found.engine, found.cri, found.running, found.running_containers) == ("docker", False, True, 2)
-    assert found.version == version.partition("+")[0]
-    assert found.refusal == ""
+    assert (found.version, found.refusal, found.unit) == (version.partition("+")[0], "", UNIT)
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "enabled"), [("28.2.0", "", True), ("25.0.3", '{"features": {"cdi": true}}', True), ("26.1.5", "{", False)]
+)
+def test_a_tree_by_its_package_and_its_file(version: str, text: str, enabled: bool) -> None:
+    seen = obs(files={CONFIG: text}, packages={"docker-ce": f"5:{version}-1~debian.12~bookworm"})
+    (found,) = docker.find(Policy(root="/srv/tree"), seen)
+    assert (found.version, found.cdi.enabled, found.refusal) == (version, enabled, "")
 
 
 def test_stopped_by_its_banner() -> None:
     seen = obs(files={"/usr/bin/dockerd": ""}, commands={"/usr/bin/dockerd --version": "Docker version 28.5.2, build abc\n"})
     (found,) = docker.find(Policy(), seen)
     assert (found.version, found.running) == ("28.5.2", False)
+    assert "installed but not running" in found.refusal
 
 
-def test_a_tree_by_its_package() -> None:
-    (found,) = docker.find(Policy(root="/srv/tree"), obs(packages={"docker-ce": "5:28.5.2-1~debian.12~bookworm"}))
-    assert found.version == "28.5.2"
+def test_silent() -> None:
+    (found,) = docker.find(Policy(), running(answers={INFO: {"error": {"message": "no answer"}}}, files={}))
+    assert "does not answer at /var/run/docker.sock" in found.refusal
 
 
 def test_no_docker() -> None:
     assert docker.find(Policy(), obs()) == ()
+
+
+def test_docker_desktop() -> None:
+    (found,) = docker.find(Policy(), obs(packages={"docker-desktop": "4.45.0"}))
+    assert (found.owner, found.running) == ("docker-desktop", False)
+    assert "virtual machine" in found.refusal
+
+
+def test_the_hosts_own_daemon_comes_before_a_persons() -> None:
+    person = {"pid": 9, "exe": "/usr/bin/dockerd", "argv": ["dockerd"], "cgroup": "/user.slice/user-1000.slice/user@1000.service/x"}
+    assert docker_config.process(obs(processes=[person, PROCESS]))["pid"] == 3
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "engines", "left"),
+    [(True, ("auto",), True), (True, ("auto", "docker"), False), (False, ("auto",), False), (True, ("docker",), False)],
+)
+def test_beside_kubernetes_it_is_configured_by_name_only(kubelet: bool, engines: tuple[str, ...], left: bool) -> None:
+    policy = Policy(engines=engines)
+    (found,) = docker.find(policy, running())
+    told = host.beside_kubernetes(policy, found, Kubelet(kubelet), (found,))
+    assert bool(told.refusal) == left
+    if left:
+        assert "write engines: [auto, docker]" in told.refusal
+
+
+@pytest.mark.parametrize(
+    ("owner", "left"), [("k3s", True), ("rke2", True), ("gpu-operator", True), ("package", False), ("docker", False), ("nvidia-ctk", False)]
+)
+def test_an_engine_of_kubernetes_is_enough_of_a_sign(owner: str, left: bool) -> None:
+    (found,) = docker.find(Policy(), running())
+    other = dc.replace(found, engine="containerd", owner=owner)
+    assert bool(host.beside_kubernetes(Policy(), found, Kubelet(), (found, other)).refusal) == left
+
+
+# what it is: (version, file, what /info says beside, options, keys that are written, what is done)
+WISHES: dict[str, tuple[str, str | None, dict[str, Any], dict[str, Any], dict[str, Any], list[str]]] = {
+    "CDI is switched on where it is off": (
+        "26.1.5", None, {}, {}, {"runtimes.nvidia.path": BINARY, "features.cdi": True}, ["restart docker.service"]),
+    "CDI is on by itself since 28.2": (
+        "28.5.2", "{}", {"CDISpecDirs": DIRS}, {}, {"runtimes.nvidia.path": BINARY}, ["reload docker.service"]),
+    "unless it says false": (
+        "28.5.2", '{"features": {"cdi": false}}', {}, {},
+        {"runtimes.nvidia.path": BINARY, "features.cdi": True}, ["restart docker.service"]),
+    "an old one gets the runtime": ("20.10.24", None, {}, {}, {"runtimes.nvidia.path": BINARY}, ["reload docker.service"]),
+    "no CDI wanted": ("26.1.5", None, {}, {"cdi": "false"}, {"runtimes.nvidia.path": BINARY}, ["reload docker.service"]),
+    "the default when asked for": (
+        "20.10.24", None, {}, {"default": "true"},
+        {"runtimes.nvidia.path": BINARY, "default-runtime": "nvidia"}, ["reload docker.service"]),
+    "a default from before stays": (
+        "24.0.7", json.dumps({"default-runtime": "nvidia", "runtimes": ENTRY}), {"Runtimes": OURS, "DefaultRuntime": "nvidia"}, {}, {}, []),
+    "and goes when asked for, named, lest a reload miss it": (
+        "24.0.7", json.dumps({"default-runtime": "nvidia", "runtimes": ENTRY}), {"Runtimes": OURS, "DefaultRuntime": "nvidia"},
+        {"default": "false"}, {"default-runtime": "runc"}, ["reload docker.service"]),
+    "as nvidia-ctk wrote it": (
+        "24.0.7", '{"runtimes": {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}}',
+        {"Runtimes": {**RUNC, "nvidia": {"path": "nvidia-container-runtime"}}}, {}, {}, []),
+    "directories": (
+        "28.5.2", json.dumps({"runtimes": ENTRY}), {"Runtimes": OURS, "CDISpecDirs": DIRS}, {"cdi_spec_dirs": ("/opt/cdi",)},
+        {"cdi-spec-dirs": ["/opt/cdi"]}, ["restart docker.service"]),
+    "directories are not known to an old one": (
+        "24.0.7", json.dumps({"runtimes": ENTRY}), {"Runtimes": OURS}, {"cdi_spec_dirs": ("/opt/cdi",)}, {}, []),
+    "right on disk, not loaded": ("24.0.7", json.dumps({"runtimes": ENTRY}), {}, {}, {}, ["reload docker.service"]),
+    "right on disk, CDI not loaded": (
+        "26.1.5", json.dumps({"runtimes": ENTRY, "features": {"cdi": True}}), {"Runtimes": OURS}, {}, {}, ["restart docker.service"]),
+    "converged": (
+        "26.1.5", json.dumps({"runtimes": ENTRY, "features": {"cdi": True}}), {"Runtimes": OURS, "CDISpecDirs": DIRS}, {}, {}, []),
+    "on in the daemon, but not at its next start": (
+        "26.1.5", json.dumps({"runtimes": ENTRY}), {"Runtimes": OURS, "CDISpecDirs": DIRS}, {}, {"features.cdi": True}, []),
+    "more of a runtime": (
+        "24.0.7", json.dumps({"runtimes": ENTRY}), {"Runtimes": OURS}, {"handlers": (Handler(options={"runtimeArgs": ["--debug"]}),)},
+        {"runtimes.nvidia.runtimeArgs": ["--debug"]}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("version", "text", "info", "options", "keys", "done"), WISHES.values(), ids=WISHES)
+def test_what_is_written_and_done(
+    version: str, text: str | None, info: dict[str, Any], options: dict[str, Any], keys: dict[str, Any], done: list[str]
+) -> None:
+    plan = planned(Policy(**options), running(version, text, **info))
+    assert {d.key: d.after for d in plan.differences if d.what == "file"} == keys
+    assert acts(plan) == done
+    assert bool(plan.changes) == bool(keys)
+    assert bool(plan.health) == bool(done)
+    assert plan.expect_units == ({UNIT: "abc"} if done else {})
+    validated = [v["argv"][0] for v in plan.validate]
+    assert validated == (["/usr/sbin/dockerd"] if keys and version >= "23" else [])
+
+
+def test_flags_that_say_it_already() -> None:
+    argv = [f"--add-runtime=nvidia={BINARY}", "--default-runtime", "nvidia", "--feature=cdi=true"]
+    plan = planned(Policy(default="true"), running("28.1.0", "{}", argv=argv, Runtimes=OURS, DefaultRuntime="nvidia", CDISpecDirs=DIRS))
+    assert plan.empty
+    assert plan.restarts == ()
+
+
+def test_dockerd_reads_the_new_file_with_the_flags_that_it_runs_with() -> None:
+    argv = ["-H", "fd://", "--config-file", "/etc/docker/other.json", "--containerd=/run/containerd/containerd.sock", "-D"]
+    plan = planned(Policy(), running(argv=argv))
+    assert plan.validate[0]["argv"][1:] == [
+        "-H", "fd://", "--containerd=/run/containerd/containerd.sock", "-D", "--validate", "--config-file", "{stage}/daemon.json",
+    ]  # fmt: skip
+    assert plan.stage_files == ({"name": "daemon.json", "source": "/etc/docker/other.json"},)
+    assert [c["path"] for c in plan.changes] == ["/etc/docker/other.json"]
+
+
+def test_what_must_be_so_before_it_counts_as_done() -> None:
+    (check,) = planned(Policy(default="true"), running()).health
+    assert (check["kind"], check["socket"], check["path"]) == ("http", docker_config.SOCKET, "/info")
+    assert check["require"] == [
+        {"path": ["Runtimes", "nvidia", "path"], "equals": BINARY},
+        {"path": ["DefaultRuntime"], "equals": "nvidia"},
+        {"path": ["CDISpecDirs"], "filled": True},
+    ]
+
+
+LIVE = '{"live-restore": true}'
+# what it is: (file, live-restore in force, option restart, flags, what is done, left to somebody, words in the advice)
+COSTS: dict[str, tuple[str | None, bool, str, list[str], list[str], bool, str]] = {
+    "containers would end": (None, False, "auto", [], ["reload docker.service"], True, "would end 2 running container(s) (db, web)"),
+    "asked for all the same": (None, False, "always", [], ["restart docker.service"], False, "ends 2 running container(s) (db, web)"),
+    "live-restore": (LIVE, True, "auto", [], ["restart docker.service"], False, ""),
+    "live-restore by a flag": (None, True, "auto", ["--live-restore"], ["restart docker.service"], False, ""),
+    "live-restore in the file only": (LIVE, False, "auto", [], ["reload docker.service"], True, "would end 2"),
+    "live-restore until the next start only": ("{}", True, "auto", [], ["reload docker.service"], True, "would end 2"),
+    "never": (LIVE, True, "never", [], ["reload docker.service"], True, "restart: never leaves that to you"),
+    "never, and they would end": (None, False, "never", [], ["reload docker.service"], True, "would end 2 running container(s) (db, web)"),
+}
+
+
+@pytest.mark.parametrize(("text", "live", "restart", "argv", "done", "left", "words"), COSTS.values(), ids=COSTS)
+def test_a_restart_that_ends_containers_is_asked_for_by_name(
+    text: str | None, live: bool, restart: Any, argv: list[str], done: list[str], left: bool, words: str
+) -> None:
+    plan = planned(Policy(restart=restart), running("26.1.5", text, argv=argv, containers=2, LiveRestoreEnabled=live))
+    assert acts(plan) == done
+    assert plan.pending == ((UNIT,) if left else ())
+    assert [advice for advice in plan.advice if words not in advice] == []
+    assert bool(plan.advice) == bool(words)
+    assert plan.interrupts(restart) == [UNIT for act in done if act.startswith("restart")]
+    assert [a.action for a in plan.acts_on("never")] == [a.action for a in plan.restarts if a.action == "reload"]
+
+
+def test_in_a_swarm_live_restore_is_no_way_out() -> None:
+    plan = planned(Policy(), running(containers=2, Swarm={"LocalNodeState": "active"}))
+    assert "live-restore" not in plan.advice[0].partition("since live-restore is off")[2]
+
+
+def test_containers_are_asked_for_only_where_a_restart_would_end_them() -> None:
+    with pytest.raises(NeedMore) as asked:
+        planned(Policy(), running(ContainersRunning=2))
+    assert [q["id"] for q in asked.value.questions] == [LIST]
+
+
+def test_what_is_not_ours_stays_to_the_byte() -> None:
+    text = '{\n\t"log-opts": {"max-size": "10m"},\r\n\t"mtu":1450.0, "x": "\\u00e9"}'
+    (change,) = planned(Policy(cdi="false"), running("26.1.5", text)).changes
+    entry = '\t"runtimes": {\n\t\t"nvidia": {\n\t\t\t"path": "/usr/bin/nvidia-container-runtime"\n\t\t}\n\t},\n'
+    assert change == {"path": CONFIG, "op": "edit", "expect": sha(text), "edits": [{"start": 1, "end": 1, "text": entry}]}
+
+
+AFTER = json.dumps({"runtimes": ENTRY, "features": {"cdi": True}, "debug": True})
+
+
+def absent(seen: Any, **options: Any) -> Plan:
+    policy = Policy(state="absent", **options)
+    return docker.plan_absent(policy, seen, docker.find(policy, seen)[0])
+
+
+def test_absent_gives_the_bytes_back_and_restarts_for_what_a_reload_does_not_forget() -> None:
+    kept = {CONFIG: {"existed": True, "sha256_after": sha(AFTER), "content": '{"debug": true}'}}
+    plan = absent(running("26.1.5", AFTER, originals=kept, Runtimes=OURS, CDISpecDirs=DIRS))
+    assert [(c["op"], c["path"]) for c in plan.changes] == [("restore", CONFIG)]
+    assert acts(plan) == ["restart docker.service"]
+
+
+def test_absent_leaves_a_restart_that_ends_containers_to_you() -> None:
+    kept = {CONFIG: {"existed": False, "sha256_after": sha(AFTER)}}
+    plan = absent(running("26.1.5", AFTER, originals=kept, Runtimes=OURS, CDISpecDirs=DIRS, containers=2))
+    assert (plan.changes[0]["op"], plan.pending, plan.interrupts("auto")) == ("restore", (UNIT,), [])
+
+
+def test_absent_reloads_where_other_runtimes_remain() -> None:
+    text = json.dumps({"runtimes": {**ENTRY, "kata": {"path": "/opt/kata"}}})
+    kept = {CONFIG: {"existed": True, "sha256_after": sha(text), "content": '{"runtimes": {"kata": {"path": "/opt/kata"}}}'}}
+    assert acts(absent(running("24.0.7", text, originals=kept, Runtimes=OURS))) == ["reload docker.service"]
+
+
+# what others made of the file since -> what is left of it
+CHANGED_SINCE: dict[str, tuple[Any, str, str | None]] = {
+    "a key more": (
+        {"existed": True, "content": '{"debug": true}'}, AFTER[:-1] + ', "mtu": 9000}', '{"debug": true, "mtu": 9000}'),
+    "their runtime in our place": (
+        {"existed": True, "content": '{"debug": true}'},
+        '{"runtimes": {"nvidia": {"path": "/opt/x"}}}', '{"runtimes": {"nvidia": {"path": "/opt/x"}}}'),
+    "their default from before": (
+        {"existed": True, "content": '{"default-runtime": "kata"}'},
+        '{"default-runtime": "nvidia", "mtu": 1}', '{"default-runtime": "kata", "mtu": 1}'),
+    "features that they had": (
+        {"existed": True, "content": '{"features": {}}'}, '{"features": {"cdi": true}, "mtu": 1}', '{"features": {}, "mtu": 1}'),
+    "CDI that they had": ({"existed": True, "content": '{"features": {"cdi": true}}'}, '{"features": {"cdi": true}, "mtu": 1}', None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("original", "text", "left"), CHANGED_SINCE.values(), ids=CHANGED_SINCE)
+def test_absent_takes_out_just_what_is_ours(original: dict[str, Any], text: str, left: str | None) -> None:
+    plan = absent(running("24.0.7", text, originals={CONFIG: {**original, "sha256_after": "another"}}))
+    if left in (None, text):
+        assert plan.changes == ()
+        return
+    (change,) = plan.changes
+    assert (change["op"], "".join(e["text"] for e in change["edits"]), change["forget"]) == ("edit", left, True)
+    assert "changed by somebody else" in plan.advice[0]
+
+
+def test_absent_removes_a_file_in_which_nothing_else_was_ever_written() -> None:
+    plan = absent(running("24.0.7", json.dumps({"runtimes": ENTRY}), originals={CONFIG: {"existed": False, "sha256_after": "another"}}))
+    assert [c["op"] for c in plan.changes] == ["remove"]
+
+
+def test_absent_touches_nothing_that_was_never_written() -> None:
+    assert absent(running("26.1.5", AFTER)) == Plan()
+
+
+def test_a_tree_is_written_and_nothing_is_run() -> None:
+    policy = Policy(root="/srv/tree", engine_version="28.5.2", engines=("docker",))
+    plan = planned(policy, obs())
+    assert plan.changes[0]["content"] == json.dumps({"runtimes": ENTRY}, indent=2) + "\n"
+    assert (plan.restarts, plan.validate, plan.health) == ((), (), ())
+
+
+def test_a_daemon_outside_systemd_is_left_to_its_owner() -> None:
+    seen = obs(
+        files={BINARY: ""},
+        processes=[{"pid": 3, "exe": "/usr/sbin/dockerd", "argv": ["dockerd"]}],
+        answers={INFO: {"status": 200, "body": json.dumps({"ServerVersion": "28.5.2", "CDISpecDirs": DIRS, "Runtimes": RUNC})}},
+    )
+    plan = planned(Policy(), seen)
+    assert plan.restarts == ()
+    assert "runs outside systemd" in plan.advice[0]
+
+
+def test_our_own_runtime_may_get_another_program() -> None:
+    kept = {CONFIG: {"existed": False, "sha256_after": "x"}}
+    wanted = Policy(handlers=(Handler(binary="/usr/bin/nvidia-container-runtime.cdi"),), cdi="false")
+    files = {"/usr/bin/nvidia-container-runtime.cdi": ""}
+    plan = planned(wanted, running("26.1.5", json.dumps({"runtimes": ENTRY}), files=files, originals=kept))
+    assert [(d.before, d.after) for d in plan.differences] == [(BINARY, "/usr/bin/nvidia-container-runtime.cdi")]
+    with pytest.raises(PlanError, match="another runtime nvidia"):
+        planned(wanted, running("26.1.5", json.dumps({"runtimes": ENTRY}), files=files))
+
+
+def test_a_token_of_a_log_driver_never_travels() -> None:
+    text = '{"log-opts": {"splunk-token": "a\\"bc", "tag": "token: x"}, "https-proxy": "http://me:pass@proxy:3128"}'
+    blanked, any_blanked = nodefs.redact(text, docker_config.REDACT)
+    assert (blanked, any_blanked) == (
+        '{"log-opts": {"splunk-token": "*****", "tag": "token: x"}, "https-proxy": "http://me:****@proxy:3128"}', True)  # fmt: skip

@@ -1,0 +1,148 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Real Docker daemons: what a reload brings, what a restart costs and who is asked for it, and the way back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from tests.tools.onlab import PROBE, Fleet, differing
+
+pytestmark = pytest.mark.lab
+
+NEW, OLD = "dock-26", "dock-20"  # Debian trixie's, which knows CDI, and bookworm's, which does not
+CONFIG = "/etc/docker/daemon.json"
+# Stands for the packages: these tests are about configuration, and install nothing.
+RUNTIME = "printf '#!/bin/sh\\nexec runc \"$@\"\\n' >/usr/bin/nvidia-container-runtime; chmod 755 /usr/bin/nvidia-container-runtime"
+OURS = f"{CONFIG} /var/lib/gpufleet /etc/cdi/nvidia.yaml /etc/nvidia-container-runtime /etc/ansible/facts.d"
+RUN = "docker run --pull=never --network=none"
+BYSTANDERS = f"for name in web db; do {RUN} -d --stop-signal=KILL --name $name {PROBE} sleep 100000; done"
+PIDS = "docker inspect -f '{{.State.Pid}}' web db"
+NO_LIST = {"handlers": {"nvidia": {"options": {"runtimeArgs": "no list"}}}}
+OWN = '{\n\t"log-opts": {"max-size": "10m"},\n\t"shutdown-timeout": 2\n}'
+
+
+@pytest.fixture(scope="module")
+def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
+    found: Fleet = boot({NEW: {"kind": "docker", "gpus": 1}, OLD: {"kind": "docker-20.10", "gpus": 1}})
+    for host in (NEW, OLD):
+        found.shell(host, RUNTIME)
+    return found
+
+
+def begin(fleet: Fleet, host: str, text: str) -> None:
+    """A daemon that runs with this file, and two containers in it."""
+    fleet.shell(
+        host,
+        f"docker ps -aq | xargs -r docker rm -f >/dev/null; rm -rf {OURS}; printf %s '{text}' >{CONFIG};"
+        f" systemctl reset-failed docker; systemctl restart docker; {BYSTANDERS}",
+    )
+
+
+def node(fleet: Fleet, host: str, *arguments: str, **options: Any) -> dict[str, Any]:
+    run = fleet.task("node", [host], {"packages": "ignore", **options}, arguments=arguments)
+    assert run.failed == {}, run.words
+    return run.of("node")[host]
+
+
+def info(fleet: Fleet, host: str) -> dict[str, Any]:
+    said: dict[str, Any] = json.loads(fleet.shell(host, "docker info --format '{{json .}}'"))
+    return said
+
+
+def daemon(fleet: Fleet, host: str) -> str:
+    return fleet.shell(host, "systemctl show -P MainPID docker")
+
+
+def test_a_restart_that_would_end_containers_is_left_to_you(fleet: Fleet) -> None:
+    begin(fleet, NEW, OWN)
+    before, tree = (daemon(fleet, NEW), fleet.shell(NEW, PIDS)), fleet.tree(NEW)
+    announced = node(fleet, NEW, "--check")
+    assert differing(tree, fleet.tree(NEW)) == {}
+    done = node(fleet, NEW)
+    for told in (announced, done):
+        assert (told["changed"], told["restarted"]) == (True, [])
+        assert told["actions"][-1] == "reload docker.service"
+        assert "a restart of docker.service would end 2 running container(s) (db, web), since live-restore is off" in told["advice"][0]
+    assert (daemon(fleet, NEW), fleet.shell(NEW, PIDS)) == before
+    said = info(fleet, NEW)
+    assert ("nvidia" in said["Runtimes"], said["CDISpecDirs"]) == (True, []), "the reload brings the runtime, and not CDI"
+    assert "Hello" in fleet.shell(NEW, f"{RUN} --rm --runtime nvidia {PROBE} echo Hello")
+    again = node(fleet, NEW)
+    assert (again["changed"], again["restarted"]) == (False, [])
+    (pending,) = fleet.task("node_info", [NEW]).of("node_info")[NEW]["pending"]
+    assert pending["unit"] == "docker.service"
+    fleet.shell(NEW, "systemctl restart docker")  # the person, when it suits
+    after = fleet.task("node_info", [NEW], {"packages": "ignore"}).of("node_info")[NEW]
+    assert (after["pending"], after["differences"]) == ([], [])
+    assert info(fleet, NEW)["CDISpecDirs"] == ["/etc/cdi", "/var/run/cdi"]
+    assert fleet.text(NEW, CONFIG).endswith(OWN[2:]), "every line of others is as it was"
+
+
+def test_with_live_restore_containers_live_on(fleet: Fleet) -> None:
+    begin(fleet, NEW, '{"live-restore": true}')
+    before, pids = daemon(fleet, NEW), fleet.shell(NEW, PIDS)
+    done = node(fleet, NEW)
+    assert (done["restarted"], done["advice"][1:]) == (["docker.service"], [])
+    assert daemon(fleet, NEW) != before
+    assert fleet.shell(NEW, PIDS) == pids
+    assert info(fleet, NEW)["CDISpecDirs"]
+    assert json.loads(fleet.text(NEW, CONFIG))["live-restore"] is True
+    back = node(fleet, NEW, state="absent")
+    assert (back["restarted"], fleet.shell(NEW, PIDS)) == (["docker.service"], pids)
+    assert fleet.text(NEW, CONFIG) == '{"live-restore": true}'
+
+
+def test_restart_always_says_what_it_ends(fleet: Fleet) -> None:
+    begin(fleet, NEW, OWN)
+    done = node(fleet, NEW, restart="always")
+    assert done["restarted"] == ["docker.service"]
+    said = "\n".join(done["advice"])
+    assert "the restart of docker.service ends 2 running container(s) (db, web), as restart: always allows" in said
+    assert "2 container(s) ended while docker.service restarted" in said
+    assert fleet.shell(NEW, "docker ps -q") == ""
+
+
+def test_what_docker_refuses_is_known_in_check_mode(fleet: Fleet) -> None:
+    begin(fleet, NEW, OWN)
+    tree = fleet.tree(NEW)
+    for arguments in (["--check"], []):
+        run = fleet.task("docker_runtime", [NEW], NO_LIST, arguments=arguments)
+        assert "validate: " in run.failed[NEW]
+        assert "cannot unmarshal string" in run.failed[NEW]
+    assert differing(tree, fleet.tree(NEW)) == {}
+
+
+def test_an_old_docker_gets_the_runtime_without_a_restart_and_forgets_it_again(fleet: Fleet) -> None:
+    begin(fleet, OLD, OWN)
+    before = (daemon(fleet, OLD), fleet.shell(OLD, PIDS))
+    done = node(fleet, OLD)
+    assert [d["injection"] for d in done["decision"]["decisions"]] == ["nvidia-runtime"]
+    assert (done["restarted"], done["actions"][-1]) == ([], "reload docker.service")
+    assert "Hello" in fleet.shell(OLD, f"{RUN} --rm --runtime nvidia {PROBE} echo Hello")
+    back = node(fleet, OLD, state="absent")
+    assert (fleet.text(OLD, CONFIG), back["restarted"]) == (OWN, [])
+    assert "would end 2 running container(s) (db, web)" in "\n".join(back["advice"]), "a reload forgets no runtime"
+    assert (daemon(fleet, OLD), fleet.shell(OLD, PIDS)) == before
+
+
+def test_a_reload_that_docker_does_not_take_is_taken_back(fleet: Fleet) -> None:
+    """20.10 cannot validate, and a reload that fails ends well and writes a line to the log: only /info tells."""
+    begin(fleet, OLD, OWN)
+    before = (daemon(fleet, OLD), fleet.shell(OLD, PIDS))
+    failed = fleet.task("docker_runtime", [OLD], NO_LIST).of("docker_runtime")[OLD]
+    assert (failed["status"], failed["rolled_back"]) == ("failed", True)
+    assert "its Runtimes.nvidia.path is None" in failed["msg"]
+    assert fleet.text(OLD, CONFIG) == OWN
+    assert (daemon(fleet, OLD), fleet.shell(OLD, PIDS)) == before
+
+
+def test_the_default_and_back(fleet: Fleet) -> None:
+    begin(fleet, OLD, "{}")
+    for default, wanted in (("true", "nvidia"), ("false", "runc")):
+        done = fleet.task("docker_runtime", [OLD], {"default": default}).of("docker_runtime")[OLD]
+        assert (done["status"], done["actions"][-1], info(fleet, OLD)["DefaultRuntime"]) == ("ok", "reload docker.service", wanted)

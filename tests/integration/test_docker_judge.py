@@ -1,0 +1,259 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Docker itself judges the plans: `dockerd --validate` of Debian trixie reads what the hands stage, and every other byte stays.
+
+No daemon runs. Debian bookworm's 20.10 has no --validate; it is judged where it runs (test_docker.py).
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import difflib
+import functools
+import json
+import os
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+    CDI_DIRS,
+    Cdi,
+    Evidence,
+    Handler,
+    Instance,
+    NeedMore,
+    Plan,
+    PlanError,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from tests.integration.test_containerd_judge import decision
+from tests.integration.test_properties import thorough
+from tests.lab import artefacts, kinds, roots
+from tests.unit import jsontexts
+
+VERSION = "26.1.5"
+
+
+@functools.cache
+def program() -> str:
+    """dockerd of Debian trixie, out of what the lab keeps."""
+    try:
+        layers = roots.layers(kinds.KINDS["docker"])
+    except (artefacts.LabError, OSError) as exc:
+        pytest.skip(f"Debian's dockerd comes with the lab's roots, which cannot be built here: {exc}")
+    return str(next(p for p in (layer / "usr/sbin/dockerd" for layer in layers) if p.exists()).absolute())
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _docker_proxy() -> Iterator[None]:
+    """dockerd wants to see its helper beside it."""
+    before = os.environ["PATH"]
+    os.environ["PATH"] = f"{Path(program()).parent}:{before}"
+    yield
+    os.environ["PATH"] = before
+
+
+def refusal(path: Path) -> str:
+    """What dockerd says against a file, '' when nothing."""
+    done = subprocess.run([program(), "--validate", "--config-file", path], capture_output=True, text=True, check=False)
+    return done.stderr.strip() if done.returncode else ""
+
+
+@dc.dataclass
+class Hands:
+    """The whole way but the connection: the real eyes and hands on this machine's own files, the planner between them."""
+
+    home: Path
+    options: dict[str, Any] = dc.field(default_factory=dict)
+
+    @property
+    def config(self) -> Path:
+        return self.home / "etc/docker/daemon.json"
+
+    @property
+    def policy(self) -> Policy:
+        return Policy(config_path=str(self.config), single=True, **self.options)
+
+    def write(self, text: bytes) -> None:
+        self.config.parent.mkdir(parents=True, exist_ok=True)
+        self.config.write_bytes(text)
+
+    def files(self) -> dict[str, bytes]:
+        return {str(p): p.read_bytes() if p.is_file() else b"" for p in sorted(self.home.rglob("*")) if "/journal" not in str(p)}
+
+    def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
+        answer: dict[str, Any] = observe.run({"schema": 1, "root": "/", "questions": questions})
+        return answer
+
+    def instance(self) -> Instance:
+        cdi = Cdi(True, False, CDI_DIRS, "0.7.0", Evidence("version", VERSION))
+        return Instance("docker", VERSION, program(), "/nowhere.sock", str(self.config), "docker.service", "package", True, cdi, cri=False)
+
+    def plan(self, state: str = "present", *, default: bool = False) -> Plan:
+        asked = [*docker.questions(self.policy), ask.originals(str(self.home / "journal"))]
+        answer = self.see(asked)
+        known = {"file:/usr/bin/nvidia-container-runtime": {"exists": True}, "http:/nowhere.sock/info": {"status": 0}}
+        self.seen = obs = Observation(answer["host"], {**answer["answers"], **known})
+        for _look in range(3):
+            try:
+                if state == "absent":
+                    plan = docker.plan_absent(self.policy, obs, self.instance())
+                else:
+                    plan = docker.plan(self.policy, obs, self.instance(), dc.replace(decision(default, True), engine="docker"))
+                return dc.replace(plan, restarts=(), health=(), expect_units={}, pending=())  # nothing runs here
+            except NeedMore as more:
+                obs = obs.with_answers(self.see(more.questions))
+        raise AssertionError("more than three looks")
+
+    def apply(self, plan: Plan, *, check: bool = False) -> dict[str, Any]:
+        request = base.transaction(plan, self.policy, self.seen, check=check, reason="test", pending=[])
+        here = {"journal_dir": str(self.home / "journal"), "alone": False}
+        answer: dict[str, Any] = transaction.run({**request, **here})
+        return answer
+
+
+# As the world writes them.
+FILES: dict[str, str | None] = {
+    "no file, no directory": None,
+    "nothing in it": "",
+    "an empty object": "{}",
+    "as nvidia-ctk writes it": '{\n    "features": {\n        "buildkit": true\n    },\n    "log-driver": "json-file"\n}',
+    "by hand": '{\n  "log-driver": "json-file",\n  "log-opts": {"max-size": "10m", "max-file": "3"},\n\n  "data-root": "/srv/döcker"\n}\n',
+    "in one line": '{"exec-opts":["native.cgroupdriver=systemd"],"storage-driver":"overlay2"}',
+    "from Windows": '\ufeff{\r\n\t"mtu": 1450,\r\n\t"bip": "172.26.0.1\\/16"\r\n}\r\n',
+    "another runtime": '{\n "runtimes": {\n  "kata": {"runtimeType": "io.containerd.kata.v2"}\n },\n "default-runtime": "runc"\n}\n',
+    "an empty runtimes": '{ "runtimes" : { } , "features" : null }',
+    "of a kubeadm page": '{\n  "exec-opts": ["native.cgroupdriver=systemd"],\n  "log-opts": {\n    "max-size": "100m"\n  }\n}',
+}
+
+
+@pytest.mark.parametrize("name", FILES)
+def test_the_hands_apply_it_after_docker_has_agreed_and_give_the_bytes_back(tmp_path: Path, name: str) -> None:
+    hands, text = Hands(tmp_path), FILES[name]
+    if text is not None:
+        hands.write(text.encode())
+    was = hands.files()
+    plan = hands.plan(default=True)
+    assert plan.validate
+    told = hands.apply(plan, check=True)
+    assert (told["error"], told["changed"], hands.files()) == (None, True, was)
+    done = hands.apply(plan)
+    assert (done["error"], done["changed"], len(done["validation"])) == (None, True, 1)
+    assert refusal(hands.config) == ""
+    said = json.loads(hands.config.read_text("utf-8-sig"))
+    assert (said["runtimes"]["nvidia"], said["default-runtime"], said["features"]["cdi"]) == ({"path": Handler.binary}, "nvidia", True)
+    assert hands.plan(default=True).changes == ()
+    given = hands.apply(hands.plan("absent"))
+    assert (given["error"], hands.files()) == (None, was)
+    assert hands.plan("absent").changes == ()
+
+
+def test_what_docker_refuses_is_known_before_anything_is_touched(tmp_path: Path) -> None:
+    hands = Hands(tmp_path, {"handlers": (Handler(options={"runtimeArgs": "not a list"}),)})
+    hands.write(b"{}")
+    was = hands.files()
+    for check in (True, False):
+        told = hands.apply(hands.plan(), check=check)
+        assert told["error"]["phase"] == "validate"
+        assert "cannot unmarshal string" in told["error"]["message"]
+        assert hands.files() == was
+
+
+REFUSED = (
+    "{,}", "[]", "{} x", "// c\n{}", '{"runtimes": []}', '{"features": []}', '{"features": {"cdi": "yes"}}', '{"default-runtime": 1}',
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("text", REFUSED)
+def test_docker_and_the_planner_refuse_the_same(tmp_path: Path, text: str) -> None:
+    hands = Hands(tmp_path)
+    hands.write(text.encode())
+    assert refusal(hands.config)
+    with pytest.raises(PlanError, match=str(hands.config)):
+        hands.plan()
+
+
+# ---------------------------------------------------------------- whatever the file looks like
+
+# Keys that Docker knows, each with values that it takes.
+KEYS: dict[str, Any] = {
+    "debug": st.booleans(),
+    "mtu": st.sampled_from([jsontexts.Raw("1450"), jsontexts.Raw("9000")]),
+    "log-opts": st.dictionaries(st.sampled_from(["max-size", "tag", "labels"]), jsontexts.words, max_size=3),
+    "labels": st.sampled_from([[], ["a=b", "ort=Köln"]]),
+    "data-root": st.just("/srv/döcker"),
+    "features": st.dictionaries(st.sampled_from(["buildkit", "containerd-snapshotter", "cdi"]), st.booleans(), max_size=3) | st.none(),
+    "runtimes": st.dictionaries(st.sampled_from(["kata", "gvisor"]), st.just({"path": "/opt/x", "runtimeArgs": ["--a"]}), max_size=2),
+    "default-runtime": st.just("runc"),
+    "registry-mirrors": st.sampled_from([[], ["https://mirror.example"]]),
+    "live-restore": st.booleans(),
+    "default-ulimits": st.just({"nofile": {"Name": "nofile", "Hard": jsontexts.Raw("64000"), "Soft": jsontexts.Raw("64000")}}),
+}
+trees = st.lists(st.sampled_from(sorted(KEYS)), unique=True, max_size=6).flatmap(
+    lambda keys: st.fixed_dictionaries({key: KEYS[key] for key in keys})
+)
+
+
+@thorough(300)
+@given(tree=trees, style=jsontexts.styles, default=st.booleans())
+def test_docker_reads_ours_and_no_other_byte_differs(tree: Any, style: jsontexts.Style, default: bool) -> None:
+    """(a), (b), (d) by the planner; Docker itself reads every tenth."""
+    with tempfile.TemporaryDirectory() as place:
+        hands = Hands(Path(place))
+        text = jsontexts.written(tree, style)
+        hands.write(text.encode())
+        plan = hands.plan(default=default)
+        before = json.loads(text.removeprefix(jsontexts.MARK))
+        wanted = {"runtimes": {"nvidia": {"path": Handler.binary}}, "features": {"cdi": True}}
+        wanted = {**wanted, "default-runtime": "nvidia"} if default else wanted
+        (change,) = plan.changes
+        after = applied(text, change["edits"])
+        assert json.loads(after.removeprefix(jsontexts.MARK)) == json_text.granted(before, wanted)
+        hands.write(after.encode())
+        assert hands.plan(default=default).changes == ()
+        gone = [line[2:] for line in difflib.ndiff(text.split("\n"), after.split("\n")) if line.startswith("- ")]
+        if style.newline and tree and not style.comma_first:
+            assert [line for line in gone if not any(key in line for key in ("features", "cdi", "runtimes", "default-runtime"))] == []
+        if sum(text.encode()) % 10 == 0:
+            event("read by Docker")
+            assert refusal(hands.config) == ""
+
+
+def applied(text: str, edits: Any) -> str:
+    lines = text.encode().split(b"\n")
+    lines = [line + b"\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    for edit in sorted(edits, key=lambda e: e["start"], reverse=True):
+        lines[edit["start"] : edit["end"]] = [edit["text"].encode()]
+    return b"".join(lines).decode()
+
+
+@thorough(15)
+@given(tree=trees, style=jsontexts.styles, there=st.sampled_from([True, True, True, False]))
+def test_the_hands_predict_it_and_give_back_the_same_bytes(tree: Any, style: jsontexts.Style, there: bool) -> None:
+    """(b), (c) and (e) with the real eyes and hands, and Docker's own program as their validator."""
+    with tempfile.TemporaryDirectory() as place:
+        hands = Hands(Path(place))
+        if there:
+            hands.write(jsontexts.written(tree, style).encode())
+        was = hands.files()
+        plan = hands.plan()
+        predicted = hands.apply(plan, check=True)
+        assert (predicted["error"], hands.files()) == (None, was)
+        done = hands.apply(plan)
+        assert [predicted[key] for key in ("changed", "written", "removed")] == [done[key] for key in ("changed", "written", "removed")]
+        assert hands.plan().changes == ()
+        hands.apply(hands.plan("absent"))
+        assert hands.files() == was
