@@ -14,8 +14,8 @@ from tests.lab.kinds import KINDS
 
 def test_the_demo_fleet_has_every_kind_that_has_a_daemon_and_a_host_without_gpu() -> None:
     specs = fleet.parse(fleet.read(fleet.DEMO)).values()
-    two_engines = "crio-1.34-containerd-1.7"
-    assert {spec.kind for spec in specs} == {kind for kind in KINDS if not kind.startswith("podman")} - {two_engines}
+    others = {"crio-1.34-containerd-1.7", "docker-20.10"}  # tests boot them where they say something of their own
+    assert {spec.kind for spec in specs} == {kind for kind in KINDS if not kind.startswith("podman")} - others
     assert [spec.name for spec in specs if not spec.gpus.gpus] == ["nogpu"]
 
 
