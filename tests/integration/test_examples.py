@@ -28,6 +28,7 @@ PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
 HOSTS = {
     "ex-containerd": {"kind": "containerd-1.7", "gpus": 2, "driver": "ok"},
     "ex-crio": {"kind": "crio-1.34", "gpus": 2, "driver": "ok"},
+    "ex-docker": {"kind": "docker", "gpus": 2, "driver": "ok"},
 }
 
 
@@ -51,6 +52,7 @@ NEEDS: dict[str, Needs] = {
     "containerd_runtime": Needs(script="mkdir -p /srv/image/etc/containerd"),
     "crio_runtime": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime") + "mkdir -p /srv/image/etc/crio"),
     "device_nodes": Needs(),
+    "docker_runtime": Needs("ex-docker", script=PROGRAM.format("nvidia-container-runtime") + "mkdir -p /srv/image/etc"),
     "fleet_table": Needs(before=(LOOK,)),
     "node": Needs(),
     "node_check": Needs(),
