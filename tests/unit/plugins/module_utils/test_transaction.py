@@ -490,6 +490,58 @@ def test_a_handler_that_does_not_appear_is_taken_back_with_the_runtimes_own_word
     assert node.config.read_text() == CONFIG
 
 
+RELOAD = [{"name": "engine.service", "action": "reload", "timeout": 20}]
+WANTED = [{"path": ["Runtimes", "b"], "equals": "/b"}, {"path": ["dirs"], "filled": True}]
+
+
+def said(body, status="200 OK"):
+    return ("HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)).encode()
+
+
+def over_http(runtime, *replies):
+    server = runtime(*replies)
+    server._request = lambda connection: connection.recv(65536)
+    return {"kind": "http", "socket": server.path, "path": "/info", "timeout": 20, "require": WANTED}
+
+
+def test_a_daemon_that_tells_its_state_over_http_is_waited_for(node, systemd, runtime):
+    systemd.add("engine.service")
+    states = said("", "503 Starting"), said("{"), said('{"Runtimes": {}, "dirs": []}'), said('{"Runtimes": {"b": "/b"}, "dirs": ["/d"]}')
+    found = node.run([node.write(node.config, "new\n")], units=RELOAD, health=[over_http(runtime, *states)])
+    assert (found["error"], found["health"][0]["ok"]) == (None, True)
+    assert systemd.actions == ["reload engine.service"]
+
+
+def test_what_was_only_reloaded_is_only_reloaded_on_the_way_back(node, systemd, runtime, monkeypatch):
+    """A restart may end what the unit carries."""
+    monkeypatch.setattr(health, "SETTLED", 0.1)
+    systemd.add("engine.service")
+    found = node.run([node.write(node.config, "new\n")], units=RELOAD, health=[over_http(runtime, said('{"Runtimes": {}, "dirs": []}'))])
+    assert "it serves, but its Runtimes.b is None, not '/b'; its dirs is empty" in found["error"]["message"]
+    assert found["rolled_back"]
+    assert systemd.actions == ["reload engine.service", "reload engine.service"]
+    assert node.config.read_text() == CONFIG
+
+
+def test_what_a_reload_has_brought_down_is_started_again(node, systemd):
+    systemd.add("engine.service")
+    systemd.hook("engine.service", "reload", "false")
+    assert node.run([node.write(node.config, "new\n")], units=RELOAD)["rolled_back"]
+    assert systemd.actions == ["reload engine.service", "restart engine.service"]
+
+
+def test_a_reload_leaves_a_restart_that_is_due_as_it_is(node, systemd):
+    systemd.add("engine.service")
+    due = os.path.join(node.journal, "pending.json")
+    node.run([node.write(node.config, "new\n")], units=RELOAD, pending=["engine.service"])
+    with open(due) as stream:
+        assert list(json.load(stream)) == ["engine.service"]
+    node.run([node.write(node.config, "newer\n")], units=RELOAD, id="2" * 32)
+    assert os.path.exists(due)
+    node.run([node.write(node.config, "newest\n")], units=RESTART, id="3" * 32)
+    assert not os.path.exists(due)
+
+
 def test_a_runtime_whose_cri_part_never_loads_is_told_as_that(node, systemd, runtime, monkeypatch):
     monkeypatch.setattr(health, "SETTLED", 0.1)
     systemd.add("engine.service")
