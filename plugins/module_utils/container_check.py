@@ -17,8 +17,9 @@ import time
 import uuid
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, wire
+from ansible_collections.gpufleet.nvidia.plugins.module_utils.api_check import Api, Failed
 
-PARTS = ("wire", "cri", "container_check")  # what has to be sent, in this order
+PARTS = ("wire", "cri", "api_check", "container_check")  # what has to be sent, in this order
 RUNTIME, IMAGES = "runtime.v1.RuntimeService", "runtime.v1.ImageService"
 LABEL = "gpufleet-check"
 LEFT_OVER_AFTER = 900  # seconds; a sandbox of ours older than this belongs to a check that was killed
@@ -127,14 +128,6 @@ ERRNOS = (
 OPENED = ("ok", "ENXIO", "EIO", "ENODEV", "EBUSY")
 
 
-class Failed(Exception):
-    """A case that could not be carried through: the step and what was said there."""
-
-    def __init__(self, step, message):
-        super(Failed, self).__init__(message)
-        self.step, self.message = step, message
-
-
 # --- messages ----------------------------------------------------------------------------------------------------------
 
 
@@ -194,8 +187,9 @@ def run(request, unary=None):
     check = _Check(request, unary or cri.unary)
     answer = {"schema": 1, "cases": [], "left": []}
     try:
-        for socket in sorted(set(case.get("socket", "") for case in request.get("cases") or ())):
-            check.sweep(socket)
+        over_http = dict((case.get("socket", ""), "create" in case) for case in request.get("cases") or ())
+        for socket in sorted(over_http):
+            check.sweep(socket, over_http[socket])
         answer["cases"] = [check.case(case) for case in request.get("cases") or ()]
     finally:
         check.close()
@@ -225,9 +219,11 @@ class _Check(object):
             failed.code = exc.code
             raise failed
 
-    def sweep(self, socket):
+    def sweep(self, socket, over_http):
         """Remove what an earlier check left when it was killed half-way."""
         try:
+            if over_http:
+                return Api(socket, self.timeout).sweep(LABEL, LEFT_OVER_AFTER)
             found = self.call(socket, "ListPodSandbox", {"filter": {"label_selector": {LABEL: "1"}}})["items"]
         except Failed:
             return  # the cases will say what is wrong with this socket
@@ -293,6 +289,8 @@ class _Check(object):
 
     def start(self, case, nodes):
         socket, image = case["socket"], case.get("image") or self.request["image"]
+        if "create" in case:
+            return Api(socket, self.timeout).start(image, case["create"], _shell(case, nodes))
         if not self.call(socket, "ImageStatus", {"image": {"image": image}}, IMAGES)["image"]:
             raise Failed("ImageStatus", "image %s is not on this host" % image)
         sandbox_config = self.sandbox_config(case)
@@ -322,14 +320,17 @@ class _Check(object):
         }
 
     def look(self, socket, container, case, nodes):
-        arguments = [word for node in nodes for word in (node["path"], str(node["rdev"][0]), str(node["rdev"][1]))]
-        command = ["/bin/sh", "-c", SCRIPT, "sh", case.get("list", "")] + arguments
-        wanted = {"container_id": container, "cmd": command, "timeout": int(self.timeout)}
+        wanted = {"container_id": container, "cmd": _shell(case, nodes), "timeout": int(self.timeout)}
         answer = self.call(socket, "ExecSync", wanted)
         if answer["exit_code"]:
             said = (answer["stderr"] or answer["stdout"]).decode("utf-8", "replace").strip()
             raise Failed("ExecSync", "the shell in the container ended with %d: %s" % (answer["exit_code"], said[-300:]))
         return answer["stdout"].decode("utf-8", "replace")
+
+
+def _shell(case, nodes):
+    arguments = [word for node in nodes for word in (node["path"], str(node["rdev"][0]), str(node["rdev"][1]))]
+    return ["/bin/sh", "-c", SCRIPT, "sh", case.get("list", "")] + arguments
 
 
 def container_config(case, image):

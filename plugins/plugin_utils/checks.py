@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decis
 Expect = Literal["allowed", "refused", "optional"]
 
 KIND = "nvidia.com/gpu"
+LABEL = "gpufleet-check"
 ENV = "NVIDIA_VISIBLE_DEVICES"
 VOLUME_MOUNTS = "/var/run/nvidia-container-devices"  # config key accept-nvidia-visible-devices-as-volume-mounts (toolkit.md 3.2)
 ENGINE_ANNOTATION = "cdi.k8s.io/gpufleet-check"
@@ -71,7 +72,7 @@ def cases(
     for decision in host.decisions:
         subject = decision.engine if engines.count(decision.engine) == 1 else decision.instance
         instance = known[decision.instance]
-        if instance.cri and not instance.refusal:
+        if (instance.cri or instance.engine == "docker") and not instance.refusal:
             status = (statuses or {}).get(instance.socket, {})
             row = _by_row(host, decision, instance, driver.gpus, evidence_file)
             found += [_finished(_with_switches(case, switches), subject, decision, instance, status, image) for case in row]
@@ -82,7 +83,9 @@ def _by_row(host: HostDecision, decision: Decision, instance: Instance, gpus: tu
     strict = host.isolation == "strict"
     if decision.injection == "native-cdi":
         handler = decision.handler if gpus else ""
-        return [_native(a, instance, gpus) for a in asks(gpus)] + ([_management(decision, gpus, strict)] if handler else [])
+        managed = [_management(decision, gpus, strict)] if handler and instance.cri else []
+        runtime = [] if instance.cri or not handler else [_by_option(gpus, handler, strict)]
+        return [_native(a, instance, gpus) for a in asks(gpus)] + managed + runtime
     handler = "" if decision.default or not decision.handler else decision.handler
     record = evidence_file if decision.injection in ("legacy", "oci-hook") else ""
     found = [_by_runtime(a, handler, gpus, strict=strict, record=record) for a in asks(gpus)]
@@ -125,6 +128,12 @@ def _management(decision: Decision, gpus: tuple[Gpu, ...], strict: bool) -> dict
     return {**case, "capabilities": ["SYS_ADMIN"]} if strict else case
 
 
+def _by_option(gpus: tuple[Gpu, ...], handler: str, strict: bool) -> dict[str, Any]:
+    """Docker's other way, `docker run --runtime nvidia`."""
+    all_gpus = Ask("runtime", tuple(g.minor for g in gpus), "all", f"a container that asks for the runtime {handler} gets all GPUs")
+    return _by_runtime(all_gpus, handler, gpus, strict=strict, record="")
+
+
 def _refused_variable(handler: str, gpus: tuple[Gpu, ...], record: str) -> dict[str, Any]:
     case: dict[str, Any] = {
         "name": "isolation",
@@ -160,8 +169,9 @@ def _node(path: str, rdev: list[int] | None, expect: Expect) -> dict[str, Any]:
 def _finished(
     case: dict[str, Any], subject: str, decision: Decision, instance: Instance, status: Mapping[str, Any], image: str
 ) -> dict[str, Any]:
+    found = {**case, "create": create(case)} if decision.engine == "docker" else case
     return {
-        **case,
+        **found,
         "name": f"{subject}: {case['name']}",
         "engine": decision.engine,
         "injection": decision.injection,
@@ -170,6 +180,18 @@ def _finished(
         "list": LISTED,
         "cgroup_parent": cgroup_parent(status, case["handler"]),
     }
+
+
+def create(case: Mapping[str, Any]) -> dict[str, Any]:
+    """The same in the words of Docker's API (POST /containers/create); the image and the command are the node's part."""
+    devices = [{"Driver": "cdi", "DeviceIDs": case["devices"]}] if case.get("devices") else []
+    host: dict[str, Any] = {"NetworkMode": "none", "CapAdd": ["MKNOD", *(case.get("capabilities") or ())], "DeviceRequests": devices}
+    if case["handler"]:
+        host["Runtime"] = case["handler"]
+    if case.get("mounts"):
+        host["Binds"] = [f"{source}:{target}:ro" for source, target in case["mounts"]]
+    variables = [f"{name}={value}" for name, value in (case.get("env") or {}).items()]
+    return {"User": "0", "Env": variables, "Labels": {LABEL: "1"}, "NetworkDisabled": True, "HostConfig": host}
 
 
 def cgroup_parent(status: Mapping[str, Any], handler: str) -> str:
@@ -197,6 +219,13 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
         "crio",
         "load it: skopeo copy oci-archive:FILE.tar containers-storage:IMAGE, or crictl pull IMAGE; or name another in the option image",
     ),
+    (r"image .* is not on this host", "docker", "load it: docker load --input FILE.tar; or name another in the option image"),
+    (
+        r"could not select device driver \"cdi\"",
+        "",
+        "Docker has CDI switched off: run the module node, and restart Docker if the result says that a restart is due",
+    ),
+    (r"unknown or invalid runtime name", "", "the running Docker does not have this runtime: run the module node"),
     (
         r"unresolvable CDI devices",
         "",
