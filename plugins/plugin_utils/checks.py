@@ -225,7 +225,11 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
         "",
         "Docker has CDI switched off: run the module node, and restart Docker if the result says that a restart is due",
     ),
-    (r"unknown or invalid runtime name", "", "the running Docker does not have this runtime: run the module node"),
+    (
+        r"(?i)unknown or invalid runtime name|unknown runtime specified",
+        "",
+        "the running Docker does not have this runtime: run the module node",
+    ),
     (
         r"unresolvable CDI devices",
         "",

@@ -29,7 +29,7 @@ GPU_HOSTS = {
 }
 ENGINE_OF = {"crio": "crio.service", "dock": "docker.service"}
 # Docker serves no CRI: what is true of every engine is true of it, too.
-ENGINES = {**GPU_HOSTS, "dock": ("native-cdi", "/etc/docker/daemon.json", ["one", "all", "none"])}
+ENGINES = {**GPU_HOSTS, "dock": ("native-cdi", "/etc/docker/daemon.json", ["one", "all", "none", "runtime"])}
 OTHERS = ("nogpu",)
 CONTAINERDS = [host for host in GPU_HOSTS if host != "crio"]
 # Ours in a dump of containerd, as paths below the CRI plugin. 1.7 has CDI switched off by default; 1.6 gets ours as default handler.
@@ -58,11 +58,11 @@ def test_each_engine_gets_the_best_that_it_can_carry(host: str, story: Story) ->
     assert answer["rolled_back"] is False
 
 
-@pytest.mark.parametrize("host", GPU_HOSTS)
+@pytest.mark.parametrize("host", ENGINES)
 def test_containers_prove_it(host: str, story: Story) -> None:
     answer = story.answer("converged", host, "node_check")
     assert answer["proven"], answer.get("msg")
-    assert [c["name"].partition(": ")[2] for c in answer["checks"]] == GPU_HOSTS[host][2]
+    assert [c["name"].partition(": ")[2] for c in answer["checks"]] == ENGINES[host][2]
 
 
 @pytest.mark.parametrize("host", ENGINES)

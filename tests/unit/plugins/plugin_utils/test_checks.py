@@ -48,6 +48,8 @@ def told(case: dict[str, Any]) -> tuple[str, str, str, str, str]:
     return case["name"].partition(": ")[2], case["handler"], asked(case), allowed, refused
 
 
+DOCKER_26 = instance("docker", "26.1.5", cri=False)
+DOCKER_20 = dc.replace(DOCKER_26, version="20.10.24", cdi=dc.replace(DOCKER_26.cdi, able=False, enabled=False, max_version=""))
 CONTAINERD_16, CONTAINERD_21, CRIO = instance(version="1.6.20"), instance(version="2.1.9"), instance("crio", "1.34.0")
 OLD_FIELD = dc.replace(CRIO, version="1.26.0", cdi=dc.replace(CRIO.cdi, cri_field=False))
 COMPATIBLE, STRICT = Policy(isolation="compatible"), Policy(isolation="strict")
@@ -92,6 +94,17 @@ ROWS = [
         ("all", "", "env:all", "0,1,ctl", ""),
         NONE,
     ]),
+    ("native-cdi on Docker", COMPATIBLE, DOCKER_26, [
+        ("one", "", "nvidia.com/gpu=0", "0,ctl", "1"),
+        ("all", "", "nvidia.com/gpu=all", "0,1,ctl", ""),
+        NONE,
+        ("runtime", "nvidia", "env:all", "0,1,ctl", ""),
+    ]),
+    ("a Docker without CDI", COMPATIBLE, DOCKER_20, [
+        ("one", "nvidia", "env:0", "0,ctl", "1"),
+        ("all", "nvidia", "env:all", "0,1,ctl", ""),
+        ("none", "nvidia", "", "", NONE[4]),
+    ]),
     ("oci-hook", dc.replace(COMPATIBLE, cdi="false"), CRIO, [
         ("one", "", "env:0", "0,ctl", "1"),
         ("all", "", "env:all", "0,1,ctl", ""),
@@ -103,6 +116,18 @@ ROWS = [
 @pytest.mark.parametrize(("policy", "engine", "expected"), [row[1:] for row in ROWS], ids=[row[0] for row in ROWS])
 def test_each_way_of_injection_is_proven_by_its_own_path(policy: Policy, engine: Instance, expected: list[tuple[str, ...]]) -> None:
     assert [told(case) for case in cases(policy, engine)] == expected
+
+
+def test_docker_is_asked_in_its_own_words() -> None:
+    one, _all, none, runtime = cases(COMPATIBLE, DOCKER_26)
+    common = {"User": "0", "Labels": {"gpufleet-check": "1"}, "NetworkDisabled": True}
+    host = {"NetworkMode": "none", "CapAdd": ["MKNOD"], "DeviceRequests": []}
+    gpu = [{"Driver": "cdi", "DeviceIDs": ["nvidia.com/gpu=0"]}]
+    assert one["create"] == {**common, "Env": [], "HostConfig": {**host, "DeviceRequests": gpu}}
+    assert none["create"] == {**common, "Env": [], "HostConfig": host}
+    assert runtime["create"] == {**common, "Env": ["NVIDIA_VISIBLE_DEVICES=all"], "HostConfig": {**host, "Runtime": "nvidia"}}
+    strict = cases(STRICT, DOCKER_20)[0]["create"]
+    assert strict["HostConfig"]["Binds"] == [f"/dev/null:{MOUNTS}/0:ro"]
 
 
 def test_companion_nodes_may_come_with_a_gpu() -> None:
