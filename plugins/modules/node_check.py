@@ -13,12 +13,12 @@ version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Starts small containers through the engine's own CRI socket, by the way that was decided for this host, and lets a shell in
-    each of them try to open the device nodes. Pods and containers are removed again, whatever happens.
+  - Starts small containers through the engine's own socket (CRI, or Docker's API), by the way that was decided for this host, and lets
+    a shell in each of them try to open the device nodes. Pods and containers are removed again, whatever happens.
   - A container that asks for one GPU must see exactly its nodes and be allowed to open them. One that asks for none must see none.
     A node that a container was not given must be refused by the device cgroup (C(EPERM)) even if the container makes that node itself.
   - Where the engine injects by CDI, a container that asks the handler for all GPUs is started as well, as management containers do by
-    RuntimeClass.
+    RuntimeClass, and as C(docker run --runtime nvidia) does.
   - Takes the same options as M(gpufleet.nvidia.node), so that it proves what that module decides.
   - Takes less than a second per container and two SSH operations per host. It does not pull images.
 options:
@@ -133,7 +133,7 @@ checks:
       type: str
       returned: always
     devices:
-      description: CDI devices asked for in the CRI field.
+      description: CDI devices asked for in the CRI field, or of Docker.
       type: list
       elements: str
       returned: when there are any
@@ -194,7 +194,7 @@ left:
   elements: dict
   sample: []
 skipped_why:
-  description: Why nothing was to be proven on this host (no GPU, no engine that serves CRI), empty where something was.
+  description: Why nothing was to be proven on this host (no GPU, no engine that starts containers here), empty where something was.
   returned: always
   type: str
   sample: ""

@@ -308,7 +308,7 @@ def nothing_to_prove(host: HostDecision, planned: list[dict[str, Any]]) -> str:
     if planned:
         return ""
     refused = "; ".join(sentence for _key, sentence in host.refused)
-    return host.skipped or refused or "no engine on this host that serves CRI"
+    return host.skipped or refused or "no engine on this host that starts containers by a socket"
 
 
 def unproven(planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
