@@ -148,7 +148,6 @@ COMPLAINTS = [
     ("check-24", 'no runtime for "nvidia" is configured'),
     ("check-crio", "failed to find runtime handler nvidia"),
     ("check-docker", 'could not select device driver "cdi"'),
-    ("check-docker-20", "nknown runtime specified nvidia"),
     ("check-crio-hook", "says nothing that matches --device=0"),
 ]
 
