@@ -60,7 +60,7 @@ docs: venv ## Write the tables in docs/ from the tables in the code (a unit test
 	@$(RUN) python tests/tools/pages.py --write
 
 soak: venv ## Strike transactions at every system call on every engine, and judge 10 000 configurations each; hours (MINUTES=30: for so long)
-	$(RUN) GPUFLEET_EXAMPLES=$(or $(EXAMPLES),10000) python -m pytest -q tests/integration/test_properties.py
+	$(RUN) GPUFLEET_EXAMPLES=$(or $(EXAMPLES),10000) python -m pytest -q tests/integration/test_properties.py tests/integration/test_docker_judge.py
 	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.faults$(if $(MINUTES), --minutes $(MINUTES))
 
 lab-up: venv ## Boot the lab's hosts (FLEET=file chooses others than the demo's) and say how to reach them

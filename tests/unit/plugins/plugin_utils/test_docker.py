@@ -11,11 +11,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, host, toolkit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker, docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Kubelet, NeedMore, Plan, PlanError, Policy
 
 from tests.unit.builders import obs, sha
+from tests.unit.records import ONE_GPU
 
 CONFIG, UNIT = docker_config.CONFIG, docker_config.UNIT
 BINARY = Handler.binary
@@ -209,6 +210,29 @@ def test_what_must_be_so_before_it_counts_as_done() -> None:
         {"path": ["DefaultRuntime"], "equals": "nvidia"},
         {"path": ["CDISpecDirs"], "filled": True},
     ]
+
+
+# what it is: (version, its default, options, injection, mode of NVIDIA's runtime, default or not, isolation)
+DECISIONS: dict[str, tuple[str, str, dict[str, Any], str, str, bool, str]] = {
+    "with CDI": ("26.1.5", "runc", {}, "native-cdi", "cdi", False, "compatible"),
+    "without CDI": ("20.10.24", "runc", {}, "nvidia-runtime", "cdi", False, "compatible"),
+    "CDI not wanted": ("26.1.5", "runc", {"cdi": "false"}, "legacy", "legacy", False, "compatible"),
+    "a default that is there": ("26.1.5", "nvidia", {}, "native-cdi", "cdi", True, "compatible"),
+    "a default that is to go": ("26.1.5", "nvidia", {"default": "false"}, "native-cdi", "cdi", False, "compatible"),
+    "strict": ("26.1.5", "runc", {"isolation": "strict"}, "native-cdi", "cdi", False, "strict"),
+}
+
+
+@pytest.mark.parametrize(("version", "now", "options", "injection", "mode", "default", "isolation"), DECISIONS.values(), ids=DECISIONS)
+def test_what_is_decided(version: str, now: str, options: dict[str, Any], injection: str, mode: str, default: bool, isolation: str) -> None:
+    policy = Policy(**options)
+    (found,) = docker.find(policy, running(version, DefaultRuntime=now))
+    record = decide.decide(policy, (found,), ONE_GPU, Kubelet())
+    (decision,) = record.decisions
+    assert (decision.injection, record.runtime_mode, decision.default, record.isolation) == (injection, mode, default, isolation)
+    assert (decision.handler, decision.runtime_class, decision.device_list_strategy) == ("nvidia", "", ())
+    # `docker run --gpus` calls the hook itself, which works in legacy mode only unless it is told otherwise.
+    assert toolkit.keys(policy, record).get(toolkit.SKIP) is (None if mode == "legacy" else True)
 
 
 LIVE = '{"live-restore": true}'
