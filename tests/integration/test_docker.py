@@ -15,6 +15,12 @@ from tests.tools.onlab import PROBE, Fleet, differing
 pytestmark = pytest.mark.lab
 
 NEW, OLD = "dock-26", "dock-20"  # Debian trixie's, which knows CDI, and bookworm's, which does not
+BOTH = "dock-cri"  # as Debian's and Ubuntu's docker.io comes: its containerd serves CRI, too
+SERVES_CRI = """version = 2
+
+[plugins."io.containerd.grpc.v1.cri".cni]
+  bin_dir = "/usr/lib/cni"
+"""
 CONFIG = "/etc/docker/daemon.json"
 # Stands for the packages: these tests are about configuration, and install nothing.
 RUNTIME = "printf '#!/bin/sh\\nexec runc \"$@\"\\n' >/usr/bin/nvidia-container-runtime; chmod 755 /usr/bin/nvidia-container-runtime"
@@ -28,8 +34,9 @@ OWN = '{\n\t"log-opts": {"max-size": "10m"},\n\t"shutdown-timeout": 2\n}'
 
 @pytest.fixture(scope="module")
 def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
-    found: Fleet = boot({NEW: {"kind": "docker", "gpus": 1}, OLD: {"kind": "docker-20.10", "gpus": 1}})
-    for host in (NEW, OLD):
+    both = {"kind": "docker", "gpus": 1, "files": {"/etc/containerd/config.toml": SERVES_CRI}}
+    found: Fleet = boot({NEW: {"kind": "docker", "gpus": 1}, OLD: {"kind": "docker-20.10", "gpus": 1}, BOTH: both})
+    for host in (NEW, OLD, BOTH):
         found.shell(host, RUNTIME)
     return found
 
@@ -117,6 +124,19 @@ def test_what_docker_refuses_is_known_in_check_mode(fleet: Fleet) -> None:
     assert differing(tree, fleet.tree(NEW)) == {}
 
 
+def test_what_docker_refuses_only_when_it_starts_is_taken_back(fleet: Fleet) -> None:
+    """A runtime by path and by type: `dockerd --validate` takes it, and no daemon starts with it."""
+    begin(fleet, NEW, OWN)
+    fleet.shell(NEW, "docker rm -f web db")
+    options = {"cdi": "true", "handlers": {"nvidia": {"options": {"runtimeType": "io.containerd.runc.v2"}}}}
+    failed = fleet.task("docker_runtime", [NEW], options).of("docker_runtime")[NEW]
+    assert (failed["status"], failed["rolled_back"], failed["changed"]) == ("failed", True, False)
+    assert "Everything is as it was before" in failed["msg"]
+    assert fleet.text(NEW, CONFIG) == OWN
+    said = info(fleet, NEW)
+    assert ("nvidia" in said["Runtimes"], said["CDISpecDirs"]) == (False, [])
+
+
 def test_an_old_docker_gets_the_runtime_without_a_restart_and_forgets_it_again(fleet: Fleet) -> None:
     begin(fleet, OLD, OWN)
     before = (daemon(fleet, OLD), fleet.shell(OLD, PIDS))
@@ -139,6 +159,18 @@ def test_a_reload_that_docker_does_not_take_is_taken_back(fleet: Fleet) -> None:
     assert "its Runtimes.nvidia.path is None" in failed["msg"]
     assert fleet.text(OLD, CONFIG) == OWN
     assert (daemon(fleet, OLD), fleet.shell(OLD, PIDS)) == before
+
+
+def test_dockers_containers_live_through_a_restart_of_its_containerd(fleet: Fleet) -> None:
+    begin(fleet, BOTH, '{"live-restore": true}')
+    before = fleet.shell(BOTH, PIDS)
+    done = node(fleet, BOTH)
+    assert [d["engine"] for d in done["decision"]["decisions"]] == ["containerd", "docker"]
+    assert (done["restarted"], fleet.shell(BOTH, PIDS)) == (["containerd.service", "docker.service"], before)
+    assert node(fleet, BOTH)["differences"] == []
+    back = node(fleet, BOTH, state="absent")
+    assert (back["restarted"], fleet.shell(BOTH, PIDS)) == (["containerd.service", "docker.service"], before)
+    assert fleet.text(BOTH, "/etc/containerd/config.toml") == SERVES_CRI
 
 
 def test_the_default_and_back(fleet: Fleet) -> None:
