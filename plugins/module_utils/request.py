@@ -131,7 +131,7 @@ _OPS = {
     "write": (dict(_PATH, content=_content, content_b64=_form("base64", _is_base64), mode=_mode, owner=_owner, group=_owner), ()),
     "edit": (dict(_PATH, edits=_list(_EDIT), result=_or_none(_digest)), ("edits",)),
     "remove": (_PATH, ()),
-    "restore": (dict(_PATH, id=_text), ()),
+    "restore": (dict(_PATH, id=_text, changed=_flag), ()),
 }
 
 

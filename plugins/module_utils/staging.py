@@ -57,7 +57,7 @@ def plan(root, base, changes):
             continue
         if change["op"] == "restore":
             kept = journal.original(base, change["path"])
-            if kept is None or kept[0]["sha256_after"] != journal.digest(before):
+            if kept is None or (kept[0]["sha256_after"] != journal.digest(before) and not change.get("changed")):
                 expected = kept[0]["sha256_after"] if kept else "an original of it"
                 conflicts.append(conflict("original", change["path"], expected, journal.digest(before)))
                 continue

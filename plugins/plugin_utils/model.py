@@ -258,6 +258,7 @@ class Plan:
     health: tuple[Mapping[str, Any], ...] = ()
     pending: tuple[str, ...] = ()  # units that have to be restarted, which is left to somebody
     advice: tuple[str, ...] = ()
+    beforehand: tuple[str, ...] = ()  # advice that is of no use any more once the plan has been carried out
     diffs: tuple[tuple[str, str, str], ...] = ()  # (path, text before, text after) for --diff, already masked
 
     @property
@@ -293,5 +294,6 @@ def merge(plans: list[Plan]) -> Plan:
         health=tuple(h for p in plans for h in p.health),
         pending=tuple(dict.fromkeys(u for p in plans for u in p.pending)),
         advice=tuple(dict.fromkeys(a for p in plans for a in p.advice)),
+        beforehand=tuple(dict.fromkeys(a for p in plans for a in p.beforehand)),
         diffs=tuple(d for p in plans for d in p.diffs),
     )

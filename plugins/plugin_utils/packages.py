@@ -60,7 +60,8 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
             *refresh(manager(obs), [n for n in (*wrong, *moved) if not candidates(obs).get(n)]),
             {"argv": install(names, version, bool(policy.toolkit_version)), "timeout": TIMEOUT, "why": why},
         ),
-        advice=(*reload_advice(obs), *unknown_advice(version)),
+        advice=reload_advice(obs),
+        beforehand=unknown_advice(version),
     )
 
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
@@ -12,6 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Difference, Plan, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
+CHANGED_SINCE = "it goes all the same, and the newest entry of the host's journal keeps what it held"
 ORIGINALS = ask.originals(JOURNAL_DIR)
 
 
@@ -62,21 +64,27 @@ def give_back(obs: Observation, file: File, *, why: str, ours: bool) -> Plan:
         return restore(file, original, why)
     if not file.exists:
         return Plan()
+    if ours and original:
+        advice = f"{file.path} was changed by somebody since it was written here, but is ours alone: {CHANGED_SINCE}"
+        back = restore(file, original, why, changed=True) if original.get("existed") else remove(file, why=why)
+        return dc.replace(back, advice=(advice,))
     if ours:
-        advice = (f"{file.path} was changed since it was written, so it is removed instead of given back",) if original else ()
-        plan = remove(file, why=why)
-        return Plan(differences=plan.differences, changes=plan.changes, diffs=plan.diffs, advice=advice)
+        return remove(file, why=why)
     if original:
         return Plan(advice=(f"{file.path} was changed by somebody else since it was written here; it is left alone",))
     return Plan()
 
 
-def restore(file: File, original: Mapping[str, Any], why: str) -> Plan:
-    """One change that the hands carry out with the bytes they keep; blanked content of it serves the diff only."""
+def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool = False) -> Plan:
+    """One change that the hands carry out with the bytes they keep; blanked content of it serves the diff only.
+
+    changed: somebody has written to the file since, which the hands would refuse otherwise.
+    """
     was = "the content from before" if original.get("existed") else None
+    more = {"changed": True} if changed else {}
     return Plan(
         differences=(Difference("file", file.path, "", "present" if file.exists else None, was, why),),
-        changes=({"path": file.path, "op": "restore", "id": "", "expect": file.sha256 if file.exists else None},),
+        changes=({"path": file.path, "op": "restore", "id": "", "expect": file.sha256 if file.exists else None, **more},),
         diffs=((file.path, file.content or "", str(original.get("content") or "")),),
     )
 

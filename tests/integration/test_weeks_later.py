@@ -263,4 +263,4 @@ def test_where_somebody_wrote_since_only_ours_goes_and_the_file_is_named(
     assert THEIRS.replace("\\n", "\n") in config
     assert re.findall(r"^mode = ", config, re.MULTILINE) == [], "ours is out, so the runtime's own default holds"
     assert re.search(rf"^{host}(, \w+)?: {re.escape(TOOLKIT)} was changed by somebody else|{re.escape(TOOLKIT)} was changed by", words)
-    assert re.search(rf"{re.escape(path)}:? was changed since|{re.escape(path)}: changed by others since", words), words
+    assert re.search(rf"{re.escape(path)} was changed by somebody since|{re.escape(path)}: changed by others since", words), words

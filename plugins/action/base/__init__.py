@@ -240,6 +240,8 @@ def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, r
 def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bool, restart: str) -> dict[str, Any]:
     plan = outcome.plan
     planned = plan.interrupts(restart)
+    trouble = differences_.trouble(answer)
+    beforehand = plan.beforehand if check or trouble else ()
     shaped: dict[str, Any] = {
         "changed": acts(plan),
         "differences": [differences_.plain(d) for d in plan.differences],
@@ -247,12 +249,11 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
         "restarted": planned if check else [u for u in answer.get("restarted") or () if u in planned],
         "rolled_back": bool(answer.get("rolled_back")),
         "journal": answer.get("journal"),
-        "advice": [*plan.advice, *past.recovered(answer), *past.ended(answer)],
+        "advice": [*beforehand, *plan.advice, *past.recovered(answer), *past.ended(answer)],
         **outcome.facts,
     }
     if diff:
         shaped["diff"] = [{"before_header": p, "after_header": p, "before": b, "after": a} for p, b, a in plan.diffs]
-    trouble = differences_.trouble(answer)
     if trouble:
         kept = bool(answer.get("changed")) and not answer.get("rolled_back")
         shaped.update(failed=True, msg=trouble, changed=kept, evidence=differences_.evidence(answer))
@@ -289,6 +290,6 @@ def run_info(
         "changed": False,
         "differences": [differences_.plain(d) for d in plan.differences],
         "would_restart": plan.interrupts(wanted.restart),
-        "advice": [*past.advice(seen), *plan.advice],
+        "advice": [*past.advice(seen), *plan.beforehand, *plan.advice],
         **outcome.facts,
     }

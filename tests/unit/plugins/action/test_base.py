@@ -92,6 +92,18 @@ def test_a_result_masks_secrets_and_lists_what_is_done() -> None:
     assert (result["changed"], result["restarted"], result["rolled_back"]) == (True, ["a.service"], False)
 
 
+def test_advice_for_before_is_not_given_afterwards() -> None:
+    plan = dc.replace(PLAN, advice=("always",), beforehand=("drain first",))
+
+    def advice(answer: dict[str, Any], *, check: bool = False) -> list[str]:
+        told: list[str] = base.result(base.Outcome(plan), answer, check=check, diff=False, restart="auto")["advice"]
+        return told
+
+    assert advice({}, check=True) == ["drain first", "always"]
+    assert advice({"changed": True}) == ["always"]
+    assert advice({"error": {"phase": "command", "message": "no such package"}}) == ["drain first", "always"]
+
+
 def test_check_mode_announces_the_restarts() -> None:
     assert shaped({}, check=True)["restarted"] == ["a.service"]
     assert shaped({}, check=True, restart="never")["restarted"] == []

@@ -224,6 +224,9 @@ def test_restore_of_a_file_that_somebody_changed_since_is_a_conflict(node):
     found = node.run([restore(node.config)], id="2" * 32)
     assert found["conflict"] == [{"what": "original", "path": str(node.config), "expected": sha("ours\n"), "found": sha("theirs\n")}]
     assert node.config.read_text() == "theirs\n"
+    forced = dict(restore(node.config), expect=sha("theirs\n"), changed=True)  # a file that is ours alone
+    assert node.run([forced], id="3" * 32)["error"] is None
+    assert (node.config.read_text(), node.originals()) == (CONFIG, {})
 
 
 def test_an_edit_that_takes_ours_out_forgets_the_original(node):
