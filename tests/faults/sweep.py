@@ -29,7 +29,7 @@ CALLS = (
 )  # fmt: skip
 ERRORS = ("ENOSPC", "EIO", "EROFS", "EACCES", "EMFILE")
 KILL = "SIGKILL"
-EVERY = 20  # so many tries at most without a run after them
+EVERY = 19  # so many tries at most without a run after them; ten parts take turns, and none of them may always be the one
 OPENING = ("open", "openat", "creat")
 WRITES = re.compile(r"O_(WRONLY|RDWR|CREAT|TRUNC)")
 LINE = re.compile(r"^(\w+)\((.*)$")
