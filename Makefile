@@ -13,7 +13,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache
 LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check lint types sanity unit unit-2.16 unit-node integration molecule lab-up lab-down bench docs clean
+.PHONY: help venv demo test check lint types sanity unit unit-2.16 unit-node integration molecule soak lab-up lab-down bench docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)

@@ -64,8 +64,8 @@ def _ends_only(old: list[str], new: list[str]) -> list[tuple[str, int, int, int,
 
 def grew(line: str, now_there: list[str]) -> bool:
     """An inline table takes ours in where it ends, and cannot take it elsewhere: what it had, and what stands behind it, is still there."""
-    head, brace, tail = line.rpartition("}")
-    return bool(brace) and any(new.startswith(head.rstrip(" }")) and new.endswith(tail) for new in now_there)
+    head, brace, tail = line.rstrip("\r").rpartition("}")
+    return bool(brace) and any(new.startswith(head.rstrip(" }")) and new.rstrip("\r").endswith(tail) for new in now_there)
 
 
 def handlers() -> st.SearchStrategy[tuple[Handler, ...]]:
