@@ -200,8 +200,10 @@ def look(root, directory, cap=nodefs.MIB, patterns=(), listing=False):
 
 
 def _watched(meta):
-    """Whether it is on probation: its watch ends it, or its timer. The next boot knows neither."""
-    return meta["state"] == "probation" and meta.get("boot") == look_system.boot()
+    """Whether it is on probation and whoever watches it lives. The timer would end it, too, but leave what lies about until then."""
+    last = meta["states"][-1] if meta["states"] else {}
+    lives = look_system.started(last.get("pid") or 0) == last.get("start")
+    return meta["state"] == "probation" and meta.get("boot") == look_system.boot() and lives
 
 
 def at_work(base, token):

@@ -279,7 +279,8 @@ class Transaction(object):
         found = health.states([unit["name"] for unit in units])
         restarts = [health.number(found[unit["name"]].get("NRestarts")) for unit in units]
         ledger.settle_originals(self.base, meta["changes"])
-        ledger.mark(self.entry, "probation", acted=self.acted, restarts=restarts)
+        watch = {"pid": os.getpid(), "start": look_system.started(os.getpid())}
+        ledger.mark(self.entry, "probation", acted=self.acted, restarts=restarts, **watch)
         # It serves: what is left to be seen is whether it stays. A boot need not take that back, and the host looks as it will stay.
         # It goes last: until then a boot is who would remove what lies beside the files.
         swap.clean(self.root, meta["changes"], self.request["id"])

@@ -236,7 +236,8 @@ def test_the_next_transaction_ends_a_probation_and_stops_at_nothing(host, monkey
     assert host.config.read_text() == CONFIG
 
 
-def test_a_probation_that_a_boot_cut_short_is_nobodys_until_the_next_run(host, monkeypatch):
+@pytest.mark.parametrize("what, value", [("boot", lambda: "another"), ("started", lambda pid: None)], ids=["a boot", "a death"])
+def test_a_probation_that_was_cut_short_is_nobodys_until_the_next_run(host, monkeypatch, what, value):
     on_probation(host, monkeypatch)
     question = {"id": "o", "kind": "originals", "dir": host.journal}
 
@@ -244,10 +245,11 @@ def test_a_probation_that_a_boot_cut_short_is_nobodys_until_the_next_run(host, m
         found = observe.run({"schema": 1, "root": "/", "questions": [question]})["answers"]["o"]["unfinished"]
         return [entry["at_work"] for entry in found]
 
-    assert at_work() == [True], "its watch, or its timer"
-    monkeypatch.setattr(transaction.undo.look_system, "boot", lambda: "another")
-    assert at_work() == [False]
-    assert host.run([], id="2" * 32)["recovered"] == [], "it has come to its end, and not back"
+    assert at_work() == [True], "its watch lives"
+    with monkeypatch.context() as patched:
+        patched.setattr(transaction.undo.look_system, what, value)
+        assert at_work() == [False]
+        assert host.run([], id="2" * 32)["recovered"] == [], "it has come to its end, and not back"
     assert (at_work(), host.states(), host.config.read_text()) == ([], ["committed"], "new\n")
 
 
