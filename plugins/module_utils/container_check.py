@@ -19,7 +19,6 @@ import uuid
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, wire
 from ansible_collections.gpufleet.nvidia.plugins.module_utils.api_check import Api, Failed
 
-PARTS = ("wire", "cri", "api_check", "container_check")  # what has to be sent, in this order
 RUNTIME, IMAGES = "runtime.v1.RuntimeService", "runtime.v1.ImageService"
 LABEL = "gpufleet-check"
 LEFT_OVER_AFTER = 900  # seconds; a sandbox of ours older than this belongs to a check that was killed

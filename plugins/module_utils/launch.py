@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
     health,
     journal,
     ledger,
+    look_system,
     nodefs,
     steps,
     undo,
@@ -284,7 +285,7 @@ def _recover(base, by, token, wait, booting=False, force=False):
 def _stop_holder(base, token):
     """The time of this very transaction is over, and its hands still hold the lock: they hang. No other holder is touched."""
     held = ledger.holder(base) or {}
-    if held.get("id") != token or ledger.census.started(held.get("pid") or 0) != held.get("start"):
+    if held.get("id") != token or look_system.started(held.get("pid") or 0) != held.get("start"):
         return False
     with contextlib.suppress(OSError):
         os.kill(held["pid"], 9)

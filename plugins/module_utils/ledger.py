@@ -15,7 +15,7 @@ import os
 import shutil
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import census, health, journal, look_system, nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import health, journal, look_system, nodefs
 
 KEPT_ENTRIES = 30
 KEPT_BYTES = 64 * nodefs.MIB
@@ -88,7 +88,7 @@ def locked(base, who, keep, wait=0, token=""):
         raise nodefs.NodeError("denied", "%s: the journal must belong to us, and nobody else may write to it" % base)
     fd = _lock(os.path.join(base, "lock"), time.monotonic() + wait)
     try:
-        holder = {"pid": os.getpid(), "start": census.started(os.getpid()), "epoch": time.time(), "who": who, "id": token}
+        holder = {"pid": os.getpid(), "start": look_system.started(os.getpid()), "epoch": time.time(), "who": who, "id": token}
         os.ftruncate(fd, 0)
         os.pwrite(fd, (json.dumps(holder) + "\n").encode("utf-8"), 0)
         yield

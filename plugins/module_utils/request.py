@@ -12,9 +12,8 @@ import base64
 import os
 import re
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, steps
 
-SCHEMA = 1
 _NUMBER = (int, float)
 
 
@@ -181,7 +180,7 @@ _STAGED = _record({"name": _text, "source": _text, "tree": _flag}, ("name", "sou
 _PAIR = _form("two texts", lambda value: isinstance(value, list) and len(value) == 2 and all(isinstance(part, str) for part in value))
 _REQUEST = (
     {
-        "schema": _form("%d" % SCHEMA, lambda value: value == SCHEMA and not isinstance(value, bool)),
+        "schema": _form("%d" % steps.SCHEMA, lambda value: value == steps.SCHEMA and not isinstance(value, bool)),
         "id": _id,
         "root": _or_none(_matching(r"/[^\0]*", "an absolute path")),
         "check": _flag,

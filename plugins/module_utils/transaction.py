@@ -13,8 +13,6 @@ import os
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, launch, ledger, nodefs, steps, undo
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import request as form
 
-SCHEMA = steps.SCHEMA
-
 
 def run(request):
     """The answer to a transaction request; errors are part of it.

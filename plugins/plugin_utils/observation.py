@@ -161,7 +161,7 @@ class Observation:
 
     def programs(self) -> dict[str, str | None]:
         """The engines' programs that were seen, and which file each of them was."""
-        seen = (a.get("programs") or {} for qid, a in self.answers.items() if qid.startswith(("which:", "processes:")))
+        seen = (a.get("programs") or {} for kind in ("which", "processes") for a in self._of_kind.get(kind, ()))
         return {path: identity for programs in seen for path, identity in programs.items()}
 
     def cri(self, socket: str, method: str = "Status") -> Mapping[str, Any]:

@@ -69,8 +69,11 @@ def taken_back(entry: Entry) -> str:
     left = f"; {', '.join(entry['foreign'])}: changed by somebody else meanwhile, so left as found" if entry.get("foreign") else ""
     back = [path for path in entry.get("files") or () if path not in (entry.get("foreign") or ())]
     files = f". As before again: {', '.join(back)}" if back and not trouble else ""
-    by = BY.get(str(entry.get("by") or "the hands"), f"by {entry.get('by')}")
-    return f"{named(entry)} was rolled back {by} because: {because(entry)}{words}{trouble}{left}{files}"
+    return f"{named(entry)} was rolled back {by(entry)} because: {because(entry)}{words}{trouble}{left}{files}"
+
+
+def by(entry: Entry) -> str:
+    return BY.get(str(entry.get("by") or "the hands"), f"by {entry.get('by')}")
 
 
 def because(entry: Entry) -> str:
@@ -112,10 +115,9 @@ def history(entry: Entry) -> str:
         *([f"removed {', '.join(removed)}"] if removed else []),
         *([f"restarted {', '.join(entry['units'])}"] if entry.get("units") else []),
     ]
-    by = BY.get(str(entry.get("by") or "the hands"), f"by {entry.get('by')}")
     ends = {
         "committed": "stands",
-        "rolled_back": f"rolled back {by} because: {because(entry)}",
+        "rolled_back": f"rolled back {by(entry)} because: {because(entry)}",
         "probation": "serves, and is still watched",
     }
     end = ends.get(str(entry.get("state")), f"not over (state {entry.get('state')})")
