@@ -6,12 +6,12 @@
 What to make comes with the request, in the engine's own words. Node side: standard library only, Python 3.6.
 """
 
-import http.client
 import json
-import socket
 import struct
 import time
 import urllib.parse
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, unix_http
 
 
 class Failed(Exception):
@@ -30,21 +30,10 @@ class Api(object):
 
     def call(self, step, method, target, body=None):
         """(status, bytes of the answer)"""
-        client = http.client.HTTPConnection("localhost", timeout=self.timeout)
         try:
-            client.sock = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-            client.sock.settimeout(self.timeout)
-            client.sock.connect(self.path)
-            data = None if body is None else json.dumps(body).encode("utf-8")
-            client.request(method, target, body=data, headers={"Content-Type": "application/json", "Connection": "close"})
-            response = client.getresponse()
-            return response.status, response.read()
-        except socket.timeout:
-            raise Failed(step, "%s: no answer to %s within %g s" % (self.path, step, self.timeout))
-        except (OSError, http.client.HTTPException) as exc:
-            raise Failed(step, "%s: %s" % (self.path, getattr(exc, "strerror", None) or exc))
-        finally:
-            client.close()
+            return unix_http.ask(self.path, method, target, self.timeout, body)
+        except nodefs.NodeError as exc:
+            raise Failed(step, exc.message)
 
     def ask(self, step, method, target, body=None):
         """What is answered, {} for nothing; the engine's own sentence where it refuses."""

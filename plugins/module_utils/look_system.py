@@ -6,13 +6,12 @@
 Node side: standard library only, Python 3.6. Everything here reads; nothing changes the host.
 """
 
-import errno
 import os
 import re
 import socket
 import struct
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, nodefs, unix_http
 
 UNIT_PROPERTIES = (
     "Id Names LoadState ActiveState SubState Result Type MainPID InvocationID NRestarts UnitFileState FragmentPath DropInPaths "
@@ -179,7 +178,7 @@ def listening(paths, timeout=5):
     for path in paths:
         pid, exe = None, None
         try:
-            with _connect(path, timeout) as connection:
+            with unix_http.connect(path, timeout) as connection:
                 pid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
             exe = os.readlink("/proc/%d/exe" % pid)
         except OSError:  # not there, nobody listens, or not ours to see
@@ -189,36 +188,8 @@ def listening(paths, timeout=5):
 
 
 def http_get(path, target, timeout=5, cap=4 * nodefs.MIB, patterns=()):
-    """GET over a unix socket, as the engines' own endpoints want it."""
-    if not os.path.exists(path):
-        raise nodefs.from_os_error(OSError(errno.ENOENT, "no socket"), path)
-    import http.client  # here, since few hosts need it, and it takes a tenth of a look's time to load
-
-    client = http.client.HTTPConnection("localhost", timeout=timeout)
-    try:
-        client.sock = _connect(path, timeout)
-        client.request("GET", target, headers={"Connection": "close"})
-        response = client.getresponse()
-        body = response.read(cap + 1)
-    except socket.timeout:
-        raise nodefs.NodeError("timeout", "%s: no answer to GET %s within %g s" % (path, target, timeout))
-    except OSError as exc:
-        raise nodefs.from_os_error(exc, path)
-    except http.client.HTTPException as exc:
-        raise nodefs.NodeError("failed", "%s: GET %s: %s %s" % (path, target, type(exc).__name__, exc))
-    finally:
-        client.close()
+    """GET over a unix socket, bounded and without secrets."""
+    status, body = unix_http.ask(path, "GET", target, timeout, cap=cap + 1)
     if len(body) > cap:
         raise nodefs.NodeError("too-large", "%s: GET %s answers more than %d bytes" % (path, target, cap))
-    return {"status": response.status, "body": nodefs.redact(body.decode("utf-8", "replace"), patterns)[0]}
-
-
-def _connect(path, timeout):
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(timeout)
-    try:
-        connection.connect(path)
-    except OSError:
-        connection.close()
-        raise
-    return connection
+    return {"status": status, "body": nodefs.redact(body.decode("utf-8", "replace"), patterns)[0]}
