@@ -46,6 +46,7 @@ class Handler:
     name: str = "nvidia"
     binary: str = RUNTIME_BINARY
     options: Mapping[str, Any] = dc.field(default_factory=dict)
+    chosen: bool = False  # the user named the program
 
 
 @dc.dataclass(frozen=True)

@@ -101,7 +101,7 @@ def policy(args: Mapping[str, Any], **fixed: Any) -> Policy:
 
 
 def handler(name: str, value: Mapping[str, Any]) -> Handler:
-    return Handler(name, str(value.get("binary") or Handler.binary), dict(value.get("options") or {}))
+    return Handler(name, str(value.get("binary") or Handler.binary), dict(value.get("options") or {}), bool(value.get("binary")))
 
 
 def look(

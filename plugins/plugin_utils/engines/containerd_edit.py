@@ -13,8 +13,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_base, containerd_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_base import Base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, Handler, PlanError, Policy
@@ -22,7 +23,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
 MARK = "# Written by the Ansible collection gpufleet.nvidia; changes made by hand are overwritten."
-NVIDIA = "nvidia"
 ANNOTATIONS = "container_annotations"
 _NOTHING: tuple[Any, ...] = ("", 0, False, [])
 
@@ -64,37 +64,33 @@ class FileChange:
 # ---------------------------------------------------------------- wishes
 
 
-def wishes(policy: Policy, decision: Decision, files: FileSet, cri: Mapping[str, Any], version: Version, reset_to: str = "") -> list[Wish]:
-    """All that the decision asks of the CRI table; `cri` is what is in force without our own drop-in."""
+def wishes(
+    policy: Policy, decision: Decision, files: FileSet, cri: Mapping[str, Any], version: Version, reset_to: str = "",
+    written: frozenset[str] = frozenset()
+) -> list[Wish]:
+    """All that the decision asks of the CRI table; `cri` is what is in force without our own drop-in.
+
+    reset_to: the default handler from before our first change. written: handlers in these files that are our own work.
+    """
     found: list[Wish] = []
     if decision.handler:
         if not tables.facts(version).keeps_runc:
             found += _runc(files, cri, version)
         for handler in policy.handlers:
-            found += _handler(handler, decision, cri)
+            base = containerd_base.choose(cri, handler, written=handler.name in written, default_before=reset_to)
+            found += _handler(handler, decision, base)
     found += _default(policy, decision, cri, reset_to)
     found += _cdi(policy, decision, cri, version)
     return found
 
 
-def source(cri: Mapping[str, Any]) -> tuple[str, Mapping[str, Any]]:
-    """The handler that ours is copied from: runc, else the default one if it is of runc's kind; never NVIDIA's own."""
-    runtimes = toml.lookup(cri, ("containerd", "runtimes"), {})
-    for name in ("runc", str(toml.lookup(cri, ("containerd", "default_runtime_name"), ""))):
-        entry = runtimes.get(name)
-        if isinstance(entry, Mapping) and entry.get("runtime_type", "") in ("", tables.RUNC_TYPE) and NVIDIA not in _binary(entry):
-            return name, entry
-    return "runc", tables.BUILTIN_RUNC
-
-
-def _binary(entry: Mapping[str, Any]) -> str:
-    return posixpath.basename(str(toml.lookup(entry, ("options", "BinaryName"), "")))
-
-
-def _handler(handler: Handler, decision: Decision, cri: Mapping[str, Any]) -> list[Wish]:
-    origin, entry = source(cri)
+def _handler(handler: Handler, decision: Decision, base: Base) -> list[Wish]:
+    origin, entry = base.origin, base.entry
     at: Path = ("containerd", "runtimes", handler.name)
     found = [Wish((*at, "runtime_type"), tables.RUNC_TYPE, f"as {origin} has it; an empty type fails when a sandbox is made")]
+    if entry.get("runtime_type", "") not in ("", tables.RUNC_TYPE):
+        why = f"{entry['runtime_type']}, as {origin} has it, is an older name of this type"
+        found = [Wish((*at, "runtime_type"), tables.RUNC_TYPE, why)]
     copied = {k: v for k, v in entry.items() if k not in ("runtime_type", ANNOTATIONS) and not isinstance(v, Mapping) and v not in _NOTHING}
     found += [Wish((*at, k), v, f"as {origin} has it") for k, v in copied.items()]
     # containerd hands no annotation on to an OCI runtime that its handler does not list.
@@ -102,14 +98,19 @@ def _handler(handler: Handler, decision: Decision, cri: Mapping[str, Any]) -> li
     if annotations:
         why = "the NVIDIA runtime reads device requests from these annotations"
         found.append(Wish((*at, ANNOTATIONS), list(dict.fromkeys(annotations)), why))
-    # SystemdCgroup must agree with runc's, or pods of this handler are killed after a while (toolkit#28, k3s#8470).
-    theirs = {k: v for k, v in (entry.get("options") or {}).items() if v != "" and k != "BinaryName"}
+    theirs = {k: v for k, v in base.options.items() if k != "BinaryName"}
     options = {"BinaryName": handler.binary, **theirs, **handler.options}
-    for key, value in options.items():
-        why = "containers of this handler go through the NVIDIA runtime" if key == "BinaryName" else f"as {origin} has it"
-        why = "set by the option handlers" if key in handler.options else why
-        found.append(Wish((*at, "options", key), value, why))
-    return found
+    return found + [Wish((*at, "options", key), value, _option_why(handler, base, key)) for key, value in options.items()]
+
+
+def _option_why(handler: Handler, base: Base, key: str) -> str:
+    if key in handler.options:
+        return "set by the option handlers"
+    if key == "BinaryName":
+        return "containers of this handler go through the NVIDIA runtime"
+    if key == "SystemdCgroup" and base.cgroup_origin != base.origin:
+        return f"as {base.cgroup_origin} has it; {base.origin} does not say"
+    return f"as {base.origin} has it"
 
 
 def _runc(files: FileSet, cri: Mapping[str, Any], version: Version) -> list[Wish]:

@@ -9,8 +9,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_base, containerd_files, containerd_proof
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_edit as edit
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_proof
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Wish
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
@@ -40,7 +40,8 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     base = files.without(mine) if mine else files
     names = containerd_files.names(base, version)
     cri = containerd_files.effective(base, version)
-    wanted = edit.wishes(policy, decision, base, cri, version, _original_default(obs, files))
+    before = _original(obs, files)
+    wanted = edit.wishes(policy, decision, base, cri, version, _default_in(before), _written(policy, before))
     changes = _changes(policy, obs, files, base, names, cri, wanted, version)
     after = containerd_files.load(obs, instance.config_path, version, edit.ahead(changes)) if changes else files
     _verify(base, after, cri, wanted, version)
@@ -100,21 +101,34 @@ def _our_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
     return ""
 
 
-def _original_default(obs: Observation, files: FileSet) -> str:
-    """The default handler from before our first change, when the journal has kept the file."""
+def _original(obs: Observation, files: FileSet) -> Mapping[str, Any] | None:
+    """The root file's data from before our first change, {} where there was no file; None where we never changed it."""
     question = ask.originals(JOURNAL_DIR)
-    if not obs.asked(question) or not files.root:
-        return ""
-    kept = (obs.raw(question).get("originals") or {}).get(files.root.real) or {}
+    kept = (obs.raw(question).get("originals") or {}).get(files.root.real) if obs.asked(question) and files.root else None
+    if kept is None or not files.root:
+        return None
     try:
-        data = toml.parse(kept.get("content") or "", files.root.path, redacted=True).data
+        return toml.parse(kept.get("content") or "", files.root.path, redacted=True).data
     except PlanError:
-        return ""
+        return None
+
+
+def _default_in(before: Mapping[str, Any] | None) -> str:
+    """The default handler that these files named, the engine's own where they name none, '' where nothing is known."""
     for table in (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES):
-        name = toml.lookup(data, (*table, "containerd", "default_runtime_name"))
+        name = toml.lookup(before or {}, (*table, "containerd", "default_runtime_name"))
         if isinstance(name, str) and name:
             return name
-    return "runc"
+    return "" if before is None else "runc"
+
+
+def _written(policy: Policy, before: Mapping[str, Any] | None) -> frozenset[str]:
+    """Which of the wanted handlers were not in the file before our first change."""
+    if before is None:
+        return frozenset()
+    every = (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES)
+    known = {name for table in every for name in toml.lookup(before, (*table, "containerd", "runtimes"), {})}
+    return frozenset(h.name for h in policy.handlers if h.name not in known)
 
 
 def _changes(
@@ -196,7 +210,7 @@ def _assemble(
     policy: Policy, obs: Observation, instance: Instance, files: FileSet, changes: list[FileChange], differences: tuple[Difference, ...],
     cri: Mapping[str, Any], wanted: list[Wish], version: Version, gone: tuple[Mapping[str, Any], ...] = ()
 ) -> Plan:
-    advice = list(_advice(obs, files, wanted))
+    advice = [*_advice(obs, files, wanted), *_foreign_program(policy, cri, wanted)]
     in_force = wanted if gone else [*wanted, edit.default_of(cri, wanted)]
     restarts: tuple[Restart, ...] = ()
     health: tuple[Mapping[str, Any], ...] = ()
@@ -243,6 +257,20 @@ def _advice(obs: Observation, files: FileSet, wanted: list[Wish]) -> list[str]:
                 found.append(
                     f"{file.path}: defines the handler {name}, too, as the GPU Operator's toolkit and nvidia-ctk do; it was left as it is.")
     return found
+
+
+def _foreign_program(policy: Policy, cri: Mapping[str, Any], wanted: list[Wish]) -> list[str]:
+    """A node system's own shim as default: its properties are taken over, its program is not, and its users have to know."""
+    name = policy.handlers[0].name
+    at = ("containerd", "runtimes", name)
+    if toml.lookup(cri, at) is not None or not any(w.path[:3] == at for w in wanted):
+        return []
+    base = containerd_base.choose(cri, policy.handlers[0])
+    if not base.foreign:
+        return []
+    return [(
+        f"The handler {base.origin} runs {base.program}. The handler {name} has its properties, but the NVIDIA runtime starts runc or crun "
+        f"instead of that program: containers of {name} get nothing that only {base.program} does.")]
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:

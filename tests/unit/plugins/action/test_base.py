@@ -44,7 +44,7 @@ def test_every_option_of_a_module_has_a_type_and_a_description(module: str) -> N
         ({"cdi": "false", "default": False}, "default", "false"),
         ({"engines": ["crio"]}, "engines", ("crio",)),
         ({"engines": "crio,containerd"}, "engines", ("crio", "containerd")),
-        ({"handlers": {"gpu": {"binary": "/opt/nv"}}}, "handlers", (Handler("gpu", "/opt/nv", {}),)),
+        ({"handlers": {"gpu": {"binary": "/opt/nv"}}}, "handlers", (Handler("gpu", "/opt/nv", {}, True),)),
         ({"handlers": {}}, "handlers", (Handler(),)),
     ],
 )

@@ -1,0 +1,117 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The handler that ours is copied from, so that pods of our handler run as pods of this node run: same cgroup driver, root, base spec.
+
+A handler that differs from the kubelet in SystemdCgroup breaks every pod that uses it (nvidia-container-toolkit issue 28, k3s issue 8470).
+Node images declare the right value in the handler that they make the default, which often is not `runc`: EKS and AKS name it nvidia,
+Bottlerocket shimpei.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, PlanError
+
+# containerd decodes the options of these types alike; the first release of runc.v2 replaced the two older ones.
+RUNC_TYPES = ("", "io.containerd.runc.v1", tables.RUNC_TYPE, "io.containerd.runtime.v1.linux")
+LINUX_TYPE = "io.containerd.runtime.v1.linux"
+# Sandboxed runtimes: their options and annotations mean nothing to runc, and runc's nothing to them.
+SANDBOXED = frozenset(("runsc", "kata-runtime", "sysbox-runc", "crun-wasm"))
+LOW_LEVEL = frozenset(("runc", "crun", "youki"))
+NVIDIA_PROGRAMS = "nvidia-container-runtime"  # and its mode-specific siblings: .cdi, .legacy, .experimental
+# The old linux type had a key of its own for what the others call Root; its other options belong to its shim.
+_LINUX_OPTIONS = {"RuntimeRoot": "Root"}
+
+
+@dc.dataclass(frozen=True)
+class Base:
+    """Where the properties come from. cgroup_origin: the handler that says SystemdCgroup, '' where none does."""
+
+    origin: str
+    entry: Mapping[str, Any]
+    options: Mapping[str, Any]
+    cgroup_origin: str
+
+    @property
+    def program(self) -> str:
+        return str(self.options.get("BinaryName", ""))
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it runs a program that the NVIDIA runtime cannot hand over to: a shim of the node's own system."""
+        name = posixpath.basename(self.program)
+        return bool(name) and name not in LOW_LEVEL and not name.startswith(NVIDIA_PROGRAMS)
+
+
+def choose(cri: Mapping[str, Any], handler: Handler, *, written: bool = False, default_before: str = "") -> Base:
+    """The first handler that fits: of the same name, the default one, runc, crun, the built-in one.
+
+    written: the handler of the same name is our own work, so that it says nothing about the node.
+    default_before: the default handler from before our first change, for hosts where ours is the default now.
+    """
+    _require_fitting(cri, handler)
+    found = [(name, entry) for name, entry in _candidates(cri, handler.name, written, default_before) if fits(entry)]
+    origin, entry = found[0]
+    options = options_of(cri, entry)
+    declared = next(((name, o["SystemdCgroup"]) for name, e in found if "SystemdCgroup" in (o := options_of(cri, e))), None)
+    if declared:
+        options = {**options, "SystemdCgroup": declared[1]}
+    return Base(origin, entry, options, declared[0] if declared else "")
+
+
+def _candidates(cri: Mapping[str, Any], name: str, written: bool, default_before: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    runtimes = toml.lookup(cri, ("containerd", "runtimes"), {})
+    default = str(toml.lookup(cri, ("containerd", "default_runtime_name"), ""))
+    names = [*([] if written else [name]), default_before if written and default == name else default, "runc", "crun"]
+    for candidate in dict.fromkeys(names):
+        entry = runtimes.get(candidate)
+        if isinstance(entry, Mapping) and not (written and candidate == name):
+            yield candidate, entry
+    yield "the built-in runc", tables.BUILTIN_RUNC
+
+
+def fits(entry: Mapping[str, Any]) -> bool:
+    """Whether its properties mean to runc what they mean to it."""
+    program = posixpath.basename(str(toml.lookup(entry, ("options", "BinaryName"), "")))
+    return (
+        entry.get("runtime_type", "") in RUNC_TYPES
+        and not entry.get("runtime_path")
+        and entry.get("sandboxer", "") in ("", "podsandbox")
+        and program not in SANDBOXED
+    )
+
+
+def options_of(cri: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Its options in the words of runc.v2."""
+    said = {k: v for k, v in (entry.get("options") or {}).items() if v != ""}
+    if entry.get("runtime_type") != LINUX_TYPE:
+        return said
+    options = {_LINUX_OPTIONS[k]: v for k, v in said.items() if k in _LINUX_OPTIONS}
+    # The linux type took the cgroup driver from the plugin, not from its own options.
+    return {**options, "SystemdCgroup": bool(cri.get("systemd_cgroup", False))}
+
+
+def _require_fitting(cri: Mapping[str, Any], handler: Handler) -> None:
+    """A handler of the same name that is of another kind, or runs a program that is not NVIDIA's, is somebody else's."""
+    entry = toml.lookup(cri, ("containerd", "runtimes", handler.name))
+    if not isinstance(entry, Mapping):
+        return
+    step = "choose another name by the option handlers, or take this handler out of the configuration"
+    if not fits(entry):
+        kind = entry.get("runtime_path") or entry.get("runtime_type") or toml.lookup(entry, ("options", "BinaryName"))
+        raise PlanError(f"the handler {handler.name} is of another kind ({kind})", why="it is not one of runc's", next=step)
+    program = str(toml.lookup(entry, ("options", "BinaryName"), ""))
+    known = posixpath.basename(program).startswith(NVIDIA_PROGRAMS) or posixpath.basename(program) in LOW_LEVEL
+    if program and not known and program != handler.binary and not handler.chosen:
+        raise PlanError(
+            f"the handler {handler.name} runs {program}",
+            why="it is not a known place of the NVIDIA runtime",
+            next=f"name the program that is wanted by the option handlers ({handler.name}: binary), or {step}",
+        )

@@ -1,0 +1,213 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which handler ours is copied from, on configurations as node images, cloud providers and people write them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_base as base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, PlanError, Policy
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import NVIDIA, ROOT, applied, loaded, plan
+
+RUNC = "io.containerd.runc.v2"
+BUILTIN = "the built-in runc"
+
+
+def entry(kind: str = RUNC, program: str = "", systemd: bool | None = None, **more: Any) -> dict[str, Any]:
+    options: dict[str, Any] = {"BinaryName": program} if program else {}
+    if systemd is not None:
+        options["SystemdCgroup"] = systemd
+    return {"runtime_type": kind, "options": {**options, **more.pop("options", {})}, **more}
+
+
+def cri(default: str = "runc", **runtimes: Any) -> dict[str, Any]:
+    return {"containerd": {"default_runtime_name": default, "runtimes": runtimes}}
+
+
+SHIM = {"ConfigPath": "/opt/kata/configuration.toml"}
+KATA = entry("io.containerd.kata.v2", options=SHIM, snapshotter="nydus", pod_annotations=["io.kata*"])
+
+# case: the CRI table, the handler that the properties come from, SystemdCgroup, the handler that says it
+BASES: dict[str, tuple[dict[str, Any], str, bool | None, str]] = {
+    "nothing is declared": (cri(), BUILTIN, False, BUILTIN),
+    "kubeadm, image-builder: runc with systemd": (cri(runc=entry(systemd=True)), "runc", True, "runc"),
+    "EKS nodeadm, NVIDIA variant: nvidia is the default, no runc": (
+        cri("nvidia", nvidia=entry(program=NVIDIA, systemd=True)), "nvidia", True, "nvidia"),
+    "AKS GPU: the default has a name of its own": (
+        cri("nvidia-container-runtime", **{"nvidia-container-runtime": entry(program=NVIDIA, systemd=True), "untrusted": entry()}),
+        "nvidia-container-runtime", True, "nvidia-container-runtime"),
+    "Bottlerocket: shimpei is the default": (cri("shimpei", shimpei=entry(program="shimpei", systemd=True)), "shimpei", True, "shimpei"),
+    "crun is the default, runc says nothing": (
+        cri("crun", crun=entry(program="/usr/bin/crun", systemd=True), runc=entry()), "crun", True, "crun"),
+    "crun is there, not default": (cri("kata", kata=KATA, crun=entry(program="crun", systemd=True)), "crun", True, "crun"),
+    "nvidia-ctk on a fresh file: nvidia does not say": (
+        cri(nvidia=entry(program=NVIDIA), runc=entry(systemd=True)), "nvidia", True, "runc"),
+    "nobody says": (cri(nvidia=entry(program=NVIDIA), runc=entry()), "nvidia", False, BUILTIN),
+    "Kata is the default": (cri("kata", kata=KATA, runc=entry(systemd=True)), "runc", True, "runc"),
+    "gVisor is the default": (cri("runsc", runsc=entry("io.containerd.runsc.v1")), BUILTIN, False, BUILTIN),
+    "gVisor behind runc's type": (cri("gv", gv=entry(program="/usr/local/bin/runsc"), runc=entry(systemd=True)), "runc", True, "runc"),
+    "Sysbox is the default": (
+        cri("sysbox-runc", **{"sysbox-runc": entry(program="/usr/bin/sysbox-runc", systemd=True)}), BUILTIN, False, BUILTIN),
+    "a sandboxer of its own": (cri("vm", vm=entry(sandboxer="shim", systemd=True)), BUILTIN, False, BUILTIN),
+    "a shim by its path": (cri("my", my=entry(runtime_path="/opt/shim", systemd=True)), BUILTIN, False, BUILTIN),
+    "an empty type is runc's": (cri(runc=entry("", systemd=True)), "runc", True, "runc"),
+    "MicroK8s until 2022: runc.v1": (cri(runc=entry("io.containerd.runc.v1", systemd=True)), "runc", True, "runc"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", BASES)
+def test_the_first_handler_that_fits_is_copied(case: str) -> None:
+    table, origin, systemd, cgroup_origin = BASES[case]
+    found = base.choose(table, Handler())
+    assert (found.origin, found.options.get("SystemdCgroup"), found.cgroup_origin) == (origin, systemd, cgroup_origin)
+
+
+def test_what_we_wrote_says_nothing_of_the_node() -> None:
+    # The node's administrator has changed runc since; ours is the default by our own doing.
+    table = cri("nvidia", nvidia=entry(program=NVIDIA, systemd=False), runc=entry(systemd=True))
+    assert base.choose(table, Handler()).origin == "nvidia"
+    assert base.choose(table, Handler(), written=True, default_before="runc").options["SystemdCgroup"] is True
+
+
+def test_the_default_from_before_counts_where_ours_is_the_default() -> None:
+    table = cri("nvidia", nvidia=entry(program=NVIDIA), crun=entry(program="crun", systemd=True), runc=entry())
+    assert base.choose(table, Handler(), written=True, default_before="crun").origin == "crun"
+
+
+def test_the_linux_type_is_translated() -> None:
+    """runtime.v1.linux took the driver from the plugin and the root from RuntimeRoot (containerd 1.6, pkg/cri/server)."""
+    old = {"runtime_type": base.LINUX_TYPE, "options": {"Runtime": "/usr/bin/runc", "RuntimeRoot": "/run/own", "Shim": "x"}}
+    found = base.choose({**cri(runc=old), "systemd_cgroup": True}, Handler())
+    assert found.options == {"Root": "/run/own", "SystemdCgroup": True}
+
+
+@pytest.mark.parametrize(
+    ("theirs", "handler", "sentence"),
+    [
+        (KATA, Handler(), "the handler nvidia is of another kind (io.containerd.kata.v2)"),
+        (entry(program="/x/runsc"), Handler(), "the handler nvidia is of another kind"),
+        (entry(runtime_path="/opt/shim"), Handler(), "the handler nvidia is of another kind (/opt/shim)"),
+        (entry(program="nvidia-oci"), Handler(), "the handler nvidia runs nvidia-oci"),
+        (entry(program="nvidia-oci"), Handler(chosen=True), ""),
+        (entry(program="nvidia-oci"), Handler(binary="nvidia-oci"), ""),
+        (entry(program="/usr/local/nvidia/toolkit/nvidia-container-runtime"), Handler(), ""),
+        (entry(program="/usr/bin/nvidia-container-runtime.legacy"), Handler(), ""),
+        (entry(), Handler(), ""),
+    ],
+)
+def test_a_handler_of_our_name_that_is_somebody_elses_is_refused(theirs: dict[str, Any], handler: Handler, sentence: str) -> None:
+    table = cri(nvidia=theirs)
+    if not sentence:
+        assert base.choose(table, handler).origin == "nvidia"
+        return
+    with pytest.raises(PlanError) as refused:
+        base.choose(table, handler)
+    assert sentence in str(refused.value)
+
+
+# ---------------------------------------------------------------- through the whole plan
+
+V2, V3 = 'plugins."io.containerd.grpc.v1.cri"', "plugins.'io.containerd.cri.v1.runtime'"
+
+
+def config(version: int, default: str, name: str, kind: str, more: str = "", options: str = "") -> str:
+    table = V2 if version == 2 else V3
+    return f"""version = {version}
+[{table}.containerd]
+default_runtime_name = "{default}"
+[{table}.containerd.runtimes.{name}]
+runtime_type = "{kind}"
+{more}
+[{table}.containerd.runtimes.{name}.options]
+{options}
+"""
+
+
+def ours(release: str, text: str) -> dict[str, Any]:
+    """Our handler as the files say it after the change."""
+    files = applied({ROOT: text}, plan(release, {ROOT: text}))
+    found: dict[str, Any] = {}
+    for content in files.values():
+        data = toml.loads(content, "")
+        for names in (tables.V2_NAMES, tables.V3_NAMES):
+            found = {**found, **(toml.lookup(data, (*names, "containerd", "runtimes", "nvidia")) or {})}
+    return found
+
+
+@pytest.mark.parametrize("release", ["1.6.20", "1.7.35", "2.1.9", "2.4.2"])
+def test_eks_keeps_its_cgroup_driver_on_every_release(release: str) -> None:
+    version = 2 if release.startswith("1.") else 3
+    spec = 'base_runtime_spec = "/etc/containerd/base-runtime-spec.json"'
+    text = config(version, "nvidia", "nvidia", RUNC, spec, f'BinaryName = "{NVIDIA}"\nSystemdCgroup = true')
+    found = ours(release, text)
+    assert found["options"] == {"BinaryName": NVIDIA, "SystemdCgroup": True}
+    assert found["base_runtime_spec"] == "/etc/containerd/base-runtime-spec.json"
+
+
+@pytest.mark.parametrize("kind", ["io.containerd.runc.v1", "io.containerd.runc.v2", ""])
+def test_every_type_of_runc_hands_its_properties_on(kind: str) -> None:
+    text = config(2, "runc", "runc", kind, 'base_runtime_spec = "/etc/spec.json"', 'SystemdCgroup = true\nRoot = "/run/own"')
+    found = ours("1.7.35", text)
+    assert found["runtime_type"] == RUNC
+    assert found["options"] == {"BinaryName": NVIDIA, "SystemdCgroup": True, "Root": "/run/own"}
+    assert found["base_runtime_spec"] == "/etc/spec.json"
+
+
+def test_nothing_of_kata_is_copied() -> None:
+    more = 'snapshotter = "nydus"\npod_annotations = ["io.kata*"]'
+    text = config(2, "kata", "kata", "io.containerd.kata.v2", more, 'ConfigPath = "/opt/kata.toml"')
+    found = ours("1.7.35", text)
+    assert set(found) == {"runtime_type", "container_annotations", "options"}
+    assert found["options"] == {"BinaryName": NVIDIA, "SystemdCgroup": False}
+
+
+def test_the_program_of_a_node_systems_own_default_is_not_taken_over_and_that_is_said() -> None:
+    text = config(3, "shimpei", "shimpei", RUNC, "", 'BinaryName = "shimpei"\nSystemdCgroup = true')
+    found = plan("2.1.9", {ROOT: text})
+    assert any("The handler shimpei runs shimpei" in a for a in found.advice)
+    assert ours("2.1.9", text)["options"] == {"BinaryName": NVIDIA, "SystemdCgroup": True}
+
+
+def test_a_reason_names_the_handler_that_it_was_taken_from() -> None:
+    text = config(2, "nvidia", "nvidia", RUNC, "", f'BinaryName = "{NVIDIA}"')
+    text += f"[{V2}.containerd.runtimes.runc.options]\nSystemdCgroup = true\n"
+    reasons = {d.key.rsplit(".", 1)[-1]: d.why for d in plan("1.7.35", {ROOT: text}).differences}
+    assert reasons["SystemdCgroup"] == "as runc has it; nvidia does not say"
+
+
+OPTIONS = st.fixed_dictionaries({}, optional={"SystemdCgroup": st.booleans(), "Root": st.just("/run/own"), "NoPivotRoot": st.booleans()})
+PROPERTIES = st.fixed_dictionaries(
+    {"runtime_type": st.sampled_from(("", RUNC, "io.containerd.runc.v1")), "options": OPTIONS},
+    optional={
+        "base_runtime_spec": st.just("/etc/spec.json"),
+        "pod_annotations": st.just(["a/*"]),
+        "privileged_without_host_devices": st.booleans(),
+    },
+)
+NAMES = st.sampled_from(("nvidia", "runc", "crun", "other"))
+
+
+@given(st.dictionaries(NAMES, PROPERTIES), NAMES)
+def test_no_property_of_the_handler_or_of_the_default_is_lost(runtimes: dict[str, Any], default: str) -> None:
+    """What the handler of the same name says stays, else what the default handler says is taken over; only the driver may be added."""
+    found = base.choose(cri(default, **runtimes), Handler())
+    model = runtimes.get("nvidia") or runtimes.get(default)
+    if model is not None:
+        assert found.entry == model
+        assert {**found.options, **model["options"]} == found.options
+        assert set(found.options) - set(model["options"]) <= {"SystemdCgroup"}
+
+
+def test_a_second_run_changes_nothing() -> None:
+    text = config(2, "nvidia", "nvidia", RUNC, "", f'BinaryName = "{NVIDIA}"\nSystemdCgroup = true')
+    after = applied({ROOT: text}, plan("1.7.35", {ROOT: text}, default=True))[ROOT]
+    options = {"BinaryName": NVIDIA, "SystemdCgroup": True}
+    assert plan("1.7.35", {ROOT: after}, Policy(), running=True, default=True, cri=loaded("nvidia", nvidia=options)).empty
