@@ -44,8 +44,8 @@ def python():
 
 
 def command(program, verb, base, *words):
-    """How the hands on disk are called. -I: nothing of the caller's environment, and no modules from where it happens to stand."""
-    return [python(), "-I", program, verb, base] + list(words)
+    """How the program on disk is called. -I, -S: nothing but the standard library is imported, whatever else is there."""
+    return [python(), "-I", "-S", program, verb, base] + list(words)
 
 
 def seconds(request):

@@ -183,7 +183,7 @@ def _command(_root, question):
 def _probe(_root, question):
     # What must be asked through a library may hang or crash: it does so in a child. The arguments are its argv[1].
     answer = commands.run(
-        [sys.executable or "/usr/bin/python3", "-I", "-", json.dumps(question.get("args"))],
+        [sys.executable or "/usr/bin/python3", "-I", "-S", "-", json.dumps(question.get("args"))],
         timeout=question.get("timeout", 20),
         cap=4 * nodefs.MIB,
         stdin=question["source"].encode("utf-8"),

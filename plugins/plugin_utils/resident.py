@@ -23,7 +23,7 @@ UNITS = "/etc/systemd/system"
 # Whoever starts containers, or writes CDI specs from the nodes that are there.
 BEFORE = "containerd.service crio.service docker.service podman.service podman-restart.service kubelet.service nvidia-cdi-refresh.service"
 # RHEL 8 has its Python there only.
-PYTHON = 'exec "$$(command -v python3 || echo /usr/libexec/platform-python)" -I'
+PYTHON = 'exec "$$(command -v python3 || echo /usr/libexec/platform-python)" -I -S'
 
 
 @dc.dataclass(frozen=True)

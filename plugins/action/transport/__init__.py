@@ -40,6 +40,9 @@ INTERPRETERS = (
     "python3.13 python3.12 python3.11 python3.9 python3.8 python3.6"
 )
 NO_PYTHON = "gpufleet-no-python"
+# Nothing is imported but the standard library: -I leaves out the directory that the connection stands in, the environment and the user's
+# own packages, -S the site's packages and what their .pth files run. All of these may be written by an account that becomes root here.
+ISOLATED = "-I -S"
 
 # Runs on the node, so Python 3.6. It makes the package that the programs import one another from, then calls run(request).
 LOADER = """
@@ -123,8 +126,9 @@ def interpreter(action: ActionBase, task_vars: Mapping[str, Any]) -> str:
 def command(python: str, environment: str) -> str:
     """The shell line that feeds the interpreter from stdin. Without a named interpreter the same line looks for one: no extra operation."""
     if python:
-        return f"{environment} {python} -".strip()
-    search = f'for p in {INTERPRETERS}; do if command -v "$p" >/dev/null 2>&1; then exec "$p" -; fi; done; echo {NO_PYTHON}; exit 127'
+        return f"{environment} {python} {ISOLATED} -".strip()
+    start = f'if command -v "$p" >/dev/null 2>&1; then exec "$p" {ISOLATED} -; fi'
+    search = f"for p in {INTERPRETERS}; do {start}; done; echo {NO_PYTHON}; exit 127"
     return f"{environment} /bin/sh -c {shlex.quote(search)}".strip()
 
 

@@ -5,14 +5,18 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import guard
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import resident
 
 
 class Action:
@@ -102,3 +106,62 @@ def test_an_automatic_interpreter_is_left_to_the_node(tmp_path: Any) -> None:
     action = Action(tmp_path)
     for value in ("auto", "auto_silent", "auto_legacy"):
         assert transport.interpreter(action, {"ansible_python_interpreter": value}) == ""  # type: ignore[arg-type]
+
+
+# --- nothing is imported from where the connection stands --------------------------------------------------------------
+
+PLAY = """
+- hosts: all
+  gather_facts: false
+  tasks:
+    - gpufleet.nvidia.node_info: {root: %s, transport: module}
+      register: seen
+    - ansible.builtin.debug: {msg: "answered: {{ seen.decision is defined }}"}
+"""
+PLANT = "open({mark!r}, 'a').write(__file__ + '\\n')\n"
+PLANTED = ("json.py", "base64.py", "types.py", "fcntl.py", "sitecustomize.py", "usercustomize.py")
+
+
+def planted(tmp_path: Path) -> tuple[Path, Path, dict[str, str]]:
+    """A working directory and a home with modules of an account's own, and the file that one of them writes when it is imported."""
+    mark, here, home = tmp_path / "imported", tmp_path / "here", tmp_path / "home"
+    version = f"python{sys.version_info[0]}.{sys.version_info[1]}"
+    site = home / ".local" / "lib" / version / "site-packages"
+    for folder in (here, site):
+        folder.mkdir(parents=True)
+        for name in PLANTED:
+            (folder / name).write_text(PLANT.format(mark=str(mark)))
+    (site / "evil.pth").write_text(f"import os; open({str(mark)!r}, 'a').write('pth')\n")
+    return mark, here, {**os.environ, "HOME": str(home), "PYTHONPATH": str(site), "PYTHONUSERBASE": str(home / ".local")}
+
+
+@pytest.mark.parametrize("variables", [PYTHON, {}], ids=["named", "searched"])
+@pytest.mark.parametrize("program", ["observe", "transaction"])
+def test_nothing_is_imported_from_where_the_connection_stands(tmp_path: Path, variables: dict[str, str], program: str) -> None:
+    mark, here, environ = planted(tmp_path)
+    line = transport.command(variables.get("ansible_python_interpreter", ""), "")
+    request = {**REQUEST, "id": "a" * 32, "changes": [], "root": "/", "check": True, "journal_dir": str(tmp_path / "journal")}
+    script = transport.script(program, request, "M:")
+    done = subprocess.run(["/bin/sh", "-c", line], input=script, capture_output=True, check=False, cwd=here, env=environ)
+    answer = [transport.unpack(row[2:]) for row in done.stdout.decode().splitlines() if row.startswith("M:")]
+    assert answer, done.stderr.decode()
+    assert not mark.exists(), mark.read_text()
+
+
+def test_nothing_is_imported_from_where_a_module_stands(tmp_path: Path) -> None:
+    mark, here, environ = planted(tmp_path)
+    del environ["PYTHONPATH"]  # it is the controller's, too, where both are one machine
+    (tmp_path / "tree" / "etc").mkdir(parents=True)
+    (here / "play.yml").write_text(PLAY % (tmp_path / "tree"))
+    playbook = Path(sys.executable).with_name("ansible-playbook")
+    environ["ANSIBLE_PYTHON_INTERPRETER"] = sys.executable
+    command = [sys.executable, "-I", str(playbook), "-i", "localhost,", "-c", "local", str(here / "play.yml")]
+    done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=here, env=environ)
+    assert "answered: True" in done.stdout, done.stdout + done.stderr
+    assert not mark.exists(), mark.read_text()
+
+
+def test_every_start_of_python_on_a_host_is_isolated() -> None:
+    assert guard.command("/x.py", "run", "/base")[1:3] == ["-I", "-S"]
+    assert resident.PYTHON.endswith(" -I -S")
+    assert all(" -I -S -" in transport.command(python, "") for python in ("", "/usr/bin/python3"))

@@ -92,7 +92,7 @@ def test_under_systemd_there_is_a_unit_with_its_follower_and_a_timer(host, monke
     unit, timer = [line for line in host.runs.read_text().splitlines() if line.startswith("--quiet")]
     assert "--unit=gpufleet-%s.service" % ("a" * 32) in unit
     assert "--property=KillMode=process" in unit
-    assert re.search(r"--property=ExecStopPost=\S+ -I %s after %s a{32} " % (re.escape(program), re.escape(host.journal)), unit)
+    assert re.search(r"--property=ExecStopPost=\S+ -I -S %s after %s a{32} " % (re.escape(program), re.escape(host.journal)), unit)
     assert "--on-active=%ds" % (2 * (20 + 90) + 15 + guard.MARGIN) in timer
     assert timer.endswith("%s undo %s %s" % (program, host.journal, "a" * 32))
     assert not alive(), "no such unit here"
@@ -104,7 +104,7 @@ def test_the_boots_unit_is_a_file_and_a_link_and_both_go(host, monkeypatch):
     guard.arm_boot(host.journal, "/var/lib/gpufleet/program/x.py")
     text = (host.units / guard.BOOT_UNIT).read_text()
     assert "Before=sysinit.target" in text
-    assert re.search(r"^ExecStart=\S+ -I /var/lib/gpufleet/program/x.py boot %s$" % re.escape(host.journal), text, re.MULTILINE)
+    assert re.search(r"^ExecStart=\S+ -I -S /var/lib/gpufleet/program/x.py boot %s$" % re.escape(host.journal), text, re.MULTILINE)
     assert os.readlink(str(host.units / guard.WANTS / guard.BOOT_UNIT)) == str(host.units / guard.BOOT_UNIT)
     guard.disarm_boot()
     assert [name for _dir, _subdirs, names in os.walk(str(host.units)) for name in names] == []

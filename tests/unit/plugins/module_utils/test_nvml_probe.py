@@ -52,7 +52,7 @@ def probe(args, **environ):
     """The child as the eyes start it."""
     with open(SOURCE, "rb") as source:
         child = subprocess.Popen(
-            [sys.executable, *environ.pop("options", "-I").split(), "-", json.dumps(args)],
+            [sys.executable, *environ.pop("options", "-I -S").split(), "-", json.dumps(args)],
             stdin=source,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
