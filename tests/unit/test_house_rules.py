@@ -28,6 +28,8 @@ IMPURE_CALLS = {
 }
 # tomlkit edits what others own; PyYAML comes with ansible-core and reads CDI specs that others wrote.
 THIRD_PARTY = {"tomlkit", "yaml"}
+# What both sides must judge by one rule: pure functions of the node side that the planner may use, too.
+SHARED = {"selection"}
 UPSTREAM_NAMES = re.compile(
     r"(?<![a-z])(nvidia|containerd|cri-?o|docker|podman|cdi|runc|crun|kubelet|k3s|rke2)(?![a-z])", re.IGNORECASE
 )
@@ -78,6 +80,8 @@ def words(tree: ast.AST) -> list[str]:
 def foreign_to_planner(imported: str) -> bool:
     """Say whether the planner may not import this."""
     top = imported.split(".")[0]
+    if imported.startswith(OWN + "module_utils."):
+        return imported.removeprefix(OWN + "module_utils.").partition(".")[0] not in SHARED
     if imported.startswith(OWN):
         return not imported.startswith(OWN + "plugin_utils.") and imported != OWN + "plugin_utils"
     if imported.startswith("pathlib."):
@@ -115,6 +119,14 @@ def documentation(path: Path) -> dict[str, str]:
 def test_the_planner_is_pure(path: Path) -> None:
     """plugin_utils touches no file, process, connection or clock, and knows nothing of Ansible."""
     tree = ast.parse(path.read_text())
+    assert sorted(item for item in imports(tree) if foreign_to_planner(item)) == []
+    assert sorted(called(tree) & IMPURE_CALLS) == []
+
+
+@pytest.mark.parametrize("module", sorted(SHARED))
+def test_what_both_sides_share_is_pure(module: str) -> None:
+    """It is held to the planner's rule, on the node's Python."""
+    tree = ast.parse((PLUGINS / "module_utils" / f"{module}.py").read_text())
     assert sorted(item for item in imports(tree) if foreign_to_planner(item)) == []
     assert sorted(called(tree) & IMPURE_CALLS) == []
 
