@@ -16,6 +16,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cgroup_driver import InUse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, PlanError
 
@@ -25,6 +26,7 @@ LINUX_TYPE = "io.containerd.runtime.v1.linux"
 # Sandboxed runtimes: their options and annotations mean nothing to runc, and runc's nothing to them.
 SANDBOXED = frozenset(("runsc", "kata-runtime", "sysbox-runc", "crun-wasm"))
 LOW_LEVEL = frozenset(("runc", "crun", "youki"))
+BUILTIN = "the built-in runc"
 NVIDIA_PROGRAMS = "nvidia-container-runtime"  # and its mode-specific siblings: .cdi, .legacy, .experimental
 # The old linux type had a key of its own for what the others call Root; its other options belong to its shim.
 _LINUX_OPTIONS = {"RuntimeRoot": "Root"}
@@ -32,12 +34,13 @@ _LINUX_OPTIONS = {"RuntimeRoot": "Root"}
 
 @dc.dataclass(frozen=True)
 class Base:
-    """Where the properties come from. cgroup_origin: the handler that says SystemdCgroup, '' where none does."""
+    """Where the properties come from. cgroup_why: where SystemdCgroup comes from. doubt: handlers that disagree, '' where none does."""
 
     origin: str
     entry: Mapping[str, Any]
     options: Mapping[str, Any]
-    cgroup_origin: str
+    cgroup_why: str
+    doubt: str = ""
 
     @property
     def program(self) -> str:
@@ -50,20 +53,28 @@ class Base:
         return bool(name) and name not in LOW_LEVEL and not name.startswith(NVIDIA_PROGRAMS)
 
 
-def choose(cri: Mapping[str, Any], handler: Handler, *, written: bool = False, default_before: str = "") -> Base:
+def choose(
+    cri: Mapping[str, Any], handler: Handler, *, written: bool = False, default_before: str = "", kubelet: InUse | None = None
+) -> Base:
     """The first handler that fits: of the same name, the default one, runc, crun, the built-in one.
 
     written: the handler of the same name is our own work, so that it says nothing about the node.
     default_before: the default handler from before our first change, for hosts where ours is the default now.
+    kubelet: the cgroup driver that the kubelet uses now; it decides where handlers disagree.
     """
     _require_fitting(cri, handler)
     found = [(name, entry) for name, entry in _candidates(cri, handler.name, written, default_before) if fits(entry)]
     origin, entry = found[0]
-    options = options_of(cri, entry)
-    declared = next(((name, o["SystemdCgroup"]) for name, e in found if "SystemdCgroup" in (o := options_of(cri, e))), None)
-    if declared:
-        options = {**options, "SystemdCgroup": declared[1]}
-    return Base(origin, entry, options, declared[0] if declared else "")
+    says = {name: bool(o["SystemdCgroup"]) for name, e in found if "SystemdCgroup" in (o := options_of(cri, e))}
+    first, systemd = next(iter(says.items()))  # the built-in one says it
+    why = f"as {first} has it" if first == origin else f"as {first} has it; {origin} does not say"
+    others = [name for name, other in says.items() if other is not systemd and name != BUILTIN]
+    if others and kubelet and kubelet.driver:
+        systemd = kubelet.driver == "systemd"
+        why = f"the kubelet uses the {kubelet.driver} cgroup driver now ({kubelet.group}); {first} and {others[0]} disagree"
+        others = []
+    doubt = f"{first} says SystemdCgroup = {str(systemd).lower()}, not so {', '.join(others)}"
+    return Base(origin, entry, {**options_of(cri, entry), "SystemdCgroup": systemd}, why, doubt if others else "")
 
 
 def _candidates(cri: Mapping[str, Any], name: str, written: bool, default_before: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
@@ -74,7 +85,7 @@ def _candidates(cri: Mapping[str, Any], name: str, written: bool, default_before
         entry = runtimes.get(candidate)
         if isinstance(entry, Mapping) and not (written and candidate == name):
             yield candidate, entry
-    yield "the built-in runc", tables.BUILTIN_RUNC
+    yield BUILTIN, tables.BUILTIN_RUNC
 
 
 def fits(entry: Mapping[str, Any]) -> bool:

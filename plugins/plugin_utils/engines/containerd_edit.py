@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_base, containerd_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_base import Base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
@@ -65,20 +65,18 @@ class FileChange:
 
 
 def wishes(
-    policy: Policy, decision: Decision, files: FileSet, cri: Mapping[str, Any], version: Version, reset_to: str = "",
-    written: frozenset[str] = frozenset()
+    policy: Policy, decision: Decision, files: FileSet, cri: Mapping[str, Any], version: Version, reset_to: str, bases: Mapping[str, Base]
 ) -> list[Wish]:
     """All that the decision asks of the CRI table; `cri` is what is in force without our own drop-in.
 
-    reset_to: the default handler from before our first change. written: handlers in these files that are our own work.
+    reset_to: the default handler from before our first change. bases: what each wanted handler is copied from.
     """
     found: list[Wish] = []
     if decision.handler:
         if not tables.facts(version).keeps_runc:
             found += _runc(files, cri, version)
         for handler in policy.handlers:
-            base = containerd_base.choose(cri, handler, written=handler.name in written, default_before=reset_to)
-            found += _handler(handler, decision, base)
+            found += _handler(handler, decision, bases[handler.name])
     found += _default(policy, decision, cri, reset_to)
     found += _cdi(policy, decision, cri, version)
     return found
@@ -108,9 +106,7 @@ def _option_why(handler: Handler, base: Base, key: str) -> str:
         return "set by the option handlers"
     if key == "BinaryName":
         return "containers of this handler go through the NVIDIA runtime"
-    if key == "SystemdCgroup" and base.cgroup_origin != base.origin:
-        return f"as {base.cgroup_origin} has it; {base.origin} does not say"
-    return f"as {base.origin} has it"
+    return base.cgroup_why if key == "SystemdCgroup" else f"as {base.origin} has it"
 
 
 def _runc(files: FileSet, cri: Mapping[str, Any], version: Version) -> list[Wish]:

@@ -5,13 +5,16 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, cgroup_driver, toml, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cgroup_driver import InUse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_base, containerd_files, containerd_proof
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_edit as edit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_base import Base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Wish
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
@@ -41,13 +44,16 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     names = containerd_files.names(base, version)
     cri = containerd_files.effective(base, version)
     before = _original(obs, files)
-    wanted = edit.wishes(policy, decision, base, cri, version, _default_in(before), _written(policy, before))
+    reset_to = _default_in(before)
+    bases = _bases(policy, obs, cri, _written(policy, before), reset_to) if decision.handler else {}
+    wanted = edit.wishes(policy, decision, base, cri, version, reset_to, bases)
     changes = _changes(policy, obs, files, base, names, cri, wanted, version)
     after = containerd_files.load(obs, instance.config_path, version, edit.ahead(changes)) if changes else files
     _verify(base, after, cri, wanted, version)
     now = containerd_files.effective(files, version)
     differences = tuple(_differences(changes, files, names, now, wanted, version))
-    return _assemble(policy, obs, instance, files, changes, differences, cri, wanted, version)
+    found = _assemble(policy, obs, instance, files, changes, differences, cri, wanted, version)
+    return dc.replace(found, advice=(*found.advice, *_doubts(bases, cri, instance)))
 
 
 def _version(instance: Instance) -> Version:
@@ -131,6 +137,19 @@ def _written(policy: Policy, before: Mapping[str, Any] | None) -> frozenset[str]
     return frozenset(h.name for h in policy.handlers if h.name not in known)
 
 
+def _bases(policy: Policy, obs: Observation, cri: Mapping[str, Any], written: frozenset[str], reset_to: str) -> dict[str, Base]:
+    """What each wanted handler is copied from. The kubelet's pods are asked for only where handlers disagree on the cgroup driver."""
+
+    def chosen(kubelet: InUse | None) -> dict[str, Base]:
+        every = policy.handlers
+        return {h.name: containerd_base.choose(cri, h, written=h.name in written, default_before=reset_to, kubelet=kubelet) for h in every}
+
+    found = chosen(None)
+    if policy.root != "/" or not any(base.doubt for base in found.values()):
+        return found
+    return chosen(cgroup_driver.in_use(obs))
+
+
 def _changes(
     policy: Policy, obs: Observation, files: FileSet, base: FileSet, names: Path, cri: Mapping[str, Any], wanted: list[Wish],
     version: Version
@@ -210,7 +229,7 @@ def _assemble(
     policy: Policy, obs: Observation, instance: Instance, files: FileSet, changes: list[FileChange], differences: tuple[Difference, ...],
     cri: Mapping[str, Any], wanted: list[Wish], version: Version, gone: tuple[Mapping[str, Any], ...] = ()
 ) -> Plan:
-    advice = [*_advice(obs, files, wanted), *_foreign_program(policy, cri, wanted)]
+    advice = list(_advice(obs, files, wanted))
     in_force = wanted if gone else [*wanted, edit.default_of(cri, wanted)]
     restarts: tuple[Restart, ...] = ()
     health: tuple[Mapping[str, Any], ...] = ()
@@ -259,18 +278,20 @@ def _advice(obs: Observation, files: FileSet, wanted: list[Wish]) -> list[str]:
     return found
 
 
-def _foreign_program(policy: Policy, cri: Mapping[str, Any], wanted: list[Wish]) -> list[str]:
-    """A node system's own shim as default: its properties are taken over, its program is not, and its users have to know."""
-    name = policy.handlers[0].name
-    at = ("containerd", "runtimes", name)
-    if toml.lookup(cri, at) is not None or not any(w.path[:3] == at for w in wanted):
-        return []
-    base = containerd_base.choose(cri, policy.handlers[0])
-    if not base.foreign:
-        return []
-    return [(
-        f"The handler {base.origin} runs {base.program}. The handler {name} has its properties, but the NVIDIA runtime starts runc or crun "
-        f"instead of that program: containers of {name} get nothing that only {base.program} does.")]
+def _doubts(bases: Mapping[str, Base], cri: Mapping[str, Any], instance: Instance) -> list[str]:
+    """What a person has to know of the handlers that ours are copied from."""
+    found = []
+    for name, base in bases.items():
+        if base.doubt:
+            found.append(
+                f"{instance.config_path}: the handlers disagree on the cgroup driver: {base.doubt}. No pod runs here that would show which "
+                f"one the kubelet uses; the handler {name} follows the first.")
+        if base.foreign and toml.lookup(cri, ("containerd", "runtimes", name)) is None:
+            # A node system's own shim as default: its properties are taken over, its program cannot be.
+            found.append(
+                f"The handler {base.origin} runs {base.program}. The handler {name} has its properties, but the NVIDIA runtime starts runc "
+                f"or crun instead of that program: containers of {name} get nothing that only {base.program} does.")
+    return found
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:

@@ -5,20 +5,23 @@
 
 from __future__ import annotations
 
+import fnmatch
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import cgroup_driver, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cgroup_driver import InUse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_base as base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, PlanError, Policy
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tests.unit import builders
 from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import NVIDIA, ROOT, applied, loaded, plan
 
 RUNC = "io.containerd.runc.v2"
-BUILTIN = "the built-in runc"
+BUILTIN = base.BUILTIN
 
 
 def entry(kind: str = RUNC, program: str = "", systemd: bool | None = None, **more: Any) -> dict[str, Any]:
@@ -36,7 +39,7 @@ SHIM = {"ConfigPath": "/opt/kata/configuration.toml"}
 KATA = entry("io.containerd.kata.v2", options=SHIM, snapshotter="nydus", pod_annotations=["io.kata*"])
 
 # case: the CRI table, the handler that the properties come from, SystemdCgroup, the handler that says it
-BASES: dict[str, tuple[dict[str, Any], str, bool | None, str]] = {
+BASES: dict[str, tuple[dict[str, Any], str, bool, str]] = {
     "nothing is declared": (cri(), BUILTIN, False, BUILTIN),
     "kubeadm, image-builder: runc with systemd": (cri(runc=entry(systemd=True)), "runc", True, "runc"),
     "EKS nodeadm, NVIDIA variant: nvidia is the default, no runc": (
@@ -67,7 +70,8 @@ BASES: dict[str, tuple[dict[str, Any], str, bool | None, str]] = {
 def test_the_first_handler_that_fits_is_copied(case: str) -> None:
     table, origin, systemd, cgroup_origin = BASES[case]
     found = base.choose(table, Handler())
-    assert (found.origin, found.options.get("SystemdCgroup"), found.cgroup_origin) == (origin, systemd, cgroup_origin)
+    assert (found.origin, found.options["SystemdCgroup"]) == (origin, systemd)
+    assert found.cgroup_why.startswith(f"as {cgroup_origin} has it")
 
 
 def test_what_we_wrote_says_nothing_of_the_node() -> None:
@@ -80,6 +84,60 @@ def test_what_we_wrote_says_nothing_of_the_node() -> None:
 def test_the_default_from_before_counts_where_ours_is_the_default() -> None:
     table = cri("nvidia", nvidia=entry(program=NVIDIA), crun=entry(program="crun", systemd=True), runc=entry())
     assert base.choose(table, Handler(), written=True, default_before="crun").origin == "crun"
+
+
+SYSTEMD, CGROUPFS = InUse("systemd", "/sys/fs/cgroup/kubepods.slice/x"), InUse("cgroupfs", "/sys/fs/cgroup/kubepods/x")
+DISAGREE = cri("nvidia", nvidia=entry(program=NVIDIA, systemd=False), runc=entry(systemd=True))
+AGREE = cri("nvidia", nvidia=entry(program=NVIDIA, systemd=True), runc=entry(systemd=True))
+
+
+@pytest.mark.parametrize(
+    ("table", "kubelet", "systemd", "why", "doubt"),
+    [
+        (DISAGREE, SYSTEMD, True, "the kubelet uses the systemd cgroup driver now (/sys/fs/cgroup/kubepods.slice/x)", ""),
+        (DISAGREE, CGROUPFS, False, "the kubelet uses the cgroupfs cgroup driver now", ""),
+        (DISAGREE, InUse("", ""), False, "as nvidia has it", "nvidia says SystemdCgroup = false, not so runc"),
+        (DISAGREE, None, False, "as nvidia has it", "nvidia says SystemdCgroup = false, not so runc"),
+        (AGREE, CGROUPFS, True, "as nvidia has it", ""),
+    ],
+)
+def test_the_kubelet_decides_where_handlers_disagree(
+    table: dict[str, Any], kubelet: InUse | None, systemd: bool, why: str, doubt: str
+) -> None:
+    found = base.choose(table, Handler(), kubelet=kubelet)
+    assert found.options["SystemdCgroup"] is systemd
+    assert found.cgroup_why.startswith(why)
+    assert found.doubt == doubt
+
+
+@pytest.mark.parametrize(
+    ("groups", "driver"),
+    [
+        ([], ""),
+        (["/sys/fs/cgroup/kubepods.slice"], ""),
+        (["/sys/fs/cgroup/kubepods.slice/kubepods-podab12.slice"], "systemd"),
+        (["/sys/fs/cgroup/kubepods.slice/kubepods-burstable.slice/kubepods-burstable-podab12.slice"], "systemd"),
+        (["/sys/fs/cgroup/systemd/kubepods.slice/kubepods-besteffort.slice/kubepods-besteffort-pod1.slice"], "systemd"),
+        (["/sys/fs/cgroup/kubepods/podab12"], "cgroupfs"),
+        (["/sys/fs/cgroup/kubepods/burstable/podab12"], "cgroupfs"),
+        (["/sys/fs/cgroup/systemd/kubepods/besteffort/podab12"], "cgroupfs"),
+    ],
+)
+def test_pods_show_the_driver(groups: list[str], driver: str) -> None:
+    assert cgroup_driver.in_use(builders.obs(answers={cgroup_driver.question()["id"]: pods(groups)})).driver == driver
+
+
+def pods(groups: list[str]) -> dict[str, Any]:
+    """The answer to the question for pods' control groups, with the patterns applied as the node applies them."""
+    like = cgroup_driver.question()["patterns"]
+    match = [g for g in groups if any(g.count("/") == p.count("/") and fnmatch.fnmatchcase(g, p) for p in like)]
+    return {"files": [{"path": g, "real": g, "type": "dir", "mode": 0o755} for g in match]}
+
+
+def test_pods_in_both_places_are_refused() -> None:
+    answers = {cgroup_driver.question()["id"]: pods(["/sys/fs/cgroup/kubepods/poda", "/sys/fs/cgroup/kubepods.slice/kubepods-podb.slice"])}
+    with pytest.raises(PlanError, match="both cgroup drivers"):
+        cgroup_driver.in_use(builders.obs(answers=answers))
 
 
 def test_the_linux_type_is_translated() -> None:
