@@ -15,7 +15,7 @@ import re
 import stat
 import struct
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, trust
 
 _GETFLAGS = 0x80006601 | struct.calcsize("l") << 16  # FS_IOC_GETFLAGS: _IOR('f', 1, long)
 _IMMUTABLE, _APPEND = 0x10, 0x20
@@ -24,11 +24,8 @@ _IMAGE_BASED = "/run/ostree-booted"
 
 def require(root, path, real, links):
     """NodeError with what to do when the file at a resolved host path must not be changed."""
-    trusted = {0, os.geteuid()}
-    if root:
-        trusted.add(os.stat(root).st_uid)
     for spot in links + [real]:
-        _require_guarded(root, path, spot, trusted)
+        _require_guarded(root, path, spot)
     directory = os.path.dirname(real)
     while nodefs.lstat(root, directory) is None:
         directory = os.path.dirname(directory)
@@ -54,21 +51,12 @@ def _refuse(message):
     raise nodefs.NodeError("failed", message)
 
 
-def _require_guarded(root, path, spot, trusted):
+def _require_guarded(root, path, spot):
     """No directory on the way may be one in which others could exchange what we are about to follow."""
-    inside = "/"
-    for part in [part for part in spot.split("/") if part]:
-        found, entry = nodefs.lstat(root, inside), nodefs.lstat(root, os.path.join(inside, part))
-        if found is None or not stat.S_ISDIR(found.st_mode):
-            return
-        who = "belongs to user %d" % found.st_uid if found.st_uid not in trusted else None
-        if found.st_mode & 0o002 or (found.st_mode & 0o020 and found.st_gid not in (0, os.getegid())):
-            # With the sticky bit, others cannot rename an entry that is ours.
-            if not found.st_mode & stat.S_ISVTX or entry is None or entry.st_uid not in trusted:
-                who = who or "may be written to by others (mode %04o)" % stat.S_IMODE(found.st_mode)
-        if who:
-            _refuse("%s: the directory %s %s, so nothing is followed into it. Take that right away first" % (path, inside, who))
-        inside = os.path.join(inside, part)
+    doubt = trust.spot(root, spot, whole=False)
+    if doubt:
+        where = "the directory %s %s" % (doubt.place, doubt.why)
+        _refuse("%s: %s, so nothing is followed into it. Take that right away first" % (path, where))
 
 
 def _require_changeable(place, path):
