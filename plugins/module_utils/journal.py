@@ -32,6 +32,9 @@ MAX_FILE = 64 * nodefs.MIB
 MAX_LOG = 4096
 SLOT, SLOTS = 512, 16
 FINAL = ("committed", "rolled_back")
+# What an original must say of itself, and of the file where there was one.
+_KEPT = {"path", "existed", "sha256_before", "sha256_after"}
+_KEPT_OF_A_FILE = {"mode", "uid", "gid", "mtime_ns"}
 
 # A file as it is or is to be. mtime is in nanoseconds; xattrs is {name: bytes}, SELinux label and ACL among them.
 Snapshot = NamedTuple("Snapshot", [("data", bytes), ("mode", int), ("uid", int), ("gid", int), ("mtime", int), ("xattrs", dict)])
@@ -155,17 +158,57 @@ def original_dir(base, path):
 
 
 def original(base, path):
-    """(meta, Snapshot or None) of the kept original, or None when we keep none of this path."""
-    directory = original_dir(base, path)
-    try:
-        meta = read_json(os.path.join(directory, "meta.json"))
-    except (OSError, ValueError):
+    """(meta, Snapshot or None) of the kept original, or None when we keep none of this path. NodeError when what is kept is damaged."""
+    meta = original_meta(base, path)
+    if meta is None:
         return None
     data = b""
     if meta["existed"]:
-        with open(os.path.join(directory, "content"), "rb") as stream:
-            data = stream.read()
+        place_ = os.path.join(original_dir(base, path), "content")
+        try:
+            with open(place_, "rb") as stream:
+                data = stream.read()
+        except OSError as exc:
+            raise damaged(original_dir(base, path), path, "%s: %s" % (place_, exc.strerror))
+        require_bytes(place_, data, meta["sha256_before"], original_dir(base, path), path)
     return meta, from_properties(meta, data)
+
+
+def original_meta(base, path):
+    """What is known of the kept original, without its bytes; None when we keep none of this path. NodeError when that cannot be told."""
+    directory = original_dir(base, path)
+    return _original_meta(directory, path) if os.path.lexists(directory) else None
+
+
+def _original_meta(directory, path):
+    try:
+        meta = read_json(os.path.join(directory, "meta.json"))
+    except OSError as exc:
+        raise damaged(directory, path, "its meta.json cannot be read: %s" % exc.strerror)
+    except ValueError:
+        raise damaged(directory, path, "its meta.json is no JSON")
+    schema = meta.get("schema") if isinstance(meta, dict) else None
+    if schema != SCHEMA:
+        raise damaged(directory, path, "it was written by another release (schema %r, known is %d)" % (schema, SCHEMA))
+    missing = sorted(_KEPT - set(meta))
+    if meta.get("existed"):
+        missing += sorted(key for key in _KEPT_OF_A_FILE if not isinstance(meta.get(key), int))
+    if missing:
+        raise damaged(directory, path, "its meta.json does not say %s" % ", ".join(missing))
+    return meta
+
+
+def require_bytes(kept, data, digest_, directory, path):
+    """What the journal keeps is verified before it is written anywhere: a file system's repair may have emptied or cut it."""
+    if nodefs.sha256(data) != digest_:
+        raise damaged(directory, path, "%s has %d bytes, which are not those that were kept (SHA-256 differs)" % (kept, len(data)))
+
+
+def damaged(directory, path, why):
+    """The error for a copy from before that must not be used."""
+    step = "Bring the file to where it should be by hand, then remove that directory"
+    told = (path, directory, why, step)
+    return nodefs.NodeError("damaged", "%s: the copy from before in %s cannot be used: %s. %s" % told)
 
 
 # --- what the eyes are told -------------------------------------------------------------------------------------------
@@ -173,23 +216,20 @@ def original(base, path):
 
 def look(root, directory, cap=nodefs.MIB, patterns=(), listing=False):
     """The answer to an `originals` question; with listing, the journal as people read it."""
-    base, originals = place(root, directory), {}
+    base, originals, broken = place(root, directory), {}, []
     for name in names(base, "originals"):
+        kept_in = os.path.join(base, "originals", name)
         try:
-            meta = read_json(os.path.join(base, "originals", name, "meta.json"))
-            found = original(base, meta["path"])
-        except (OSError, ValueError, KeyError):  # half written when its transaction was killed: then it wrote nothing else either
-            continue
-        if meta.get("forget"):
-            continue
-        shown = {key: value for key, value in meta.items() if key not in ("xattrs", "path")}
-        shown["content"] = None
-        if found and found[1] is not None and len(found[1].data) <= cap:
-            shown.update(nodefs.encode_content(found[1].data, patterns))
-        originals[meta["path"]] = shown
+            meta = _original_meta(kept_in, urllib.parse.unquote(name))
+            if not meta.get("forget"):
+                originals[meta["path"]] = _told(root, base, meta, cap, patterns)
+        except nodefs.NodeError as exc:
+            broken.append({"path": urllib.parse.unquote(name), "directory": kept_in[len(root) :], "why": exc.message})
     opened = [meta for meta in (read(base, name) for name in names(base, "open")) if meta]
     answer = {
         "originals": originals,
+        "damaged": broken,
+        "known": bool(names(base)),
         "unfinished": [dict(_shown(meta), at_work=_watched(meta) or at_work(base, meta["id"])) for meta in opened if not meta["closed"]],
         "outcomes": [dict(_shown(meta), logs=_logs(meta)) for meta in opened if meta["closed"] and meta["state"] == "rolled_back"],
         "pending": pending(base, bool(root)),
@@ -197,6 +237,20 @@ def look(root, directory, cap=nodefs.MIB, patterns=(), listing=False):
     if listing:
         answer["journal"] = [_shown(meta) for meta in reversed(entries(base))]
     return answer
+
+
+def _told(root, base, meta, cap, patterns):
+    """One original as the controller sees it, with how the file is now."""
+    found = original(base, meta["path"])
+    shown = {key: value for key, value in meta.items() if key not in ("xattrs", "path")}
+    shown.update(content=None, directory=original_dir(base, meta["path"])[len(root) :], now=None, trouble=None)
+    if found[1] is not None and len(found[1].data) <= cap:
+        shown.update(nodefs.encode_content(found[1].data, patterns))
+    try:
+        shown["now"] = digest(snapshot(root, nodefs.resolve(root, meta["path"])[0]))
+    except nodefs.NodeError as exc:
+        shown["trouble"] = exc.message
+    return shown
 
 
 def _watched(meta):

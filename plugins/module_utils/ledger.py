@@ -169,7 +169,7 @@ def describe(base, name, changes, **more):
     """Say what is about to change, with the bytes from before. changes: FileChange."""
     entry, records = os.path.join(base, "journal", name), []
     for number, change in enumerate(changes):
-        kept = journal.original(base, change.path)
+        kept = journal.original_meta(base, change.path)
         record = dict(
             journal.properties(change.before),
             path=change.path,
@@ -177,7 +177,7 @@ def describe(base, name, changes, **more):
             sha256_after=journal.digest(change.after),
             made_dirs=change.made_dirs,
             forget=change.forget,
-            original=None if kept is None else {"sha256_after": kept[0]["sha256_after"]},
+            original=None if kept is None else {"sha256_after": kept["sha256_after"]},
             backup=None,
         )
         if change.before is not None:
@@ -224,13 +224,15 @@ def prune(base):
 
 
 def keep_original(base, change, token):
-    """Keep the file as it is now, if we keep none of it yet."""
-    if journal.original(base, change.path) is not None:
+    """Keep the file as it is now, if we keep none of it yet. Built aside and renamed, so that it is there whole or not at all."""
+    if journal.original_meta(base, change.path) is not None:
         return
     directory = journal.original_dir(base, change.path)
-    make_dirs(directory)
+    aside = _aside(directory)
+    shutil.rmtree(aside, ignore_errors=True)
+    make_dirs(aside)
     if change.before is not None:
-        write_durably(os.path.join(directory, "content"), change.before.data)
+        write_durably(os.path.join(aside, "content"), change.before.data)
     meta = dict(
         journal.properties(change.before),
         schema=journal.SCHEMA,
@@ -240,7 +242,14 @@ def keep_original(base, change, token):
         time=now(),
         sha256_after=None,
     )
-    write_json(os.path.join(directory, "meta.json"), meta)
+    write_json(os.path.join(aside, "meta.json"), meta)
+    os.rename(aside, directory)
+    fsync_dir(os.path.dirname(directory))
+
+
+def _aside(directory):
+    """Where an original is made. names() of the journal passes over what begins with a dot."""
+    return os.path.join(os.path.dirname(directory), ".new-" + nodefs.sha256(directory.encode("utf-8"))[:16])
 
 
 def _made_before(base, real):
@@ -249,7 +258,7 @@ def _made_before(base, real):
     for name in journal.names(base, "originals"):
         try:
             made.update(journal.read_json(os.path.join(base, "originals", name, "meta.json")).get("made_dirs") or [])
-        except (OSError, ValueError):  # half written when its transaction was killed
+        except (OSError, ValueError):  # damaged: who needs it, is told so
             continue
     return [path for path in made if real.startswith(path + "/")]
 
@@ -257,35 +266,41 @@ def _made_before(base, real):
 def settle_originals(base, records):
     """The change stands: remember what we wrote; an original of a file that is as it was is no longer of use (but still here)."""
     for record in records:
-        kept = journal.original(base, record["path"])
+        kept = journal.original_meta(base, record["path"])
         if kept is not None:
             after = record["sha256_after"]
-            forget = bool(record["forget"]) or kept[0]["sha256_before"] == after
-            write_json(
-                os.path.join(journal.original_dir(base, record["path"]), "meta.json"), dict(kept[0], sha256_after=after, forget=forget)
-            )
+            forget = bool(record["forget"]) or kept["sha256_before"] == after
+            _rewrite(base, record["path"], kept, sha256_after=after, forget=forget)
 
 
-def unsettle_originals(base, records):
-    """The change was taken back: originals are as before it."""
+def _rewrite(base, path, meta, **more):
+    write_json(os.path.join(journal.original_dir(base, path), "meta.json"), dict(meta, **more))
+
+
+def unsettle_originals(base, records, foreign=()):
+    """The change was taken back: originals are as before it. A file that somebody else has changed still holds ours: its original stays."""
     for record in records:
-        kept = journal.original(base, record["path"])
-        if record.get("original") is None:
+        if record.get("original") is None and record["path"] not in foreign:
             drop_original(base, record["path"])
-        elif kept is not None:
-            meta = dict(kept[0], sha256_after=record["original"]["sha256_after"], forget=False)
-            write_json(os.path.join(journal.original_dir(base, record["path"]), "meta.json"), meta)
+            continue
+        with contextlib.suppress(nodefs.NodeError):  # a damaged one is told with the next look, and must not stop the rest
+            kept = journal.original_meta(base, record["path"])
+            if kept is not None:
+                ours = record["sha256_after"] if record["path"] in foreign else record["original"]["sha256_after"]
+                _rewrite(base, record["path"], kept, sha256_after=ours, forget=False)
 
 
 def drop_forgotten(base, records):
     for record in records:
-        kept = journal.original(base, record["path"])
-        if kept is not None and kept[0].get("forget"):
+        kept = journal.original_meta(base, record["path"])
+        if kept is not None and kept.get("forget"):
             drop_original(base, record["path"])
 
 
 def drop_original(base, path):
-    shutil.rmtree(journal.original_dir(base, path), ignore_errors=True)
+    directory = journal.original_dir(base, path)
+    for place in (_aside(directory), directory):
+        shutil.rmtree(place, ignore_errors=True)
 
 
 # --- restarts left to somebody ----------------------------------------------------------------------------------------

@@ -64,8 +64,8 @@ def plan(root, base, changes):
             after, made = kept[1], kept[0].get("made_dirs") or []
         else:
             after = _AFTER[change["op"]](root, change, before)
-            kept = journal.original(base, change["path"]) if after is None else None
-            made = kept[0].get("made_dirs") or [] if kept else []
+            kept = journal.original_meta(base, change["path"])  # a damaged one is told before anything is touched
+            made = kept.get("made_dirs") or [] if kept and after is None else []
         if after is not None and before is None:
             made = nodefs.missing_dirs(root, real)
         forget = change["op"] == "restore" or bool(change.get("forget"))

@@ -46,6 +46,8 @@ _NEXT = {
     "rollback": "The files from before are in the journal's directory; put them back by hand and look at the units",
 }
 _TAKEN_BACK = "Everything is as it was before; the evidence says why the new state did not work"
+_LEFT = "; %s: somebody else has written to it meanwhile, so it is left as found, with our part in it"
+_FOREIGN = "All other files are as before. Mend this one, then run again; its bytes from before our first change are kept for state: absent"
 
 
 class Failed(Exception):
@@ -54,7 +56,7 @@ class Failed(Exception):
 
 def blank(request):
     """The answer to a request of which nothing has been done yet."""
-    lists = ("written", "removed", "ran", "restarted", "disabled", "conflict", "validation", "health", "recovered")
+    lists = ("written", "removed", "ran", "restarted", "disabled", "conflict", "validation", "health", "recovered", "foreign")
     answer = {"schema": SCHEMA, "id": request["id"], "changed": False, "rolled_back": False, "journal": None, "error": None}
     return dict(answer, containers=None, probation=0, **{name: [] for name in lists})
 
@@ -298,17 +300,22 @@ class Transaction(object):
         try:
             told = undo.take_back(self.root, self.base, meta, first, "the hands", evidence=self.answer["health"])
         except Exception as again:
-            told = {"trouble": str(again), "ran": [], "health": []}
+            told = {"trouble": str(again), "ran": [], "health": [], "foreign": []}
         self.answer["health"] += told["health"][len(self.answer["health"]) :]
         self.answer["ran"] += told["ran"]
+        self.answer["foreign"] = told["foreign"]
         if told["trouble"]:
             set_error(self.answer, self.request, "rollback", Failed(told["trouble"]))
             self.answer["error"]["message"] += " (while taking back what failed with: %s)" % first
+        if told["foreign"]:
+            self.answer["error"]["message"] += _LEFT % ", ".join(told["foreign"])
+            self.answer["error"]["next"] = _FOREIGN
+        if told["trouble"]:
             self.answer["changed"] = True
             return
         self.answer["rolled_back"] = not early
         undone = all(command.get("undo") for command in self.request.get("commands_before") or [])
-        self.answer["changed"] = any(entry["rc"] == 0 for entry in self.answer["ran"]) and not undone
+        self.answer["changed"] = bool(told["foreign"]) or (any(entry["rc"] == 0 for entry in self.answer["ran"]) and not undone)
 
     def _name_files(self, changes):
         self.answer["written"] = [change.path for change in changes if change.after is not None]

@@ -56,24 +56,37 @@ def _write_new(root, change, directory):
 
 
 def take_back(root, records, token, entry):
-    """Undo by the journal's records; what is as before already stays. Files that somebody else has written since are left: their paths."""
-    foreign = []
+    """Undo by the journal's records; what is as before already stays. Files that somebody else has written since are left: their paths.
+
+    One that cannot be put back keeps none of the others from it; the first such error is raised in the end.
+    """
+    foreign, errors = [], []
     for record in reversed(records):
-        present = journal.snapshot(root, record["real"])
-        if _is_before(record, present):
-            if not record["existed"]:
-                remove_dirs(root, record["made_dirs"])
-            continue
-        if journal.digest(present) != record["sha256_after"]:
-            foreign.append(record["path"])
-            continue
+        try:
+            if not _take_one_back(root, record, token, entry):
+                foreign.append(record["path"])
+        except nodefs.NodeError as exc:
+            errors.append(exc)
+    if errors:
+        raise errors[0]
+    return foreign
+
+
+def _take_one_back(root, record, token, entry):
+    """Whether the file is as before now; not so where somebody else has written to it since."""
+    present = journal.snapshot(root, record["real"])
+    if _is_before(record, present):
         if not record["existed"]:
-            _settle(root, record["real"], None)
             remove_dirs(root, record["made_dirs"])
-            continue
+    elif journal.digest(present) != record["sha256_after"]:
+        return False
+    elif not record["existed"]:
+        _settle(root, record["real"], None)
+        remove_dirs(root, record["made_dirs"])
+    else:
         make_dirs(root, nodefs.missing_dirs(root, record["real"]))
         _settle(root, record["real"], _old(root, record, token, entry))
-    return foreign
+    return True
 
 
 def _is_before(record, present):
@@ -90,8 +103,11 @@ def _old(root, record, token, entry):
         path = directory + "/old"
         if _is_before(record, journal.snapshot("", path)):
             return path
-    with open(os.path.join(entry, record["backup"]), "rb") as stream:
-        before = journal.from_properties(record, stream.read())
+    kept = os.path.join(entry, record["backup"])
+    with open(kept, "rb") as stream:
+        data = stream.read()
+    journal.require_bytes(kept, data, record["sha256_before"], entry, record["path"])
+    before = journal.from_properties(record, data)
     with contextlib.suppress(FileExistsError):
         os.mkdir(directory, 0o700)
     again = directory + "/again"

@@ -149,7 +149,7 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
     told.update(foreign=[], health=list(evidence) + logs, trouble=None, ran=[])
     if was["state"] not in _EARLY:
         told["foreign"] = swap.take_back(root, meta["changes"], meta["id"], entry)
-    ledger.unsettle_originals(base, meta["changes"])
+    ledger.unsettle_originals(base, meta["changes"], told["foreign"])
     if not root:
         if was["state"] not in _EARLY:
             for before in reversed(meta["disabled"]):

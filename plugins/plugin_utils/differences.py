@@ -48,7 +48,8 @@ def trouble(answer: Mapping[str, Any]) -> str:
     where = f" ({error['where']})" if error.get("where") else ""
     logs = {str(h.get("name")): str(h.get("evidence")) for h in answer.get("health") or () if h.get("kind") == "log"}
     said = "".join(f". {unit} said: {line}" for unit, line in past.last_words(logs))
-    back = ". Everything is as it was before: the transaction was rolled back" if answer.get("rolled_back") else ""
+    whole = "Everything is as it was before: the transaction was rolled back"
+    back = f". {'The transaction was rolled back' if answer.get('foreign') else whole}" if answer.get("rolled_back") else ""
     step = f". {error['next']}" if error.get("next") else ""
     if back and step.startswith(". Everything is as it was before"):  # one of the two is enough
         step = ""

@@ -255,7 +255,7 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
     if diff:
         shaped["diff"] = [{"before_header": p, "after_header": p, "before": b, "after": a} for p, b, a in plan.diffs]
     if trouble:
-        kept = bool(answer.get("changed")) and not answer.get("rolled_back")
+        kept = bool(answer.get("changed")) and (not answer.get("rolled_back") or bool(answer.get("foreign")))
         shaped.update(failed=True, msg=trouble, changed=kept, evidence=differences_.evidence(answer))
     return shaped
 

@@ -1,0 +1,188 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Copies from before our first change: verified before they are written, kept as long as ours is in the file, never passed over."""
+
+import json
+import os
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal
+
+from .conftest import CONFIG, RESTART, sha
+
+
+def restore(path, **more):
+    return dict({"path": str(path), "op": "restore", "id": ""}, **more)
+
+
+def kept(node, name):
+    return os.path.join(journal.original_dir(node.journal, str(node.config)), name)
+
+
+def put(path, data):
+    with open(path, "wb") as stream:
+        stream.write(data)
+
+
+def changed_meta(node, **more):
+    meta = dict(journal.read_json(kept(node, "meta.json")), **more)
+    put(kept(node, "meta.json"), json.dumps({key: value for key, value in meta.items() if value is not ...}).encode("utf-8"))
+
+
+DAMAGE = {
+    "emptied": (lambda node: put(kept(node, "content"), b""), "content has 0 bytes, which are not those that were kept"),
+    "cut": (lambda node: put(kept(node, "content"), CONFIG[:7].encode()), "content has 7 bytes, which are not those"),
+    "another file": (lambda node: put(kept(node, "content"), b"x" * len(CONFIG)), "which are not those that were kept"),
+    "no content": (lambda node: os.unlink(kept(node, "content")), "content: No such file"),
+    "no meta": (lambda node: os.unlink(kept(node, "meta.json")), "its meta.json cannot be read: No such file"),
+    "empty meta": (lambda node: put(kept(node, "meta.json"), b""), "its meta.json is no JSON"),
+    "a list": (lambda node: put(kept(node, "meta.json"), b"[]"), "another release (schema None, known is 1)"),
+    "another schema": (lambda node: changed_meta(node, schema=2), "another release (schema 2, known is 1)"),
+    "no mode": (lambda node: changed_meta(node, mode=...), "does not say mode"),
+    "no hash": (lambda node: changed_meta(node, sha256_after=...), "does not say sha256_after"),
+}
+
+
+@pytest.mark.parametrize("check", [False, True], ids=["run", "check mode"])
+@pytest.mark.parametrize("damage", sorted(DAMAGE))
+def test_a_damaged_copy_is_never_written(node, damage, check):
+    node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")])
+    strike, said = DAMAGE[damage]
+    strike(node)
+    before = node.tree()
+    found = node.run([restore(node.dropin), restore(node.config)], id="2" * 32, check=check)
+    assert said in found["error"]["message"]
+    assert found["error"]["message"].startswith("%s: the copy from before in %s" % (node.config, os.path.dirname(kept(node, ""))))
+    assert found["error"]["message"].endswith("Bring the file to where it should be by hand, then remove that directory")
+    assert node.tree() == before
+
+
+@pytest.mark.parametrize("damage", sorted(DAMAGE))
+def test_a_look_tells_of_a_damaged_copy_instead_of_passing_over_it(node, damage):
+    node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")])
+    DAMAGE[damage][0](node)
+    found = journal.look("", node.journal)
+    assert list(found["originals"]) == [str(node.dropin)]
+    assert [entry["path"] for entry in found["damaged"]] == [str(node.config)]
+    assert DAMAGE[damage][1] in found["damaged"][0]["why"]
+    assert found["damaged"][0]["directory"] == os.path.dirname(kept(node, "x"))
+
+
+def test_a_write_over_a_file_whose_copy_cannot_be_told_is_refused(node):
+    node.run([node.write(node.config, "ours\n")])
+    changed_meta(node, schema=2)
+    assert "another release" in node.run([node.write(node.config, "more\n")], id="2" * 32)["error"]["message"]
+    assert node.config.read_text() == "ours\n"
+
+
+def test_when_the_directory_of_a_damaged_copy_is_removed_the_file_is_free_again(node):
+    node.run([node.write(node.config, "ours\n")])
+    put(kept(node, "content"), b"")
+    nodefs_dir = os.path.dirname(kept(node, "x"))
+    for name in os.listdir(nodefs_dir):
+        os.unlink(os.path.join(nodefs_dir, name))
+    os.rmdir(nodefs_dir)
+    assert node.run([node.write(node.config, "by hand\n")], id="2" * 32)["error"] is None
+    assert node.run([restore(node.config)], id="3" * 32)["error"] is None
+    assert node.config.read_text() == "ours\n"
+
+
+@pytest.mark.parametrize(
+    "present, now, trouble",
+    [
+        ("ours\n", sha("ours\n"), None),
+        ("theirs\n", sha("theirs\n"), None),
+        (None, None, None),
+        ("a directory", None, "is a dir, not a regular file"),
+    ],
+)
+def test_a_look_says_how_the_file_is_now(node, present, now, trouble):
+    node.run([node.write(node.config, "ours\n")])
+    node.config.unlink()
+    if present == "a directory":
+        node.config.mkdir()
+    elif present is not None:
+        node.config.write_text(present)
+    found = node.originals()[str(node.config)]
+    assert (found["now"], found["sha256_before"], found["sha256_after"]) == (now, sha(CONFIG), sha("ours\n"))
+    assert (trouble is None) == (found["trouble"] is None)
+    assert (trouble or "") in (found["trouble"] or "")
+
+
+# --- the bytes of one transaction -----------------------------------------------------------------------------------------
+
+
+def spoil(node, text):
+    """A hook's shell commands: somebody or something spoils what the journal keeps, and the second name of the old file is gone."""
+    entry = os.path.join(node.journal, "journal", "*")
+    return "rm -rf %s/etc/.gpufleet-*; printf %s > $(ls -d %s/0.before); exit 1" % (node.directory, text or "''", entry)
+
+
+@pytest.mark.parametrize("text", ["", "vers"], ids=["emptied", "cut"])
+def test_a_spoilt_copy_of_this_very_transaction_is_not_written_either(node, systemd, text):
+    systemd.add("engine.service")
+    systemd.hook("engine.service", "restart", spoil(node, text))
+    found = node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")], units=RESTART)
+    assert found["error"]["phase"] == "rollback"
+    assert "0.before has %d bytes, which are not those that were kept" % len(text) in found["error"]["message"]
+    assert node.config.read_text() == "ours\n", "left as it is, and named"
+    assert not node.dropin.exists(), "the other file is as before"
+
+
+# --- a foreign line -------------------------------------------------------------------------------------------------------
+
+
+# An engine that does not live with ours, and somebody who writes a line to its configuration meanwhile.
+DOWN = "grep -q theirs %(config)s || echo '# theirs' >> %(config)s; ! grep -q ours %(config)s"
+
+
+def test_a_foreign_line_does_not_cost_the_copy_from_before(node, systemd):
+    systemd.add("engine.service")
+    systemd.hook("engine.service", "restart", DOWN % {"config": node.config})
+    found = node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")], units=RESTART)
+    assert found["foreign"] == [str(node.config)]
+    left = "%s: somebody else has written to it meanwhile, so it is left as found, with our part in it" % node.config
+    assert left in found["error"]["message"]
+    assert "kept for state: absent" in found["error"]["next"]
+    assert (found["rolled_back"], found["changed"]) == (False, True), "the engine is down for good, and that is told, too"
+    assert node.config.read_text() == "ours\n# theirs\n"
+    assert not node.dropin.exists()
+    original = node.originals()[str(node.config)]
+    assert list(node.originals()) == [str(node.config)]
+    assert (original["sha256_before"], original["sha256_after"], original["now"]) == (sha(CONFIG), sha("ours\n"), sha("ours\n# theirs\n"))
+
+    # Mended by hand and run again: the copy is still the one from before the first change.
+    systemd.hook("engine.service", "restart", "true")
+    assert node.run([node.write(node.config, "ours again\n")], id="2" * 32, units=RESTART)["error"] is None
+    assert node.originals()[str(node.config)]["sha256_after"] == sha("ours again\n")
+    assert node.run([restore(node.config)], id="3" * 32)["error"] is None
+    assert (node.config.read_text(), node.originals()) == (CONFIG, {})
+
+
+def test_the_files_name_stands_in_the_message_also_when_the_engine_serves_again(node, systemd):
+    systemd.add("engine.service")
+    once = "grep -q theirs %(config)s || { echo '# theirs' >> %(config)s; exit 1; }"
+    systemd.hook("engine.service", "restart", once % {"config": node.config})
+    found = node.run([node.write(node.config, "ours\n")], units=RESTART)
+    assert (found["rolled_back"], found["changed"], found["foreign"]) == (True, True, [str(node.config)])
+    assert "%s: somebody else has written to it" % node.config in found["error"]["message"]
+    assert "All other files are as before" in found["error"]["next"]
+
+
+def test_a_foreign_line_in_a_later_change_leaves_the_copy_from_before_the_first(node, systemd):
+    systemd.add("engine.service")
+    node.run([node.write(node.config, "first\n")])
+    systemd.hook("engine.service", "restart", "echo '# theirs' >> %s; exit 1" % node.config)
+    node.run([node.write(node.config, "second\n")], id="2" * 32, units=RESTART)
+    assert node.originals()[str(node.config)]["sha256_before"] == sha(CONFIG)
+    assert node.run([restore(node.config, changed=True)], id="3" * 32)["error"] is None
+    assert node.config.read_text() == CONFIG
+
+
+def test_without_a_foreign_line_no_copy_is_left(node, systemd):
+    systemd.add("engine.service")
+    systemd.hook("engine.service", "restart", "exit 1")
+    node.run([node.write(node.config, "ours\n")], units=RESTART)
+    assert (node.config.read_text(), node.originals()) == (CONFIG, {})
+    assert os.listdir(os.path.join(node.journal, "originals")) == []
