@@ -73,7 +73,11 @@ def arm(base, request, program):
         )
         return
     timer = ["systemd-run", "--quiet", "--unit=" + _timer(request["id"]), "--on-active=%ds" % after, "--timer-property=AccuracySec=1s"]
-    answer = commands.text(commands.run(timer + ["--"] + argv, timeout=30))
+    try:
+        answer = commands.text(commands.run(timer + ["--"] + argv, timeout=30))
+    except nodefs.NodeError as exc:
+        what = "the timer that takes everything back cannot be armed: %s" % exc.message
+        raise nodefs.NodeError(exc.kind, what, "Nothing was changed; install systemd-run (of the package systemd), then run again")
     if answer["rc"]:
         said = "no end within 30 s" if answer["timed_out"] else answer["stderr"].strip()
         raise nodefs.NodeError("failed", "the timer that takes everything back cannot be armed: systemd-run: %s" % said)

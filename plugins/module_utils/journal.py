@@ -25,13 +25,14 @@ import stat
 import urllib.parse
 from typing import NamedTuple
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import look_system, nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import look_system, nodefs, trust
 
 SCHEMA = 1
 MAX_FILE = 64 * nodefs.MIB
 MAX_LOG = 4096
 SLOT, SLOTS = 512, 16
 FINAL = ("committed", "rolled_back")
+PARTS = ("journal", "open", "originals", "program", "job", "lock", "pending.json")  # of the directory; beside them, what is for everybody
 # What an original must say of itself, and of the file where there was one.
 _KEPT = {"path", "existed", "sha256_before", "sha256_after"}
 _KEPT_OF_A_FILE = {"mode", "uid", "gid", "mtime_ns"}
@@ -90,8 +91,52 @@ def read_json(path):
 
 
 def place(root, directory):
-    """The journal's directory for this process."""
-    return nodefs.full(root, nodefs.resolve(root, directory)[0])
+    """The journal's directory for this process. NodeError where somebody else could lead us there, or write to what is in it.
+
+    Judged before anything in it is read, written or run: what stands there is given back to files, and run as root.
+    """
+    real, links = nodefs.resolve(root, directory)
+    for spot in links + [real]:
+        doubt = trust.spot(root, spot, whole=False)
+        if doubt:
+            raise nodefs.NodeError("denied", "%s %s, and stands on the way to the journal" % (doubt.place, doubt.why), doubt.remedy)
+    base = nodefs.full(root, real)
+    require_own(base)
+    return base
+
+
+def require_own(base):
+    """NodeError unless all that is in the journal's directory by now is ours, and nobody else may write to it."""
+    if not os.path.isdir(base):
+        return
+    _require_ours(base)
+    for top in [os.path.join(base, part) for part in PARTS]:
+        _require_ours(top)
+        for directory, subdirs, names_ in os.walk(top):
+            for name in subdirs + names_:
+                _require_ours(os.path.join(directory, name))
+
+
+def _require_ours(path):
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
+        _refuse(path, found)
+
+
+def _refuse(path, found):
+    why = "may be written to by others (mode %04o)" % stat.S_IMODE(found.st_mode)
+    if found.st_uid not in (0, os.geteuid()):
+        why = "belongs to user %d" % found.st_uid
+    elif stat.S_ISLNK(found.st_mode):
+        why = "is a symbolic link"
+    following = (
+        "Nothing was written or run. If only root has written there, run chown root and chmod go-w on it; "
+        "else look at what it holds and move it away. Then run again"
+    )
+    raise nodefs.NodeError("denied", "%s: %s, and the journal must be root's alone" % (path, why), following)
 
 
 # --- transactions -----------------------------------------------------------------------------------------------------

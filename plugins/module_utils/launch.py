@@ -15,6 +15,7 @@ import json
 import os
 import select
 import shutil
+import stat
 import subprocess
 import time
 import zlib
@@ -77,18 +78,26 @@ def install(base):
     packed = base64.b64encode(zlib.compress(json.dumps({"package": PACKAGE, "sources": parts}).encode("utf-8"), 9)).decode("ascii")
     data = (_PROGRAM % packed).encode("ascii")
     path = os.path.join(base, "program", nodefs.sha256(data)[:16] + ".py")
-    try:
-        with open(path, "rb") as stream:
-            if stream.read() == data:
-                return path
-    except OSError:
-        pass
+    if _is(path, data):
+        return path
     ledger.make_dirs(os.path.dirname(path))
     ledger.write_durably(path, data)
     versions = [os.path.join(base, "program", name) for name in journal.names(base, "program")]
     for old in sorted(versions, key=os.path.getmtime)[:-KEPT]:  # those that are left may be a timer's
         os.unlink(old)
     return path
+
+
+def _is(path, data):
+    """Whether this very file is there, and is nobody's but ours: it is going to be run."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    with os.fdopen(fd, "rb") as stream:
+        found = os.fstat(fd)
+        own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022 and found.st_nlink == 1
+        return own and stream.read(len(data) + 1) == data
 
 
 # --- the caller -------------------------------------------------------------------------------------------------------
@@ -104,7 +113,7 @@ def away(request):
         job = os.path.join(base, "job", request["id"])
         ledger.make_dirs(job)
     except Exception as exc:
-        steps.set_error(answer, request, "backup", exc)
+        steps.set_error(answer, request, "lock", exc)
         return answer
     try:
         program = install(base)

@@ -36,7 +36,9 @@ def fsync_dir(path):
 def write_durably(path, data, mode=0o600):
     """Write a file of ours so that after a power loss it is there whole or not at all."""
     spare = path + ".new"
-    fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    with contextlib.suppress(FileNotFoundError):  # of somebody who died: never written to, since it need not be as we would make it
+        os.unlink(spare)
+    fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     with os.fdopen(fd, "wb") as stream:
         stream.write(data)
         stream.flush()
@@ -83,9 +85,7 @@ def locked(base, who, keep, wait=0, token=""):
     With keep=False (check mode) a directory that was not there before is not there afterwards.
     """
     made = make_dirs(base, 0o755)  # the status file in it is for everybody, all else is private by itself
-    found = os.lstat(base)
-    if found.st_uid != os.geteuid() or found.st_mode & 0o022:
-        raise nodefs.NodeError("denied", "%s: the journal must belong to us, and nobody else may write to it" % base)
+    journal.require_own(base)
     fd = _lock(os.path.join(base, "lock"), time.monotonic() + wait)
     try:
         holder = {"pid": os.getpid(), "start": look_system.started(os.getpid()), "epoch": time.time(), "who": who, "id": token}
@@ -120,7 +120,7 @@ def _lock(path, deadline):
             # has just taken the lock, or is about to let it go.
             soon = not holder or PROBATION.encode("ascii") in holder
             if time.monotonic() >= (max(deadline, patience) if soon else deadline):
-                raise nodefs.NodeError("locked", "locked by %s" % _holder(holder))
+                raise nodefs.NodeError("locked", "locked by %s" % _holder(holder), "Wait until it is done, then run again")
             time.sleep(_PAUSE)  # flock waits either for ever or not at all, and this has a deadline
 
 

@@ -29,15 +29,22 @@ _KINDS = {
     stat.S_IFSOCK: "socket",
 }
 _ERRNO_KINDS = {errno.ENOENT: "not-found", errno.ENOTDIR: "not-found", errno.EACCES: "denied", errno.EPERM: "denied"}
+_REMEDIES = {
+    errno.EROFS: "Mount this file system writable, then run again",
+    errno.ENOSPC: "Make room on this file system, then run again",
+    errno.EDQUOT: "Make room within the quota of this file system, or raise it, then run again",
+    errno.EIO: "The kernel's log (dmesg) says what is wrong with this file system; mend that, then run again",
+}
 
 
 class NodeError(Exception):
-    """What went wrong with one question or one step: a kind that programs read, a sentence that people read."""
+    """What went wrong with one question or one step: a kind that programs read, a sentence that people read, and what to do where known."""
 
-    def __init__(self, kind, message):
+    def __init__(self, kind, message, following=""):
         super(NodeError, self).__init__(message)
         self.kind = kind
         self.message = message
+        self.following = following
 
     def answer(self):
         return {"error": {"kind": self.kind, "message": self.message}}
@@ -45,7 +52,8 @@ class NodeError(Exception):
 
 def from_os_error(exc, path):
     """The NodeError for an OSError, naming the host path (never the path with the root in front)."""
-    return NodeError(_ERRNO_KINDS.get(exc.errno, "failed"), "%s: %s" % (path, os.strerror(exc.errno) if exc.errno else exc))
+    message = "%s: %s" % (path, os.strerror(exc.errno) if exc.errno else exc)
+    return NodeError(_ERRNO_KINDS.get(exc.errno, "failed"), message, _REMEDIES.get(exc.errno, ""))
 
 
 def clean_root(root):

@@ -36,13 +36,13 @@ DEFAULT_DIR = "/var/lib/gpufleet"
 _COMMAND_OUTPUT = 64 * 1024
 _NEXT = {
     "request": "Nothing was done; only this collection's own modules write such requests, see docs of the module transaction",
-    "lock": "Wait until it is done, then run again",
+    "lock": "Nothing was changed; mend what the message names, then run again",
     "recover": "Nothing was done; the message says what stands in the way of taking back an earlier transaction",
     "expect": "Look again and plan anew",
     "command": "Run the command on the host by hand; nothing else was changed",
     "stage": "Nothing was changed; mend what the message names, then run again",
     "validate": "Nothing was changed; the findings say what is refused",
-    "backup": "Nothing was changed; make room or mend the journal's directory, then run again",
+    "backup": "Nothing was changed; mend what the message names, then run again",
     "rollback": "The files from before are in the journal's directory; put them back by hand and look at the units",
 }
 _TAKEN_BACK = "Everything is as it was before; the evidence says why the new state did not work"
@@ -70,17 +70,18 @@ def refused(request, exc):
 
 
 def set_error(answer, request, phase, exc, following=None):
+    """following: what to do next. Else it is what the cause asks for, where it says so; else what the phase does."""
+    if isinstance(exc, OSError) and exc.errno:
+        exc = nodefs.from_os_error(exc, exc.filename or request["journal_dir"])
     if isinstance(exc, (nodefs.NodeError, cri.CriError, Failed)):
         message = str(exc)
-    elif isinstance(exc, OSError) and exc.errno:
-        message = nodefs.from_os_error(exc, exc.filename or request["journal_dir"]).message
     else:
         message = "%s: %s" % (type(exc).__name__, exc)
     answer["error"] = {
         "phase": phase,
         "message": nodefs.redact(message, request.get("redact") or [])[0],
         "where": getattr(exc, "filename", None) or answer["journal"] or request["journal_dir"],
-        "next": following or _NEXT.get(phase, _TAKEN_BACK),
+        "next": following or getattr(exc, "following", "") or _NEXT.get(phase, _TAKEN_BACK),
     }
 
 

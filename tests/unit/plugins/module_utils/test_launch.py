@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The host finishes alone: the hands as a program of its own, the caller that waits, the watch over both, the lock."""
 
+import errno
 import multiprocessing
 import os
 import re
@@ -267,3 +268,162 @@ def on_probation(host, monkeypatch, **more):
     request = {"id": "1" * 32, "journal_dir": host.journal, "changes": [host.write(host.config, "new\n")], "units": RESTART}
     answer = transaction.steps.Transaction(dict(request, probation=15), "/program").run()
     assert (answer["error"], answer["probation"]) == (None, 15)
+
+
+# --- the journal's directory is judged before anything in it is written or run --------------------------------------------
+
+ANOTHER = 12345
+
+
+def _world(host):
+    os.mkdir(host.journal)
+    os.chmod(host.journal, 0o777)
+
+
+def _anothers(host):
+    os.mkdir(host.journal)
+    os.chown(host.journal, ANOTHER, ANOTHER)
+
+
+def _link_into_a_home(host):
+    home = host.directory / "home"
+    home.mkdir()
+    (home / "journal").mkdir()
+    os.chown(str(home), ANOTHER, ANOTHER)
+    os.symlink(str(home / "journal"), host.journal)
+
+
+def _below_anothers(host):
+    os.makedirs(host.journal)
+    os.chown(str(host.directory), ANOTHER, ANOTHER)
+
+
+def _part(kind):
+    def make(host):
+        os.makedirs(host.journal, 0o755)
+        place = os.path.join(host.journal, "program")
+        if kind == "link":
+            os.mkdir(str(host.directory / "elsewhere"))
+            os.symlink(str(host.directory / "elsewhere"), place)
+            return
+        os.mkdir(place)
+        if kind == "mode":
+            os.chmod(place, 0o770)
+        else:
+            os.chown(place, ANOTHER, ANOTHER)
+
+    return make
+
+
+def _file(host):
+    """What another account left behind in a directory that is ours by now."""
+    place = os.path.join(host.journal, "originals", "x")
+    os.makedirs(place)
+    path = os.path.join(place, "content")
+    open(path, "w").close()
+    os.chown(path, ANOTHER, ANOTHER)
+
+
+WRONG = {
+    "everybody may write to it": (_world, "may be written to by others (mode 0777)"),
+    "it is another account's": (_anothers, "belongs to user 12345"),
+    "it is a link into a home": (_link_into_a_home, "belongs to user 12345"),
+    "it stands in another account's directory": (_below_anothers, "belongs to user 12345"),
+    "the programs' directory is another account's": (_part("owner"), "belongs to user 12345"),
+    "the programs' directory may be written to": (_part("mode"), "may be written to by others (mode 0770)"),
+    "the programs' directory is a link": (_part("link"), "is a symbolic link"),
+    "a kept file is another account's": (_file, "belongs to user 12345"),
+}
+
+
+def _state(directory):
+    return sorted((where, subdirs, names) for where, subdirs, names in os.walk(directory, followlinks=True))
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize("alone", [True, False], ids=["alone", "here"])
+@pytest.mark.parametrize("wrong", sorted(WRONG))
+def test_a_journal_that_is_not_roots_alone_is_refused_before_anything_is_written_or_run(host, monkeypatch, wrong, alone):
+    monkeypatch.setattr(guard, "has_systemd", lambda: True)
+    make, sentence = WRONG[wrong]
+    make(host)
+    before = _state(str(host.directory))
+    found = host.run([host.write(host.config, "new\n")], units=RESTART, alone=alone)
+    assert (found["error"]["phase"], found["changed"]) == ("lock", False)
+    assert sentence in found["error"]["message"]
+    assert re.search("chown root on|run chown root and chmod go-w", found["error"]["next"])
+    assert _state(str(host.directory)) == before
+    assert not host.runs.exists(), "nothing was given to systemd"
+    assert host.config.read_text() == CONFIG
+    told = observe.run({"schema": 1, "root": "/", "questions": [{"id": "o", "kind": "originals", "dir": host.journal}]})
+    assert told["answers"]["o"]["error"]["kind"] == "denied", "what it says is not believed either"
+
+
+def _given_away(path):
+    os.chown(path, ANOTHER, ANOTHER)
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        _given_away,
+        lambda path: os.chmod(path, 0o666),
+        lambda path: os.link(path, path + ".other"),
+        lambda path: (os.rename(path, path + ".other"), os.symlink(path + ".other", path)),
+        lambda path: open(path, "a").close() or os.truncate(path, 10),
+        lambda path: (open(path + ".new", "w").close(), os.chown(path + ".new", ANOTHER, ANOTHER), os.truncate(path, 1)),
+    ],
+    ids=["another's", "writable", "a further name", "a link", "cut off", "a half-written one of another's"],
+)
+def test_a_program_that_is_not_as_we_wrote_it_is_written_anew(host, spoil):
+    path = launch.install(host.journal)
+    with open(path, "rb") as stream:
+        good = stream.read()
+    spoil(path)
+    assert launch.install(host.journal) == path
+    found = os.lstat(path)
+    assert (stat.S_ISREG(found.st_mode), found.st_uid, stat.S_IMODE(found.st_mode), found.st_nlink) == (True, 0, 0o600, 1)
+    with open(path, "rb") as stream:
+        assert stream.read() == good
+
+
+# --- the next step is the cause's --------------------------------------------------------------------------------------
+
+
+def _no_room(*_args, **_more):
+    raise OSError(errno.ENOSPC, "no room", "/var/lib/gpufleet/journal")
+
+
+def _read_only(*_args, **_more):
+    raise OSError(errno.EROFS, "read-only", "/var/lib/gpufleet")
+
+
+def _held(*_args, **_more):
+    raise ledger.nodefs.NodeError("locked", "locked by process 7", "Wait until it is done, then run again")
+
+
+CAUSES = [
+    ("lock", "_lock", _read_only, "Mount this file system writable, then run again"),
+    ("lock", "_lock", _no_room, "Make room on this file system, then run again"),
+    ("lock", "_lock", _held, "Wait until it is done, then run again"),
+    ("backup", "begin", _read_only, "Mount this file system writable, then run again"),
+    ("backup", "begin", _no_room, "Make room on this file system, then run again"),
+]
+
+
+@pytest.mark.parametrize("phase, name, fault, following", CAUSES)
+def test_the_next_step_is_the_causes_and_not_the_phases(host, monkeypatch, phase, name, fault, following):
+    monkeypatch.setattr(ledger, name, fault)
+    error = host.run([host.write(host.config, "new\n")])["error"]
+    assert (error["phase"], error["next"]) == (phase, following)
+
+
+def test_a_missing_systemd_run_is_named_with_what_brings_it(host, monkeypatch):
+    monkeypatch.setattr(guard, "has_systemd", lambda: True)
+    monkeypatch.setattr(guard.commands.nodefs, "DEFAULT_PATH", ())
+    monkeypatch.setenv("PATH", str(host.directory))
+    with pytest.raises(ledger.nodefs.NodeError) as caught:
+        guard.arm(host.journal, {"id": "a" * 32}, "/program")
+    assert "systemd-run" in str(caught.value)
+    assert "install systemd-run" in caught.value.following

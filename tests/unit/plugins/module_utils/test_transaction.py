@@ -157,7 +157,7 @@ def test_two_transactions_at_once(node):
 def test_a_journal_that_others_may_write_to_is_refused(node):
     os.mkdir(node.journal)
     os.chmod(node.journal, 0o777)
-    assert "nobody else may write" in node.run([node.write(node.config, "x")])["error"]["message"]
+    assert "must be root's alone" in node.run([node.write(node.config, "x")])["error"]["message"]
     assert node.config.read_text() == CONFIG
 
 
