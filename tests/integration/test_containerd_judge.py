@@ -370,3 +370,90 @@ def test_our_drop_in_of_2_x_beneath_1_x_is_named_and_taken_out(tmp_path: Path) -
     containers = cri_of(dump("1.7", tree.config))["containerd"]
     assert containers["runtimes"]["runc"]["options"]["SystemdCgroup"] is True
     assert containers["runtimes"]["nvidia"]["options"]["SystemdCgroup"] is True
+
+
+# What node images and people make of runc's properties, by where it comes from; the handler that pods run with is the first one named.
+NODE_IMAGES: dict[str, tuple[str, str]] = {
+    # awslabs/amazon-eks-ami, nodeadm's template for its NVIDIA image: nvidia is the default, and there is no runc
+    "EKS with NVIDIA's image": ("nvidia", """
+[plugins.@CRI@.containerd]
+default_runtime_name = "nvidia"
+[plugins.@CRI@.containerd.runtimes.nvidia]
+runtime_type = "io.containerd.runc.v2"
+base_runtime_spec = "/etc/containerd/base-runtime-spec.json"
+[plugins.@CRI@.containerd.runtimes.nvidia.options]
+BinaryName = "/usr/bin/nvidia-container-runtime"
+SystemdCgroup = true
+"""),
+    # Azure/AgentBaker, GPU nodes
+    "AKS with GPUs": ("nvidia-container-runtime", """
+[plugins.@CRI@.containerd]
+default_runtime_name = "nvidia-container-runtime"
+[plugins.@CRI@.containerd.runtimes.nvidia-container-runtime]
+runtime_type = "io.containerd.runc.v2"
+[plugins.@CRI@.containerd.runtimes.nvidia-container-runtime.options]
+BinaryName = "/usr/bin/nvidia-container-runtime"
+SystemdCgroup = true
+[plugins.@CRI@.containerd.runtimes.untrusted]
+runtime_type = "io.containerd.runc.v2"
+[plugins.@CRI@.containerd.runtimes.untrusted.options]
+BinaryName = "/usr/bin/runc"
+"""),
+    # bottlerocket-os/bottlerocket-core-kit, packages/containerd
+    "Bottlerocket": ("shimpei", """
+[plugins.@CRI@.containerd]
+default_runtime_name = "shimpei"
+[plugins.@CRI@.containerd.runtimes.shimpei]
+runtime_type = "io.containerd.runc.v2"
+base_runtime_spec = "/etc/containerd/cri-base.json"
+[plugins.@CRI@.containerd.runtimes.shimpei.options]
+BinaryName = "shimpei"
+SystemdCgroup = true
+"""),
+    "crun is the default": ("crun", """
+[plugins.@CRI@.containerd]
+default_runtime_name = "crun"
+[plugins.@CRI@.containerd.runtimes.crun]
+runtime_type = "io.containerd.runc.v2"
+[plugins.@CRI@.containerd.runtimes.crun.options]
+BinaryName = "/usr/bin/crun"
+SystemdCgroup = true
+Root = "/run/own"
+[plugins.@CRI@.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+"""),
+    # containerd's own documents of 2020, kept by many guides
+    "runc of an older type": ("runc", """
+[plugins.@CRI@.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v1"
+privileged_without_host_devices = true
+[plugins.@CRI@.containerd.runtimes.runc.options]
+SystemdCgroup = true
+"""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("image", NODE_IMAGES)
+@pytest.mark.parametrize("release", RELEASES)
+def test_pods_of_our_handler_run_as_pods_of_the_node_run(tmp_path: Path, release: str, image: str) -> None:
+    """No effective property of the handler that pods run with is less in ours, and that handler stays as it was."""
+    binary(release)
+    name, text = NODE_IMAGES[image]
+    schema = 3 if release.startswith("2.") else 2
+    tree = Tree(tmp_path, release)
+    tree.write({"config.toml": f"version = {schema}\n" + text.replace("@CRI@", NATURAL[schema])})
+    was = cri_of(dump(release, tree.config))["containerd"]["runtimes"][name]
+    tree.apply(tree.plan())
+    after = cri_of(dump(release, tree.config))["containerd"]["runtimes"]
+    now = after["nvidia"]
+    theirs = {k: v for k, v in was.items() if v and k not in ("runtime_type", "options", "container_annotations")}
+    now["sandboxer"] = now.get("sandboxer") or "podsandbox"  # 2.x prints it for the handler that is built in, and means the same by ''
+    assert {k: now.get(k) for k in theirs} == theirs
+    assert {k: now["options"].get(k) for k, v in was["options"].items() if v and k != "BinaryName"} == {
+        k: v for k, v in was["options"].items() if v and k != "BinaryName"
+    }
+    assert now["options"]["SystemdCgroup"] is True
+    assert name == "nvidia" or after[name] == was
+    default = after[cri_of(dump(release, tree.config))["containerd"]["default_runtime_name"]]
+    assert default["options"]["SystemdCgroup"] is True
+    assert tree.plan().empty

@@ -41,6 +41,7 @@ class Base:
     options: Mapping[str, Any]
     cgroup_why: str
     doubt: str = ""
+    runc_declared: bool = True
 
     @property
     def program(self) -> str:
@@ -58,6 +59,7 @@ def choose(
 ) -> Base:
     """The first handler that fits: of the same name, the default one, runc, crun, the built-in one.
 
+    cri: the CRI table as the files say it; what is built in is no evidence of the node.
     written: the handler of the same name is our own work, so that it says nothing about the node.
     default_before: the default handler from before our first change, for hosts where ours is the default now.
     kubelet: the cgroup driver that the kubelet uses now; it decides where handlers disagree.
@@ -74,7 +76,8 @@ def choose(
         why = f"the kubelet uses the {kubelet.driver} cgroup driver now ({kubelet.group}); {first} and {others[0]} disagree"
         others = []
     doubt = f"{first} says SystemdCgroup = {str(systemd).lower()}, not so {', '.join(others)}"
-    return Base(origin, entry, {**options_of(cri, entry), "SystemdCgroup": systemd}, why, doubt if others else "")
+    declared = toml.lookup(cri, ("containerd", "runtimes", "runc")) is not None
+    return Base(origin, entry, {**options_of(cri, entry), "SystemdCgroup": systemd}, why, doubt if others else "", declared)
 
 
 def _candidates(cri: Mapping[str, Any], name: str, written: bool, default_before: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -71,15 +71,18 @@ def wishes(
 
     reset_to: the default handler from before our first change. bases: what each wanted handler is copied from.
     """
+    default = _default(policy, decision, cri, reset_to)
+    default_after = str(default[0].value if default else toml.lookup(cri, ("containerd", "default_runtime_name"), ""))
     found: list[Wish] = []
     if decision.handler:
         if not tables.facts(version).keeps_runc:
-            found += _runc(files, cri, version)
+            found += _runc(files, cri, version, default_after)
         for handler in policy.handlers:
             found += _handler(handler, decision, bases[handler.name])
-    found += _default(policy, decision, cri, reset_to)
+        found += _successor(default, bases)
+    found += default
     found += _cdi(policy, decision, cri, version)
-    return found
+    return list({wish.path: wish for wish in found}.values())  # what takes a handler's place counts before what is built in
 
 
 def _handler(handler: Handler, decision: Decision, base: Base) -> list[Wish]:
@@ -89,8 +92,7 @@ def _handler(handler: Handler, decision: Decision, base: Base) -> list[Wish]:
     if entry.get("runtime_type", "") not in ("", tables.RUNC_TYPE):
         why = f"{entry['runtime_type']}, as {origin} has it, is an older name of this type"
         found = [Wish((*at, "runtime_type"), tables.RUNC_TYPE, why)]
-    copied = {k: v for k, v in entry.items() if k not in ("runtime_type", ANNOTATIONS) and not isinstance(v, Mapping) and v not in _NOTHING}
-    found += [Wish((*at, k), v, f"as {origin} has it") for k, v in copied.items()]
+    found += [Wish((*at, k), v, f"as {origin} has it") for k, v in _copied(entry).items()]
     # containerd hands no annotation on to an OCI runtime that its handler does not list.
     annotations = [*(entry.get(ANNOTATIONS) or []), *(f"{prefix.rstrip('/')}/*" for prefix in decision.annotation_prefixes)]
     if annotations:
@@ -101,6 +103,11 @@ def _handler(handler: Handler, decision: Decision, base: Base) -> list[Wish]:
     return found + [Wish((*at, "options", key), value, _option_why(handler, base, key)) for key, value in options.items()]
 
 
+def _copied(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties that are neither its type, its annotations nor its options; empty ones are the engine's own."""
+    return {k: v for k, v in entry.items() if k not in ("runtime_type", ANNOTATIONS) and not isinstance(v, Mapping) and v not in _NOTHING}
+
+
 def _option_why(handler: Handler, base: Base, key: str) -> str:
     if key in handler.options:
         return "set by the option handlers"
@@ -109,11 +116,11 @@ def _option_why(handler: Handler, base: Base, key: str) -> str:
     return base.cgroup_why if key == "SystemdCgroup" else f"as {base.origin} has it"
 
 
-def _runc(files: FileSet, cri: Mapping[str, Any], version: Version) -> list[Wish]:
+def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_after: str) -> list[Wish]:
     """1.5 to 1.7: as soon as a file names any runtime, the built-in runc is gone, and a partial one has no type."""
     named = [f for f in files.files for t in (tables.V1_NAMES, tables.V2_NAMES) if toml.lookup(f.doc.data, (*t, "containerd", "runtimes"))]
     entry = toml.lookup(cri, ("containerd", "runtimes", "runc"))
-    if named and entry is None and toml.lookup(cri, ("containerd", "default_runtime_name")) != "runc":
+    if named and entry is None and default_after != "runc":
         return []
     at: Path = ("containerd", "runtimes", "runc")
     why = f"containerd {version} drops its built-in runc when a file names another handler"
@@ -123,6 +130,18 @@ def _runc(files: FileSet, cri: Mapping[str, Any], version: Version) -> list[Wish
     if not named or entry is None:
         found.append(Wish((*at, "options", "SystemdCgroup"), False, why + "; this is its built-in value", explicit=True))
     return found
+
+
+def _successor(default: list[Wish], bases: Mapping[str, Base]) -> list[Wish]:
+    """Where runc becomes the default in the place of a handler and no file says what it is like, it gets that handler's properties."""
+    base = next(iter(bases.values()), None)
+    if not default or default[0].value != "runc" or base is None or base.origin == "runc" or base.runc_declared:
+        return []
+    at: Path = ("containerd", "runtimes", "runc")
+    why = f"as {base.origin} has it, whose place it takes as default handler"
+    values: dict[Path, Any] = {("runtime_type",): tables.RUNC_TYPE, **{(k,): v for k, v in _copied(base.entry).items()}}
+    values.update({("options", k): v for k, v in base.options.items() if k != "BinaryName"})
+    return [Wish((*at, *key), value, why, explicit=True) for key, value in values.items()]
 
 
 def _default(policy: Policy, decision: Decision, cri: Mapping[str, Any], reset_to: str) -> list[Wish]:

@@ -201,8 +201,8 @@ def uses(data: Mapping[str, Any], table: Path) -> bool:
     return bool(set(found) - tables.SERVER_KEYS) if table == tables.V2_NAMES else True
 
 
-def effective(files: FileSet, version: Version) -> dict[str, Any]:
-    """The CRI runtime table that the files give, the version's built-in defaults for runtimes included."""
+def effective(files: FileSet, version: Version, *, built_in: bool = True) -> dict[str, Any]:
+    """The CRI runtime table that the files give, the version's built-in runc included unless only the files' own word is wanted."""
     facts = tables.facts(version)
     cri: dict[str, Any] = {}
     for file in files.files:
@@ -212,7 +212,7 @@ def effective(files: FileSet, version: Version) -> dict[str, Any]:
                 cri = copy.deepcopy(dict(part)) if facts.merge == "replace" else merged(cri, part)
     containerd = cri.setdefault("containerd", {})
     runtimes = containerd.get("runtimes") or {}
-    if facts.keeps_runc or not runtimes:
+    if built_in and (facts.keeps_runc or not runtimes):
         runtimes = merged(dict(copy.deepcopy(tables.BUILTIN_RUNTIMES)), runtimes)
     containerd["runtimes"] = runtimes
     containerd.setdefault("default_runtime_name", "runc")

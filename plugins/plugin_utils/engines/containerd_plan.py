@@ -45,7 +45,8 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     cri = containerd_files.effective(base, version)
     before = _original(obs, files)
     reset_to = _default_in(before)
-    bases = _bases(policy, obs, cri, _written(policy, before), reset_to) if decision.handler else {}
+    declared = containerd_files.effective(base, version, built_in=False)
+    bases = _bases(policy, obs, declared, _written(policy, before), reset_to) if decision.handler else {}
     wanted = edit.wishes(policy, decision, base, cri, version, reset_to, bases)
     changes = _changes(policy, obs, files, base, names, cri, wanted, version)
     after = containerd_files.load(obs, instance.config_path, version, edit.ahead(changes)) if changes else files
