@@ -32,5 +32,5 @@ class ActionModule(ActionBase):
         try:
             fleet.require_policy(args["fleet_policy"], results)
         except PlanError as error:
-            raise AnsibleActionFail(str(error), result={"lines": lines}) from error
+            raise AnsibleActionFail(str(error), result={"lines": lines}) from None
         return {"changed": False, "lines": lines}

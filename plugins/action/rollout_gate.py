@@ -32,7 +32,7 @@ class ActionModule(ActionBase):
         try:
             verdict = fleet.gate(len(lost), len(every), args["max_failed"])
         except PlanError as error:
-            raise AnsibleActionFail(str(error)) from error
+            raise AnsibleActionFail(str(error)) from None
         told = {"changed": False, "lost": lost, "allowed": verdict.allowed, "total": verdict.total}
         if verdict.ok:
             return {**told, "msg": verdict.sentence}

@@ -19,7 +19,8 @@ REDACT = (
 
 
 def file(path: str, *, content: bool = True, max: int = 1 << 20, redact: tuple[str, ...] = REDACT) -> Question:
-    return {"id": f"file:{path}", "kind": "file", "path": path, "content": content, "max": max, "redact": list(redact) if content else []}
+    kind = "file" if content else "stat"  # who wants the content must not be given an answer without one
+    return {"id": f"{kind}:{path}", "kind": "file", "path": path, "content": content, "max": max, "redact": list(redact) if content else []}
 
 
 def directory(path: str) -> Question:

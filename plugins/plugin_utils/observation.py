@@ -118,6 +118,11 @@ class Observation:
             raise NeedMore([ask.file(path)])
         return _file(path, self.answers[qid])
 
+    def exists(self, path: str) -> bool:
+        """Whether there is anything at this path, by whichever look has met it."""
+        known = f"file:{path}" in self.answers or path in self._listed
+        return self.file(path).exists if known else bool(self.raw(ask.file(path, content=False)).get("exists"))
+
     def glob(self, pattern: str) -> tuple[File, ...]:
         a = self.raw(ask.glob(pattern))
         return tuple(_file(f["path"], f) for f in a.get("files") or ())

@@ -43,12 +43,14 @@ class Answers(dict[str, Any]):
         self.files = files
 
     def __contains__(self, qid: object) -> bool:
-        return super().__contains__(qid) or str(qid).partition(":")[0] in ("file", "glob", "dir", "paths", "mentioned", "which")
+        return super().__contains__(qid) or str(qid).partition(":")[0] in ("file", "stat", "glob", "dir", "paths", "mentioned", "which")
 
     def __missing__(self, qid: str) -> dict[str, Any]:
         kind, _colon, rest = qid.partition(":")
         if kind == "file":
             return file_answer(self.files.get(rest))
+        if kind == "stat":
+            return {**file_answer(self.files.get(rest)), "content": None}
         if kind == "glob":
             return {"files": [{"path": p, **file_answer(t)} for p, t in sorted(self.files.items()) if self._matches(p, rest)]}
         if kind == "paths":

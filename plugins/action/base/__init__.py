@@ -87,7 +87,7 @@ def arguments(action: ActionBase, spec: Mapping[str, Any]) -> dict[str, Any]:
     try:
         wishes.check(plain)
     except PlanError as error:
-        raise AnsibleActionFail(str(error), result=failure(error)) from error
+        raise AnsibleActionFail(str(error), result=failure(error)) from None
     return plain
 
 
@@ -139,7 +139,7 @@ def plan_from(
         except NeedMore as need:
             seen = look(action, task_vars, wanted, need.questions, way, seen)
         except PlanError as error:
-            raise AnsibleActionFail(str(error), result=failure(error)) from error
+            raise AnsibleActionFail(str(error), result=failure(error)) from None
     raise AnsibleActionFail(f"the plan still asks questions after {LOOKS} looks; this is a fault of the collection, please report it")
 
 

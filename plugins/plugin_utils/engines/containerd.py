@@ -255,7 +255,12 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     """Another root directory: nothing runs there, so only files, the package database and the user can tell."""
     others = [Daemon(o.config, o.socket, "", "", False, o) for o in containerd_owners.present(obs)]
     config = policy.config_path or tables.CONFIG
+    owner_ = containerd_owners.of_path(config)
+    if owner_:
+        return (_instance(policy, obs, Daemon(config, owner_.socket, "", "", False, owner_)),)
     packaged = _packaged(obs)
+    if others and not (policy.config_path or packaged or obs.file(config).exists):
+        return tuple(_instance(policy, obs, d) for d in others)  # theirs is the containerd of this tree, and no second one is made up
     if not (policy.engine_version or packaged or obs.file(config).exists):
         return tuple(_instance(policy, obs, d) for d in others)
     text = policy.engine_version or packaged

@@ -98,6 +98,11 @@ def of_process(obs: Observation, process: Mapping[str, Any], config: str) -> Own
     return of_host(obs)
 
 
+def of_path(config: str) -> Owner | None:
+    """The system below whose directories this configuration lies."""
+    return next((o for o in OWNERS if config == o.config or any(config.startswith(h) for h in o.homes)), None)
+
+
 def of_host(obs: Observation) -> Owner | None:
     """A system that owns the plain containerd of the host."""
     ids = obs.host.get("os_release") or {}
@@ -109,7 +114,7 @@ def of_host(obs: Observation) -> Owner | None:
 
 def present(obs: Observation) -> list[Owner]:
     """Systems with a containerd of their own that are on this host, running or not."""
-    return [o for o in OWNERS if o.own_engine and (any(obs.unit(u) for u in o.units) or (o.config and obs.file(o.config).exists))]
+    return [o for o in OWNERS if o.own_engine and (any(obs.unit(u) for u in o.units) or (o.config and obs.exists(o.config)))]
 
 
 def docker_here(obs: Observation) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import past
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Handler, Plan, Policy, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Handler, Plan, PlanError, Policy, Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 from tests.unit.builders import obs
@@ -66,6 +66,21 @@ def test_bad_options_are_named(args: dict[str, Any], sentence: str) -> None:
     with pytest.raises(AnsibleActionFail) as caught:
         base.policy(base.arguments(task(args), base.argument_spec("node")))
     assert sentence in str(caught.value)
+
+
+def test_a_sentence_stands_once_whatever_ansible_chains() -> None:
+    """ansible-core 2.19 prints the causes of an error behind it: with two of them, the same sentence stood there three times."""
+
+    def planner(_policy: Policy, _obs: Observation) -> Any:
+        try:
+            raise ValueError("line 3")
+        except ValueError as error:
+            raise PlanError("not valid", where="/etc/x", why="line 3") from error
+
+    with pytest.raises(AnsibleActionFail) as caught:
+        base.plan_from(obs(), task({}), {}, Policy(), planner, "auto")
+    assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
+    assert str(caught.value).count("not valid") == 1
 
 
 PLAN = Plan(

@@ -207,3 +207,21 @@ def test_another_root_directory() -> None:
     assert (found.version, found.cdi.able) == ("1.6.20~ds1-1+deb12u3", False)
     with pytest.raises(PlanError, match="Set engine_version"):
         find(Policy(root="/image"))
+
+
+@pytest.mark.parametrize(
+    ("case", "policy", "files", "found"),
+    [
+        ("theirs alone", {}, (), [("k3s", True)]),
+        ("theirs, named by config_path", {"config_path": OTHERS["k3s"][1]}, (), [("k3s", True)]),
+        ("another version of it, named by config_path", {"config_path": "/var/lib/rancher/k3s/x/config.toml"}, (), [("k3s", True)]),
+        ("a plain one beside it", {}, (CONFIG,), [("k3s", True), ("package", False)]),
+        ("a plain one that is asked for", {"config_path": CONFIG}, (), [("k3s", True), ("package", False)]),
+    ],
+)
+def test_a_tree_of_another_system(case: str, policy: dict[str, str], files: tuple[str, ...], found: list[tuple[str, bool]]) -> None:
+    """What it is and whose, and no configuration is made up beside it."""
+    texts = {OTHERS["k3s"][1]: "version = 2\n", **dict.fromkeys(files, "version = 2\n")}
+    seen = find(Policy(root="/image", engine_version="1.7.24", **policy), files=texts)  # type: ignore[arg-type]
+    assert [(i.owner, bool(i.refusal)) for i in seen] == found, case
+    assert all("k3s writes this containerd's configuration" in i.refusal for i in seen if i.owner == "k3s")
