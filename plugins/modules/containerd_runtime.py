@@ -25,6 +25,16 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.state
   - gpufleet.nvidia.common.engine
+options:
+  annotation_prefixes:
+    description:
+      - Prefixes of the annotations that containerd passes on to the handler, so that the NVIDIA runtime can answer them. Empty takes the
+        runtime's own, C(nvidia.cdi.k8s.io/).
+      - The runtime answers those that M(gpufleet.nvidia.toolkit_config) names. containerd from 1.7 on answers C(cdi.k8s.io/) itself where
+        CDI is on; named here and there, one request is answered twice.
+    type: list
+    elements: str
+    default: []
 seealso:
   - module: gpufleet.nvidia.node
 """
@@ -32,6 +42,10 @@ seealso:
 EXAMPLES = r"""
 - name: Add the handler
   gpufleet.nvidia.containerd_runtime:
+
+- name: Pass on a prefix of your own, which the NVIDIA runtime is told to answer
+  gpufleet.nvidia.containerd_runtime:
+    annotation_prefixes: [gpu.example.org/]
 
 - name: Prepare an image, no engine running there
   gpufleet.nvidia.containerd_runtime:

@@ -12,6 +12,7 @@ from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.consumers import Consumer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+    STANDARD_PATH,
     Decision,
     Driver,
     HostDecision,
@@ -42,7 +43,6 @@ INJECTIONS = tuple(MODES)
 MODE_BINARY = {"cdi": "nvidia-container-runtime.cdi", "legacy": "nvidia-container-runtime.legacy"}
 BASE_PACKAGES = ("nvidia-container-toolkit-base",)
 LEGACY_PACKAGES = ("nvidia-container-toolkit", "nvidia-container-toolkit-base", "libnvidia-container-tools", "libnvidia-container1")
-STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 def decide(

@@ -221,7 +221,9 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
     if policy.default == "auto":  # leaves the engine's default as it is
         told = dc.replace(told, default="true" if instance.default_handler == handler else "false")
     decision = decide.decide_one(told, instance, Kubelet())
-    return instance, dc.replace(decision, enable_cdi=instance.cdi.able and not instance.cdi.enabled and policy.cdi == "true")
+    prefixes = policy.annotation_prefixes or decision.annotation_prefixes
+    enable = instance.cdi.able and not instance.cdi.enabled and policy.cdi == "true"
+    return instance, dc.replace(decision, enable_cdi=enable, annotation_prefixes=prefixes)
 
 
 def summary(record: Mapping[str, Any]) -> str:

@@ -18,6 +18,7 @@ RuntimeMode = Literal["auto", "cdi", "legacy", "jit-cdi", "csv"]
 RUNTIME_BINARY = "/usr/bin/nvidia-container-runtime"
 HOOK_BINARY = "/usr/bin/nvidia-container-runtime-hook"
 CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
+STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")  # systemd's for its services
 JOURNAL_DIR = "/var/lib/gpufleet"
 
 
@@ -66,6 +67,7 @@ class Policy:
     default: Literal["auto", "true", "false"] = "auto"
     cdi: Literal["auto", "true", "false"] = "auto"
     cdi_spec_dirs: tuple[str, ...] = ()  # empty: leave the engine's own
+    annotation_prefixes: tuple[str, ...] = ()  # of single-resource modules; empty: the NVIDIA runtime's own
     injection: str = "auto"
     isolation: Literal["auto", "strict", "compatible"] = "auto"
     no_gpu: Literal["skip", "prepare", "fail"] = "skip"

@@ -8,13 +8,21 @@ from __future__ import annotations
 import base64
 import dataclasses as dc
 import hashlib
+import re
 from collections.abc import Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Plan, PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
+HEADER = re.compile(r"[A-Za-z][A-Za-z-]*: [ -~]*")
+BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}")
+# Signature, primary key, trust, user id, subkey, user attribute (RFC 4880, 4.3).
+PRIMARY, PACKETS = 6, (2, 6, 12, 13, 14, 17)
+ONE_KEY = "pass the text of an .asc file with one key and nothing else, as gpg --armor --export FINGERPRINT writes it"
+WHY = "the toolkit's packages come from here"
 
 
 @dc.dataclass(frozen=True)
@@ -71,47 +79,94 @@ def family(os_release: Mapping[str, str]) -> Family:
 
 
 def fingerprint(key: str) -> str:
-    """SHA-1 fingerprint of the first primary key in an armored block (RFC 4880, 12.2), upper case hex."""
-    body = key.partition(BEGIN)[2].partition(END)[0]
-    if not body.strip():
+    """SHA-1 fingerprint (RFC 4880, 12.2) of the one primary key that the text holds, upper case hex.
+
+    The whole text becomes the package manager's keyring, so it may hold nothing else: a second key, in the same block or in another, would
+    be trusted as the first is, though nobody has compared its fingerprint.
+    """
+    if not key.partition(BEGIN)[2].partition(END)[0].strip():
         raise PlanError("the repository key is no armored OpenPGP public key", why=f"no {BEGIN}", next="pass the text of the .asc file")
-    lines = body.replace("\r", "").strip("\n").split("\n")
-    start = lines.index("") + 1 if "" in lines else 0
     try:
-        data = base64.b64decode("".join(line for line in lines[start:] if line and not line.startswith("=")), validate=True)
-        packet = _first_packet(data)
+        body = _primary(_dearmored(key))
     except ValueError as error:
         raise PlanError("the repository key cannot be read", why=str(error), next="fetch it again; it may be cut short") from error
     except IndexError as error:
         raise PlanError("the repository key cannot be read", why="it ends too early", next="fetch it again; it may be cut short") from error
-    return hashlib.sha1(b"\x99" + len(packet).to_bytes(2, "big") + packet).hexdigest().upper()  # noqa: S324 - the format's own digest
+    return hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body).hexdigest().upper()  # noqa: S324 - the format's own digest
 
 
-def _first_packet(data: bytes) -> bytes:
-    """Body of the first packet, which has to be a version 4 public key."""
-    tag = data[0]
+def _more(what: str) -> PlanError:
+    return PlanError("the repository key is more than one key", why=f"it holds {what}", next=ONE_KEY)
+
+
+def _dearmored(key: str) -> bytes:
+    """The bytes of the one armored block. Strict, lest a package manager's parser find more in it than this one."""
+    lines = [line.rstrip() for line in key.replace("\r\n", "\n").strip().split("\n")]
+    if lines[0] != BEGIN or lines[-1] != END:
+        raise _more("text outside of the armored block")
+    inside = lines[1:-1]
+    if any(line.startswith("-----") for line in inside):
+        raise _more("a second armored block")
+    blank = inside.index("") if "" in inside else -1
+    headers, body = inside[: max(blank, 0)], inside[blank + 1 :]
+    if body and CHECKSUM.fullmatch(body[-1]):
+        body = body[:-1]
+    if any(not HEADER.fullmatch(line) for line in headers) or any(not BASE64.fullmatch(line) for line in body):
+        raise ValueError("a line of its armored block is neither a header nor base64")
+    return base64.b64decode("".join(body), validate=True)
+
+
+def _primary(data: bytes) -> bytes:
+    """The body of the one primary key among the packets, each of which has to be one that a public key consists of."""
+    found: list[bytes] = []
+    at = 0
+    while at < len(data) or not found:
+        kind, body, at = _packet(data, at)
+        if kind not in PACKETS:
+            raise _more(f"a packet of type {kind}, which is no part of a public key")
+        if kind == PRIMARY:
+            found.append(body)
+        elif not found:
+            raise ValueError("its first packet is not a whole version 4 public key")
+    if len(found) > 1:
+        raise _more(f"{len(found)} primary keys, and only one fingerprint is compared")
+    if not found[0] or found[0][0] != 4:
+        raise ValueError("its first packet is not a whole version 4 public key")
+    return found[0]
+
+
+def _packet(data: bytes, at: int) -> tuple[int, bytes, int]:
+    """(type, body, where the next one begins) of the packet at this place (RFC 4880, 4.2)."""
+    tag = data[at]
+    if not tag & 0x80:
+        raise ValueError("it holds bytes that are no packet")
     if tag & 0x40:
-        kind, length, offset = tag & 0x3F, *_new_length(data)
+        kind, (length, start) = tag & 0x3F, _new_length(data, at)
     else:
         kind, size = (tag >> 2) & 0x0F, 1 << (tag & 3)
-        length, offset = int.from_bytes(data[1 : 1 + size], "big"), 1 + size
-    body = data[offset : offset + length]
-    if kind != 6 or len(body) < length or body[0] != 4:
-        raise ValueError("its first packet is not a whole version 4 public key")
-    return body
+        if size == 8:
+            raise ValueError("it holds a packet without a length")
+        length, start = int.from_bytes(data[at + 1 : at + 1 + size], "big"), at + 1 + size
+    body = data[start : start + length]
+    if len(body) < length:
+        raise ValueError("one of its packets is cut short")
+    return kind, body, start + length
 
 
-def _new_length(data: bytes) -> tuple[int, int]:
-    first = data[1]
+def _new_length(data: bytes, at: int) -> tuple[int, int]:
+    """(length, where the body begins) of a packet in the new format."""
+    first = data[at + 1]
     if first < 192:
-        return first, 2
+        return first, at + 2
     if first < 224:
-        return ((first - 192) << 8) + data[2] + 192, 3
-    return int.from_bytes(data[2:6], "big"), 6
+        return ((first - 192) << 8) + data[at + 2] + 192, at + 3
+    if first < 255:
+        raise ValueError("it holds a packet in parts")
+    return int.from_bytes(data[at + 2 : at + 6], "big"), at + 6
 
 
 def questions(families: tuple[Family, ...] = tuple(FAMILIES.values())) -> list[ask.Question]:
-    return [ask.file(path) for f in families for path in (f.key_path, f.list_path)]
+    return [wholefile.ORIGINALS, *(ask.file(path) for f in families for path in (f.key_path, f.list_path))]
 
 
 def plan(obs: Observation, *, url: str, key: str, expected: str, state: str) -> Plan:
@@ -128,25 +183,24 @@ def plan(obs: Observation, *, url: str, key: str, expected: str, state: str) -> 
             why=f"its fingerprint is {found}, expected {wanted}",
             next="do not install from there before you know why",
         )
-    files = [(where.key_path, key.strip() + "\n", "key"), (where.list_path, where.text.format(url=url, key=where.key_path), "repository")]
-    changes, differences, diffs, expect = [], [], [], {}
-    for path, text, what in files:
-        now = obs.file(path)
-        if now.exists and now.content == text:
-            continue
-        changes.append({"path": path, "op": "write", "content": text, "mode": "0644", "expect": now.sha256})
-        expect[path] = now.sha256
-        before, after = "other content" if now.exists else None, url if what == "repository" else found
-        differences.append(Difference("file", path, what, before, after, "the toolkit's packages come from here"))
-        diffs.append((path, now.content or "", text))
-    return Plan(differences=tuple(differences), changes=tuple(changes), expect_files=expect, diffs=tuple(diffs))
+    return merge(
+        [
+            _file(obs.file(where.key_path), key.strip() + "\n", "key", found),
+            _file(obs.file(where.list_path), where.text.format(url=url, key=where.key_path), "repository", url),
+        ]
+    )
+
+
+def _file(now: File, text: str, what: str, after: str) -> Plan:
+    if now.exists and now.content == text:
+        return Plan()
+    plan = wholefile.write(now, text, key=what, after=after, why=WHY)
+    return dc.replace(plan, expect_files={now.path: now.sha256 if now.exists else None})
 
 
 def _remove(obs: Observation, where: Family) -> Plan:
-    there = [f for f in (obs.file(where.key_path), obs.file(where.list_path)) if f.exists]
-    return Plan(
-        differences=tuple(Difference("file", f.path, "", "present", None, "state: absent") for f in there),
-        changes=tuple({"path": f.path, "op": "remove", "expect": f.sha256} for f in there),
-        expect_files={f.path: f.sha256 for f in there},
-        diffs=tuple((f.path, f.content or "", "") for f in there),
-    )
+    """What stood there before comes back. Both names are this collection's own, so that whoever wrote to the files since, they go."""
+    files = [wholefile.readable(obs.file(path)) for path in (where.list_path, where.key_path)]
+    plans = [wholefile.give_back(obs, f, why="state: absent", ours=f.exists) for f in files]
+    changed = {c["path"] for p in plans for c in p.changes}
+    return dc.replace(merge(plans), expect_files={f.path: f.sha256 if f.exists else None for f in files if f.path in changed})

@@ -16,6 +16,8 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
 SOCKET_LENGTH = 107  # sun_path of unix(7), less the end
 # Kubernetes looks a handler up by RuntimeClass.handler, which has to be a DNS label.
 HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+# dockerd takes any key of `runtimes`; these can be written on its command line, too.
+DOCKER_HANDLER = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 ENGINES_OWN = ("runc", "crun")
 SERVICE = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9:_.\\@-]*\.service")
 ENGINE_VERSION = re.compile(r"v?\d+\.\d+\S*")
@@ -23,6 +25,8 @@ PACKAGE_VERSION = re.compile(r"[0-9][0-9A-Za-z.+:~-]*")
 ADDRESS = re.compile(r"(https?://[^\s/]+|file:///)\S*")
 # One character is legal, too, but makes older CDI libraries panic.
 CDI_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
+# The part of an annotation's key before its name: a DNS subdomain (Kubernetes, "Labels and annotations").
+PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/")
 CREDENTIALS = re.compile(r"https?://[^/\s]*@")
 
 
@@ -84,12 +88,16 @@ RULES: Mapping[str, Rule] = {
 }
 ITEMS: Mapping[str, Rule] = {
     "cdi_spec_dirs": Rule(lambda v: _path(v) and v != "/", PATH.why, PATH.next),
+    "annotation_prefixes": Rule(_matches(PREFIX), "it is no prefix of annotations", "write it as nvidia.cdi.k8s.io/, with its last /"),
     "low_level_runtimes": Rule(_word, "it is no name or path of a program", "write the program alone, without arguments"),
 }
 
 
-def check(options: Mapping[str, Any]) -> None:
-    """Raise PlanError for the first value that no host could be given. An option that is empty or missing is not set."""
+def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
+    """Raise PlanError for the first value that no host could be given. An option that is empty or missing is not set.
+
+    docker: Docker is the only engine that the options are for.
+    """
     for name, rule in RULES.items():
         if options.get(name) not in (None, ""):
             _check(name, options[name], rule)
@@ -103,14 +111,21 @@ def check(options: Mapping[str, Any]) -> None:
         step = "give the address alone; apt reads credentials from /etc/apt/auth.conf.d"
         raise PlanError("url holds a name or password", why=why, next=step)
     for name, value in (options.get("handlers") or {}).items():
+        check_name(str(name), docker or options.get("engines") == ["docker"])
         check_handler(str(name), value or {})
+
+
+def check_name(name: str, docker: bool) -> None:
+    """Kubernetes asks for a handler by RuntimeClass; with Docker alone nothing but `docker run --runtime` names it."""
+    why, step = "a RuntimeClass names it, so it has to be a DNS label", "use small letters, digits and - (at most 63)"
+    if docker:
+        why, step = "docker run --runtime names it", "use letters, digits, _, . and - (at most 63)"
+    if not (DOCKER_HANDLER if docker else HANDLER).fullmatch(name):
+        raise PlanError(f"{name!r} is no name of a handler", where="handlers", why=why, next=step)
 
 
 def check_handler(name: str, value: Any) -> None:
     where = f"handlers.{name}"
-    if not HANDLER.fullmatch(name):
-        why = "a RuntimeClass names it, so it has to be a DNS label"
-        raise PlanError(f"{name!r} is no name of a handler", where="handlers", why=why, next="use small letters, digits and - (at most 63)")
     if name in ENGINES_OWN:
         why = "plain containers would run through ours"
         raise PlanError("this is the engine's own handler", where=where, why=why, next="name it otherwise")

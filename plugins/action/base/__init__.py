@@ -75,7 +75,7 @@ def _option(option: Mapping[str, Any]) -> dict[str, Any]:
     return spec
 
 
-def arguments(action: ActionBase, spec: Mapping[str, Any]) -> dict[str, Any]:
+def arguments(action: ActionBase, spec: Mapping[str, Any], *, docker: bool = False) -> dict[str, Any]:
     # `cdi: true` reads as a boolean in YAML, and is one of the words auto, true, false here.
     words = {k for k, o in spec.items() if o.get("type", "str") == "str"}
     given = {k: str(v).lower() if isinstance(v, bool) and k in words else v for k, v in action._task.args.items()}
@@ -85,7 +85,7 @@ def arguments(action: ActionBase, spec: Mapping[str, Any]) -> dict[str, Any]:
     # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses that tomlkit does not know.
     plain: dict[str, Any] = json.loads(json.dumps(validated.validated_parameters))
     try:
-        wishes.check(plain)
+        wishes.check(plain, docker=docker)
     except PlanError as error:
         raise AnsibleActionFail(str(error), result=failure(error)) from None
     return plain
@@ -271,7 +271,7 @@ def run(
     single: bool,
 ) -> dict[str, Any]:
     """The whole of a converging action."""
-    args = arguments(action, spec)
+    args = arguments(action, spec, docker=module == "docker_runtime")
     wanted = policy(args, single=single)
     way = str(args.get("transport") or "auto")
     reason = f"gpufleet.nvidia.{module}" + (" (state: absent)" if wanted.state == "absent" else "")

@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import hardware, layouts, names, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import hardware, layouts, names, roots, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.hardware import Hardware
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Device, DeviceNode, Edits, Spec, combine
 
@@ -140,13 +140,19 @@ def group(seen: Hardware, path: str) -> tuple[int, ...]:
 def device_node(path: str, seen: Hardware, options: Options) -> DeviceNode:
     """Numbers are recorded only where they cannot change; all else is read from the live node when a container starts."""
     live = seen.nodes.get(path)
-    host_path = live.host if live else ""
+    host_path = live.host if live else assumed(path, seen.dev_root)
     rdev = live.rdev if live else None
     if options.node_attributes == "all":
         return recorded(path, host_path, seen)
     if options.node_attributes == "none" or rdev is None or rdev[0] != STATIC_MAJOR:
         return DeviceNode(path, host_path)
     return DeviceNode(path, host_path, major=rdev[0], minor=rdev[1])
+
+
+def assumed(path: str, dev_root: str) -> str:
+    """Where a node that is not there yet will be; '' where that is its path."""
+    host = roots.beneath(dev_root, path)
+    return "" if host == path else host
 
 
 def recorded(path: str, host_path: str, seen: Hardware) -> DeviceNode:

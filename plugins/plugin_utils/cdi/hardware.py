@@ -63,6 +63,7 @@ class Hardware:
     nodes: Mapping[str, Node]
     caps: Mapping[str, int] = dc.field(default_factory=dict)
     majors: Mapping[str, int] = dc.field(default_factory=dict)
+    dev_root: str = "/"
     source: str = PROCFS
 
     @property
@@ -125,7 +126,7 @@ def observe(policy: Policy, obs: Observation, gpus: Iterable[Gpu]) -> Hardware:
     nodes = gpu.nodes(obs, gpu.dev_root(policy))
     instances = mig_instances(policy, obs)
     boards = tuple(board(g, instances.get(g.minor, ()), drm(policy, obs, g.bus_id, nodes)) for g in gpus)
-    return Hardware(boards, nodes, cap_minors(policy, obs), gpu.majors(policy, obs))
+    return Hardware(boards, nodes, cap_minors(policy, obs), gpu.majors(policy, obs), gpu.dev_root(policy))
 
 
 def board(of: Gpu, instances: Iterable[tuple[int, int]], nodes: tuple[str, ...]) -> Board:

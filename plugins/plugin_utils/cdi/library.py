@@ -160,7 +160,7 @@ def _device(device: Mapping[str, Any], path: str, library: Library, seen: set[st
 def _edits(edits: Mapping[str, Any], path: str, library: Library) -> Iterator[Problem]:
     yield from _env(edits, path)
     for index, node in enumerate(edits.get("deviceNodes") or ()):
-        yield from _node(node or {"path": "?"}, f"{path}.deviceNodes[{index}]")
+        yield from _node({"path": "?"} if node is None else node, f"{path}.deviceNodes[{index}]")
     for index, hook in enumerate(edits.get("hooks") or ()):
         if hook is not None:
             yield from _hook(hook, f"{path}.hooks[{index}]")

@@ -13,6 +13,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import diff, json_text, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+    STANDARD_PATH,
     Decision,
     Difference,
     Handler,
@@ -107,6 +108,8 @@ def runtime(
     options = {k: v for k, v in handler.options.items() if present.get(k) != v}
     if isinstance(program, str) and same_program(program, handler.binary):
         return options, program
+    if program == posixpath.basename(handler.binary):  # nvidia-ctk's bare name, and a folder where dockerd would not find it
+        return {"path": handler.binary, **options}, handler.binary
     ours = before is not None and handler.name not in (before.get("runtimes") or {})
     if not ours:
         says = program or present.get("runtimeType") or "no program"
@@ -115,8 +118,8 @@ def runtime(
 
 
 def same_program(one: str, other: str) -> bool:
-    """nvidia-ctk writes the bare name, which dockerd looks up in its PATH."""
-    return one == other or ("/" not in one and one == posixpath.basename(other))
+    """nvidia-ctk writes the bare name, which dockerd looks up in its PATH: one that systemd gave it, without folders of anybody's own."""
+    return one == other or (posixpath.dirname(other) in STANDARD_PATH and one == posixpath.basename(other))
 
 
 def foreign(what: str, name: str, where: str, line: int | None, program: Any) -> PlanError:

@@ -113,7 +113,7 @@ def say_options(case: Case, _place: Path) -> None:
     """A task's options, up to the policy that they make."""
     spec = base.argument_spec(case["module"])
     task = SimpleNamespace(_task=SimpleNamespace(args=dict(case["options"])))
-    wanted = base.policy(base.arguments(cast(Any, task), spec))
+    wanted = base.policy(base.arguments(cast(Any, task), spec, docker=case["module"] == "docker_runtime"))
     if "on" in case:
         seen = builders.obs(files={"/etc/containerd/config.toml": "version = 2\n"})
         host.single(wanted, seen, case["on"])

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import past
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import past, wishes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Handler, Plan, PlanError, Policy, Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -96,6 +96,13 @@ PLAN = Plan(
 
 def shaped(answer: dict[str, Any], **options: Any) -> dict[str, Any]:
     return base.result(base.Outcome(PLAN, {"decision": {}}), answer, **{"check": False, "diff": False, "restart": "auto", **options})
+
+
+@pytest.mark.parametrize(
+    ("options", "docker"), [({"handlers": {"NVIDIA": {}}}, True), ({"engines": ["docker"], "handlers": {"NVIDIA": {}}}, False)]
+)
+def test_a_runtime_in_capitals_is_dockers_own_affair(options: dict[str, Any], docker: bool) -> None:
+    wishes.check(options, docker=docker)
 
 
 def test_a_result_masks_secrets_and_lists_what_is_done() -> None:

@@ -20,6 +20,7 @@ from tests.unit.records import ONE_GPU
 
 CONFIG, UNIT = docker_config.CONFIG, docker_config.UNIT
 BINARY = Handler.binary
+ELSEWHERE = "/opt/nvidia/bin/nvidia-container-runtime"
 PROCESS = {"pid": 3, "exe": "/usr/sbin/dockerd", "argv": ["dockerd", "-H", "fd://"], "unit": UNIT}
 INFO, LIST = f"http:{docker_config.SOCKET}/info", f"http:{docker_config.SOCKET}/containers/json"
 RUNC = {"runc": {"path": "runc"}}
@@ -38,7 +39,7 @@ def running(version: str = "26.1.5+dfsg1", text: str | None = None, **more: Any)
         del said["CDISpecDirs"]
     listed = {LIST: {"status": 200, "body": json.dumps(CONTAINERS)}} if count else {}
     return obs(
-        files={BINARY: "", "/usr/sbin/dockerd": "", **({} if text is None else {CONFIG: text}), **files},
+        files={BINARY: "", ELSEWHERE: "", "/usr/sbin/dockerd": "", **({} if text is None else {CONFIG: text}), **files},
         processes=[{**PROCESS, "argv": ["dockerd", *argv]}],
         units={UNIT: {"ActiveState": "active", "InvocationID": "abc", **units}},
         answers={INFO: {"status": 200, "body": json.dumps(said)}, **listed, **answers},
@@ -153,6 +154,12 @@ WISHES: dict[str, tuple[str, str | None, dict[str, Any], dict[str, Any], dict[st
     "as nvidia-ctk wrote it": (
         "24.0.7", '{"runtimes": {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}}',
         {"Runtimes": {**RUNC, "nvidia": {"path": "nvidia-container-runtime"}}}, {}, {}, []),
+    "as nvidia-ctk wrote it, and a folder where dockerd does not look": (
+        "24.0.7", '{"runtimes": {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}}',
+        {"Runtimes": {**RUNC, "nvidia": {"path": "nvidia-container-runtime"}}},
+        {"handlers": (Handler(binary=ELSEWHERE),)}, {"runtimes.nvidia.path": ELSEWHERE}, ["reload docker.service"]),
+    "a name in capitals": (
+        "24.0.7", None, {}, {"handlers": (Handler("NVIDIA_1.20"),)}, {"runtimes.NVIDIA_1.20.path": BINARY}, ["reload docker.service"]),
     "directories": (
         "28.5.2", json.dumps({"runtimes": ENTRY}), {"Runtimes": OURS, "CDISpecDirs": DIRS}, {"cdi_spec_dirs": ("/opt/cdi",)},
         {"cdi-spec-dirs": ["/opt/cdi"]}, ["restart docker.service"]),

@@ -12,6 +12,8 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import repository
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from hypothesis import given
+from hypothesis import strategies as st
 
 BODY = b"\x04" + bytes(range(40))
 OLD = bytes([0x98, len(BODY)]) + BODY  # old packet format, tag 6, one length byte
@@ -20,16 +22,73 @@ NEW = bytes([0xC6, len(BODY)]) + BODY
 URL = "http://mirror.example.org/deb"
 
 
-def armor(packet: bytes) -> str:
-    return f"{repository.BEGIN}\nComment: test\n\n{base64.b64encode(packet).decode()}\n=abcd\n{repository.END}\n"
+SECOND = b"\x04" + bytes(range(1, 41))
+SUBKEY = bytes([0xB8, len(SECOND)]) + SECOND  # tag 14
+USER_ID = bytes([0xB4, 4]) + b"lab@"  # tag 13
+
+
+def armor(packet: bytes, header: str = "Comment: test\n") -> str:
+    return f"{repository.BEGIN}\n{header}\n{base64.b64encode(packet).decode()}\n=abcd\n{repository.END}\n"
 
 
 FINGERPRINT = hashlib.sha1(b"\x99" + len(BODY).to_bytes(2, "big") + BODY).hexdigest().upper()
 
 
-@pytest.mark.parametrize("packet", [OLD, OLD_TWO, NEW], ids=["old format", "old format, two length bytes", "new format"])
-def test_fingerprint(packet: bytes) -> None:
-    assert repository.fingerprint(armor(packet)) == FINGERPRINT
+KEYS = {
+    "old format": armor(OLD),
+    "old format, two length bytes": armor(OLD_TWO),
+    "new format": armor(NEW),
+    "with a user id and a subkey": armor(OLD + USER_ID + SUBKEY),
+    "without a header": armor(OLD, header=""),
+    "with blank lines around": "\n" + armor(OLD) + "\n\n",
+    "with line ends of another system": armor(OLD).replace("\n", "\r\n"),
+}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_fingerprint(key: str) -> None:
+    assert repository.fingerprint(key) == FINGERPRINT
+
+
+TWO = bytes([0x98, len(SECOND)]) + SECOND
+MORE_THAN_ONE = {
+    "a second primary key in the block": (armor(OLD + TWO), "2 primary keys"),
+    "a second primary key behind a user id": (armor(OLD + USER_ID + TWO), "2 primary keys"),
+    "a second key in the new format": (armor(OLD + bytes([0xC6, len(SECOND)]) + SECOND), "2 primary keys"),
+    "a second block": (armor(OLD) + armor(TWO), "a second armored block"),
+    "a block within the block": (armor(OLD).replace("=abcd", armor(TWO)), "a second armored block"),
+    "text before the block": ("trust me\n" + armor(OLD), "text outside"),
+    "text behind the block": (armor(OLD) + "mQINBFnNWDEBEAC", "text outside"),
+    "a key in the header": (armor(OLD, header=base64.b64encode(TWO).decode() + "\n"), "neither a header nor base64"),
+    "bytes behind the checksum": (armor(OLD).replace("=abcd", "=abcd\n" + base64.b64encode(TWO).decode()), "neither a header nor base64"),
+    "padding and more": (armor(OLD).replace("=abcd", base64.b64encode(TWO).decode()), "cannot be read"),
+    "a user id first": (armor(USER_ID + OLD), "first packet"),
+    "a secret key": (armor(OLD + bytes([0x94, 2]) + b"\x04a"), "type 5"),
+    "a packet in parts": (armor(OLD + b"\xcd\xe0a"), "in parts"),
+    "a packet without a length": (armor(OLD + b"\xb7a"), "without a length"),
+    "bytes that are no packet": (armor(OLD + b"\x00"), "no packet"),
+}
+
+
+@pytest.mark.parametrize(("key", "says"), MORE_THAN_ONE.values(), ids=MORE_THAN_ONE)
+def test_a_text_that_holds_more_than_one_key_is_refused(key: str, says: str) -> None:
+    """The whole text becomes the keyring, and whatever else is in it would be trusted, too."""
+    with pytest.raises(PlanError, match=says):
+        repository.plan(seen("debian"), url=URL, key=key, expected=FINGERPRINT, state="present")
+
+
+@given(st.binary(max_size=64))
+def test_bytes_behind_the_key_never_bring_a_second_one(more: bytes) -> None:
+    """Whatever follows the primary key is refused, or is made of packets none of which is a primary key."""
+    try:
+        assert repository.fingerprint(armor(OLD + more)) == FINGERPRINT
+    except PlanError:
+        return
+    at = 0
+    while at < len(more):
+        kind, _body, at = repository._packet(more, at)
+        assert kind in repository.PACKETS
+        assert kind != repository.PRIMARY
 
 
 @pytest.mark.parametrize(
@@ -52,6 +111,7 @@ def test_what_is_no_key_is_refused(key: str) -> None:
 def seen(os_id: str, like: str = "", **files: str) -> Observation:
     where = repository.family({"ID": os_id, "ID_LIKE": like})
     answers: dict = {f"file:{p}": {"exists": False} for p in (where.key_path, where.list_path)}
+    answers["originals"] = {"originals": {}}
     for name, text in files.items():
         path = {"key": where.key_path, "list": where.list_path}[name]
         answers[f"file:{path}"] = {"exists": True, "type": "file", "content": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
@@ -75,6 +135,18 @@ def test_each_distribution_gets_its_own_files_and_a_second_run_changes_nothing(o
     assert repository.plan(again, url=URL, key=armor(OLD), expected="", state="present").empty
     gone = repository.plan(again, url=URL, key="", expected="", state="absent")
     assert [c["op"] for c in gone.changes] == ["remove", "remove"]
+    assert repository.plan(seen(os_id, like), url=URL, key="", expected="", state="absent").empty
+
+
+def test_absent_gives_back_what_stood_there_before() -> None:
+    here = seen("debian", key="ours", list="ours, too")
+    where = repository.family({"ID": "debian"})
+    hashes = {f.path: f.sha256 for f in (here.file(where.key_path), here.file(where.list_path))}
+    kept = {where.list_path: {"existed": True, "content": "deb ...", "sha256_after": hashes[where.list_path]}}
+    found = Observation(here.host, {**here.answers, "originals": {"originals": kept}})
+    gone = repository.plan(found, url=URL, key="", expected="", state="absent")
+    assert [(c["op"], c["path"]) for c in gone.changes] == [("restore", where.list_path), ("remove", where.key_path)]
+    assert gone.expect_files == hashes
 
 
 def test_another_key_than_expected_writes_nothing() -> None:

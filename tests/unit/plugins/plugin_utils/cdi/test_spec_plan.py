@@ -101,6 +101,18 @@ def test_ten_gpus_are_ordered_as_numbers() -> None:
     assert [d.name for d in made.spec.devices] == [*map(str, range(11)), "all"]
 
 
+def test_a_node_that_is_not_there_yet_is_looked_for_where_the_others_are() -> None:
+    """Beneath a root of its own every node has its place there, whether it is there when the spec is made or only later."""
+    nodes = {"/dev/nvidiactl": Node("/dev/nvidiactl", (195, 255), 0o666, "/drv/dev/nvidiactl")}
+    seen_there = dc.replace(hardware.of([Gpu(0, 0, "0000:00:00.0", "")], nodes), dev_root="/drv")
+    for attributes in ("none", "static", "all"):
+        options = generate.Options(assume_nodes=True, node_attributes=attributes)
+        made = generate.generate(seen_there, options).spec
+        found = [n for edits in (made.edits, *(d.edits for d in made.devices)) for n in edits.device_nodes]
+        assert {n.path for n in found} >= {"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}
+        assert [n for n in found if n.host_path != f"/drv{n.path}"] == []
+
+
 def test_a_consumer_below_0_5_0_gets_names_with_a_letter_first() -> None:
     made = plan(seen(), spec.told("ours", "0.3.0"))
     assert [d.name for d in written(made).devices] == ["gpu0", "gpu1", UUIDS[0], UUIDS[1], "all"]

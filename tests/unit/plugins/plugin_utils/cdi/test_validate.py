@@ -111,6 +111,7 @@ CONTENT: dict[str, tuple[str, list[tuple[str, int | None]], bool]] = {
     # edits
     "a variable without a value": (spec("env: [NAME]"), [("env", 5)], True),
     "a variable without a name": (spec("env: ['=x']"), [("env", 5)], True),
+    "a node without anything": (spec("deviceNodes: [{}]"), [("node-path", 5)], True),
     "a node without a path": (spec("deviceNodes: [{type: c}]"), [("node-path", 5)], True),
     "a node of a type that is none": (spec("deviceNodes: [{path: /dev/nvidia0, type: char}]"), [("node-type", 5)], True),
     "permissions that are none": (spec("deviceNodes: [{path: /dev/nvidia0, permissions: rwx}]"), [("node-permissions", 5)], True),

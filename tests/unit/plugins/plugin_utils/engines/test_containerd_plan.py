@@ -201,6 +201,11 @@ SystemdCgroup = false
 IMPORTING = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
 
 
+def test_prefixes_of_annotations_are_passed_on_as_they_are_given() -> None:
+    found = plan("2.3.7", {ROOT: "version = 3\n"}, annotation_prefixes=("gpu.example.org/", "nvidia.cdi.k8s.io/"))
+    assert 'container_annotations = ["gpu.example.org/*", "nvidia.cdi.k8s.io/*"]' in found.changes[0]["content"]
+
+
 def test_the_operators_file_that_says_the_same_is_enough() -> None:
     found = plan("2.3.7", {ROOT: IMPORTING, "/etc/containerd/conf.d/99-nvidia.toml": OPERATORS.replace("@BINARY@", NVIDIA)})
     assert found.empty
