@@ -11,7 +11,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import fleet, table
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import escape, fleet, table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
 
 SPEC = base.argument_spec("fleet_table")
@@ -21,13 +21,14 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
 
+    @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         args = base.arguments(self, SPEC)
         variables = task_vars or {}
         hosts = list(variables.get("ansible_play_hosts_all") or [])
         results = {h: dict(variables["hostvars"][h].get(args["results"]) or {}) for h in hosts}
-        lines = table.lines(results, details=args["details"], check=bool(self._task.check_mode))
+        lines = [escape.line(row) for row in table.lines(results, details=args["details"], check=bool(self._task.check_mode))]
         Display().display("\n" + "\n".join(lines) + "\n")
         try:
             fleet.require_policy(args["fleet_policy"], results)

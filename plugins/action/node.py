@@ -26,6 +26,7 @@ class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
 
+    @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         return base.run(self, task_vars, module="node", spec=SPEC, questions=host.questions, planner=planner, single=False)

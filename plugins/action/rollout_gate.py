@@ -22,6 +22,7 @@ class ActionModule(ActionBase):
     # Once per batch, whatever the task says: its answer is about the play, not about a host.
     BYPASS_HOST_LOOP = True
 
+    @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         args = base.arguments(self, SPEC)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import dataclasses as dc
+import functools
 import importlib
 import json
 import os.path
@@ -19,7 +20,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, past, wishes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, escape, past, wishes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import differences as differences_
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Handler, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -41,7 +42,22 @@ class Outcome:
 
 
 Planner = Callable[[Policy, Observation], Outcome]
+Run = Callable[..., dict[str, Any]]
 Questions = Callable[[Policy], list[dict[str, Any]]]
+
+
+def shown(run: Run) -> Run:
+    """Wrapped around the run() of every action: what a host has put into a result or an error reaches a terminal escaped only."""
+
+    @functools.wraps(run)
+    def wrapped(*args: Any, **kwargs: Any) -> dict[str, Any]:
+        try:
+            return escape.result(run(*args, **kwargs))
+        except AnsibleActionFail as error:
+            # Without its cause, whose message would be shown, too, and as it is.
+            raise AnsibleActionFail(escape.line(str(error)), result=escape.result(error.result)) from None
+
+    return wrapped
 
 
 def documentation(module: str) -> dict[str, Any]:

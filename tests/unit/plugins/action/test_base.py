@@ -6,12 +6,15 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import importlib
+from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.filter import gpufleet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import past, wishes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Handler, Plan, PlanError, Policy, Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -225,3 +228,38 @@ def test_units_whose_restart_is_left_to_the_user_are_remembered_on_the_host() ->
     assert base.left_out(Policy(), obs(), planner, Plan()) == []
     assert base.left_out(Policy(), obs(), planner, left) == ["docker.service"]
     assert base.left_out(Policy(restart="never", root="/srv/image"), obs(), planner, Plan()) == []
+
+
+# --- what a host says is shown escaped ----------------------------------------------------------------------------------
+
+FORGED = "/etc/x: fine\n\nPLAY RECAP ****\nc17 : ok=3\n\x1b[8m\u202e"
+SHOWN = r"/etc/x: fine\n\nPLAY RECAP ****\nc17 : ok=3\n\x1b[8m\u202e"
+
+
+def test_a_result_leaves_an_action_escaped() -> None:
+    run = base.shown(lambda: {"msg": FORGED, "warnings": [FORGED], "decision": {FORGED: [FORGED]}, "changed": False})
+    assert run() == {"msg": SHOWN, "warnings": [SHOWN], "decision": {SHOWN: [SHOWN]}, "changed": False}
+
+
+def test_an_error_leaves_an_action_escaped_and_without_its_cause() -> None:
+    def run() -> dict[str, Any]:
+        try:
+            raise PlanError("broken", where=FORGED)
+        except PlanError as error:
+            raise AnsibleActionFail(str(error), result=base.failure(error)) from error
+
+    with pytest.raises(AnsibleActionFail) as caught:
+        base.shown(run)()
+    assert (str(caught.value), caught.value.__cause__) == (f"{SHOWN}: broken", None)
+    assert caught.value.result["error"]["where"] == SHOWN
+
+
+def test_every_action_shows_what_it_tells_escaped() -> None:
+    for path in sorted(Path(base.__file__).parents[1].glob("*.py")):
+        action = importlib.import_module(f"ansible_collections.gpufleet.nvidia.plugins.action.{path.stem}").ActionModule
+        assert hasattr(action.run, "__wrapped__"), path.name
+
+
+def test_the_table_is_shown_escaped() -> None:
+    lines = gpufleet.gpufleet_table({"c17": {"failed": True, "msg": FORGED, "advice": [FORGED]}}, details=True)
+    assert [line for line in lines if not line.isprintable()] == []

@@ -1,0 +1,65 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Text of a host as a terminal may show it. A path, an argument, a name or a log line is whatever somebody there has chosen it to be.
+
+Everything that is not printable is written as its escape: control characters (colours, titles, concealed text), line ends that would forge
+a line of output, signs that turn the direction of writing, bytes that are no text. Applied to whole results where they leave an action.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+_ODD = re.compile(r"[^\x20-\x7e]")
+_NAMED = {"\n": "\\n", "\r": "\\r", "\t": "\\t"}
+
+
+def line(text: str) -> str:
+    """One line: no sign in it ends it, moves in it, or is not seen."""
+    return text if text.isprintable() else _ODD.sub(_escaped, text)
+
+
+def lines(text: str) -> str:
+    """A text whose lines, of either kind of end, stay lines, and whose tabs stay."""
+    if text.isprintable():
+        return text
+    rows = text.split("\n")
+    ends = ["\r" if row.endswith("\r") and n + 1 < len(rows) else "" for n, row in enumerate(rows)]
+    shown = ("\t".join(line(cell) for cell in row.removesuffix(end).split("\t")) for row, end in zip(rows, ends, strict=True))
+    return "\n".join(row + end for row, end in zip(shown, ends, strict=True))
+
+
+def _escaped(found: re.Match[str]) -> str:
+    sign = found.group()
+    if sign.isprintable():
+        return sign
+    code = ord(sign)
+    if 0xDC80 <= code <= 0xDCFF:  # a byte that is no UTF-8
+        return f"\\x{code - 0xDC00:02x}"
+    return _NAMED.get(sign) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
+
+
+def result(told: Mapping[str, Any]) -> dict[str, Any]:
+    """A whole result of an action, keys and values, however deep. Line ends stay in the texts of --diff and in the evidence."""
+    return {line(str(key)): _texts(value, key) if key in ("diff", "evidence") else every(value, line) for key, value in told.items()}
+
+
+def _texts(value: Any, key: str) -> Any:
+    if key == "evidence" or not isinstance(value, list):
+        return every(value, lines)
+    several = ("before", "after")
+    return [{k: every(v, lines if k in several else line) for k, v in entry.items()} for entry in value]
+
+
+def every(value: Any, escaped: Callable[[str], str]) -> Any:
+    """A value with each string in it escaped that way."""
+    if isinstance(value, str):
+        return escaped(value)
+    if isinstance(value, Mapping):
+        return {line(k) if isinstance(k, str) else k: every(v, escaped) for k, v in value.items()}
+    if isinstance(value, list | tuple):
+        return [every(v, escaped) for v in value]
+    return value
