@@ -1,37 +1,115 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""One table of the fleet, for people."""
+"""One table of the fleet for people, and its totals for programs."""
 
 from __future__ import annotations
 
+import importlib
+import os
+from collections.abc import Callable, Mapping
 from typing import Any
 
+from ansible import constants
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import escape, fleet, table
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import fleet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import (
+    columns,
+    fleet_hosts,
+    outcomes,
+    proof,
+    registered,
+    specs,
+    transactions,
+)
 
 SPEC = base.argument_spec("fleet_table")
+MACHINES = ("json", "jsonl", "null")  # stdout callbacks whose output a program parses
+# Measured when the action is loaded, which is before Ansible forks: its workers have no terminal.
+TERMINAL = int(Display().columns) if os.isatty(1) else fleet_hosts.WIDTH
+VIEWS: Mapping[str, Callable[[outcomes.Results, fleet_hosts.View], list[str]]] = {
+    "hosts": fleet_hosts.lines,
+    "proof": proof.lines,
+    "journal": transactions.lines,
+    "cdi": specs.lines,
+}
 
 
 class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
+    _requires_connection = False
 
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         args = base.arguments(self, SPEC)
-        variables = task_vars or {}
-        hosts = list(variables.get("ansible_play_hosts_all") or [])
-        results = {h: dict(variables["hostvars"][h].get(args["results"]) or {}) for h in hosts}
-        lines = [escape.line(row) for row in table.lines(results, details=args["details"], check=bool(self._task.check_mode))]
-        Display().display("\n" + "\n".join(lines) + "\n")
+        check = bool(self._task.check_mode)
+        try:
+            results = gathered(task_vars or {}, args)
+            lines = VIEWS[args["view"]](results, view(args, check))
+        except PlanError as error:
+            raise AnsibleActionFail(str(error), result=base.failure(error)) from None
+        if for_people():
+            Display().display("\n" + "\n".join(lines) + "\n")
+        counts = outcomes.totals(results, check)
+        told = {"changed": False, "lines": lines, "totals": counts, "problem": outcomes.problem(counts, args["fail_on_drift"])}
         try:
             fleet.require_policy(args["fleet_policy"], results)
         except PlanError as error:
-            raise AnsibleActionFail(str(error), result={"lines": lines}) from None
-        return {"changed": False, "lines": lines}
+            raise AnsibleActionFail(str(error), result=told) from None
+        # What set_stats returns, so that AWX can branch on it and other callbacks can show it.
+        return {**told, "ansible_stats": {"data": {"gpufleet_totals": counts}, "per_host": False, "aggregate": False}}
+
+
+def gathered(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> outcomes.Results:
+    """Each host's result, with what failed beside it in the same run."""
+    hosts = [str(h) for h in task_vars.get("ansible_play_hosts_all") or ()]
+    known = {host: task_vars["hostvars"][host] for host in hosts}
+    found = {host: known[host].get(args["results"]) for host in hosts}
+    if hosts and not any(found.values()):
+        registered.require_known(args["results"], sorted({str(name) for v in known.values() for name in v}))
+    others = {host: [dict(known[host].get(name) or {}) for name in args["also"]] for host in hosts}
+    return {host: outcomes.merged(dict(found[host] or {}), others[host]) for host in hosts}
+
+
+def view(args: Mapping[str, Any], check: bool) -> fleet_hosts.View:
+    wanted = tuple(columns.Column(c["title"], c["path"]) for c in args["columns"])
+    own = fleet_hosts.View(args["width"] or terminal(), args["details"], check)
+    return columns.applied(own, wanted, searcher(wanted))
+
+
+def searcher(wanted: tuple[columns.Column, ...]) -> columns.Compile | None:
+    """JMESPath where a column needs more of it than plain names with dots."""
+    if all(columns.plain(c.path) for c in wanted):
+        return None
+    try:
+        library = importlib.import_module("jmespath")
+    except ImportError:
+        return None
+
+    def compiled(path: str) -> columns.Search:
+        try:
+            expression = library.compile(path)
+        except library.exceptions.JMESPathError as error:
+            raise PlanError(f"columns: {path!r} is no JMESPath expression", why=str(error).splitlines()[0]) from error
+        return lambda value: expression.search(value)
+
+    return compiled
+
+
+def terminal() -> int:
+    """$COLUMNS, else the terminal's width, else what fits most logs."""
+    told = os.environ.get("COLUMNS", "")
+    if told.isdigit() and int(told) > 0:
+        return int(told)
+    return TERMINAL
+
+
+def for_people() -> bool:
+    """With a callback that writes JSON, stdout is the callback's alone; the lines are in the result either way."""
+    return str(constants.DEFAULT_STDOUT_CALLBACK).rpartition(".")[2] not in MACHINES

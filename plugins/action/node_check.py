@@ -44,6 +44,7 @@ class ActionModule(ActionBase):
         cases = checks.cases(seen.record, seen.instances, seen.driver, **asked, statuses=statuses, switches=outcome.facts["switches"])
         told = {
             "changed": False,
+            "image": args["image"],
             "decision": decide.without_secrets(seen.record),
             "skipped_why": checks.nothing_to_prove(seen.record, cases),
         }

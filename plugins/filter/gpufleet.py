@@ -9,15 +9,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import escape, table
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import fleet_hosts
 
 
 def gpufleet_table(results: Any, details: bool = False) -> list[str]:
     """Lines of text from a dictionary of host names and results of the node or node_info module."""
     if not isinstance(results, Mapping):
         raise AnsibleFilterError(f"gpufleet_table wants a dictionary of host names and results, not {type(results).__name__}")
-    told = {str(host): result if isinstance(result, Mapping) else {} for host, result in results.items()}
-    return [escape.line(row) for row in table.lines(told, details)]
+    known = {str(host): result if isinstance(result, Mapping) else {} for host, result in results.items()}
+    return fleet_hosts.lines(known, fleet_hosts.View(details=details))
 
 
 class FilterModule:

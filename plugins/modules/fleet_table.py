@@ -14,9 +14,12 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Prints one line for every host of the play from results that M(gpufleet.nvidia.node) or M(gpufleet.nvidia.node_info) left in a variable.
-    Host, engine and version, injection, changed, restarted, why.
-  - Below it stands what people should know or do, the C(advice) of the results, each sentence once with its hosts. A transaction that a
-    host has taken back since the run before is told there.
+    Host, engine and version, GPUs and driver, injection, changed, restarted, why. What needs a person comes first.
+  - With more than 24 hosts, those with the same line share it.
+  - Below it stand, with O(details), the differences, each group of hosts with equal differences once; then what people should know or do,
+    the C(advice) of the results, each sentence once with its hosts.
+  - Reports totals as C(set_stats) does, under the name C(gpufleet_totals), so that AWX and callbacks can use them.
+  - Prints nothing where the stdout callback is one that writes JSON; the lines are in the result either way.
   - Runs on the controller only. Use it with C(run_once).
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
@@ -24,9 +27,25 @@ extends_documentation_fragment:
   - gpufleet.nvidia.attributes.actiongroup_node
 options:
   results:
-    description: Name of the variable that holds each host's result.
+    description:
+      - Name of the variable that holds each host's result.
+      - A name that no host has is an error, unless it is one that a role of this collection registers.
     type: str
     required: true
+  also:
+    description:
+      - Names of variables with other results of the same run. A host where one of them failed is shown as failed, with its message.
+    type: list
+    elements: str
+    default: []
+  view:
+    description:
+      - What is shown. V(hosts) is the table of the fleet, V(proof) what M(gpufleet.nvidia.node_check) has shown on each host,
+        V(journal) the journals as M(gpufleet.nvidia.node_info) returns them, and V(cdi) what M(gpufleet.nvidia.cdi_spec) found of the
+        CDI specs.
+    type: str
+    choices: [hosts, proof, journal, cdi]
+    default: hosts
   fleet_policy:
     description: V(uniform) fails on a mix of container engines, V(per_host) does not care.
     type: str
@@ -36,6 +55,33 @@ options:
     description: Also list every difference with its reason, below the table.
     type: bool
     default: false
+  columns:
+    description:
+      - Columns to show after the host's name, instead of the built-in ones.
+    type: list
+    elements: dict
+    default: []
+    suboptions:
+      title:
+        description: The column's title.
+        type: str
+        required: true
+      path:
+        description:
+          - Where the value is in the host's result, as a JMESPath expression.
+          - The built-in cells are there as C(table), for example C(table.engine), C(table.gpus), C(table.injection), C(table.changed),
+            C(table.restarted) and C(table.why).
+          - Names with dots between them need no library; anything else needs the Python library C(jmespath) on the controller.
+        type: str
+        required: true
+  fail_on_drift:
+    description: Whether RV(problem) also speaks of hosts that would change, or that a run would refuse.
+    type: bool
+    default: false
+  width:
+    description: Columns of text; V(0) takes E(COLUMNS), else the terminal's width, else 120.
+    type: int
+    default: 0
 seealso:
   - module: gpufleet.nvidia.node
   - module: gpufleet.nvidia.node_info
@@ -46,15 +92,58 @@ EXAMPLES = r"""
   gpufleet.nvidia.fleet_table:
     results: gpufleet_node_result
   run_once: true
+
+- name: Show the fleet with columns of one's own
+  gpufleet.nvidia.fleet_table:
+    results: gpufleet_node_result
+    columns:
+      - title: changed
+        path: table.changed
+      - title: isolation
+        path: decision.isolation
+      - title: why
+        path: table.why
+  register: fleet
+  run_once: true
+
+- name: Fail where hosts failed or were lost
+  ansible.builtin.fail:
+    msg: "{{ fleet.problem }}"
+  when: fleet.problem | length > 0
+  run_once: true
 """
 
 RETURN = r"""
 lines:
-  description: The table as it was printed.
+  description: The table, line by line.
   returned: always
   type: list
   elements: str
   sample:
-    - host  engine             injection   changed  restarted   why
-    - gpu1  containerd 1.7.24  native-cdi  yes      containerd  containerd 1.7.24 resolves CDI devices itself
+    - HOST  ENGINE             GPUS                 INJECTION   CHANGED  RESTARTED   WHY
+    - gpu1  containerd 1.7.24  2 x L4, 550.163.01   native-cdi  yes      containerd  containerd 1.7.24 resolves CDI devices itself
+totals:
+  description:
+    - How many hosts there are, and how many of them came to which end. Also reported as C(set_stats) does, under C(gpufleet_totals).
+  returned: always
+  type: dict
+  sample:
+    hosts: 3
+    failed: 0
+    rolled_back: 0
+    lost: 1
+    refused: 0
+    not_reached: 0
+    not_managed: 0
+    would_change: 0
+    changed: 1
+    unchanged: 1
+    needs_person: [gpu3]
+problem:
+  description:
+    - Why the run should not end as a success, in one sentence, empty where it may. Hosts that failed, were rolled back, were lost or not
+      reached; with O(fail_on_drift) also those that would change or be refused.
+  returned: always
+  type: str
+  sample: "of 3 hosts: 1 lost. See the table above"
 """

@@ -193,6 +193,11 @@ left:
   type: list
   elements: dict
   sample: []
+image:
+  description: The image of the containers.
+  returned: always
+  type: str
+  sample: registry.example.com/library/busybox:1.37
 skipped_why:
   description: Why nothing was to be proven on this host (no GPU, no engine that starts containers here), empty where something was.
   returned: always

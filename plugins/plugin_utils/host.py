@@ -184,7 +184,7 @@ def plan_absent(policy: Policy, obs: Observation, seen: Seen) -> Plan:
 
 def facts(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
     """What a result tells beside the plan."""
-    row = table.row(seen.instances, seen.record, plan)
+    row = table.row(seen.instances, seen.record, plan, seen.driver)
     stale = freshness.headline(seen.freshness)
     if state == "absent":
         row = {**row, "injection": "-", "why": f"taken back: {files(plan)}" if plan.changes else "nothing of this collection is here"}

@@ -105,8 +105,8 @@ def cut(command: str) -> str:
     return command if len(command) <= COMMAND_WIDTH else command[: COMMAND_WIDTH - 3] + "..."
 
 
-def history(entry: Entry) -> str:
-    """One transaction of the journal as a line for people."""
+def done(entry: Entry) -> str:
+    """What one transaction did, in words."""
     removed = list(entry.get("removed") or ())
     written = [path for path in entry.get("files") or () if path not in removed]
     did = [
@@ -115,13 +115,18 @@ def history(entry: Entry) -> str:
         *([f"removed {', '.join(removed)}"] if removed else []),
         *([f"restarted {', '.join(entry['units'])}"] if entry.get("units") else []),
     ]
+    return "; ".join(did) or "nothing"
+
+
+def history(entry: Entry) -> str:
+    """One transaction of the journal as a line for people."""
     ends = {
         "committed": "stands",
         "rolled_back": f"rolled back {by(entry)} because: {because(entry)}",
         "probation": "serves, and is still watched",
     }
     end = ends.get(str(entry.get("state")), f"not over (state {entry.get('state')})")
-    return f"{entry.get('time') or 'unknown time'} {entry.get('reason') or 'no reason given'}: {'; '.join(did) or 'nothing'}: {end}"
+    return f"{entry.get('time') or 'unknown time'} {entry.get('reason') or 'no reason given'}: {done(entry)}: {end}"
 
 
 def unfinished(entry: Entry) -> str:

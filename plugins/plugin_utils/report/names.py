@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names of hosts as people write them: in natural order, and runs of numbers as one name."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+SHOWN = 5
+ADDRESS = re.compile(r"[\d.]+")
+NUMBER = re.compile(r"\d+")
+
+
+def natural(name: str) -> list[tuple[int, str]]:
+    """A key for sorting: gpu9 before gpu10."""
+    return [(int(part), "") if part.isdigit() and part.isascii() else (-1, part) for part in re.split(r"([0-9]+)", name)]
+
+
+def runs(names: Iterable[str], limit: int = SHOWN) -> list[tuple[str, int]]:
+    """Every run of names with how many names it stands for: `gpu[001-060]`, 60. One with many gaps is several of at most `limit` parts."""
+    found: list[tuple[str, int]] = []
+    families: dict[tuple[str, str, int], list[int]] = {}
+    for name in sorted(set(names), key=natural):
+        before, digits, after = split(name)
+        # gpu9 and gpu10 are of one family, gpu09 and gpu10 of another: leading zeros say how many digits all of them have.
+        width = len(digits) if digits.startswith("0") and len(digits) > 1 else 0
+        padded = (before, after, len(digits))
+        key = padded if padded in families and not width else (before, after, width)
+        families.setdefault(key, []).append(int(digits) if digits else -1)
+    for (before, after, width), numbers in families.items():
+        parts = stretches(numbers)
+        for some_ in (parts[n : n + limit] for n in range(0, len(parts), limit)):
+            found.append((spelled(before, after, width, some_), sum(last - first + 1 for first, last in some_)))
+    return found
+
+
+def split(name: str) -> tuple[str, str, str]:
+    """The last number of a name's first label, with what is before and after it; of an address, the last number of all."""
+    label = name if ADDRESS.fullmatch(name) else name.split(".", 1)[0]
+    numbers = [n for n in NUMBER.finditer(label) if n.group().isascii()]
+    if not numbers:
+        return name, "", ""
+    last = numbers[-1]
+    return name[: last.start()], last.group(), name[last.end() :]
+
+
+def spelled(before: str, after: str, width: int, stretched: list[tuple[int, int]]) -> str:
+    if stretched == [(-1, -1)]:
+        return before
+    parts = [f"{a:0{width}d}" if a == b else f"{a:0{width}d}-{b:0{width}d}" for a, b in stretched]
+    alone = len(parts) == 1 and stretched[0][0] == stretched[0][1]
+    return f"{before}{parts[0]}{after}" if alone else f"{before}[{','.join(parts)}]{after}"
+
+
+def stretches(numbers: list[int]) -> list[tuple[int, int]]:
+    """Ascending numbers as pairs of first and last."""
+    found: list[tuple[int, int]] = []
+    for number in numbers:
+        if found and found[-1][1] == number - 1:
+            found[-1] = (found[-1][0], number)
+        else:
+            found.append((number, number))
+    return found
+
+
+def some(names: Iterable[str], limit: int = SHOWN) -> str:
+    """The first few runs, and how many hosts are not shown."""
+    found = runs(names, limit)
+    rest = sum(count for _text, count in found[limit:])
+    return ", ".join(text for text, _count in found[:limit]) + (f" and {rest} more" if rest else "")

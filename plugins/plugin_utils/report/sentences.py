@@ -1,0 +1,34 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sentences of many hosts as one: what is alike in all of them stays, what differs is counted."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+# What a host may have of its own within a sentence that is otherwise the same: numbers, addresses, times, identifiers.
+OWN = re.compile(r"\S*\d\S*")
+
+
+def key(sentence: str, host: str = "") -> str:
+    """Equal for sentences that differ in such words only."""
+    return " ".join("#" if OWN.fullmatch(word) or (host and host in word) else word for word in sentence.split())
+
+
+def common(sentences: Iterable[str]) -> str:
+    """One sentence for all. Words that differ become `[N values]`; sentences of other shapes are counted."""
+    found = list(dict.fromkeys(" ".join(s.split()) for s in sentences))
+    if len(found) < 2:
+        return "".join(found)
+    split = [s.split() for s in found]
+    alike = [words for words in split if len(words) == len(split[0])]
+    merged = " ".join(word(column) for column in zip(*alike, strict=True))
+    others = len(split) - len(alike)
+    return merged + (f" (and {others} other reason{'' if others == 1 else 's'})" if others else "")
+
+
+def word(column: tuple[str, ...]) -> str:
+    different = len(set(column))
+    return column[0] if different == 1 else f"[{different} values]"

@@ -1,0 +1,44 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The journals of the fleet as one table: when, why, what came of it, which files, and who rolled back."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import past
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import fleet_hosts, layout, names, outcomes
+
+HEAD = ("HOST", "TIME", "REASON", "STATE", "ROLLED BACK", "DONE")
+STATES = {"committed": "in force", "rolled_back": "rolled back", "probation": "watched"}
+
+
+def lines(results: outcomes.Results, view: fleet_hosts.View) -> list[str]:
+    order = sorted(results, key=names.natural)
+    rows = [row for host in order for row in of_host(host, results[host])]
+    below = [text for host in order for text in of_pending(host, results[host], view.width)]
+    return [*layout.table(HEAD, rows, view.width), *below]
+
+
+def of_host(host: str, result: outcomes.Result) -> list[list[str]]:
+    trouble = outcomes.trouble(result)
+    if trouble not in ("", "refused"):
+        return [[host, "-", "-", trouble, "-", fleet_hosts.why(result, "")]]
+    return [entry(host, e) for e in result.get("journal") or ()] or [[host, "-", "-", "no transaction", "-", "-"]]
+
+
+def entry(host: str, told: past.Entry) -> list[str]:
+    state = str(told.get("state"))
+    back = state == "rolled_back"
+    return [
+        host,
+        str(told.get("time") or "unknown"),
+        str(told.get("reason") or "-"),
+        STATES.get(state, f"not over ({state})"),
+        past.by(told) if back else "-",
+        f"{past.done(told)}; because: {past.because(told)}" if back else past.done(told),
+    ]
+
+
+def of_pending(host: str, result: outcomes.Result, width: int) -> list[str]:
+    told = [f"{host}: {past.pending(entry)}" for entry in result.get("pending") or ()]
+    return ["", *(line for text in told for line in layout.hang(text, width, 0))] if told else []

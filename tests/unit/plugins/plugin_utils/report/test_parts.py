@@ -1,0 +1,141 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The small parts of the tables: names of hosts, values as files have them, columns of the user's own, names of variables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import jmespath
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import (
+    columns,
+    fleet_hosts,
+    layout,
+    names,
+    registered,
+    sentences,
+    values,
+)
+from hypothesis import given
+from hypothesis import strategies as st
+
+NAMES = [
+    (["gpu1"], "gpu1"),
+    (["web"], "web"),
+    (["gpu10", "gpu9", "gpu8"], "gpu[8-10]"),
+    (["gpu001", "gpu002", "gpu004"], "gpu[001-002,004]"),
+    (["gpu099", "gpu100", "gpu101"], "gpu[099-101]"),
+    (["gpu9", "gpu09"], "gpu9, gpu09"),
+    (["n1.a.org", "n2.a.org", "n1.b.org"], "n[1-2].a.org, n1.b.org"),
+    (["10.0.0.7", "10.0.0.8", "10.0.1.7"], "10.0.0.[7-8], 10.0.1.7"),
+    (["rack2-gpu1", "rack1-gpu1", "rack1-gpu2"], "rack1-gpu[1-2], rack2-gpu1"),
+    (["b", "a", "c", "f", "e", "d", "g"], "a, b, c, d, e and 2 more"),
+    ([f"g{n}" for n in range(0, 40, 2)], "g[0,2,4,6,8], g[10,12,14,16,18], g[20,22,24,26,28], g[30,32,34,36,38]"),
+    ([], ""),
+]
+
+
+@pytest.mark.parametrize(("hosts", "text"), NAMES)
+def test_names_of_hosts(hosts: list[str], text: str) -> None:
+    assert names.some(hosts) == text
+
+
+@given(st.lists(st.from_regex(r"[a-z]{0,2}[0-9]{0,3}(\.[a-z])?", fullmatch=True), max_size=60))
+def test_no_host_is_counted_twice_or_left_out(hosts: list[str]) -> None:
+    assert sum(count for _text, count in names.runs(hosts)) == len(set(hosts))
+
+
+TOML = "/etc/containerd/config.toml"
+VALUES = [
+    # path, key, value, as it is shown
+    (TOML, "enable_cdi", True, "true"),
+    (TOML, "enable_cdi", None, "not set"),
+    (TOML, "mode", "cdi", '"cdi"'),
+    (TOML, "dirs", ["/etc/cdi", "/var/run/cdi"], '["/etc/cdi", "/var/run/cdi"]'),
+    (TOML, "options", {"SystemdCgroup": True, "a.b": 1}, '{ SystemdCgroup = true, "a.b" = 1 }'),
+    ("/etc/crio/crio.conf.d/90-gpufleet.conf", "default_runtime", "nvidia", '"nvidia"'),
+    ("/etc/docker/daemon.json", "features", {"cdi": True}, '{"cdi": true}'),
+    ("/etc/docker/daemon.json", "runtimes.nvidia.path", None, "not set"),
+    ("/var/lib/gpufleet/decision.json", "", "present", "present"),
+    ("nvidia-container-toolkit", "version", None, "none"),
+    ("nvidia-container-toolkit", "version", "1.17.8", "1.17.8"),
+    (TOML, "", "with our keys", "with our keys"),
+    (TOML, "long", "x" * 300, '"' + "x" * 196 + "..."),
+]
+
+
+@pytest.mark.parametrize(("path", "key", "value", "text"), VALUES)
+def test_values_are_spelled_as_in_the_file(path: str, key: str, value: Any, text: str) -> None:
+    assert values.of(path, key)(value) == text
+
+
+MERGED = [
+    (["a b c"], "a b c"),
+    (["a 1 c", "a 2 c"], "a [2 values] c"),
+    (["a 1 c", "a 2 c", "quite other words here"], "a [2 values] c (and 1 other reason)"),
+    ([], ""),
+]
+
+
+@pytest.mark.parametrize(("given_", "text"), MERGED)
+def test_sentences_of_many_hosts_are_one(given_: list[str], text: str) -> None:
+    assert sentences.common(given_) == text
+
+
+@given(st.lists(st.text(max_size=90), min_size=3, max_size=3), st.integers(60, 200))
+def test_any_text_stays_within_the_width_and_is_printable(row: list[str], width: int) -> None:
+    found = layout.table(("A", "B", "C"), [row], width)
+    assert all(line.isprintable() for line in found)
+    assert max(len(line) for line in found) <= width
+
+
+RESULT = {"decision": {"isolation": "strict", "decisions": [{"engine": "crio"}, {"engine": "docker"}]}, "row": {"engine": "CRI-O"}}
+PATHS = [
+    ("decision.isolation", "strict"),
+    ("decision.nosuch.deeper", "-"),
+    ("table.engine", "CRI-O"),
+    ("table.host", "gpu1"),
+    ("decision.decisions[].engine", '["crio", "docker"]'),
+    ("length(decision.decisions)", "2"),
+]
+
+
+@pytest.mark.parametrize(("path", "cell"), PATHS)
+def test_columns_of_ones_own(path: str, cell: str) -> None:
+    def compiled(text: str) -> columns.Search:
+        expression = jmespath.compile(text)
+        return lambda value: expression.search(value)
+
+    view = columns.applied(fleet_hosts.View(), [columns.Column("mine", path)], compiled)
+    assert view.cells
+    assert view.cells("gpu1", RESULT) == [cell]
+    assert fleet_hosts.lines({"gpu1": RESULT}, view)[:2] == ["HOST  MINE", f"gpu1  {cell}"]
+
+
+def test_without_the_library_it_is_named_where_it_is_needed() -> None:
+    with pytest.raises(PlanError, match=r"library jmespath is not on the controller\. Install it there \(pip install jmespath\)"):
+        columns.applied(fleet_hosts.View(), [columns.Column("mine", "a[0]")], None)
+    assert columns.applied(fleet_hosts.View(), [columns.Column("mine", "a.b")], None).titles == ("mine",)
+
+
+VARIABLES = [
+    # the name that was given, the variables that hosts have, what is said
+    ("gpufleet_node_resutl", ["gpufleet_node_result", "x"], "Did you mean gpufleet_node_result?"),
+    ("sen", ["seen"], "Did you mean seen?"),
+    ("nosuch", [], "Register the result of node or node_info, or name one of gpufleet_node_info"),
+]
+
+
+@pytest.mark.parametrize(("name", "defined", "said"), VARIABLES)
+def test_a_mistyped_variable_is_named_with_the_right_one(name: str, defined: list[str], said: str) -> None:
+    with pytest.raises(PlanError, match=f"no host of the play has a variable {name}") as caught:
+        registered.require_known(name, defined)
+    assert said in str(caught.value)
+
+
+def test_a_name_of_the_roles_is_right_though_every_host_was_lost_before() -> None:
+    registered.require_known("gpufleet_node_result", [])
+    registered.require_known("mine", ["mine"])
