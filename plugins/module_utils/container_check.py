@@ -214,7 +214,7 @@ class _Check(object):
         try:
             return decode(method + "Response", self.unary(socket, service, method, request, self.timeout))
         except wire.CriError as exc:
-            failed = Failed(method, str(exc))
+            failed = Failed(method, exc.said or str(exc))
             failed.code = exc.code
             raise failed
 

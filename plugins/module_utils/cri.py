@@ -8,12 +8,12 @@ Hosts have no client for this protocol (crictl is a separate package) and no Pyt
 """
 
 import json
-import re
 import socket
 import struct
 import time
 import urllib.parse
 
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
 from ansible_collections.gpufleet.nvidia.plugins.module_utils.wire import (
     INTERNAL,
     CriError,
@@ -26,6 +26,10 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils.wire import (
 )
 
 DEADLINE, UNIMPLEMENTED, UNAVAILABLE = 4, 12, 14  # gRPC status codes
+CODES = (
+    "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED RESOURCE_EXHAUSTED "
+    "FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED"
+).split()
 MAX_ANSWER = 32 * 1024 * 1024
 SERVICES = ("runtime.v1.RuntimeService", "runtime.v1alpha2.RuntimeService")  # the second: containerd before 1.6
 _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
@@ -138,13 +142,18 @@ def _answer(connection, deadline):
     return _message(answer.headers, bytes(answer.body))
 
 
+def _named(code):
+    return "%d (%s)" % (code, CODES[code]) if code < len(CODES) else str(code)
+
+
 def _message(headers, body):
     if headers.get(":status", "200") != "200":
         raise CriError(UNAVAILABLE, "the server answered HTTP status %s" % headers[":status"])
     code = headers.get("grpc-status", "")
     if code != "0":
-        message = urllib.parse.unquote(headers.get("grpc-message", ""))
-        raise CriError(int(code) if code.isdigit() else INTERNAL, message or "gRPC status %s" % (code or "missing: not a gRPC server?"))
+        said = urllib.parse.unquote(headers.get("grpc-message", ""))
+        number = int(code) if code.isdigit() and len(code) < 3 else INTERNAL
+        raise CriError(number, "gRPC status %s" % (_named(number) if code else "missing: not a gRPC server?"), said)
     if len(body) < 5 or body[0] or struct.unpack(">I", body[1:5])[0] != len(body) - 5:
         raise CriError(INTERNAL, "the answer is not one uncompressed gRPC message")
     return body[5:]
@@ -165,7 +174,7 @@ def _read_frame(connection, deadline):
     head = _read(connection, 9, deadline)
     size = struct.unpack(">I", b"\0" + head[:3])[0]
     if size > _MAX_FRAME:
-        raise CriError(INTERNAL, "the server does not speak HTTP/2 (it sent %r)" % head)
+        raise CriError(INTERNAL, "the server does not speak HTTP/2")
     return head[3], head[4], struct.unpack(">I", head[5:])[0] & _WINDOW, _read(connection, size, deadline)
 
 
@@ -185,11 +194,8 @@ def _read(connection, size, deadline):
 
 # --- the two questions that everybody asks ----------------------------------------------------------------------------
 
-_SECRET_KEYS = frozenset(("password", "auth", "identitytoken", "registrytoken", "token", "secret"))
-
-
-def status(path, timeout=5, redact=None):
-    """Status with everything the runtime tells: conditions, handlers and its effective configuration, credentials blanked."""
+def status(path, timeout=5):
+    """Status with everything the runtime tells: conditions, handlers and its effective configuration. For use on this host alone."""
     service, fields = _ask(path, "Status", [(1, 0, 1)], timeout)
     conditions = []
     for value in [condition for part in values(fields, 1) for condition in values(decode(part), 1)]:
@@ -198,7 +204,7 @@ def status(path, timeout=5, redact=None):
         conditions.append({"type": text(condition, 1), "status": good, "reason": text(condition, 3), "message": text(condition, 4)})
     info = {}
     for pair in [decode(value) for value in values(fields, 2)]:
-        info[text(pair, 1)] = _parsed(redact(text(pair, 2)) if redact else text(pair, 2))
+        info[text(pair, 1)] = _parsed(text(pair, 2))
     return {
         "service": service,
         "runtime": {condition["type"]: condition["status"] for condition in conditions},
@@ -208,9 +214,20 @@ def status(path, timeout=5, redact=None):
     }
 
 
+def selected(found, keep):
+    """What of a status may leave the host: flags, names, and of the configuration what is listed. Not the sentences: they quote."""
+    conditions = [
+        {"type": condition["type"], "status": condition["status"], "reason": selection.shown("name", condition["reason"])}
+        for condition in found["conditions"]
+    ]
+    handlers = [selection.shown("name", name) for name in found["handlers"]]
+    return dict(found, conditions=conditions, handlers=handlers, info=selection.select(found["info"], keep))
+
+
 def version(path, timeout=5):
     service, fields = _ask(path, "Version", [], timeout)
-    return {"service": service, "runtime_name": text(fields, 2), "runtime_version": text(fields, 3)}
+    name, number = selection.shown("name", text(fields, 2)), selection.shown("version", text(fields, 3))
+    return {"service": service, "runtime_name": name, "runtime_version": number}
 
 
 def _ask(path, method, request, timeout):
@@ -225,15 +242,6 @@ def _ask(path, method, request, timeout):
 
 def _parsed(value):
     try:
-        return _blank(json.loads(value))
+        return json.loads(value)
     except ValueError:
         return value
-
-
-def _blank(value, secret=False):
-    """Registry credentials are part of the configuration that containerd 1.x tells anybody who asks."""
-    if isinstance(value, dict):
-        return {key: _blank(item, re.sub("[^a-z]", "", key.lower()) in _SECRET_KEYS) for key, item in value.items()}
-    if isinstance(value, list):
-        return [_blank(item, secret) for item in value]
-    return "*" * len(value) if secret and isinstance(value, str) else value

@@ -11,7 +11,7 @@ import re
 import socket
 import struct
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, nodefs, unix_http
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, nodefs, selection, unix_http
 
 UNIT_PROPERTIES = (
     "Id Names LoadState ActiveState SubState Result Type MainPID InvocationID NRestarts UnitFileState FragmentPath DropInPaths "
@@ -93,16 +93,20 @@ def units(names, properties=None):
     return {name: shown.get(name, {"LoadState": "not-found", "ActiveState": "inactive"}) for name in names}
 
 
-def processes(names, patterns=()):
-    """Processes whose argv[0] or executable has one of the names (regular expressions, whole basename)."""
+def processes(names, flags, environment):
+    """Processes whose argv[0] or executable has one of the names (regular expressions, whole basename).
+
+    Of their arguments and environment what is listed travels: flags and names, with the shape of each one's value.
+    """
     wanted = [re.compile(name) for name in names]
     ticks = os.sysconf("SC_CLK_TCK")
     booted = re.search(r"^btime (\d+)$", nodefs.read_text("", "/proc/stat", 16 * nodefs.MIB) or "", re.MULTILINE)
     found = []
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-        process = _process(pid, wanted, patterns)
+        process = _process(pid, wanted, flags, environment)
         if process is None:
             continue
+        process["ticks"] = process["start"]  # with the number it names one process for ever
         process["start"] = (int(booted.group(1)) if booted else 0) + process["start"] / float(ticks)
         found.append(process)
         if len(found) >= MAX_PROCESSES:
@@ -115,7 +119,7 @@ def programs(paths):
     return {path: nodefs.identity("", path) for path in sorted(set(paths)) if path}
 
 
-def _process(pid, wanted, patterns):
+def _process(pid, wanted, flags, environment):
     place = "/proc/%d/" % pid
     try:
         exe = os.readlink(place + "exe")
@@ -139,11 +143,30 @@ def _process(pid, wanted, patterns):
         "ppid": int(fields[1]),
         "exe": exe,
         "deleted": deleted,
-        "argv": nodefs.redact("\0".join(argv), patterns)[0].split("\0"),
+        "argv": selection.arguments(argv, flags),
+        "environment": selection.environment(_environment(place), environment) if environment else {},
         "start": int(fields[19]),
         "cgroup": group,
         "unit": unit,
     }
+
+
+def words_of(pid, ticks, without):
+    """The arguments of one process, told by its number and beginning, without some flags and their values. They stay on this host."""
+    argv = (nodefs.read_text("", "/proc/%d/cmdline" % pid, 256 * 1024) or "").split("\0")[:-1]
+    if not argv or started(pid) != ticks:  # asked after the reading: a number that was given anew has another beginning
+        raise nodefs.NodeError("conflict", "process %d is gone, or is another one by now" % pid)
+    words, skip = [], False
+    for word in argv[1:]:
+        name, equals, _value = word.partition("=")
+        if not skip and name not in without:
+            words.append(word)
+        skip = not skip and name in without and not equals
+    return words
+
+
+def _environment(place):
+    return (nodefs.read_text("", place + "environ", nodefs.MIB) or "").split("\0")
 
 
 def _contained(status):
@@ -187,9 +210,9 @@ def listening(paths, timeout=5):
     return {"owners": owners}
 
 
-def http_get(path, target, timeout=5, cap=4 * nodefs.MIB, patterns=()):
-    """GET over a unix socket, bounded and without secrets."""
+def http_get(path, target, timeout=5, cap=4 * nodefs.MIB):
+    """GET over a unix socket, bounded. For use on this host alone."""
     status, body = unix_http.ask(path, "GET", target, timeout, cap=cap + 1)
     if len(body) > cap:
         raise nodefs.NodeError("too-large", "%s: GET %s answers more than %d bytes" % (path, target, cap))
-    return {"status": status, "body": nodefs.redact(body.decode("utf-8", "replace"), patterns)[0]}
+    return {"status": status, "body": body.decode("utf-8", "replace")}

@@ -8,7 +8,6 @@ part. Bounded in size and time; a question that fails has an error for an answer
 Node side: standard library only, Python 3.6.
 """
 
-import base64
 import json
 import os
 import platform
@@ -19,7 +18,7 @@ import sys
 import threading
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, cri, journal, look_system, nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, cri, journal, look_system, nodefs, selection
 
 SCHEMA = 1
 DEFAULT_LIMITS = {"bytes": 16 * nodefs.MIB, "seconds": 60}
@@ -218,22 +217,30 @@ def _units_together(root, questions, deadline):
 
 
 def _processes(_root, question):
-    return look_system.processes(question["names"], question.get("redact"))
+    return look_system.processes(question["names"], question.get("flags") or {}, question.get("environment") or {})
 
 
 def _cri(_root, question):
     path, timeout, method = question["socket"], question.get("timeout", 5), question.get("method", "Status")
     if method == "Status":
-        return cri.status(path, timeout, lambda text: nodefs.redact(text, question.get("redact"))[0])
+        return cri.selected(cri.status(path, timeout), question.get("keep") or [])
     if method == "Version":
         return cri.version(path, timeout)
-    service = question.get("service", cri.SERVICES[0])
-    answer = cri.unary(path, service, method, base64.b64decode(question.get("request", "")), timeout)
-    return {"service": service, "response": base64.b64encode(answer).decode("ascii")}
+    raise nodefs.NodeError("bad-question", "there is no CRI question called %r" % (method,))
 
 
 def _http(_root, question):
-    return look_system.http_get(question["socket"], question["path"], question.get("timeout", 5), patterns=question.get("redact"))
+    answer = look_system.http_get(question["socket"], question["path"], question.get("timeout", 5))
+    if question.get("redact"):
+        return dict(answer, body=nodefs.redact(answer["body"], question["redact"])[0])
+    return {"status": answer["status"], "value": _listed_json(answer, question.get("keep") or [])}
+
+
+def _listed_json(answer, keep):
+    try:
+        return selection.select(json.loads(answer["body"]), keep) if answer["status"] == 200 else None
+    except ValueError:  # no JSON: nothing in it is listed
+        return None
 
 
 def _listening(_root, question):

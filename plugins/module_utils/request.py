@@ -166,9 +166,17 @@ def _health(place, value):
 
 
 _COMMAND = _record({"argv": _argv, "timeout": _seconds, "why": _text, "env": _values(_text), "undo": _or_none(_argv)}, ("argv",))
+_NUMBER_OF = _form("a number", lambda value: isinstance(value, int) and not isinstance(value, bool) and value > 0)
+_OF_PROCESS = _record({"process": _NUMBER_OF, "ticks": _NUMBER_OF, "without": _list(_text)}, ("process", "ticks"))
+
+
+def _word(place, value):
+    _OF_PROCESS(place, value) if isinstance(value, dict) else _text(place, value)
+
+
 _VALIDATOR = _record(
     {
-        "argv": _argv,
+        "argv": _list(_word, least=1),
         "baseline": _or_none(_argv),
         "timeout": _seconds,
         "why": _text,

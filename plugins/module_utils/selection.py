@@ -4,16 +4,20 @@
 """What may leave a host: listed places with a shape each, and nothing else.
 
 A list of what is secret is never complete; a list of what is needed is. `keep` is a list of [path, shape]. A path is a list of key
-parts: a key itself (compared without case), "*" for any one key that has the shape of a name, "[]" for the items of a list, and as the
-last part "**" for all that is below. A value travels where its path is listed and the value has the shape; all else stays.
+parts: a key itself (compared without case), "*" for any one key that looks like one, "[]" for the items of a list, and as the
+last part "**" for all that is below. A value travels where its path is listed and the value has the shape. What is listed and has
+another shape is told as HIDDEN, which no value is; what is not listed is not told at all.
 
 Pure functions. Node side: standard library only, Python 3.6. The planner uses them, too, so that both ask by one rule.
 """
 
 import re
+from typing import Any
 
 LONGEST = 1024  # characters of one value
 MANY = 256  # items of one list
+
+HIDDEN = "(hidden)"  # has no shape itself, so that nothing that travels can be mistaken for it
 
 _NAME = r"\w[\w.+-]{0,127}"
 _PATH = r"/(?!/)[\w./+@%,:~-]*"
@@ -27,19 +31,25 @@ _TEXT = {
     "annotation": r"[\w.*-]{1,128}(?:/[\w.*-]{0,128})?",
     "version": r"v?[0-9][\w.+~:-]{0,63}",
     "duration": r"[0-9][0-9a-z.]{0,15}",
+    "cgroup": r"[\w./-]{1,256}",
+    "search path": r"PATH=[\w./:-]*",
+    "switch": r"(?i)true|false|t|f|0|1",
+    "feature": r"[\w-]{1,64}=(?:true|false|0|1)",
+    "name=path": r"%s(?:=%s)?" % (_NAME, _PATH),
 }
 # A list whose items have the shape.
-_LISTS = {"names": "name", "paths": "path", "patterns": "pattern", "annotations": "annotation", "versions": "version"}
+_LISTS = {"names": "name", "paths": "path", "patterns": "pattern", "annotations": "annotation", "search paths": "search path"}
 _ONE_OF = "one of "
+_KEY = re.compile(r"[\w.*+-]{1,128}(?:/[\w.*+-]{0,128})?")
 _COMPILED = {shape: re.compile(rule) for shape, rule in _TEXT.items()}
 
 
-def shapes():
+def shapes() -> Any:
     """Every shape that a listed place can have; beside them "one of A|B|C"."""
     return sorted(set(_TEXT) | set(_LISTS) | {"bool", "int"})
 
 
-def fits(shape, value):
+def fits(shape: Any, value: Any) -> bool:
     """Whether a value has the shape. Nothing (None, "", an empty list) tells nothing, and fits every shape of its kind."""
     if value is None:
         return True
@@ -59,7 +69,7 @@ def fits(shape, value):
     return value == "" or (len(value) <= LONGEST and rule.fullmatch(value) is not None)
 
 
-def listed(keep, path):
+def listed(keep: Any, path: Any) -> Any:
     """The shape that a value at this path must have to travel; None where the path is not listed."""
     for wanted, shape in keep:
         if _matches(wanted, path, whole=True):
@@ -67,49 +77,91 @@ def listed(keep, path):
     return None
 
 
-def on_the_way(keep, path):
+def on_the_way(keep: Any, path: Any) -> bool:
     """Whether a listed path goes on below this one."""
     return any(_matches(wanted, path, whole=False) for wanted, _shape in keep)
 
 
-def _matches(wanted, path, whole):
+def _matches(wanted: Any, path: Any, whole: bool) -> bool:
     below = bool(wanted) and wanted[-1] == "**"
     parts = wanted[:-1] if below else wanted
     if len(path) > len(parts):
-        return below and _same(parts, path[: len(parts)]) and all(_COMPILED["name"].fullmatch(key) for key in path[len(parts) :])
+        return below and _same(parts, path[: len(parts)]) and all(_plain(key) for key in path[len(parts) :])
     if len(path) == len(parts):
         return (below or whole) and _same(parts, path)
     return not whole and _same(parts[: len(path)], path)
 
 
-def _same(parts, path):
+def _same(parts: Any, path: Any) -> bool:
     return all(_part(parts[n], key) for n, key in enumerate(path))
 
 
-def _part(part, key):
-    if part == "*":
-        return key != "[]" and _COMPILED["name"].fullmatch(key) is not None
-    return part.lower() == key.lower()
+def _part(part: str, key: str) -> bool:
+    return key != "[]" and _plain(key) if part == "*" else part.lower() == key.lower()
 
 
-def select(data, keep, path=()):
-    """The listed values of a structure (what JSON or TOML give), where they stand; {} or [] where nothing below may travel, else None."""
+def _plain(key: str) -> bool:
+    return key in ("[]", HIDDEN) or _KEY.fullmatch(key) is not None
+
+
+def select(data: Any, keep: Any, path: Any = ()) -> Any:
+    """The listed values of a structure (what JSON or TOML give), where they stand; {} or [] where nothing below may travel."""
     path = list(path)
-    if _goes(data, keep, path):
-        return data
+    shape = listed(keep, path)
+    if shape is not None and not isinstance(data, dict):
+        return shown(shape, data)
     if isinstance(data, dict):
-        pairs = [(key, value, path + [key]) for key, value in data.items() if isinstance(key, str)]
-        return {key: select(value, keep, below) for key, value, below in pairs if _goes(value, keep, below) or _leads(value, keep, below)}
+        return _pairs(data, keep, path)
     below = path + ["[]"]
     if isinstance(data, list) and (listed(keep, below) or on_the_way(keep, below)):
         return [select(item, keep, below) for item in data]
     return [] if isinstance(data, list) else None
 
 
-def _goes(value, keep, path):
-    shape = listed(keep, path)
-    return shape is not None and not isinstance(value, dict) and fits(shape, value)
+def shown(shape: Any, value: Any) -> Any:
+    """The value, or the sign that one stands here. Of a list each item by itself."""
+    if fits(shape, value):
+        return value
+    if shape in _LISTS:
+        items = value[:MANY] if isinstance(value, list) else [HIDDEN]
+        return [item if item is not None and fits(_LISTS[shape], item) else HIDDEN for item in items]
+    return HIDDEN
 
 
-def _leads(value, keep, path):
-    return isinstance(value, (dict, list)) and on_the_way(keep, path)
+def _pairs(data: Any, keep: Any, path: Any) -> Any:
+    pairs = {}
+    for key, value in data.items():
+        named = key if isinstance(key, str) and _plain(key) else HIDDEN  # where any key is listed, one that looks like none is hidden
+        below = path + [named]
+        if listed(keep, below) is not None and not isinstance(value, dict):
+            pairs[named] = select(value, keep, below)
+        elif isinstance(value, (dict, list)) and on_the_way(keep, below):
+            pairs[named] = select(value, keep, below)
+    return pairs
+
+
+def arguments(argv: Any, flags: Any) -> Any:
+    """The words of a command line, as many as there are: the program, listed flags with values of their shape, and listed words.
+
+    flags: {"--config": shape, "-c": shape}; a name without a dash is a word that may stand for itself.
+    """
+    words, awaited = [argv[0] if fits("program", argv[0]) else HIDDEN] if argv else [], None
+    for word in argv[1:]:
+        name, equals, value = word.partition("=")
+        if awaited and not word.startswith("-"):
+            words.append(word if fits(awaited, word) else HIDDEN)
+            awaited = None
+            continue
+        known = name in flags and (name.startswith("-") or not equals)
+        awaited = flags[name] if known and name.startswith("-") and not equals else None
+        if known:
+            words.append(name + equals + (value if not equals or fits(flags[name], value) else HIDDEN))
+        else:
+            words.append(("-" if word.startswith("-") else "") + HIDDEN + ("=" + HIDDEN if equals and word.startswith("-") else ""))
+    return words
+
+
+def environment(pairs: Any, names: Any) -> Any:
+    """{name: value} of a process's environment ("NAME=value" each): the listed names only, of another shape HIDDEN."""
+    found = dict(pair.partition("=")[::2] for pair in pairs)
+    return {name: found[name] if fits(shape, found[name]) else HIDDEN for name, shape in names.items() if name in found}

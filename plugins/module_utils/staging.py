@@ -15,7 +15,7 @@ import re
 import shutil
 from typing import NamedTuple
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, journal, nodefs, rules
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, journal, look_system, nodefs, rules
 
 MAX_TREE_FILES = 4096
 MAX_FINDINGS = 20
@@ -185,10 +185,11 @@ def validate(request, stage, tolerate_missing):
 
 
 def _validate(check, request, stage, tolerate_missing):
-    argv = [word.replace("{stage}", stage) for word in check["argv"]]
-    report = {"argv": argv, "rc": None, "stdout": "", "stderr": "", "findings": [], "why": check.get("why", "")}
+    shown = [word.replace("{stage}", stage) if isinstance(word, str) else "..." for word in check["argv"]]
+    report = {"argv": shown, "rc": None, "stdout": "", "stderr": "", "findings": [], "why": check.get("why", "")}
     timeout = check.get("timeout", 30)
     try:
+        argv = _words(check["argv"], stage)
         before = commands.text(commands.run(check["baseline"], timeout)) if check.get("baseline") else None
         found = commands.text(commands.run(argv, timeout))
     except nodefs.NodeError as exc:
@@ -207,6 +208,17 @@ def _validate(check, request, stage, tolerate_missing):
             findings = _differences(before["stdout"], stdout, check.get("allow") or [], blank)
     report.update(rc=found["rc"], stdout=blank(stdout), stderr=blank(stderr), findings=findings[:MAX_FINDINGS])
     return report
+
+
+def _words(argv, stage):
+    """The command line; where it names a process, that one's own arguments, which the controller has never seen."""
+    words = []
+    for word in argv:
+        if isinstance(word, dict):
+            words += look_system.words_of(word["process"], word["ticks"], word.get("without") or [])
+        else:
+            words.append(word.replace("{stage}", stage))
+    return words
 
 
 def _own_findings(check, found, stdout, stderr, timeout):

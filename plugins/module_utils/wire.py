@@ -12,12 +12,13 @@ INTERNAL = 13  # the gRPC status code for an answer that makes no sense
 
 
 class CriError(Exception):
-    """A call that failed: a gRPC status code and the server's or our own sentence."""
+    """A call that failed: a gRPC status code and our own sentence; `said` is the server's, which may quote anything."""
 
-    def __init__(self, code, message):
+    def __init__(self, code, message, said=""):
         super(CriError, self).__init__(message)
         self.code = code
         self.message = message
+        self.said = said
 
 
 # --- protobuf: a message is a list of (field number, wire type, value) -----------------------------------------------

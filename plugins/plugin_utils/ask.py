@@ -5,7 +5,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed
 
 Question = dict[str, Any]
 
@@ -60,16 +63,20 @@ def units(names: list[str]) -> Question:
     return {"id": "units:" + ",".join(names), "kind": "units", "names": names}
 
 
-def processes(names: list[str]) -> Question:
-    return {"id": "processes:" + ",".join(names), "kind": "processes", "names": names}
+def processes(names: list[str], flags: Mapping[str, str] | None = None) -> Question:
+    """flags: the ones whose values are needed, each with the shape of it. Of all others not even the name leaves the node."""
+    return {"id": "processes:" + ",".join(names), "kind": "processes", "names": names, "flags": dict(flags or {})}
 
 
 def cri(socket: str, method: str = "Status", *, timeout: int = 5) -> Question:
-    return {"id": f"cri:{method}:{socket}", "kind": "cri", "socket": socket, "method": method, "timeout": timeout}
+    q: Question = {"id": f"cri:{method}:{socket}", "kind": "cri", "socket": socket, "method": method, "timeout": timeout}
+    return {**q, "keep": listed.STATUS} if method == "Status" else q
 
 
 def http(socket: str, path: str, *, timeout: int = 5) -> Question:
-    return {"id": f"http:{socket}{path}", "kind": "http", "socket": socket, "path": path, "timeout": timeout}
+    """What is needed of the answer is listed by path; the one that is no JSON goes without its secrets' values."""
+    q: Question = {"id": f"http:{socket}{path}", "kind": "http", "socket": socket, "path": path, "timeout": timeout}
+    return {**q, "keep": listed.HTTP[path]} if path in listed.HTTP else {**q, "redact": list(REDACT)}
 
 
 def probe(name: str, source: str, args: Any, *, timeout: int = 20) -> Question:

@@ -39,6 +39,7 @@ OPERATOR_MARKS = ("/usr/local/nvidia/toolkit", "/run/nvidia/validations/toolkit-
 KUBESPRAY_MARK = "/etc/kubernetes/kubelet.env"
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 KUBEADM_FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
+READ_FLAGS = {"--config": "path", "--container-runtime-endpoint": "address"}
 KUBELET_VERSION = ["kubelet", "--version"]
 
 
@@ -51,7 +52,7 @@ def questions(policy: Policy) -> list[ask.Question]:
         *files,
         *marks,
         ask.units([SERVICE, PATH]),
-        ask.processes(["kubelet"]),
+        ask.processes(["kubelet"], READ_FLAGS),
         ask.command(KUBELET_VERSION),
         ask.package([REFRESH_PACKAGE]),
     ]

@@ -12,7 +12,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, mismatch
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed, mismatch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import files as driver_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -101,12 +102,15 @@ def obs(
     answers: Mapping[str, Any] | None = None,
     host: Mapping[str, Any] | None = None,
 ) -> Observation:
-    """commands: "argv joined" -> stdout or a whole answer. cri: "Status:/socket" -> answer. packages: name -> version or None."""
+    """commands: "argv joined" -> stdout or a whole answer. cri: "Status:/socket" -> answer, of which what is listed arrives.
+
+    packages: name -> version or None.
+    """
     given: dict[str, Any] = {}
     for argv, said in (commands or {}).items():
         given[f"command:{argv}"] = {"rc": 0, "stdout": said, "stderr": ""} if isinstance(said, str) else said
     for call, said in (cri or {}).items():
-        given[f"cri:{call}"] = said
+        given[f"cri:{call}"] = {**said, "info": selection.select(said["info"], listed.STATUS)} if "info" in said else said
     given["package:of this test"] = {"manager": "dpkg", "installed": dict(packages or {}), "candidates": dict(candidates or {})}
     given["units:of this test"] = {"units": {n: {"LoadState": "loaded", **props} for n, props in (units or {}).items()}}
     given["processes:of this test"] = {"processes": [{"start": 2.0, "unit": None, **p} for p in processes or []]}

@@ -25,6 +25,7 @@ plan_absent = containerd_plan.plan_absent
 PROCESSES = ["containerd", "containerd-shim-.*"]
 PACKAGES = ["containerd", "containerd.io", "moby-containerd", *containerd_owners.DOCKER_PACKAGES]
 NAMES = ["containerd"]
+READ_FLAGS: Mapping[str, str] = {"--config": "path", "-c": "path", "--address": "address", "-a": "address"}
 
 
 @dc.dataclass(frozen=True)
@@ -51,7 +52,7 @@ def questions(policy: Policy) -> list[ask.Question]:
     socket = policy.socket or tables.SOCKET
     unit = policy.service or tables.UNIT
     return [
-        *files, *containerd_owners.questions(), ask.processes(PROCESSES), ask.units([unit, *containerd_owners.unit_names()]),
+        *files, *containerd_owners.questions(), ask.processes(PROCESSES, READ_FLAGS), ask.units([unit, *containerd_owners.unit_names()]),
         ask.which(NAMES), ask.cri(socket, "Status"), ask.cri(socket, "Version"),
     ]  # fmt: skip
 

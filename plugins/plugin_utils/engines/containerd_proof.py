@@ -10,7 +10,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed, toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Wish
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Instance, Plan, PlanError, Policy, Restart
@@ -29,7 +30,8 @@ def status_path(wish: Wish) -> tuple[str, ...] | None:
     """Where CRI's verbose status shows this key; None where its name there is not certain."""
     last = wish.path[-1]
     if wish.path[-2:-1] == ("options",):
-        return ("config", *wish.path)
+        there = ("config", *wish.path)
+        return there if selection.listed(listed.STATUS, there) else None  # what is not listed does not travel
     return ("config", *wish.path[:-1], STATUS_NAMES[last]) if last in STATUS_NAMES else None
 
 
@@ -39,7 +41,13 @@ def in_force(obs: Observation, instance: Instance, wanted: list[Wish]) -> bool:
     if not isinstance(info.get("config"), Mapping):
         return False
     paths = [(w, status_path(w)) for w in wanted]
-    return all(toml.lookup(info, path) == w.value for w, path in paths if path)
+    return all(_same(toml.lookup(info, path), w.value, path) for w, path in paths if path)
+
+
+def _same(found: Any, wanted: Any, path: tuple[str, ...]) -> bool:
+    """A value of a shape that does not travel cannot be told from another such one."""
+    shape = selection.listed(listed.STATUS, path)
+    return bool(found == wanted or (found == selection.HIDDEN and not selection.fits(shape, wanted)))
 
 
 def health(instance: Instance, wanted: list[Wish], version: Version) -> dict[str, Any]:

@@ -44,7 +44,8 @@ def questions(policy: Policy) -> list[ask.Question]:
     ]
     if policy.root != "/":
         return asked
-    return [*asked, ask.processes(["crio"]), ask.units([policy.service or tables.UNIT]), ask.cri(socket), ask.cri(socket, "Version")]
+    running = ask.processes(["crio"], config.READ_FLAGS)
+    return [*asked, running, ask.units([policy.service or tables.UNIT]), ask.cri(socket), ask.cri(socket, "Version")]
 
 
 def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:

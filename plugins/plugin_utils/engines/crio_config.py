@@ -11,6 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, toml_shape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError, Policy
@@ -68,12 +69,20 @@ def section(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
     return data
 
 
+# Subcommands of the program: a process with one of these is not the daemon.
+SUBCOMMANDS = ("config", "status", "version", "wipe", "check")
+READ_FLAGS: Mapping[str, str] = {
+    "--config": "path", "-config": "path", "-c": "path", "--config-dir": "path", "-config-dir": "path", "-d": "path",
+    "--listen": "address", "-listen": "address", **dict.fromkeys(SUBCOMMANDS, ""),
+}  # fmt: skip
+
+
 def process(obs: Observation) -> Mapping[str, Any]:
     """The daemon's process, not one of its subcommands that somebody happens to run."""
     for p in obs.processes():
         argv = p.get("argv") or [""]
         name = posixpath.basename(p.get("exe") or argv[0])
-        if name == "crio" and not {"config", "status", "version", "wipe", "check"} & set(argv[1:]):
+        if name == "crio" and not set(SUBCOMMANDS) & set(argv[1:]):
             return p
     return {}
 
@@ -165,7 +174,7 @@ def layer_of(obs: Observation, path: str, *, main: bool) -> Layer | None:
 def from_status(status: Mapping[str, Any]) -> Effective | None:
     """The daemon's own word: CRI Status carries the runtime configuration with the Go fields' names (CRI-O 1.27 and newer)."""
     crio = section(status, "info", "config", "crio")
-    if not crio:
+    if not crio or hidden(crio):
         return None
     handlers = {}
     for name, fields in section(crio, "Runtimes").items():
@@ -177,6 +186,13 @@ def from_status(status: Mapping[str, Any]) -> Effective | None:
         tuple(crio.get("CDISpecDirs") or ()),
         "cri-status",
     )
+
+
+def hidden(value: Any) -> bool:
+    """Whether anything in here did not travel, so that no handler can be copied whole from it: the files can be copied where they are."""
+    if isinstance(value, Mapping):
+        return any(hidden(key) or hidden(item) for key, item in value.items())
+    return any(map(hidden, value)) if isinstance(value, list | tuple) else value == selection.HIDDEN
 
 
 def from_tables(documents: Iterable[Mapping[str, Any]], version: tuple[int, int], source: str) -> Effective:

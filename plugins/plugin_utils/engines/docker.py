@@ -44,7 +44,8 @@ def questions(policy: Policy) -> list[ask.Question]:
     ]
     if policy.root != "/":
         return asked
-    return [*asked, ask.processes(["dockerd"]), ask.units([told.service or UNIT]), ask.http(told.socket or SOCKET, "/info")]
+    running = ask.processes(["dockerd"], config.READ_FLAGS)
+    return [*asked, running, ask.units([told.service or UNIT]), ask.http(told.socket or SOCKET, "/info")]
 
 
 def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
@@ -178,7 +179,8 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     ended = docker_plan.cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
     restarted = lag.restart and (policy.restart == "always" or (policy.restart == "auto" and not ended.containers))
     health = docker_plan.health(instance, wish, restarted)
-    return docker_plan.acted(policy, obs, instance, docker_plan.validation(instance, flags, planned), lag, ended, health)
+    checked = docker_plan.validation(instance, config.process(obs) if policy.root == "/" else {}, planned)
+    return docker_plan.acted(policy, obs, instance, checked, lag, ended, health)
 
 
 def advice(policy: Policy, instance: Instance) -> tuple[str, ...]:
@@ -227,7 +229,8 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     lag = forgotten(policy, obs, instance, flags, after)
     ended = docker_plan.cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
     health = docker_plan.health(instance, docker_plan.Wish({}, {}), False)
-    return docker_plan.acted(policy, obs, instance, docker_plan.validation(instance, flags, planned), lag, ended, health)
+    checked = docker_plan.validation(instance, config.process(obs) if policy.root == "/" else {}, planned)
+    return docker_plan.acted(policy, obs, instance, checked, lag, ended, health)
 
 
 def without_ours(policy: Policy, doc: json_text.Document, before: Mapping[str, Any] | None) -> json_text.Document:

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses as dc
-import json
 import posixpath
 import re
 from collections.abc import Mapping
@@ -37,6 +36,11 @@ FLAGS: Mapping[str, tuple[str, ...]] = {
     "live-restore": ("--live-restore",),
 }
 ADD_RUNTIME = "--add-runtime"
+# The flags whose values are read, with the shape of each.
+READ_FLAGS: Mapping[str, str] = {
+    "--config-file": "path", "--host": "address", "-H": "address", "--default-runtime": "name", "--feature": "feature",
+    "--cdi-spec-dir": "path", "--live-restore": "switch", ADD_RUNTIME: "name=path",
+}  # fmt: skip
 
 
 @dc.dataclass(frozen=True)
@@ -203,10 +207,7 @@ def running(obs: Observation, socket: str) -> tuple[str, ...]:
 
 def answer(obs: Observation, socket: str, path: str, otherwise: Any) -> Any:
     said = obs.raw(ask.http(socket, path))
-    try:
-        found = json.loads(said.get("body") or "null") if said.get("status") == 200 else None
-    except ValueError:
-        found = None
+    found = said.get("value") if said.get("status") == 200 else None
     return found if isinstance(found, type(otherwise)) else otherwise
 
 

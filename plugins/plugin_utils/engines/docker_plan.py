@@ -223,13 +223,16 @@ def change(file: File, doc: json_text.Document, after: json_text.Document, splic
     return Plan(changes=(edited,), expect_files=expect, diffs=(diff.entry(file.path, doc.text, after.text),))
 
 
-def validation(instance: Instance, argv: tuple[str, ...], plan: Plan) -> Plan:
-    """dockerd itself reads the new file, with the flags that it runs with, as it can since 23.0. An older one has our own rules only."""
+def validation(instance: Instance, process: Mapping[str, Any], plan: Plan) -> Plan:
+    """dockerd itself reads the new file, with the flags that it runs with, as it can since 23.0. An older one has our own rules only.
+
+    The node takes the flags from the process: they may hold a proxy's password.
+    """
     if not any(c["op"] in ("write", "edit") for c in plan.changes) or series(instance) < VALIDATE_SINCE:
         return plan
-    words = [word for flag in argv if flag.partition("=")[0] != "--config-file" for word in flag.split("=", 1 if flag[:2] != "--" else 0)]
+    own = [{"process": process["pid"], "ticks": process.get("ticks"), "without": ["--config-file"]}] if process else []
     check = {
-        "argv": [instance.binary, *words, "--validate", "--config-file", "{stage}/daemon.json"],
+        "argv": [instance.binary, *own, "--validate", "--config-file", "{stage}/daemon.json"],
         "timeout": 30,
         "why": "Docker itself reads the new configuration",
     }

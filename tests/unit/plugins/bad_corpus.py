@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import base64
 import functools
-import json
 import os
 import shutil
 from collections.abc import Mapping
@@ -84,7 +83,7 @@ def say_docker(case: Case, _place: Path) -> None:
     argv = ["dockerd", *case.get("flags", ())]
     daemon = {"pid": 3, "exe": "/usr/bin/dockerd", "argv": argv, "unit": docker_config.UNIT, **(case.get("process") or {})}
     info = {"ServerVersion": "28.1.0", "DefaultRuntime": "runc", "Runtimes": {"runc": {"path": "runc"}}, "CDISpecDirs": []}
-    body = {"status": 200, "body": json.dumps(info)}
+    body = {"status": 200, "value": info}
     seen = builders.obs(
         files={"/usr/bin/nvidia-container-runtime": "", **answers({docker_config.CONFIG: case["file"]}), **case.get("files", {})},
         processes=[daemon] if alive else [],

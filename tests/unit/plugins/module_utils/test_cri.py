@@ -145,8 +145,8 @@ def test_a_big_answer(runtime):
 
 
 BAD_ANSWERS = {
-    "the server's own error": (answer(None, "5", "no%20such%20thing"), 5, "no such thing"),
-    "an error after data": (answer(OK, "13", "late"), 13, "late"),
+    "the server's own error": (answer(None, "5", "no%20such%20thing"), 5, "gRPC status 5 (NOT_FOUND)"),
+    "an error after data": (answer(OK, "13", "late"), 13, "gRPC status 13 (INTERNAL)"),
     "no grpc-status": (frame(1, 0x5, 1, b"\x88"), cri.INTERNAL, "not a gRPC server"),
     "not found, in HTTP": (frame(1, 0x5, 1, b"\x8d"), cri.UNAVAILABLE, "HTTP status 404"),
     "closed at once": (b"", cri.UNAVAILABLE, "closed the connection"),
@@ -171,6 +171,12 @@ def test_answers_that_are_errors(runtime, what):
     assert said in caught.value.message
 
 
+def test_the_servers_own_sentence_is_kept_apart(runtime):
+    with pytest.raises(cri.CriError) as caught:
+        cri.unary(runtime(answer(None, "5", "no%20such%20thing")).path, "s", "M", b"", 5)
+    assert (caught.value.said, "thing" in caught.value.message) == ("no such thing", False)
+
+
 def test_no_answer_ends_at_the_limit(runtime):
     with pytest.raises(cri.CriError) as caught:
         cri.unary(runtime(None).path, "s", "M", b"", 0.1)
@@ -188,17 +194,20 @@ def test_nobody_listens(tmp_path):
 
 
 def test_status(runtime):
-    config = {
-        "enableCDI": True,
-        "registry": {"configs": {"r": {"auth": {"username": "u", "password": "hunter2"}}}},
-        "headers": {"auth": "dTpo", "Identity-Token": "abc", "authority": "x"},
-    }
+    config = {"enableCDI": True, "registry": {"configs": {"r": {"auth": {"password": "hunter2"}}}}, "cdiSpecDirs": ["/etc/cdi", "a b"]}
     found = cri.status(runtime(answer(status_message(config, ["", "nvidia"]))).path)
     assert found["service"] == "runtime.v1.RuntimeService"
     assert found["handlers"] == ["", "nvidia"]
     assert found["info"]["config"]["enableCDI"] is True
-    assert found["info"]["config"]["registry"]["configs"]["r"]["auth"] == {"username": "u", "password": "*******"}
-    assert found["info"]["config"]["headers"] == {"auth": "****", "Identity-Token": "***", "authority": "x"}
+
+
+def test_of_a_status_only_what_is_listed_leaves_the_host(runtime):
+    config = {"enableCDI": True, "registry": {"configs": {"r": {"auth": {"password": "hunter2"}}}}, "cdiSpecDirs": ["/etc/cdi", "a b"]}
+    keep = [[["config", "enableCDI"], "bool"], [["config", "cdiSpecDirs"], "paths"]]
+    found = cri.selected(cri.status(runtime(answer(status_message(config, ["", "nvidia", "user:pw@host"]))).path), keep)
+    assert found["info"] == {"config": {"enableCDI": True, "cdiSpecDirs": ["/etc/cdi", "(hidden)"]}}
+    assert found["handlers"] == ["", "nvidia", "(hidden)"]
+    assert found["conditions"] == [{"type": "RuntimeReady", "status": True, "reason": ""}]
 
 
 def test_an_old_runtime_is_asked_by_the_old_name(runtime):

@@ -397,13 +397,15 @@ def test_a_process_in_a_container_is_not_the_hosts(status, contained):
 
 
 def test_processes():
-    found = ask(kind="processes", names=["python[0-9.]*", os.path.basename(sys.executable)], redact=["(pytest)"])["processes"]
+    found = ask(kind="processes", names=["python[0-9.]*", os.path.basename(sys.executable)], environment={"PATH": "name"})["processes"]
     own = [process for process in found if process["pid"] == os.getpid()]
     assert len(own) == 1
     assert own[0]["ppid"] == os.getppid()
     assert own[0]["exe"] == os.path.realpath(sys.executable)
     assert not own[0]["deleted"]
-    assert "pytest" not in json.dumps(own[0]["argv"])
+    assert set(own[0]["argv"][1:]) <= {"(hidden)", "-(hidden)", "-(hidden)=(hidden)"}
+    assert own[0]["environment"] == {"PATH": "(hidden)"}
+    assert own[0]["ticks"] == look_system.started(os.getpid())
     assert 0 < own[0]["start"] <= os.stat("/proc/self").st_mtime + 86400
     assert ask(kind="processes", names=["pytho"])["processes"] == []  # the whole name, or none
 
@@ -437,11 +439,13 @@ def test_candidates_of_what_is_missing_only(monkeypatch):
 
 
 def test_cri(runtime):
-    found = ask(kind="cri", socket=runtime(answer(status_message({"registry": {"note": "s3cret"}}))).path, redact=["s3cret"])
-    assert found["info"]["config"] == {"registry": {"note": "******"}}
+    keep = [[["config", "registry", "on"], "bool"]]
+    found = ask(kind="cri", socket=runtime(answer(status_message({"registry": {"note": "s3cret", "on": True}}))).path, keep=keep)
+    assert found["info"] == {"config": {"registry": {"on": True}}}
+    assert ask(kind="cri", socket=runtime(answer(status_message({"a": "b"}))).path)["info"] == {}
     found = ask(kind="cri", method="Version", socket=runtime(answer(wire_version("containerd", "v2.3.4"))).path)
     assert (found["runtime_name"], found["runtime_version"]) == ("containerd", "v2.3.4")
-    assert ask(kind="cri", method="ListContainers", socket=runtime(answer(b"\x0a\x00")).path)["response"] == "CgA="
+    assert ask(kind="cri", method="ListContainers", socket=runtime(answer(b"\x0a\x00")).path)["error"]["kind"] == "bad-question"
 
 
 @pytest.mark.parametrize("reply, kind", [(answer(None, "12", "unknown service"), "failed"), (None, "timeout")])
@@ -460,6 +464,21 @@ def test_http(runtime):
     found = ask(kind="http", socket=server.path, path="/config", redact=['"token":"(.*?)"'])
     assert found == {"status": 200, "body": '{"token":"*"}'}
     assert server.requests[0].startswith(b"GET /config HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize(
+    "status, body, value",
+    [
+        (200, b'{"a":1,"token":"x"}', {"a": 1}),
+        (200, b'[{"a":1,"token":"x"}]', []),
+        (200, b"token=x", None),
+        (500, b'{"a":1}', None),
+    ],
+)
+def test_of_an_answer_in_json_only_what_is_listed_leaves_the_host(runtime, status, body, value):
+    server = runtime(b"HTTP/1.1 %d OK\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body))
+    server._request = lambda connection: connection.recv(65536)
+    assert ask(kind="http", socket=server.path, path="/info", keep=[[["a"], "int"]]) == {"status": status, "value": value}
 
 
 def test_listening(tmp_path):

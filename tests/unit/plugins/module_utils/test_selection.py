@@ -75,7 +75,7 @@ KEEP = [
         (["version"], "int"), (["VERSION"], "int"), (["versions"], None), (["version", "x"], None), ([], None),
         (["plugins", "cri", "containerd", "runtimes", "nvidia", "options", "binaryname"], "program"),
         (["plugins", "cri", "containerd", "runtimes", "nvidia", "options"], None),
-        (["plugins", "cri", "containerd", "runtimes", "user:pw@host", "options", "BinaryName"], None),
+        (["plugins", "cri", "containerd", "runtimes", "user:pw@x/y", "options", "BinaryName"], None),
         (["tree"], "name"), (["tree", "a", "b"], "name"), (["tree", "two words"], None),
         (["items", "[]", "Names"], "paths"), (["items", "x", "Names"], None),
     ],
@@ -100,13 +100,17 @@ def test_what_leads_to_something_listed(path, way):
     "data, left",
     [
         ({"version": 2, "root": "/var/lib"}, {"version": 2}),
-        ({"version": "2"}, {}),
+        ({"version": "2"}, {"version": selection.HIDDEN}),
         ({"Version": 2}, {"Version": 2}),
+        ({"version": {"a": 1}}, {}),
         ({"proxy": {"plain": True, "url": "http://u:p@h"}, "auth": {"plain": True}}, {"proxy": {"plain": True}}),
         ({"plugins": {"cri": {"auth": "x", "containerd": {"runtimes": {"n": {"options": {"BinaryName": "runc", "K": "v"}}}}}}},
          {"plugins": {"cri": {"containerd": {"runtimes": {"n": {"options": {"BinaryName": "runc"}}}}}}}),
-        ({"tree": {"a": {"b": "c", "d": "e f"}}}, {"tree": {"a": {"b": "c"}}}),
-        ({"items": [{"Names": ["/one"], "Env": ["A=b"]}, "loose", {"Names": ["x y"]}]}, {"items": [{"Names": ["/one"]}, None, {}]}),
+        ({"tree": {"a": {"b": "c", "d": "e f"}}}, {"tree": {"a": {"b": "c", "d": selection.HIDDEN}}}),
+        ({"tree": {"two words": "c"}}, {"tree": {selection.HIDDEN: "c"}}),
+        ({"plugins": {"user:pw@host": {"containerd": {}}}}, {"plugins": {selection.HIDDEN: {"containerd": {}}}}),
+        ({"items": [{"Names": ["/one"], "Env": ["A=b"]}, "loose", {"Names": ["x y"]}]},
+         {"items": [{"Names": ["/one"]}, None, {"Names": [selection.HIDDEN]}]}),
         ({"items": "text"}, {}),
         ("text", None),
         ([1, 2], []),
@@ -114,6 +118,37 @@ def test_what_leads_to_something_listed(path, way):
 )  # fmt: skip
 def test_a_selection_has_the_listed_values_and_no_others(data, left):
     assert selection.select(data, KEEP) == left
+
+
+FLAGS = {"--config": "path", "-c": "path", "--host": "address", "--live-restore": "switch", "--add-runtime": "name=path", "config": ""}
+
+
+@pytest.mark.parametrize(
+    "argv, shown",
+    [
+        (["/usr/bin/engine"], ["/usr/bin/engine"]),
+        ([], []),
+        (["two words"], ["(hidden)"]),
+        (["e", "--config", "/etc/e.toml", "-c=/x"], ["e", "--config", "/etc/e.toml", "-c=/x"]),
+        (["e", "--config", "pass word", "--host=http://u:p@h"], ["e", "--config", "(hidden)", "--host=(hidden)"]),
+        (["e", "--http-proxy", "http://u:p@h"], ["e", "-(hidden)", "(hidden)"]),
+        (["e", "--http-proxy=http://u:p@h", "-p"], ["e", "-(hidden)=(hidden)", "-(hidden)"]),
+        (["e", "--live-restore", "secret", "--live-restore"], ["e", "--live-restore", "(hidden)", "--live-restore"]),
+        (["e", "--config", "--host", "/run/e.sock"], ["e", "--config", "--host", "/run/e.sock"]),
+        (["e", "config", "secret", "KEY=value"], ["e", "config", "(hidden)", "(hidden)"]),
+        (["e", "--add-runtime", "nvidia=/usr/bin/n", "--add-runtime=a=b=c"],
+         ["e", "--add-runtime", "nvidia=/usr/bin/n", "--add-runtime=(hidden)"]),
+        (["e", "config=secret"], ["e", "(hidden)"]),
+    ],
+)  # fmt: skip
+def test_of_a_command_line_only_listed_flags_travel(argv, shown):
+    assert selection.arguments(argv, FLAGS) == shown
+
+
+def test_of_an_environment_only_listed_names_travel():
+    pairs = ["STRATEGY=cdi-cri", "MODE=a b", "API_TOKEN=x", "STRATEGYX=y", "loose"]
+    names = {"STRATEGY": "name", "MODE": "name", "ABSENT": "name"}
+    assert selection.environment(pairs, names) == {"STRATEGY": "cdi-cri", "MODE": "(hidden)"}
 
 
 MARKER = "S3CR3T"
@@ -127,3 +162,13 @@ TREES = st.recursive(LEAVES, lambda inner: st.lists(inner, max_size=3) | st.dict
 def test_nothing_that_is_not_listed_is_in_a_selection(tree):
     assert MARKER not in json.dumps(selection.select(tree, KEEP))
     assert selection.select(tree, []) in (None, {}, [])
+
+
+WORDS = st.sampled_from([*FLAGS, "--config=/x", "--token", "-x", "", "=", "pw=" + MARKER, "--a=" + MARKER])
+
+
+@hypothesis.given(st.lists(WORDS))
+def test_nothing_that_is_not_listed_is_in_the_arguments(argv):
+    shown = selection.arguments(argv, FLAGS)
+    assert MARKER not in json.dumps(shown)
+    assert len(shown) == len(argv)

@@ -10,8 +10,8 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, host, toolkit
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, host, listed, toolkit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker, docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Kubelet, NeedMore, Plan, PlanError, Policy
 
@@ -21,13 +21,18 @@ from tests.unit.records import ONE_GPU
 CONFIG, UNIT = docker_config.CONFIG, docker_config.UNIT
 BINARY = Handler.binary
 ELSEWHERE = "/opt/nvidia/bin/nvidia-container-runtime"
-PROCESS = {"pid": 3, "exe": "/usr/sbin/dockerd", "argv": ["dockerd", "-H", "fd://"], "unit": UNIT}
+PROCESS = {"pid": 3, "ticks": 77, "exe": "/usr/sbin/dockerd", "argv": ["dockerd", "-H", "fd://"], "unit": UNIT}
 INFO, LIST = f"http:{docker_config.SOCKET}/info", f"http:{docker_config.SOCKET}/containers/json"
 RUNC = {"runc": {"path": "runc"}}
 OURS = {**RUNC, "nvidia": {"path": BINARY}}
 DIRS = ["/etc/cdi", "/var/run/cdi"]
 ENTRY = {"nvidia": {"path": BINARY}}
 CONTAINERS = [{"Id": "a" * 64, "Names": ["/web"]}, {"Id": "b" * 64, "Names": ["/db"]}]
+
+
+def told(said: Any, path: str) -> dict[str, Any]:
+    """An answer of the daemon as it leaves the node."""
+    return {"status": 200, "value": selection.select(said, listed.HTTP[path])}
 
 
 def running(version: str = "26.1.5+dfsg1", text: str | None = None, **more: Any) -> Any:
@@ -37,12 +42,12 @@ def running(version: str = "26.1.5+dfsg1", text: str | None = None, **more: Any)
     said = {"ServerVersion": version, "DefaultRuntime": "runc", "Runtimes": RUNC, "CDISpecDirs": [], "ContainersRunning": count, **more}
     if version < "25":
         del said["CDISpecDirs"]
-    listed = {LIST: {"status": 200, "body": json.dumps(CONTAINERS)}} if count else {}
+    names = {LIST: told(CONTAINERS, "/containers/json")} if count else {}
     return obs(
         files={BINARY: "", ELSEWHERE: "", "/usr/sbin/dockerd": "", **({} if text is None else {CONFIG: text}), **files},
-        processes=[{**PROCESS, "argv": ["dockerd", *argv]}],
+        processes=[{**PROCESS, "argv": selection.arguments(["dockerd", *argv], docker_config.READ_FLAGS)}],
         units={UNIT: {"ActiveState": "active", "InvocationID": "abc", **units}},
-        answers={INFO: {"status": 200, "body": json.dumps(said)}, **listed, **answers},
+        answers={INFO: told(said, "/info"), **names, **answers},
         originals=originals,
     )
 
@@ -202,9 +207,8 @@ def test_flags_that_say_it_already() -> None:
 def test_dockerd_reads_the_new_file_with_the_flags_that_it_runs_with() -> None:
     argv = ["-H", "fd://", "--config-file", "/etc/docker/other.json", "--containerd=/run/containerd/containerd.sock", "-D"]
     plan = planned(Policy(), running(argv=argv))
-    assert plan.validate[0]["argv"][1:] == [
-        "-H", "fd://", "--containerd=/run/containerd/containerd.sock", "-D", "--validate", "--config-file", "{stage}/daemon.json",
-    ]  # fmt: skip
+    own = {"process": 3, "ticks": 77, "without": ["--config-file"]}
+    assert plan.validate[0]["argv"][1:] == [own, "--validate", "--config-file", "{stage}/daemon.json"]
     assert plan.stage_files == ({"name": "daemon.json", "source": "/etc/docker/other.json"},)
     assert [c["path"] for c in plan.changes] == ["/etc/docker/other.json"]
 
@@ -361,7 +365,7 @@ def test_a_daemon_outside_systemd_is_left_to_its_owner() -> None:
     seen = obs(
         files={BINARY: ""},
         processes=[{"pid": 3, "exe": "/usr/sbin/dockerd", "argv": ["dockerd"]}],
-        answers={INFO: {"status": 200, "body": json.dumps({"ServerVersion": "28.5.2", "CDISpecDirs": DIRS, "Runtimes": RUNC})}},
+        answers={INFO: told({"ServerVersion": "28.5.2", "CDISpecDirs": DIRS, "Runtimes": RUNC}, "/info")},
     )
     plan = planned(Policy(), seen)
     assert plan.restarts == ()
