@@ -1,0 +1,96 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stands in a projection for what is not sent: as long as the hidden text, in the same lines, and telling nothing else about it.
+
+A key becomes another key that is unique in its table, a comment a comment of "x", and a value a string of blanks (brackets around a
+number, where it goes over lines), which has no shape that anything listed can have. So the projection has the statements, tables and
+commas of the original, and an edit of one is an edit of the other.
+Node side: standard library only, Python 3.6.
+"""
+
+import re
+from typing import NamedTuple
+
+_DIGITS = "xabcdefghijklmnopqrstuvwyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_-"
+
+# A value and where it stands. `data`: what it says; `inner`: an array's values, a table's members.
+Value = NamedTuple("Value", [("kind", str), ("start", int), ("end", int), ("data", object), ("inner", list)])
+# A key in an object or inline table. `parts`: [(name, start, end)]; `above`: the Names of the tables that its parts stand in.
+Member = NamedTuple("Member", [("start", int), ("parts", list), ("above", list), ("value", Value)])
+# A statement `key = value`; its path begins with that of the table it stands in, which has `depth` parts.
+Pair = NamedTuple(
+    "Pair", [("start", int), ("end", int), ("path", list), ("parts", list), ("above", list), ("value", Value), ("depth", int)]
+)
+# A line that opens a table. `shared`: what has stood for this table's name already, where an array of tables repeats it.
+Header = NamedTuple(
+    "Header", [("start", int), ("end", int), ("path", list), ("parts", list), ("above", list), ("shared", dict), ("array", bool)]
+)
+
+
+class Unreadable(Exception):
+    """A text that is not what it should be: a code of ours and the line. Never the text's own words, nor a parser's."""
+
+    def __init__(self, code, line):
+        super(Unreadable, self).__init__("%s in line %d" % (code, line))
+        self.code = code
+        self.line = line
+
+
+class Names(object):
+    """The names of one table in the projection: those that are shown, and those that stand for others."""
+
+    __slots__ = ("taken", "next")
+
+    def __init__(self):
+        self.taken = set()
+        self.next = {}
+
+    def show(self, name):
+        self.taken.add(name)
+
+    def stand_in(self, length):
+        """Another name of this length. There are as many as the original can have had."""
+        while True:
+            number = self.next.get(length, 0)
+            self.next[length] = number + 1
+            name = _numbered(number, length)
+            if name is None:
+                raise Unreadable("names", 1)
+            if name not in self.taken:
+                self.taken.add(name)
+                return name
+
+
+def _numbered(number, length):
+    """`xxxx`, `xxxa`, `xxxb` ...; None when there are no more of this length."""
+    name = ""
+    while number:
+        number, digit = divmod(number, len(_DIGITS))
+        name = _DIGITS[digit] + name
+    return name.rjust(length, "x") if len(name) <= length else None
+
+
+def value(text):
+    """What stands for a value."""
+    if len(text) == 1:
+        return "1"
+    if "\n" in text:
+        return "[" + re.sub(" ", "1", re.sub(r"[^\r\n]", " ", text[1:-1]), count=1) + "]"
+    return '"' + " " * (len(text) - 2) + '"'
+
+
+def comment(text):
+    return "#" + "x" * (len(text) - 1)
+
+
+def line_of(text, at):
+    """The line of a place, from 1; behind the last line's end it is the last line."""
+    return text.count("\n", 0, min(at, max(len(text) - 1, 0))) + 1
+
+
+def put(data, path, item):
+    """Set a value at a path of keys."""
+    for name in path[:-1]:
+        data = data.setdefault(name, {})
+    data[path[-1]] = item

@@ -1,0 +1,210 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What leaves a host of a file: the values at listed places, and placeholders of the same length for everything else.
+
+`keep` says what may travel: {"format": FORMAT, "places": [[path, shape], ...], "comments": [text, ...]}. Paths and shapes are those of
+`selection`, and two shapes more: "key" (the key is shown, its value never) and ["is", value] (this very value, which the asker knows).
+Formats: toml; json; yaml (scalars at the top level); env (lines `KEY=value`); flags (words `--name=value`); whole (all of it: for files
+of the kernel, and for files of this collection). A listed value that has not its shape is withheld: its key is shown, with its kind.
+Node side: standard library only, Python 3.6.
+"""
+
+import bisect
+import re
+from typing import NamedTuple
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import json_projection, placeholders, selection, toml_projection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils.placeholders import Header, Unreadable
+
+HIDE, INSIDE, WITHHOLD, SHOW = "hide", "inside", "withhold", "show"
+
+# `data`: the projected bytes; `withheld`: what stands at listed places in another shape; `hidden`: the spans that are not the original's.
+Projection = NamedTuple("Projection", [("data", bytes), ("withheld", list), ("hidden", list)])
+
+
+def project(data, keep):
+    """The Projection of a file's bytes; placeholders.Unreadable for a text that has not its format."""
+    made = _FORMATS.get(keep.get("format"))
+    if made is None:
+        raise ValueError("there is no format %r of what may travel" % (keep.get("format"),))
+    places = [(list(path), shape) for path, shape in keep.get("places") or []]
+    return made(data, places, frozenset(keep.get("comments") or ()))
+
+
+def fits(shape, value):
+    """Whether a value (as a format's scanner read it) has a shape."""
+    if shape == "key":
+        return False
+    if isinstance(shape, (list, tuple)):
+        return type(value) is type(shape[1]) and value == shape[1]
+    return selection.fits(shape, value)
+
+
+def judge(places, path, value):
+    """What becomes of a value at a path."""
+    shape = selection.listed(places, path)
+    leads = selection.on_the_way(places, path)
+    if value.kind == "table":
+        return INSIDE if leads else WITHHOLD if shape is not None else HIDE
+    if shape is not None:
+        return SHOW if fits(shape, value.data) else WITHHOLD
+    return WITHHOLD if leads else HIDE
+
+
+class _Work(object):
+    """The replacements that turn a text into its projection."""
+
+    def __init__(self, data, places):
+        self.text = data.decode("latin-1")  # one character for each byte
+        self.places = places
+        self.spans = []  # (start, end, text)
+        self.withheld = []
+        self.names = []  # (start, end, Names, shared): keys that get a stand-in once all names that are shown are known
+        self.lines = [found.end() for found in re.finditer("\n", self.text)]
+
+    def replace(self, start, end, text):
+        self.spans.append((start, end, text))
+
+    def leads(self, path):
+        return selection.on_the_way(self.places, path) or selection.listed(self.places, path) is not None
+
+    def shown(self, path, parts, above, depth, last):
+        """Show the parts of a key that lead somewhere, hide the rest: whether all of it is shown. `last`: whether the last part may be."""
+        count = 0
+        while count < len(parts) - 1 and self.leads(path[: depth + count + 1]):
+            count += 1
+        count += count == len(parts) - 1 and last
+        for index in range(count):
+            above[index].show(parts[index][0])
+        if count < len(parts):
+            self.names.append((parts[count][1], parts[-1][2], above[count], None))
+        return count == len(parts)
+
+    def pair(self, path, parts, above, depth, value):
+        """A key and its value."""
+        verdict = judge(self.places, path, value)
+        if not self.shown(path, parts, above, depth, verdict != HIDE):
+            verdict = HIDE
+        if verdict == INSIDE:
+            self.members(path, value)
+        elif verdict != SHOW:
+            self.hide(value)
+        if verdict == WITHHOLD:
+            self.withheld.append(
+                {"path": path, "kind": value.kind, "line": self.line(value.start), "span": [value.start, value.end], "data": value.data}
+            )
+
+    def members(self, path, table):
+        for member in table.inner:
+            names = [name for name, _start, _end in member.parts]
+            self.pair(path + names, member.parts, member.above, len(path), member.value)
+
+    def hide(self, value):
+        self.replace(value.start, value.end, placeholders.value(self.text[value.start : value.end]))
+
+    def line(self, at):
+        return bisect.bisect_right(self.lines, at) + 1
+
+    def stand_ins(self, quoted):
+        for start, end, names, shared in self.names:
+            length = end - start - (2 if quoted else 0)
+            if shared is None:
+                name = names.stand_in(length)
+            else:
+                name = shared[length] = shared.get(length) or names.stand_in(length)
+            self.replace(start, end, '"%s"' % name if quoted else name)
+
+    def done(self):
+        out, at, hidden = [], 0, []
+        for start, end, text in sorted(self.spans):
+            if start < at:  # a comment within a value that is hidden as a whole
+                continue
+            out += [self.text[at:start], text]
+            hidden.append((start, end))
+            at = end
+        out.append(self.text[at:])
+        return Projection("".join(out).encode("latin-1"), self.withheld, hidden)
+
+
+def _toml(data, places, comments):
+    items, remarks = toml_projection.scan(data)
+    work, shows = _Work(data, places), True
+    for item in items:
+        if isinstance(item, Header):
+            shows = _header(work, item)
+        elif shows:
+            work.pair(item.path, item.parts, item.above, item.depth, item.value)
+        else:
+            work.names.append((item.parts[0][1], item.parts[-1][2], item.above[0], None))
+            work.hide(item.value)
+    work.stand_ins(False)
+    for start, end in remarks:
+        if work.text[start:end].encode("latin-1").decode("utf-8", "replace") not in comments:
+            work.replace(start, end, placeholders.comment(work.text[start:end]))
+    return work.done()
+
+
+def _header(work, item):
+    """Whether what stands under this header may be listed."""
+    count = 0
+    while count < len(item.parts) and work.leads(item.path[: count + 1]):
+        item.above[count].show(item.parts[count][0])
+        count += 1
+    if count < len(item.parts):
+        work.names.append((item.parts[count][1], item.parts[-1][2], item.above[count], item.shared if item.array else None))
+    return count == len(item.parts)
+
+
+def _json(data, places, _comments):
+    root, work = json_projection.scan(data), _Work(data, places)
+    if root is not None:
+        work.members([], root)
+    work.stand_ins(True)
+    return work.done()
+
+
+def _whole(data, _places, _comments):
+    return Projection(data, [], [])
+
+
+# --- formats that are read line by line -------------------------------------------------------------------------------
+
+_YAML_LINE = re.compile(r"([A-Za-z_][\w.-]*):[ \t]+(?:\"([^\"\\]*)\"|'([^']*)'|([^\s\"'#&*!|>%@`{\[][^\s#]*))[ \t]*\Z")
+_ENV_LINE = re.compile(r"([A-Za-z_]\w*)=(?:\"([^\"\\$`]*)\"|'([^']*)'|([^\s\"'\\$`]*))[ \t]*\Z")
+_FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:=|[ \t]+)([^\s\"'\\]+)(?=[\s\"']|\Z)")
+
+
+def _by_line(rule):
+    def made(data, places, _comments):
+        work, at = _Work(data, places), 0
+        for line in re.findall(r"[^\n]*\n|[^\n]+", work.text):
+            body = line.rstrip("\r\n")
+            found = rule.match(body)
+            if body and not (found and _listed_text(places, found.group(1), found.group(2) or found.group(3) or found.group(4) or "")):
+                work.replace(at, at + len(body), placeholders.comment(body))
+            at += len(line)
+        return work.done()
+
+    return made
+
+
+def _listed_text(places, name, value):
+    shape = selection.listed(places, [name])
+    return shape is not None and fits(shape, value)
+
+
+def _flags(data, places, _comments):
+    """Everything but the listed flags becomes spaces: words are told apart by them."""
+    work, at = _Work(data, places), 0
+    shown = [found.span() for found in _FLAG.finditer(work.text) if _listed_text(places, found.group(1), found.group(2))]
+    for start, end in shown + [(len(work.text), len(work.text))]:
+        if at < start:
+            work.replace(at, start, re.sub(r"[^\r\n]", " ", work.text[at:start]))
+        at = end
+    return work.done()
+
+
+_FORMATS = {"toml": _toml, "json": _json, "whole": _whole, "yaml": _by_line(_YAML_LINE), "env": _by_line(_ENV_LINE), "flags": _flags}
+
+__all__ = ["Projection", "Unreadable", "fits", "judge", "project"]
