@@ -128,9 +128,10 @@ options:
     description:
       - Which engines to manage. V(auto) manages every engine on the host that can be managed, and Docker only where no Kubernetes is, that
         is no kubelet and no engine of a Kubernetes distribution. Name V(docker) beside V(auto) to have it configured there, too.
+      - V(podman) needs no configuration, only the CDI spec. V(auto) takes it for the engine of a host where no other can be managed.
     type: list
     elements: str
-    choices: [auto, containerd, crio, docker]
+    choices: [auto, containerd, crio, docker, podman]
     default: [auto]
   injection:
     description:

@@ -72,7 +72,7 @@ def cases(
     for decision in host.decisions:
         subject = decision.engine if engines.count(decision.engine) == 1 else decision.instance
         instance = known[decision.instance]
-        if (instance.cri or instance.engine == "docker") and not instance.refusal:
+        if (instance.cri or instance.engine in ("docker", "podman")) and not instance.refusal:
             status = (statuses or {}).get(instance.socket, {})
             row = _by_row(host, decision, instance, driver.gpus, evidence_file)
             found += [_finished(_with_switches(case, switches), subject, decision, instance, status, image) for case in row]
@@ -169,7 +169,7 @@ def _node(path: str, rdev: list[int] | None, expect: Expect) -> dict[str, Any]:
 def _finished(
     case: dict[str, Any], subject: str, decision: Decision, instance: Instance, status: Mapping[str, Any], image: str
 ) -> dict[str, Any]:
-    found = {**case, "create": create(case)} if decision.engine == "docker" else case
+    found = {**case, **by_engine(case, decision.engine, instance.binary)}
     return {
         **found,
         "name": f"{subject}: {case['name']}",
@@ -180,6 +180,20 @@ def _finished(
         "list": LISTED,
         "cgroup_parent": cgroup_parent(status, case["handler"]),
     }
+
+
+def by_engine(case: Mapping[str, Any], engine: str, binary: str) -> dict[str, Any]:
+    """How a case is carried out where that is not by CRI."""
+    if engine == "docker":
+        return {"create": create(case)}
+    return command(case, binary) if engine == "podman" else {}
+
+
+def command(case: Mapping[str, Any], binary: str) -> dict[str, Any]:
+    """An engine without a daemon is its own client: one command, whose container is gone with it; image and shell are the node's part."""
+    devices = [f"--device={name}" for name in case.get("devices") or ()]
+    fixed = ["--rm", "--pull=never", "--network=none", "--user=0", "--cap-add=MKNOD", "--entrypoint=", "--timeout=600"]
+    return {"run": [binary, "run", *fixed, f"--label={LABEL}=1", *devices], "image_there": [binary, "image", "exists"]}
 
 
 def create(case: Mapping[str, Any]) -> dict[str, Any]:
@@ -220,6 +234,7 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
         "load it: skopeo copy oci-archive:FILE.tar containers-storage:IMAGE, or crictl pull IMAGE; or name another in the option image",
     ),
     (r"image .* is not on this host", "docker", "load it: docker load --input FILE.tar; or name another in the option image"),
+    (r"image .* is not on this host", "podman", "load it: podman load --input FILE.tar; or name another in the option image"),
     (
         r"could not select device driver \"cdi\"",
         "",
@@ -308,7 +323,7 @@ def nothing_to_prove(host: HostDecision, planned: list[dict[str, Any]]) -> str:
     if planned:
         return ""
     refused = "; ".join(sentence for _key, sentence in host.refused)
-    return host.skipped or refused or "no engine on this host that starts containers by a socket"
+    return host.skipped or refused or "no engine on this host that a proof can start containers with"
 
 
 def unproven(planned: list[dict[str, Any]]) -> list[dict[str, Any]]:

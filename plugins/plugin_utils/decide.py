@@ -103,7 +103,40 @@ def reads_specs(instances: Iterable[Instance], decisions: list[Decision], policy
     return not decisions and policy.cdi != "false" and any(i.cdi.enabled for i in instances)
 
 
+def by_spec_alone(policy: Policy, instance: Instance) -> Decision:
+    """An engine without handlers that are ours to configure: it resolves CDI devices, and that is all."""
+    if policy.injection not in ("auto", "native-cdi") or policy.cdi == "false":
+        asked = f"injection: {policy.injection}" if policy.injection != "auto" else "cdi: false"
+        raise PlanError(
+            f"{asked} cannot work with Podman {instance.version}".strip(),
+            why="this collection gives it GPUs by CDI only",
+            next="leave both options at auto for this host, or name other engines in the option engines",
+        )
+    name = f"Podman {instance.version}".strip()
+    evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
+    why = f"{name} resolves CDI devices itself (podman run --device), so that the CDI spec is all there is to do"
+    return Decision(
+        instance=instance.key,
+        engine=instance.engine,
+        engine_version=instance.version,
+        injection="native-cdi",
+        handler="",
+        default=False,
+        runtime_mode="cdi",
+        annotation_prefixes=(),
+        device_list_strategy=(),
+        plugin_annotation_prefix="",
+        runtime_class="",
+        enable_cdi=False,
+        max_cdi_version=instance.cdi.max_version,
+        hook=False,
+        reasons=(Reason("injection", "native-cdi", why, evidence),),
+    )
+
+
 def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision:
+    if instance.engine == "podman":
+        return by_spec_alone(policy, instance)
     injection, why = choose_injection(policy, instance)
     evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
     handler = "" if injection == "oci-hook" else (policy.handlers[0].name if policy.handlers else "nvidia")
@@ -283,8 +316,8 @@ def version_cap(instances: Iterable[Instance], others: Iterable[Consumer] = ()) 
 
 
 def packages(decisions: list[Decision]) -> tuple[str, ...]:
-    """The base package is enough where nothing runs the prestart hook (toolkit.md 3.5)."""
-    if not decisions:
+    """The base package is enough where nothing runs the prestart hook (toolkit.md 3.5). Who only reads CDI specs needs none."""
+    if not any(d.handler or d.hook for d in decisions):
         return ()
     return LEGACY_PACKAGES if any(d.runtime_mode == "legacy" for d in decisions) else BASE_PACKAGES
 

@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
     toolkit,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import freshness, spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_owners, crio, docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_owners, crio, docker, podman
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     JOURNAL_DIR,
     Decision,
@@ -39,7 +39,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 # A new engine is one more file and one more row.
-ENGINES = {"containerd": containerd, "crio": crio, "docker": docker}
+ENGINES = {"containerd": containerd, "crio": crio, "docker": docker, "podman": podman}
 KUBERNETES = (*(o.name for o in containerd_owners.OWNERS), "gpu-operator")  # owners that come with it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 LOW_LEVEL = ["runc", "crun"]
@@ -82,6 +82,8 @@ def questions(policy: Policy) -> list[ask.Question]:
 def see(policy: Policy, obs: Observation) -> Seen:
     """Find the engines, the GPUs and the owners, and decide."""
     instances = tuple(i for engine in ENGINES.values() for i in engine.find(policy, obs))
+    if not podman.counts(policy, [i for i in instances if i.engine != podman.NAME]):
+        instances = tuple(i for i in instances if i.engine != podman.NAME)
     kubelet = owners.kubelet(policy, obs)
     instances = tuple(dc.replace(i, used_by_kubelet=bool(kubelet.endpoint) and same_socket(kubelet.endpoint, i.socket)) for i in instances)
     instances = tuple(beside_kubernetes(policy, i, kubelet, instances) for i in instances)
@@ -122,7 +124,7 @@ def require_engine(policy: Policy, seen: Seen) -> None:
     if not seen.instances:
         raise PlanError(
             "no container engine found on this host",
-            why="looked for containerd, CRI-O and Docker by process, unit, socket and program",
+            why="looked for containerd, CRI-O and Docker by process, unit, socket and program, and for a Podman that reads CDI specs",
             next="install an engine first, or name config_path and socket where it lives elsewhere",
         )
     stopped = [i for i in seen.instances if i.refusal and not i.running and i.owner == "package"]
@@ -184,13 +186,18 @@ def plan_absent(policy: Policy, obs: Observation, seen: Seen) -> Plan:
 
 def facts(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
     """What a result tells beside the plan."""
-    row = table.row(seen.instances, seen.record, plan, seen.driver)
+    row: dict[str, Any] = {**table.row(seen.instances, seen.record, plan, seen.driver), "managed": not left_alone(seen.record)}
     stale = freshness.headline(seen.freshness)
     if state == "absent":
         row = {**row, "injection": "-", "why": f"taken back: {files(plan)}" if plan.changes else "nothing of this collection is here"}
     elif stale:
         row = {**row, "why": f"{stale}; {row['why']}"}
     return {"decision": decide.without_secrets(seen.record), "row": row, "freshness": freshness.plain(seen.freshness)}
+
+
+def left_alone(record: HostDecision) -> bool:
+    """Whether every engine of this host is somebody else's to configure: it is not managed, which is not the same as being right."""
+    return bool(record.refused) and not record.decisions and not record.skipped
 
 
 def files(plan: Plan) -> str:

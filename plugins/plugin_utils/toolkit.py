@@ -67,7 +67,7 @@ def wanted(
 
 def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     """The host's file by the host's decision; a host where nothing runs NVIDIA's runtime or hook has no use for one."""
-    if record.skipped or not record.decisions:
+    if record.skipped or not any(d.handler or d.hook for d in record.decisions):
         return Plan()
     return plan_keys(obs, PATH, keys(policy, record))
 

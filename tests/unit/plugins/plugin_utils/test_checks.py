@@ -165,7 +165,7 @@ def test_an_engine_that_serves_no_cri_has_no_cases() -> None:
     host = record(COMPATIBLE, CONTAINERD_21, driver=driver(0))
     without = dc.replace(CONTAINERD_21, cri=False)
     assert checks.cases(host, (without,), driver(0), image=IMAGE) == []
-    assert checks.nothing_to_prove(host, []) == "no engine on this host that starts containers by a socket"
+    assert checks.nothing_to_prove(host, []) == "no engine on this host that a proof can start containers with"
 
 
 @pytest.mark.parametrize("engine", [CONTAINERD_21, CRIO], ids=["legacy", "oci-hook"])

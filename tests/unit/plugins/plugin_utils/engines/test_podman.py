@@ -1,0 +1,152 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts whose only engine is Podman, and hosts that are left alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import container_check
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import checks, decide, host, packages, toolkit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import podman
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+from tests.unit import gpus
+from tests.unit.builders import obs
+from tests.unit.records import ONE_GPU, instance, record
+
+NOTHING = {"processes": [], "units": {}}
+OLD, NEW = "3.0.1+dfsg1-3", "5.4.2+ds1-2"
+
+
+def seen_with(version: str | None, **more: Any) -> Observation:
+    installed = {"podman": version} if version else {}
+    files = {**gpus.host(1), **({"/usr/bin/podman": ""} if version else {}), **more.pop("files", {})}
+    return obs(files=files, packages={packages.BASE: None, **installed}, answers=gpus.nvml(1), **{**NOTHING, **more})
+
+
+def the_podman(version: str = NEW) -> Instance:
+    (found,) = podman.find(Policy(), seen_with(version))
+    return found
+
+
+def test_a_host_with_podman_alone_gets_its_spec_and_nothing_else() -> None:
+    seen = host.see(Policy(), seen_with(NEW))
+    host.require_engine(Policy(), seen)
+    (decision,) = seen.record.decisions
+    assert (decision.engine, decision.engine_version, decision.injection, decision.handler) == ("podman", "5.4.2", "native-cdi", "")
+    assert (seen.record.cdi_owner, seen.record.cdi_version_cap, seen.record.packages) == ("ours", "0.8.0", ())
+    plan = host.plan(Policy(), seen_with(NEW), seen, "")
+    written = [c["path"] for c in plan.changes]
+    assert "/etc/cdi/nvidia.yaml" in written
+    assert [p for p in written if p == toolkit.PATH or p.startswith(("/etc/containers", "/etc/apt"))] == []
+    assert (plan.restarts, plan.commands) == ((), ())
+    told = host.facts(seen, plan)["row"]
+    assert (told["engine"], told["injection"], told["managed"]) == ("Podman 5.4.2", "native-cdi", True)
+    assert "the CDI spec is all there is to do" in told["why"]
+
+
+@pytest.mark.parametrize(
+    ("version", "reads"), [(NEW, "0.8.0"), ("4.3.1+ds1-8+deb12u1", "0.5.0"), ("5:5.8.0-1", "1.0.0"), (OLD, ""), (None, "")]
+)
+def test_a_podman_counts_as_far_as_it_reads_specs(version: str | None, reads: str) -> None:
+    assert [i.cdi.max_version for i in podman.find(Policy(), seen_with(version))] == ([reads] if reads else [])
+
+
+@pytest.mark.parametrize("version", [OLD, None])
+def test_no_engine_at_all_is_still_an_error_and_podman_is_named(version: str | None) -> None:
+    with pytest.raises(PlanError, match=r"no container engine.*and for a Podman that reads CDI specs"):
+        host.require_engine(Policy(), host.see(Policy(), seen_with(version)))
+
+
+K3S = instance(refusal="k3s writes this configuration", owner="k3s")
+COUNTS = [
+    # engines asked for, the other engines, whether Podman is one of its own
+    (("auto",), [], True),
+    (("auto",), [K3S], True),
+    (("auto",), [instance()], False),  # one more reader of the spec that containerd gets
+    (("auto", "podman"), [instance()], True),
+]
+
+
+@pytest.mark.parametrize(("engines", "others", "counts"), COUNTS)
+def test_beside_an_engine_that_is_managed_podman_is_a_reader_only(engines: tuple[str, ...], others: list[Instance], counts: bool) -> None:
+    assert podman.counts(Policy(engines=engines), others) is counts
+
+
+@pytest.mark.parametrize("options", [{"injection": "legacy"}, {"injection": "nvidia-runtime"}, {"cdi": "false"}])
+def test_what_podman_cannot_have_is_refused_by_name(options: dict[str, Any]) -> None:
+    with pytest.raises(PlanError, match=r"cannot work with Podman 5\.4\.2 .*by CDI only"):
+        record(Policy(**options), the_podman())
+
+
+MANAGED = [
+    # instances, policy, managed
+    ((K3S,), Policy(), False),
+    ((K3S, the_podman()), Policy(), True),
+    ((instance(),), Policy(), True),
+    ((K3S, instance("crio", "1.34.0")), Policy(), True),
+]
+
+
+@pytest.mark.parametrize(("instances", "policy", "managed"), MANAGED)
+def test_a_host_that_is_left_alone_is_not_managed_which_is_not_unchanged(
+    instances: tuple[Instance, ...], policy: Policy, managed: bool
+) -> None:
+    made = record(policy, *instances)
+    told = host.facts(host.Seen(instances, ONE_GPU, decide.Kubelet(), made), Plan())["row"]
+    assert told["managed"] is managed
+
+
+# ---------------------------------------------------------------- the proof
+
+IMAGE = "lab/busybox:1"
+
+
+def proof(evidence: str = "") -> list[dict[str, Any]]:
+    one = the_podman()
+    return checks.cases(record(Policy(), one), (one,), ONE_GPU, image=IMAGE, evidence_file=evidence)
+
+
+def test_the_proof_asks_as_a_person_would() -> None:
+    one, none = proof()
+    assert (one["name"], none["name"]) == ("podman: one", "podman: none")
+    assert "--device=nvidia.com/gpu=0" in one["run"]
+    assert [word for word in none["run"] if word.startswith("--device")] == []
+    for case in (one, none):
+        assert {"--rm", "--pull=never", "--network=none"} <= set(case["run"])
+        assert (case["run"][0], case["image_there"]) == ("/usr/bin/podman", ["/usr/bin/podman", "image", "exists"])
+
+
+@pytest.mark.parametrize(
+    ("answers", "step", "says"),
+    [
+        ({"image": "exit 1"}, "image", f"image {IMAGE} is not on this host"),
+        ({"image": "exit 0", "run": "echo 'unresolvable CDI devices nvidia.com/gpu=0' >&2; exit 126"}, "run", "unresolvable CDI devices"),
+        ({"image": "exit 0", "run": "sleep 60"}, "run", "no end within 0.5 s"),
+    ],
+)
+def test_what_the_command_says_is_the_evidence(tmp_path: Any, answers: dict[str, str], step: str, says: str) -> None:
+    program = tmp_path / "engine"
+    lines = [f"{word}) {act};;" for word, act in answers.items()]
+    program.write_text("#!/bin/sh\ncase $1 in\n" + "\n".join(lines) + "\nesac\n")
+    program.chmod(0o755)
+    case = {**proof()[0], "run": [str(program), "run"], "image_there": [str(program), "image", "exists"]}
+    (answer,) = container_check.run({"cases": [case], "timeout": 0.5, "log_parent": str(tmp_path)})["cases"]
+    assert answer["error"]["step"] == step
+    assert says in answer["error"]["message"]
+    assert checks.advice("podman", "native-cdi", checks.sentence(answer)) or step == "run"
+
+
+def test_what_the_shell_in_the_container_says_is_judged(tmp_path: Any) -> None:
+    """The nodes of this machine are left out: none of them is there, and the shell answers for a container that has what it asked for."""
+    program = tmp_path / "engine"
+    said = "listed|/dev/nvidia0|\\nthere|/dev/nvidia0|ok\\nthere|/dev/nvidiactl|ok\\n"
+    program.write_text(f"#!/bin/sh\n[ $1 = image ] || printf '{said}'\n")
+    program.chmod(0o755)
+    case = {**proof()[0], "run": [str(program), "run"], "image_there": [str(program), "image", "exists"]}
+    (answer,) = container_check.run({"cases": [case], "log_parent": str(tmp_path)})["cases"]
+    assert (answer["ok"], answer["problems"], answer["found"]["/dev/nvidia0"]) == (True, [], "ok")
