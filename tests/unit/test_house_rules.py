@@ -11,6 +11,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import launch
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "plugins"
@@ -156,6 +158,29 @@ def test_the_transaction_mentions_no_engine_at_all(path: Path) -> None:
     """Not even in a comment: what it does is the same for whatever writes files and restarts units."""
     text = path.read_text().replace("gpufleet.nvidia", "")
     assert [line for line in text.splitlines() if UPSTREAM_NAMES.search(line)] == []
+
+
+NODE = OWN + "module_utils"
+SHIPPED = {**transport.PROGRAMS, "transaction on the host's disk": tuple(launch.PARTS)}
+
+
+def parts_of(part: str) -> list[str]:
+    """Give the parts of the node side that one of them imports."""
+    tree = ast.parse((PLUGINS / "module_utils" / f"{part}.py").read_text())
+    return [item.removeprefix(NODE + ".").partition(".")[0] for item in imports(tree) if item.startswith(NODE + ".")]
+
+
+@pytest.mark.parametrize("program", SHIPPED)
+def test_a_program_is_sent_with_what_it_imports_in_that_order(program: str) -> None:
+    """As a module the same program gets what it imports and nothing else: a part too few or too many works one way only."""
+    shipped = SHIPPED[program]
+    needed, todo = {program.split()[0]}, [program.split()[0]]
+    while todo:
+        more = set(parts_of(todo.pop())) - needed
+        needed |= more
+        todo.extend(more)
+    assert sorted(shipped) == sorted(needed)
+    assert [(part, other) for at, part in enumerate(shipped) for other in parts_of(part) if other not in shipped[:at]] == []
 
 
 @pytest.mark.parametrize("path", [item for item in sources("modules") if item.stem not in {"observe", "transaction"}], ids=name)
