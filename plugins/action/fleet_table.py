@@ -31,11 +31,13 @@ SPEC = base.argument_spec("fleet_table")
 MACHINES = ("json", "jsonl", "null")  # stdout callbacks whose output a program parses
 # Measured when the action is loaded, which is before Ansible forks: its workers have no terminal.
 TERMINAL = int(Display().columns) if os.isatty(1) else fleet_hosts.WIDTH
-VIEWS: Mapping[str, Callable[[outcomes.Results, fleet_hosts.View], list[str]]] = {
-    "hosts": fleet_hosts.lines,
-    "proof": proof.lines,
-    "journal": transactions.lines,
-    "cdi": specs.lines,
+Lines = Callable[[outcomes.Results, fleet_hosts.View], list[str]]
+Totals = Callable[[outcomes.Results, bool], dict[str, Any]]
+VIEWS: Mapping[str, tuple[Lines, Totals]] = {
+    "hosts": (fleet_hosts.lines, outcomes.totals),
+    "proof": (proof.lines, proof.totals),
+    "journal": (transactions.lines, transactions.totals),
+    "cdi": (specs.lines, specs.totals),
 }
 
 
@@ -51,12 +53,12 @@ class ActionModule(ActionBase):
         check = bool(self._task.check_mode)
         try:
             results = gathered(task_vars or {}, args)
-            lines = VIEWS[args["view"]](results, view(args, check))
+            show, count = VIEWS[args["view"]]
+            lines, counts = show(results, view(args, check)), count(results, check)
         except PlanError as error:
             raise AnsibleActionFail(str(error), result=base.failure(error)) from None
         if for_people():
             Display().display("\n" + "\n".join(lines) + "\n")
-        counts = outcomes.totals(results, check)
         told = {"changed": False, "lines": lines, "totals": counts, "problem": outcomes.problem(counts, args["fail_on_drift"])}
         try:
             fleet.require_policy(args["fleet_policy"], results)

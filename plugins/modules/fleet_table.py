@@ -124,7 +124,11 @@ lines:
     - gpu1  containerd 1.7.24  2 x L4, 550.163.01   native-cdi  yes      containerd  containerd 1.7.24 resolves CDI devices itself
 totals:
   description:
-    - How many hosts there are, and how many of them came to which end. Also reported as C(set_stats) does, under C(gpufleet_totals).
+    - How many hosts there are, how many of them came to which end, and the names of those that need a person. Also reported as
+      C(set_stats) does, under C(gpufleet_totals).
+    - The keys are those of the sample for O(view=hosts). For O(view=proof) they are C(proven), C(not_proven), C(nothing_to_prove), C(lost)
+      and C(not_reached), for O(view=cdi) C(fresh), C(written), C(would_be_written), C(stale), C(none), C(failed), C(rolled_back), C(lost)
+      and C(not_reached), for O(view=journal) C(failed), C(lost) and C(not_reached), each beside C(hosts) and C(needs_person).
   returned: always
   type: dict
   sample:
@@ -145,5 +149,5 @@ problem:
       reached; with O(fail_on_drift) also those that would change or be refused.
   returned: always
   type: str
-  sample: "of 3 hosts: 1 lost. See the table above"
+  sample: "of 3 hosts: 1 lost: gpu3"
 """

@@ -9,6 +9,8 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import names
+
 Result = Mapping[str, Any]
 Results = Mapping[str, Result]
 
@@ -37,6 +39,7 @@ OUTCOMES = {
     )
 }
 URGENCY = {word: n for n, word in enumerate(OUTCOMES)}
+WRONG = ("failed", "rolled_back", "not_proven", "lost", "not_reached")  # totals that are never a success
 DRIFT = ("refused", "would_change")  # an error only for those who want the fleet to be converged already
 
 
@@ -61,7 +64,12 @@ def state(result: Result, check: bool) -> str:
 
 
 def merged(result: Result, others: Sequence[Result]) -> Result:
-    """A host's result with what failed beside it in the same run: a host whose proof failed is no changed host."""
+    """A host's result with what failed beside it in the same run: a host whose proof failed is no changed host.
+
+    What a result does not tell of the host itself, its row and the decision, another one of the same run does.
+    """
+    about = next(({k: o[k] for k in ("row", "decision") if k in o} for o in others if o.get("row")), {})
+    result = {**about, **result} if result else result
     bad = next((o for o in others if o.get("failed") or o.get("unreachable")), None)
     if bad is None or trouble(result) not in ("", "not reached"):
         return result
@@ -90,8 +98,16 @@ def plural(number: int) -> str:
 
 def problem(counts: Mapping[str, Any], fail_on_drift: bool = False) -> str:
     """Why a run must not end with exit status 0, '' where it may."""
-    bad = [o for o in OUTCOMES.values() if o.person and o.key not in DRIFT]
-    drifted = [o for o in OUTCOMES.values() if o.key in DRIFT and counts[o.key]] if fail_on_drift else []
-    found = [f"{counts[o.key]} {o.total}" for o in [*(b for b in bad if counts[b.key]), *drifted]]
+    wrong = [f"{counts[key]} {key.replace('_', ' ')}" for key in WRONG if counts.get(key)]
+    drifted = [f"{counts[o.key]} {o.total}" for o in OUTCOMES.values() if o.key in DRIFT and counts.get(o.key)] if fail_on_drift else []
     why = " (gpufleet_fail_on_drift is true)" if drifted else ""
-    return f"of {plural(counts['hosts'])}: {', '.join(found)}{why}. See the table above" if found else ""
+    bad = [h for h in counts["needs_person"] if wrong]
+    named = f": {names.some(bad)}" if bad else ""
+    return f"of {plural(counts['hosts'])}: {', '.join([*wrong, *drifted])}{why}{named}" if wrong or drifted else ""
+
+
+def reached(results: Results) -> dict[str, Any]:
+    """The totals of a run that changes nothing: which hosts gave no answer."""
+    found = {host: trouble(result) for host, result in results.items()}
+    counts = {key: sum(word == key.replace("_", " ") for word in found.values()) for key in ("failed", "lost", "not_reached")}
+    return {"hosts": len(results), **counts, "needs_person": sorted(h for h, word in found.items() if word and word != "refused")}

@@ -33,6 +33,14 @@ def summary(results: outcomes.Results) -> str:
     return f"{outcomes.plural(len(results))}: {told or 'nothing to report'}"
 
 
+def totals(results: outcomes.Results, _check: bool = False) -> dict[str, Any]:
+    found = {host: proven(result) for host, result in results.items()}
+    words = {"proven": "yes", "not_proven": "no", "nothing_to_prove": "nothing to prove", "lost": "lost", "not_reached": "not reached"}
+    counts = {key: sum(word == wanted_ for word in found.values()) for key, wanted_ in words.items()}
+    bad = sorted(host for host, word in found.items() if word in RANK[:3])
+    return {"hosts": len(results), **counts, "needs_person": bad}
+
+
 def proven(result: outcomes.Result) -> str:
     if not result:
         return "not reached"

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import fleet_hosts, layout, names, outcomes
 
 HEAD = ("HOST", "CDI SPEC", "WHY")
+SUMMED = {"none": "without one"}
 ORDER = ("failed", "rolled back", "lost", "not reached", "stale", "would be written", "written", "none", "fresh")
 
 
@@ -17,8 +20,14 @@ def lines(results: outcomes.Results, view: fleet_hosts.View) -> list[str]:
     rows = [(host, found[host]) for host in order]
     shown = [(host, *row) for host, row in rows] if len(rows) <= fleet_hosts.ONE_BY_ONE else fleet_hosts.shared(rows)
     counts = {word: sum(row[0] == word for row in found.values()) for word in ORDER}
-    told = ", ".join(f"{number} {word}" for word, number in counts.items() if number) or "nothing to report"
+    told = ", ".join(f"{number} {SUMMED.get(word, word)}" for word, number in counts.items() if number) or "nothing to report"
     return [*layout.table(HEAD, shown, view.width), "", f"{outcomes.plural(len(results))}: {told}"]
+
+
+def totals(results: outcomes.Results, check: bool = False) -> dict[str, Any]:
+    found = {host: of_host(result, check)[0] for host, result in results.items()}
+    counts = {word.replace(" ", "_"): sum(word == other for other in found.values()) for word in ORDER}
+    return {"hosts": len(results), **counts, "needs_person": sorted(h for h, word in found.items() if word in ORDER[:5])}
 
 
 def of_host(result: outcomes.Result, check: bool) -> tuple[str, str]:
@@ -26,7 +35,8 @@ def of_host(result: outcomes.Result, check: bool) -> tuple[str, str]:
     if trouble:
         return trouble, fleet_hosts.why(result, "")
     if result.get("skipped"):
-        return "none", str(result.get("why_none") or "no CDI spec is decided for this host")
+        decision = result.get("decision") or {}
+        return "none", str(decision.get("skipped") or "nothing on this host reads CDI specs")
     if result.get("differences"):
         why = "; ".join(dict.fromkeys(str(d.get("why")) for d in result["differences"]))
         return "would be written" if check else "written", why
@@ -35,5 +45,6 @@ def of_host(result: outcomes.Result, check: bool) -> tuple[str, str]:
     if stale:
         return "stale", "; ".join(stale)
     if not verdicts:
-        return "none", "there is no CDI spec on this host, and none is made for it"
+        told = (str(a) for a in result.get("advice") or ())
+        return "none", next((a for a in told if a.startswith("No CDI spec")), "there is no CDI spec on this host, and none is made for it")
     return "fresh", "; ".join(f"{v.get('path')} {v.get('version') or ''}".strip() for v in verdicts)

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import past
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import fleet_hosts, layout, names, outcomes
 
@@ -17,6 +19,10 @@ def lines(results: outcomes.Results, view: fleet_hosts.View) -> list[str]:
     rows = [row for host in order for row in of_host(host, results[host])]
     below = [text for host in order for text in of_pending(host, results[host], view.width)]
     return [*layout.table(HEAD, rows, view.width), *below]
+
+
+def totals(results: outcomes.Results, _check: bool = False) -> dict[str, Any]:
+    return outcomes.reached(results)
 
 
 def of_host(host: str, result: outcomes.Result) -> list[list[str]]:

@@ -195,10 +195,10 @@ PROBLEMS = [
     ([planned()], False, ""),
     ([result(problem="no")], False, ""),
     ([result(changed=True)], True, ""),  # done, so it is no drift any more
-    ([planned()], True, "of 1 host: 1 would change (gpufleet_fail_on_drift is true). See the table above"),
-    ([result(problem="no")], True, "of 1 host: 1 refused (gpufleet_fail_on_drift is true). See the table above"),
-    ([result(), {"unreachable": True}], False, "of 2 hosts: 1 lost. See the table above"),
-    ([{}, result(failed=True)], False, "of 2 hosts: 1 failed, 1 not reached. See the table above"),
+    ([planned()], True, "of 1 host: 1 would change (gpufleet_fail_on_drift is true)"),
+    ([result(problem="no")], True, "of 1 host: 1 refused (gpufleet_fail_on_drift is true)"),
+    ([result(), {"unreachable": True}], False, "of 2 hosts: 1 lost: 1"),
+    ([{}, result(failed=True)], False, "of 2 hosts: 1 failed, 1 not reached: [0-1]"),
 ]
 
 
