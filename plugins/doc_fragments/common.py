@@ -147,7 +147,8 @@ options:
     description:
       - Whether a container gets GPUs only because its image carries C(NVIDIA_VISIBLE_DEVICES).
       - V(strict) honours such environment variables of privileged containers only, V(compatible) of all containers.
-        V(auto) decides, and the record says which and why.
+        V(auto) decides, and the record says which and why. Where a kubelet runs, it follows the way in which the device plugin asks, see
+        O(device_plugin_strategy).
     type: str
     choices: [auto, strict, compatible]
     default: auto
@@ -168,6 +169,8 @@ options:
     description:
       - The device list strategies that the Kubernetes device plugin of this cluster is configured for.
       - Declaring them lets V(auto) take the default handler away from C(nvidia) on a live cluster.
+      - Empty takes what the host shows of the plugin, else V(envvar), which is the default of NVIDIA's plugin. O(isolation=auto) is
+        V(compatible) then, and the advice says how the plugin has to be set for V(strict).
     type: list
     elements: str
     choices: [envvar, volume-mounts, cdi-annotations, cdi-cri]

@@ -63,9 +63,10 @@ def units(names: list[str]) -> Question:
     return {"id": "units:" + ",".join(names), "kind": "units", "names": names}
 
 
-def processes(names: list[str], flags: Mapping[str, str] | None = None) -> Question:
-    """flags: the ones whose values are needed, each with the shape of it. Of all others not even the name leaves the node."""
-    return {"id": "processes:" + ",".join(names), "kind": "processes", "names": names, "flags": dict(flags or {})}
+def processes(names: list[str], flags: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None) -> Question:
+    """flags, environment: the ones whose values are needed, each with the shape of it. Of all others not even the name leaves the node."""
+    q: Question = {"id": "processes:" + ",".join(names), "kind": "processes", "names": names, "flags": dict(flags or {})}
+    return {**q, "environment": dict(environment)} if environment else q
 
 
 def cri(socket: str, method: str = "Status", *, timeout: int = 5) -> Question:

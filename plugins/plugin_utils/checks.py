@@ -14,6 +14,7 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, Driver, Gpu, HostDecision, Instance
 
 Expect = Literal["allowed", "refused", "optional"]
@@ -85,7 +86,8 @@ def _by_row(host: HostDecision, decision: Decision, instance: Instance, gpus: tu
         handler = decision.handler if gpus else ""
         managed = [_management(decision, gpus, strict)] if handler and instance.cri else []
         runtime = [] if instance.cri or not handler else [_by_option(gpus, handler, strict)]
-        return [_native(a, instance, gpus) for a in asks(gpus)] + managed + runtime
+        plugin = _as_plugin(host, decision, gpus) if handler and instance.cri else []
+        return [_native(a, instance, gpus) for a in asks(gpus)] + managed + runtime + plugin
     handler = "" if decision.default or not decision.handler else decision.handler
     record = evidence_file if decision.injection in ("legacy", "oci-hook") else ""
     found = [_by_runtime(a, handler, gpus, strict=strict, record=record) for a in asks(gpus)]
@@ -132,6 +134,21 @@ def _by_option(gpus: tuple[Gpu, ...], handler: str, strict: bool) -> dict[str, A
     """Docker's other way, `docker run --runtime nvidia`."""
     all_gpus = Ask("runtime", tuple(g.minor for g in gpus), "all", f"a container that asks for the runtime {handler} gets all GPUs")
     return _by_runtime(all_gpus, handler, gpus, strict=strict, record="")
+
+
+def _as_plugin(host: HostDecision, decision: Decision, gpus: tuple[Gpu, ...]) -> list[dict[str, Any]]:
+    """What a pod gets from a device plugin that does not ask by CDI: one GPU by the handler, in the plugin's own words.
+
+    Its default names GPUs by UUID; a GPU with MIG devices is given away by those only.
+    """
+    assumed = host.plugin_source == "default" and host.isolation == "strict"  # forced by somebody who knows the plugin better
+    if assumed or not host.plugin_strategies or any(name in device_plugin.BY_CDI for name in host.plugin_strategies):
+        return []
+    one = asks(gpus)[0]
+    whole = next((g.uuid for g in gpus if g.minor in one.minors and not g.migs), "")
+    why = f"a pod that a device plugin gives one GPU by {host.plugin_strategies[0]} gets it through the handler {decision.handler}"
+    asked = Ask("plugin", one.minors, whole or one.ids, why)
+    return [_by_runtime(asked, decision.handler, gpus, strict="envvar" not in host.plugin_strategies, record="")]
 
 
 def _refused_variable(handler: str, gpus: tuple[Gpu, ...], record: str) -> dict[str, Any]:

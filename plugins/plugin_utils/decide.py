@@ -10,7 +10,9 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.consumers import Consumer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.device_plugin import Strategies
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     STANDARD_PATH,
     Decision,
@@ -40,6 +42,7 @@ MODES: Mapping[str, RuntimeMode] = {
     "jit-cdi": "jit-cdi",
 }
 INJECTIONS = tuple(MODES)
+NO_PLUGIN = Strategies()
 MODE_BINARY = {"cdi": "nvidia-container-runtime.cdi", "legacy": "nvidia-container-runtime.legacy"}
 BASE_PACKAGES = ("nvidia-container-toolkit-base",)
 LEGACY_PACKAGES = ("nvidia-container-toolkit", "nvidia-container-toolkit-base", "libnvidia-container-tools", "libnvidia-container1")
@@ -56,6 +59,7 @@ def decide(
     cdi_owner: Literal["ours", "theirs", "none"] = "ours",
     cdi_owner_reason: Reason | None = None,
     consumers: Iterable[Consumer] = (),
+    plugin: Strategies = NO_PLUGIN,
 ) -> HostDecision:
     """The record of one host. Raises PlanError where what is forced cannot work; a refused instance is reported, never touched."""
     found = tuple(instances)
@@ -64,7 +68,7 @@ def decide(
     skipped = no_gpu(policy, driver)
     decisions = [] if skipped else [decide_one(policy, i, kubelet) for i in managed]
     mode, decisions, mode_reasons = arbitrate(decisions, mode_binaries or {})
-    isolation, isolation_reason = isolate(policy, decisions)
+    isolation, isolation_reason = isolate(policy, decisions, plugin)
     cap, cap_reason = version_cap(found, consumers)
     reasons = [*mode_reasons, isolation_reason, cap_reason, *([cdi_owner_reason] if cdi_owner_reason else [])]
     return HostDecision(
@@ -79,6 +83,8 @@ def decide(
         cdi_owner=cdi_owner if reads_specs(found, decisions, policy) else "none",
         cdi_version_cap=cap,
         reasons=tuple(reasons),
+        plugin_strategies=plugin.names,
+        plugin_source=plugin.source,
     )
 
 
@@ -288,7 +294,7 @@ def arbitrate(decisions: list[Decision], binaries: Mapping[str, str | None]) -> 
     return first, decisions, [Reason("runtime_mode", first, f"instances that need {', '.join(others)} use the mode-specific binaries")]
 
 
-def isolate(policy: Policy, decisions: list[Decision]) -> tuple[Literal["strict", "compatible"], Reason]:
+def isolate(policy: Policy, decisions: list[Decision], plugin: Strategies = NO_PLUGIN) -> tuple[Literal["strict", "compatible"], Reason]:
     """A default handler gives every image that carries NVIDIA_VISIBLE_DEVICES=all every GPU, unless the variable stops counting."""
     if policy.isolation == "strict":
         return "strict", Reason("isolation", "strict", "forced by the option isolation")
@@ -301,6 +307,9 @@ def isolate(policy: Policy, decisions: list[Decision]) -> tuple[Literal["strict"
     if any(d.engine == "docker" for d in decisions):
         why = "docker run --gpus and --runtime ask by NVIDIA_VISIBLE_DEVICES, and whoever may run containers in Docker may do everything"
         return "compatible", Reason("isolation", "compatible", why)
+    pods = device_plugin.isolation(plugin, decisions)
+    if pods:
+        return "strict" if pods.value == "strict" else "compatible", pods
     return "strict", Reason("isolation", "strict", "the engine injects by CDI, so that the variable counts for privileged containers only")
 
 

@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
     consumers,
     decide,
     device_nodes,
+    device_plugin,
     gpu,
     hooks,
     owners,
@@ -75,7 +76,8 @@ def questions(policy: Policy) -> list[ask.Question]:
     """Everything a normal host needs, in one look."""
     own = [*low_level_questions(), ask.which(MODE_BINARIES), *originals()]
     engines = [q for engine in ENGINES.values() for q in engine.questions(policy)]
-    rooms = [q for room in (gpu, device_nodes, consumers, owners, packages, toolkit, hooks, spec, status) for q in room.questions(policy)]
+    every = (gpu, device_nodes, consumers, owners, device_plugin, packages, toolkit, hooks, spec, status)
+    rooms = [q for room in every for q in room.questions(policy)]
     return [*own, *engines, *rooms]
 
 
@@ -101,6 +103,7 @@ def see(policy: Policy, obs: Observation) -> Seen:
         cdi_owner=owner,
         cdi_owner_reason=owner_reason,
         consumers=readers,
+        plugin=device_plugin.strategies(policy, obs, kubelet),
     )
     return Seen(instances, driver, kubelet, record, spec.verdicts(policy, obs, record, driver))
 
@@ -155,6 +158,7 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
         hooks.plan(policy, obs, record),
         cdi(policy, obs, seen, probe_source, nodes, (residents or {}).get("truths", "")),
         owners.plan(policy, obs, record),
+        device_plugin.advise(policy, record),
         status.plan(policy, obs, record, seen.driver),
     ]
     refusals = tuple(sentence for _key, sentence in record.refused)

@@ -223,6 +223,8 @@ class HostDecision:
     cdi_owner: Literal["ours", "theirs", "none"]
     cdi_version_cap: str
     reasons: tuple[Reason, ...]
+    plugin_strategies: tuple[str, ...] = ()  # by which ways a device plugin gives pods GPUs here
+    plugin_source: str = ""  # declared | seen | default; "" where no kubelet is
 
 
 @dc.dataclass(frozen=True)

@@ -72,6 +72,7 @@ def record(host: HostDecision, driver: Driver) -> dict[str, Any]:
         "runtime_mode": host.runtime_mode,
         "annotation_prefixes": list(host.annotation_prefixes),
         "isolation": host.isolation,
+        "device_plugin": {"strategies": list(host.plugin_strategies), "source": host.plugin_source},
         "cdi": {"owner": host.cdi_owner, "version_cap": host.cdi_version_cap},
         # UUIDs are left out: the driver tells them only after the first use of a GPU, which is no change of the host.
         "driver": {"version": driver.version, "gpus": [{"index": g.index, "bus_id": g.bus_id, "model": g.model} for g in driver.gpus]},
