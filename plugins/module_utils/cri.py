@@ -230,6 +230,17 @@ def version(path, timeout=5):
     return {"service": service, "runtime_name": name, "runtime_version": number}
 
 
+def pods(path, handlers, timeout=5):
+    """Names of the pods that are ready and were started with one of these handlers; of no other pod anything is told."""
+    _service, fields = _ask(path, "ListPodSandbox", [], timeout)
+    found = []
+    for pod in [decode(value) for value in values(fields, 1)]:
+        if text(pod, 7) in handlers and not (values(pod, 3) or [0])[-1]:  # state 0 is ready
+            metadata = decode((values(pod, 2) or [b""])[-1])
+            found.append("/".join(selection.shown("name", text(metadata, field)) for field in (3, 1)))
+    return {"pods": sorted(found)}
+
+
 def _ask(path, method, request, timeout):
     """(service, answer's fields) from the newest service that the runtime has."""
     for service in SERVICES:

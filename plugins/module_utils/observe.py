@@ -226,6 +226,8 @@ def _cri(_root, question):
         return cri.selected(cri.status(path, timeout), question.get("keep") or [])
     if method == "Version":
         return cri.version(path, timeout)
+    if method == "ListPodSandbox":
+        return cri.pods(path, question["handlers"], timeout)
     raise nodefs.NodeError("bad-question", "there is no CRI question called %r" % (method,))
 
 

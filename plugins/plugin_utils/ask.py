@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed
@@ -72,6 +72,12 @@ def processes(names: list[str], flags: Mapping[str, str] | None = None, environm
 def cri(socket: str, method: str = "Status", *, timeout: int = 5) -> Question:
     q: Question = {"id": f"cri:{method}:{socket}", "kind": "cri", "socket": socket, "method": method, "timeout": timeout}
     return {**q, "keep": listed.STATUS} if method == "Status" else q
+
+
+def pods(socket: str, handlers: Sequence[str], *, timeout: int = 5) -> Question:
+    """Which pods were started with one of these handlers."""
+    name = f"cri:ListPodSandbox:{','.join(handlers)}:{socket}"
+    return {"id": name, "kind": "cri", "socket": socket, "method": "ListPodSandbox", "handlers": list(handlers), "timeout": timeout}
 
 
 def http(socket: str, path: str, *, timeout: int = 5) -> Question:

@@ -25,12 +25,12 @@ Keys = Mapping[tuple[str, ...], Any]
 
 WHY: Mapping[tuple[str, ...], str] = {
     (*RUNTIME, "mode"): "how the NVIDIA runtime injects on this host",
-    (*CDI, "annotation-prefixes"): "annotations with the engine's own prefix are answered by the engine, two answers would inject twice",
+    (*CDI, "annotation-prefixes"): "cdi.k8s.io/ is the engine's own prefix; the NVIDIA runtime must not handle it too",
     (*CDI, "default-kind"): "what a bare device name stands for",
     (*CDI, "spec-dirs"): "set by the option cdi_spec_dirs",
     (*RUNTIME, "runtimes"): "the low-level runtimes of this host, by full path where they are not on PATH",
-    BY_ENV: "isolation: whether NVIDIA_VISIBLE_DEVICES counts for unprivileged containers",
-    BY_MOUNT: "isolation: whether device requests by mounts count",
+    BY_ENV: "isolation: whether an unprivileged container may ask for GPUs by NVIDIA_VISIBLE_DEVICES",
+    BY_MOUNT: "isolation: whether a container may ask for GPUs by mounts, which only privileged users can give it",
     SKIP: "docker run --gpus calls the hook itself, which refuses to work in any mode but legacy unless this is true",
 }
 

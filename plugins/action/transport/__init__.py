@@ -40,6 +40,7 @@ INTERPRETERS = (
     "python3.13 python3.12 python3.11 python3.9 python3.8 python3.6"
 )
 NO_PYTHON = "gpufleet-no-python"
+INSTALL = "install python3 (3.6 or newer), or set ansible_python_interpreter to the one that is there"
 # Nothing is imported but the standard library: -I leaves out the directory that the connection stands in, the environment and the user's
 # own packages, -S the site's packages and what their .pth files run. All of these may be written by an account that becomes root here.
 ISOLATED = "-I -S"
@@ -149,19 +150,23 @@ def exchange(action: ActionBase, program: str, request: Mapping[str, Any], task_
 
 def by_stdin(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
     marker = f"gpufleet-{uuid.uuid4().hex}:"
-    line = command(interpreter(action, task_vars), action._compute_environment_string())
+    python = interpreter(action, task_vars)
+    line = command(python, action._compute_environment_string())
     result = action._low_level_execute_command(line, in_data=script(program, request, marker))
     for row in str(result.get("stdout") or "").splitlines():
         if row.startswith(marker):
             answer: dict[str, Any] = unpack(row[len(marker) :])
             return answer
-    raise AnsibleActionFail(lost(program, result))
+    raise AnsibleActionFail(lost(program, result, python))
 
 
-def lost(program: str, result: Mapping[str, Any]) -> str:
+def lost(program: str, result: Mapping[str, Any], python: str = "") -> str:
+    """Why a node program gave no answer. python: the interpreter that the inventory names."""
     text = str(result.get("stdout") or "") + "\n" + str(result.get("stderr") or "")
     if NO_PYTHON in text:
-        return "no Python 3 on the node: install one (3.6 or newer), or name it in ansible_python_interpreter"
+        return f"no Python 3 on the node: {INSTALL}"
+    if python and result.get("rc") in (126, 127):
+        return f"no Python at {python} on the node: {INSTALL}"
     tail = " | ".join(row for row in text.splitlines() if row.strip())[-600:]
     said = tail or "no output"
     return f"the node's program {program} gave no answer (exit status {result.get('rc')}): {said}. Run with -vvv, or set transport: module"

@@ -8,6 +8,7 @@ from __future__ import annotations
 import dataclasses as dc
 import posixpath
 import re
+from collections.abc import Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, versions, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
@@ -19,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Difference,
     Evidence,
     Instance,
+    NeedMore,
     Plan,
     PlanError,
     Policy,
@@ -212,17 +214,31 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
         return dc.replace(back, expect_files=expected(obs, where, layers))
     force = config.in_force(policy, obs, where, instance.binary, pair(instance.version))
     served = not (set(ours.handlers) & set(force.handlers) or "cdi_spec_dirs" in ours.runtime or "default_runtime" in ours.runtime)
-    gone = ", ".join(ours.handlers)
     # CRI-O cannot stop a container whose handler it does not know any more (nvidia-container-toolkit PR 1360).
-    kept = (f"pods that were started with the handler {gone} hang in Terminating once it is gone: drain them first",) if gone else ()
+    hanging = left_hanging(obs, instance, tuple(ours.handlers))
     return dc.replace(
         back,
         expect_files=expected(obs, where, layers),
         expect_units=expected_unit(instance),
         restarts=restarts(policy, instance, served),
         health=() if served or policy.restart == "never" else crio_plan.health(instance, pair(instance.version), None),
-        advice=(*back.advice, *kept),
+        advice=(*back.advice, *hanging),
     )
+
+
+def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) -> tuple[str, ...]:
+    """Pods that were started with these handlers hang in Terminating once they are gone; by name where CRI-O tells them."""
+    if not handlers or not instance.running:
+        return ()
+    question = ask.pods(instance.socket, handlers)
+    if not obs.asked(question):
+        raise NeedMore([question])
+    answer = obs.raw(question)
+    names = ", ".join(answer.get("pods") or ())
+    if not names and "error" not in answer:
+        return ()
+    which = f"the pods {names}, which were" if names else "pods that were"
+    return (f"CRI-O cannot stop {which} started with the handler {', '.join(handlers)}, without it: drain them before it is taken back",)
 
 
 def unserved(instance: Instance, wish: crio_plan.Wish) -> Difference:

@@ -87,7 +87,7 @@ def test_which_way(tmp_path: Any, pipelining: bool, become: Any, way: str, modul
 @pytest.mark.parametrize(
     ("variables", "environment", "sentence"),
     [
-        ({"ansible_python_interpreter": "/no/such/python"}, "", "gave no answer"),
+        ({"ansible_python_interpreter": "/no/such/python"}, "", "no Python at /no/such/python on the node: install python3"),
         ({}, "PATH=/nowhere", "gave no answer|no Python 3"),
     ],
 )
@@ -165,3 +165,16 @@ def test_every_start_of_python_on_a_host_is_isolated() -> None:
     assert guard.command("/x.py", "run", "/base")[1:3] == ["-I", "-S"]
     assert resident.PYTHON.endswith(" -I -S")
     assert all(" -I -S -" in transport.command(python, "") for python in ("", "/usr/bin/python3"))
+
+
+@pytest.mark.parametrize(
+    ("result", "python", "said"),
+    [
+        ({"rc": 127, "stdout": "gpufleet-no-python"}, "", "no Python 3 on the node: install python3"),
+        ({"rc": 127, "stderr": "/bin/python9: not found"}, "/bin/python9", "no Python at /bin/python9 on the node: install python3"),
+        ({"rc": 126, "stderr": "Permission denied"}, "/etc/passwd", "or set ansible_python_interpreter"),
+        ({"rc": 1, "stderr": "SyntaxError"}, "/usr/bin/python2", "gave no answer (exit status 1): SyntaxError. Run with -vvv"),
+    ],
+)
+def test_a_missing_python_is_told_with_what_to_do(result: dict[str, Any], python: str, said: str) -> None:
+    assert said in transport.lost("observe", result, python)

@@ -230,3 +230,20 @@ def test_version(runtime):
     message = wire.encode([(1, 2, "0.1.0"), (2, 2, "containerd"), (3, 2, "v2.3.4")])
     found = cri.version(runtime(answer(message)).path)
     assert (found["runtime_name"], found["runtime_version"]) == ("containerd", "v2.3.4")
+
+
+def pod(namespace, name, handler, state=0):
+    metadata = [(1, 2, name), (2, 2, "uid"), (3, 2, namespace)]
+    return (1, 2, [(1, 2, "f00"), (2, 2, metadata)] + ([(3, 0, state)] if state else []) + [(7, 2, handler)])
+
+
+def test_pods_of_a_handler_and_of_no_other(runtime):
+    message = wire.encode(
+        [
+            pod("ml", "train-0", "nvidia"),
+            pod("default", "secret-project", ""),
+            pod("ml", "done", "nvidia", state=1),
+            pod("kube-system", "a b\x1b[2J", "nvidia"),
+        ]
+    )
+    assert cri.pods(runtime(answer(message)).path, ["nvidia"]) == {"pods": ["kube-system/(hidden)", "ml/train-0"]}

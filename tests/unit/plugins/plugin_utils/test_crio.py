@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio, crio_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Kubelet, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Kubelet, NeedMore, Plan, PlanError, Policy
 
 from tests.unit.builders import obs, sha
 
@@ -49,8 +49,10 @@ def status(**runtimes: Any) -> dict[str, Any]:
     return {"info": {"config": {"sandboxImage": "pause", "crio": config}}, "handlers": ["", "crun", *runtimes]}
 
 
-def host(files: dict[str, Any] | None = None, said: dict[str, Any] | None = None, **more: Any) -> Any:
+def host(files: dict[str, Any] | None = None, said: dict[str, Any] | None = None, pods: Any = None, **more: Any) -> Any:
     answers = {f"Status:{SOCKET}": said or status(), f"Version:{SOCKET}": {"runtime_name": "cri-o", "runtime_version": "1.34.2"}}
+    if pods is not None:
+        answers[f"ListPodSandbox:nvidia:{SOCKET}"] = pods
     base = {f"{DIRECTORY}/10-crio.conf": PACKAGED, "/usr/bin/crio": "", "/usr/bin/nvidia-container-runtime": ""}
     units = {"crio.service": {"ActiveState": "active", "InvocationID": "abc"}}
     return obs(**{"files": {**base, **(files or {})}, "cri": answers, "processes": [PROCESS], "units": units, **more})
@@ -292,10 +294,35 @@ def test_a_tree_gets_the_file_and_nothing_is_run() -> None:
 def test_absent_takes_our_file_back(recorded: str, change: dict[str, Any]) -> None:
     text, said = converged()
     after = sha(text) if recorded == "as written" else "0" * 64
-    seen = host({OURS: text}, said, originals={OURS: {"existed": False, "sha256_after": after}})
+    seen = host({OURS: text}, said, {"pods": []}, originals={OURS: {"existed": False, "sha256_after": after}})
     plan = crio.plan_absent(Policy(state="absent"), seen, crio.find(Policy(), seen)[0])
     assert plan.changes[0].items() >= change.items()
     assert [r.unit for r in plan.restarts] == ["crio.service"]
+
+
+BY_IT = "started with the handler nvidia, without it: drain them before it is taken back"
+STUCK = [
+    ({"pods": []}, ()),
+    (
+        {"pods": ["a/b", "a/c"]},
+        (f"CRI-O cannot stop the pods a/b, a/c, which were {BY_IT}",),
+    ),
+    (
+        {"error": {"kind": "timeout", "message": "no answer"}},
+        (f"CRI-O cannot stop pods that were {BY_IT}",),
+    ),
+]
+
+
+@pytest.mark.parametrize(("pods", "advice"), STUCK)
+def test_pods_that_would_hang_are_named_before_their_handler_goes(pods: dict[str, Any], advice: tuple[str, ...]) -> None:
+    text, said = converged()
+    before, seen = host({OURS: text}, said), host({OURS: text}, said, pods)
+    instance = crio.find(Policy(), seen)[0]
+    with pytest.raises(NeedMore) as asked:
+        crio.plan_absent(Policy(state="absent"), before, instance)
+    assert [(q["method"], q["handlers"]) for q in asked.value.questions] == [("ListPodSandbox", ["nvidia"])]
+    assert crio.plan_absent(Policy(state="absent"), seen, instance).advice == advice
 
 
 def test_absent_twice_does_nothing() -> None:
