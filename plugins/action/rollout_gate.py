@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Stop a rollout when too many hosts failed or were lost."""
+"""Stop a rollout when too many hosts failed or were lost, or when the fleet is not uniform and should be."""
 
 from __future__ import annotations
 
@@ -30,7 +30,9 @@ class ActionModule(ActionBase):
         # Unreachable hosts leave ansible_play_hosts as failed ones do; counts of failures alone miss them (ansible#56265).
         every, left = (list(variables.get(name) or []) for name in ("ansible_play_hosts_all", "ansible_play_hosts"))
         lost = sorted(set(every) - set(left))
+        results = {host: dict(variables["hostvars"][host].get(args["results"]) or {}) for host in left} if args["results"] else {}
         try:
+            fleet.require_policy(args["fleet_policy"], results)
             verdict = fleet.gate(len(lost), len(every), args["max_failed"])
         except PlanError as error:
             raise AnsibleActionFail(str(error)) from None

@@ -159,12 +159,6 @@ options:
     type: str
     choices: [skip, prepare, fail]
     default: skip
-  fleet_policy:
-    description:
-      - V(per_host) decides for every host what it can do. V(uniform) fails on a mix of container engines in the play.
-    type: str
-    choices: [per_host, uniform]
-    default: per_host
   device_plugin_strategy:
     description:
       - The device list strategies that the Kubernetes device plugin of this cluster is configured for.

@@ -24,7 +24,6 @@ description:
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
-  - gpufleet.nvidia.attributes.actiongroup_node
 options:
   results:
     description:

@@ -18,10 +18,20 @@ description:
     has an error for an answer.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
-  - gpufleet.nvidia.attributes.info
 attributes:
   action:
     support: none
+  check_mode:
+    support: partial
+    details:
+      - With O(program=observe) nothing is changed in any mode. With O(program=container_check) containers are started and removed again, so
+        nothing is done in check mode.
+  diff_mode:
+    support: N/A
+    details:
+      - This action does not modify state.
+  idempotent:
+    support: full
 options:
   request:
     description:
@@ -31,7 +41,7 @@ options:
   program:
     description:
       - V(observe) answers questions.
-      - V(container_check) starts test containers through an engine and takes them away again.
+      - V(container_check) starts test containers through an engine and takes them away again; not in check mode.
     type: str
     choices:
       - observe
@@ -53,7 +63,7 @@ EXAMPLES = r"""
 RETURN = r"""
 answer:
   description: The answers, written like O(request).
-  returned: success
+  returned: success, except with O(program=container_check) in check mode
   type: str
   sample: eJyrVipOzkjNTVSyUjCsBQAflQQ5
 """
@@ -78,6 +88,8 @@ def main():
         request = json.loads(zlib.decompress(base64.b64decode(module.params["request"])).decode("utf-8"))
     except (ValueError, zlib.error) as exc:
         module.fail_json(msg=f"the request is not base64 of zlib-compressed JSON: {exc}")
+    if module.check_mode and module.params["program"] == "container_check":
+        module.exit_json(changed=False, skipped=True, msg="containers would be started and removed again")
     program = {"observe": observe, "container_check": container_check}[module.params["program"]]
     answer = json.dumps(program.run(request)).encode("utf-8")
     module.exit_json(changed=False, answer=base64.b64encode(zlib.compress(answer)).decode("ascii"))

@@ -18,11 +18,11 @@ description:
     its next batch after a whole batch went away.
   - Use it as first and as last task of a play with C(serial). The task runs once per batch; C(run_once) is not needed.
     A batch that lost its last host has none left to run a last task, so it is the first task of the next batch that stops the play there.
+  - Before the first batch, in a play without C(serial) that has looked at all hosts, it can also stop a fleet of several container engines.
   - Runs on the controller only.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
-  - gpufleet.nvidia.attributes.actiongroup_node
 attributes:
   bypass_host_loop:
     description: Forces a global task that does not execute per host.
@@ -34,6 +34,18 @@ options:
       - A percentage is rounded down.
     type: str
     default: '0'
+  fleet_policy:
+    description:
+      - V(per_host) lets every host have the engine that it has. V(uniform) fails when the hosts in O(results) have more than one kind of
+        container engine.
+    type: str
+    choices: [per_host, uniform]
+    default: per_host
+  results:
+    description:
+      - Name of the variable that holds each host's result of M(gpufleet.nvidia.node_info). Only read with O(fleet_policy=uniform).
+    type: str
+    default: ''
 seealso:
   - module: gpufleet.nvidia.node
 """

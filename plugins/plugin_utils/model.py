@@ -71,7 +71,6 @@ class Policy:
     injection: str = "auto"
     isolation: Literal["auto", "strict", "compatible"] = "auto"
     no_gpu: Literal["skip", "prepare", "fail"] = "skip"
-    fleet_policy: Literal["per_host", "uniform"] = "per_host"
     cdi_owner: Literal["auto", "ours", "theirs"] = "auto"
     cdi_profile: Literal["auto", "full", "hookless", "devices"] = "auto"
     cdi_features: tuple[str, ...] = ()  # driver capabilities; empty: all

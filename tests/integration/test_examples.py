@@ -64,6 +64,7 @@ NEEDS: dict[str, Needs] = {
     # The example shows upstream's key; the lab has one of its own.
     "toolkit_repository": Needs(files={"nvidia.asc": "key.asc"}, options={"key_fingerprint": "gpufleet_toolkit_key_fingerprint"}),
     "transaction": Needs(),
+    "variables_check": Needs(),
 }
 # The lab's GPUs are imitated below another root; that is no part of what a reader would write.
 FAKED = {"proc_root": "/opt/fakegpu/proc", "sys_root": "/opt/fakegpu/sys"}

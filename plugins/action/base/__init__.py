@@ -18,12 +18,14 @@ from typing import Any
 import yaml
 from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.errors import AnsibleValidationError, UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, escape, past, wishes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import differences as differences_
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Handler, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.variables import suggestion
 
 SCHEMA = 1
 PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine anew after 5
@@ -97,7 +99,7 @@ def arguments(action: ActionBase, spec: Mapping[str, Any], *, docker: bool = Fal
     given = {k: str(v).lower() if isinstance(v, bool) and k in words else v for k, v in action._task.args.items()}
     validated = ArgumentSpecValidator(dict(spec)).validate(given)
     if validated.error_messages:
-        raise AnsibleActionFail("; ".join(validated.error_messages))
+        raise AnsibleActionFail("; ".join(said(error, set(validated.unsupported_parameters), spec) for error in validated.errors))
     # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses that tomlkit does not know.
     plain: dict[str, Any] = json.loads(json.dumps(validated.validated_parameters))
     try:
@@ -105,6 +107,15 @@ def arguments(action: ActionBase, spec: Mapping[str, Any], *, docker: bool = Fal
     except PlanError as error:
         raise AnsibleActionFail(str(error), result=failure(error)) from None
     return plain
+
+
+def said(error: AnsibleValidationError, unsupported: set[Any], spec: Mapping[str, Any]) -> str:
+    """The validator's sentence; that of options which do not exist is half a sentence, without the name that was meant."""
+    if not isinstance(error, UnsupportedError):
+        return str(error.msg)
+    wrong = sorted(item if isinstance(item, str) else ".".join(item) for item in unsupported)
+    named = ", ".join(f"{name}{suggestion(name, spec)}" for name in wrong)
+    return f"Unsupported parameters: {named}. Supported parameters: {', '.join(sorted(spec))}"
 
 
 def policy(args: Mapping[str, Any], **fixed: Any) -> Policy:

@@ -24,7 +24,7 @@ from tests.unit.builders import obs
 MODULES = [
     "node", "node_info", "containerd_runtime", "crio_runtime", "docker_runtime",
     "toolkit_config", "oci_hook", "cdi_spec", "node_check", "rollout_gate",
-    "toolkit_repository", "fleet_table",
+    "toolkit_repository", "fleet_table", "variables_check",
 ]  # fmt: skip
 
 
@@ -60,7 +60,9 @@ def test_options_become_a_policy(args: dict[str, Any], field: str, value: Any) -
     ("args", "sentence"),
     [
         ({"injection": "magic"}, "value of injection must be one of"),
-        ({"colour": "green"}, "colour"),
+        ({"colour": "green"}, "Unsupported parameters: colour. Supported parameters: cdi, "),
+        ({"restrat": "never", "colour": "green"}, "Unsupported parameters: colour, restrat (did you mean restart?). Supported"),
+        ({"fleet_policy": "uniform"}, "Unsupported parameters: fleet_policy"),
         ({"engines": ["lxc"]}, "engines"),
         ({"handlers": {"gpu": {"bin": "/opt/nv"}}}, "unknown key 'bin'"),
     ],

@@ -1,0 +1,65 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Judge the variables of a run before anything is looked at or changed."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible import context
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import variables as names
+
+SPEC = base.argument_spec("variables_check")
+COLLECTION = Path(__file__).resolve().parents[2]
+
+
+def options_of_roles() -> frozenset[str]:
+    """The names of all options of all roles and entry points."""
+    specs = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(COLLECTION.glob("roles/*/meta/argument_specs.yml"))]
+    return frozenset(name for spec in specs for entry in spec["argument_specs"].values() for name in entry["options"])
+
+
+KNOWN = options_of_roles()
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+    # Once, whatever the task says: it looks at the variables of all hosts of the play.
+    BYPASS_HOST_LOOP = True
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = base.arguments(self, SPEC)
+        variables = task_vars or {}
+        hostvars = variables["hostvars"]
+        every = {host: ours(hostvars[host]) for host in variables.get("ansible_play_hosts_all") or ()}
+        found = names.problems(every, self._without_host(), KNOWN, args["own"])
+        if tagged(variables, context.CLIARGS.get("args") or ()):
+            found.append(names.TAGS)
+        return {"changed": False, **({"failed": True, "msg": ". ".join([*found, "Nothing was done"])} if found else {})}
+
+    def _without_host(self) -> dict[str, Any]:
+        """What `hosts` and `serial` of the play are templated with: extra variables and the play's own, none of a host."""
+        play = self._task.get_variable_manager().get_vars(play=self._task.get_play())
+        templar = self._templar.copy_with_new_env(available_variables=play)
+        return {name: templar.template(play[name]) for name in names.RUN if name in play}
+
+
+def ours(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """A host's variables with our prefix. Only settings of the run are read: a value may be a template that needs what is not there yet."""
+    return {name: variables[name] if name in names.RUN else None for name in variables if str(name).startswith(names.PREFIX)}
+
+
+def tagged(variables: Mapping[str, Any], named: Sequence[str]) -> bool:
+    """Whether one of our playbooks, named on the command line, is run with tags. Imported by another, it has the tags given there."""
+    ours_alone = any(name.startswith("gpufleet.nvidia.") or Path(name).resolve().parent == COLLECTION / "playbooks" for name in named)
+    chosen = [*(variables.get("ansible_run_tags") or ()), *(variables.get("ansible_skip_tags") or ())]
+    return ours_alone and bool(set(chosen) - {"all"})

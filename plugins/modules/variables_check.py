@@ -1,0 +1,57 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name works on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: variables_check
+short_description: Find misspelt variables, and settings that a run would ignore
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Reads the names of all variables of all hosts of the play that begin with C(gpufleet_), and fails where one is not known to the roles
+    and playbooks of this collection. The message names the nearest name that is.
+  - Fails where a setting of the whole run (C(gpufleet_hosts), C(gpufleet_serial), C(gpufleet_max_failed), C(gpufleet_fleet_policy),
+    C(gpufleet_fail_on_drift), C(gpufleet_table_columns)) is set in the inventory. Ansible reads C(hosts) and C(serial) of a play before
+    there is a host, so it would be ignored there without a word.
+  - Fails where a playbook of this collection is run with C(--tags) or C(--skip-tags), since their tasks have no tags.
+  - Every playbook of this collection begins with it. Runs on the controller only, once, whatever the number of hosts.
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.info
+attributes:
+  bypass_host_loop:
+    description: Forces a global task that does not execute per host.
+    support: full
+options:
+  own:
+    description:
+      - Names of your own variables that begin with C(gpufleet_), results that your tasks register among them.
+      - The playbooks take them from the variable C(gpufleet_own_variables).
+    type: list
+    elements: str
+    default: []
+seealso:
+  - module: gpufleet.nvidia.rollout_gate
+"""
+
+EXAMPLES = r"""
+- name: Check the variables
+  gpufleet.nvidia.variables_check:
+
+- name: Check the variables, with one of our own
+  gpufleet.nvidia.variables_check:
+    own: [gpufleet_site]
+"""
+
+RETURN = r"""
+msg:
+  description: What is wrong, and where it is to be set instead.
+  returned: failure
+  type: str
+  sample: There is no variable gpufleet_isolaton (did you mean gpufleet_isolation?), and it is set for gpu1. Nothing was done
+"""

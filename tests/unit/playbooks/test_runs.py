@@ -1,0 +1,196 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbooks on bare trees: waves, the gate between them, and what is said before anything is done; three kinds of inventory."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[3]
+HOSTS = [f"gpu{number}" for number in range(1, 10)]
+WAVE = "PLAY [Converge the fleet]"
+
+
+def tree(place: Path) -> Path:
+    """A host as an image: containerd 1.7 and nothing else."""
+    (place / "etc/containerd").mkdir(parents=True)
+    (place / "etc/containerd/config.toml").write_text("version = 2\n")
+    return place
+
+
+def of_hosts(place: Path) -> dict[str, dict[str, str]]:
+    common = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "gpufleet_engine_version": "1.7.24"}
+    return {host: {**common, "gpufleet_no_gpu": "prepare", "gpufleet_root": str(tree(place / "trees" / host))} for host in HOSTS}
+
+
+def as_yaml(place: Path, group: Mapping[str, Any]) -> Path:
+    entry = {"hosts": of_hosts(place), "vars": dict(group)}
+    return written(place / "hosts.yml", yaml.safe_dump({"all": {"children": {"gpu_nodes": entry, "web": {"hosts": {"web1": {}}}}}}))
+
+
+def as_ini(place: Path, group: Mapping[str, Any]) -> Path:
+    lines = ["[web]", "web1", "[gpu_nodes]", *(" ".join([h, *(f"{k}={v}" for k, v in own.items())]) for h, own in of_hosts(place).items())]
+    return written(place / "hosts.ini", "\n".join([*lines, "[gpu_nodes:vars]", *(f"{k}={json.dumps(v)}" for k, v in group.items()), ""]))
+
+
+def as_directory(place: Path, group: Mapping[str, Any]) -> Path:
+    folder = place / "inventory"
+    (folder / "group_vars").mkdir(parents=True)
+    as_yaml(place, {}).rename(folder / "hosts.yml")
+    written(folder / "group_vars/gpu_nodes.yml", yaml.safe_dump(dict(group)))
+    return folder
+
+
+def written(path: Path, text: str) -> Path:
+    path.write_text(text)
+    return path
+
+
+Inventory = Callable[[Path, Mapping[str, Any]], Path]
+INVENTORIES = pytest.mark.parametrize("inventory", [as_yaml, as_ini, as_directory], ids=["yaml", "ini", "directory"])
+
+
+def play(place: Path, inventory: Path, name: str, *arguments: str, **extra: Any) -> tuple[int, str]:
+    """Run a playbook of the collection, or a file, as a user does, and give the exit status and the words."""
+    extra = {"gpufleet_hosts": "gpu_nodes", **extra}
+    rollout = written(place / "rollout.yml", yaml.safe_dump({k: v for k, v in extra.items() if v is not None}))
+    program = Path(sys.executable).with_name("ansible-playbook")
+    wanted = name if "/" in name else f"gpufleet.nvidia.{name}"
+    done = subprocess.run(
+        [program, "-i", inventory, wanted, "-e", f"@{rollout}", *arguments],
+        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=place,
+        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORKS": "4", "ANSIBLE_LOCAL_TEMP": str(place / "tmp")},
+    )  # fmt: skip
+    assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
+    return done.returncode, done.stdout + done.stderr
+
+
+def waves(words: str) -> list[int]:
+    """How many hosts each wave converged."""
+    task = r"TASK \[gpufleet\.nvidia\.node : Converge the host\] \**\n(.*?)\n(?:TASK|PLAY) "
+    parts = [re.search(task, part, re.DOTALL) for part in words.split(WAVE)[1:]]
+    return [len(set(re.findall(r"^(?:ok|changed|fatal): \[(gpu\d+)\]", part[1], re.MULTILINE))) if part else 0 for part in parts]
+
+
+@INVENTORIES
+def test_site_goes_in_waves_without_being_asked(inventory: Inventory, tmp_path: Path) -> None:
+    status, words = play(tmp_path, inventory(tmp_path, {}), "site", "--check")
+    assert status == 0, words
+    assert waves(words) == [1, 1, 7]
+    assert "web1" not in words
+
+
+@pytest.mark.parametrize(
+    ("name", "serial", "sizes"),
+    [("site", [2, "50%"], [2, 4, 3]), ("site", "100%", [9]), ("rollback", None, [1, 1, 7]), ("refresh_cdi", [4], [4, 4, 1])],
+)
+def test_waves_are_what_the_command_line_says(name: str, serial: Any, sizes: list[int], tmp_path: Path) -> None:
+    status, words = play(tmp_path, as_yaml(tmp_path, {}), name, "--check", gpufleet_serial=serial)
+    assert status == 0, words
+    gates = re.findall(r"TASK \[Stop here when an earlier wave lost or failed too many hosts\] \**\s+ok: \[gpu", words)
+    assert len(gates) == len(sizes)
+    if name == "site":
+        assert waves(words) == sizes
+
+
+@INVENTORIES
+@pytest.mark.parametrize("name", ["plan", "site", "rollback"])
+def test_a_setting_that_would_be_ignored_ends_the_run_before_it_begins(name: str, inventory: Inventory, tmp_path: Path) -> None:
+    status, words = play(tmp_path, inventory(tmp_path, {"gpufleet_serial": [1, "10%", "50%"]}), name)
+    assert status == 2, words
+    assert "gpufleet_serial is set in the inventory, for gpu1, gpu2, gpu3, gpu4, gpu5 and 4 more, where it would be ignored" in words
+    assert "-e @rollout.yml" in words
+    assert "node : " not in words, "nothing was looked at"
+
+
+def test_the_group_to_work_on_is_no_setting_of_a_group(tmp_path: Path) -> None:
+    status, words = play(tmp_path, as_directory(tmp_path, {"gpufleet_hosts": "gpu_nodes"}), "site", gpufleet_hosts=None)
+    assert status == 2, words
+    assert "gpufleet_hosts is set in the inventory, for gpu1" in words
+    assert "node : " not in words
+
+
+PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
+
+
+@pytest.mark.parametrize("name", PLAYBOOKS)
+def test_every_playbook_names_misspelt_variables_first(name: str, tmp_path: Path) -> None:
+    inventory = as_yaml(tmp_path, {"gpufleet_isolaton": "strict"})
+    status, words = play(tmp_path, inventory, name, gpufleet_max_fail=3)
+    assert status == 2, words
+    assert "no variable gpufleet_isolaton (did you mean gpufleet_isolation?)" in words
+    assert "no variable gpufleet_max_fail (did you mean gpufleet_max_failed?)" in words
+    assert len(re.findall(r"^TASK ", words, re.MULTILINE)) == 1, words
+
+
+def test_a_variable_of_ones_own_is_left_alone_where_it_is_listed(tmp_path: Path) -> None:
+    inventory = as_yaml(tmp_path, {"gpufleet_site": "fra1", "gpufleet_own_variables": ["gpufleet_site"]})
+    assert play(tmp_path, inventory, "plan", "--limit", "gpu1")[0] == 0
+
+
+@pytest.mark.parametrize("arguments", [("--tags", "verify"), ("--skip-tags", "verify")])
+def test_tags_are_refused_instead_of_doing_nothing(arguments: tuple[str, str], tmp_path: Path) -> None:
+    status, words = play(tmp_path, as_yaml(tmp_path, {}), "site", *arguments)
+    assert status == 2, words
+    assert "have no tags" in words
+
+
+def test_a_playbook_of_ones_own_may_give_tags_and_settings_to_ours(tmp_path: Path) -> None:
+    outer = [{"import_playbook": "gpufleet.nvidia.site", "vars": {"gpufleet_serial": ["100%"]}, "tags": ["gpus"]}]
+    mine = written(tmp_path / "mine.yml", yaml.safe_dump(outer))
+    status, words = play(tmp_path, as_yaml(tmp_path, {}), str(mine), "--check", "--tags", "gpus")
+    assert status == 0, words
+    assert waves(words) == [9]
+
+
+STOPS = [
+    # broken hosts, hosts that may be lost, the waves that are begun
+    (["gpu1"], 0, [1]),
+    (["gpu2"], 0, [1, 1]),
+    (["gpu3"], 0, [1, 1, 7]),
+    (["gpu3", "gpu4"], 1, [1, 1, 3]),
+    (["gpu3", "gpu4"], 2, [1, 1, 3, 3, 1]),
+]
+
+
+@pytest.mark.parametrize(("broken", "max_failed", "sizes"), STOPS)
+def test_the_gate_stops_before_the_next_wave_and_a_table_is_always_shown(
+    broken: list[str], max_failed: int, sizes: list[int], tmp_path: Path
+) -> None:
+    inventory = as_yaml(tmp_path, {})
+    for host in broken:
+        (tmp_path / "trees" / host / "etc/containerd/config.toml").write_text("version = \n")
+    extra = {"gpufleet_serial": [1, 1, 3]} if max_failed else {}
+    status, words = play(tmp_path, inventory, "site", "--check", gpufleet_max_failed=max_failed, **extra)
+    assert status == 2, words
+    assert [size for size in waves(words) if size] == sizes
+    assert words.count("HOST ") == 1, "one table"
+
+
+def test_a_fleet_that_is_to_be_uniform_is_judged_before_any_host_is_changed(tmp_path: Path) -> None:
+    inventory = as_yaml(tmp_path, {})
+    (tmp_path / "host_vars").mkdir()
+    written(tmp_path / "host_vars/gpu7.yml", yaml.safe_dump({"gpufleet_engines": ["crio"], "gpufleet_engine_version": "1.34.2"}))
+    written(tmp_path / "trees/gpu7/etc/crio.conf", "").parent.joinpath("crio").mkdir()
+
+    def files() -> dict[Path, bytes]:
+        return {path: path.read_bytes() for path in sorted((tmp_path / "trees").rglob("*")) if path.is_file()}
+
+    before = files()
+    status, words = play(tmp_path, inventory, "site", gpufleet_fleet_policy="uniform")
+    assert status == 2, words
+    assert "mixed container engines: containerd on gpu1" in words
+    assert "crio on gpu7" in words
+    assert WAVE not in words
+    assert files() == before

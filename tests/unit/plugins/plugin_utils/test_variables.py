@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Names of variables: which are known, which was meant, and which would be ignored where they stand."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import variables
+
+KNOWN = {"gpufleet_isolation", "gpufleet_injection", "gpufleet_no_gpu", "gpufleet_verify_image"}
+OWN = variables.FOR_OWN
+
+
+def said(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any] | None = None, own: tuple[str, ...] = ()) -> list[str]:
+    return variables.problems(hosts, run or {}, KNOWN, own)
+
+
+MISSPELT = [
+    # what is set, what was meant
+    ("gpufleet_isolaton", " (did you mean gpufleet_isolation?)"),
+    ("gpufleet_injecton", " (did you mean gpufleet_injection?)"),
+    ("gpufleet_max_fail", " (did you mean gpufleet_max_failed?)"),
+    ("gpufleet_verify_img", " (did you mean gpufleet_verify_image?)"),
+    ("gpufleet_datacentre_code_of_the_rack", ""),
+]
+
+
+@pytest.mark.parametrize(("name", "meant"), MISSPELT)
+def test_a_misspelt_variable_is_named_with_the_nearest_right_one(name: str, meant: str) -> None:
+    found = said({"gpu1": {"gpufleet_isolation": "strict", name: 1}, "gpu2": {}})
+    assert found == [f"There is no variable {name}{meant}, and it is set for gpu1", OWN]
+
+
+def test_names_of_ones_own_results_of_the_roles_and_of_other_people_are_no_mistakes() -> None:
+    assert said({"gpu1": dict.fromkeys([*variables.RESULTS, "gpufleet_own_variables", "gpufleet_site"])}, own=("gpufleet_site",)) == []
+
+
+SETTINGS = [
+    # in the inventory, what the run uses, whether the inventory's would be ignored
+    ({"gpufleet_serial": [1, "50%"]}, {}, True),
+    ({"gpufleet_serial": [1, "50%"]}, {"gpufleet_serial": [1, "10%"]}, True),  # set by import_playbook's vars, which rank above
+    ({"gpufleet_serial": [1, "50%"]}, {"gpufleet_serial": [1, "50%"]}, False),  # extra variables are every host's, too
+    ({}, {"gpufleet_serial": [1]}, False),
+    ({"gpufleet_hosts": "gpu_nodes"}, {}, True),
+    ({"gpufleet_max_failed": 1}, {}, True),
+    ({"gpufleet_fleet_policy": "uniform"}, {}, True),
+    ({"gpufleet_no_gpu": "fail"}, {}, False),
+]
+
+
+@pytest.mark.parametrize(("inventory", "run", "ignored"), SETTINGS)
+def test_a_setting_of_the_run_that_would_be_ignored_is_named_with_the_right_place(
+    inventory: Mapping[str, Any], run: Mapping[str, Any], ignored: bool
+) -> None:
+    found = said({"gpu1": inventory, "gpu2": {}}, run)
+    assert bool(found) == ignored
+    for sentence in found:
+        name = next(iter(inventory))
+        assert f"{name} is set in the inventory, for gpu1," in sentence
+        assert "-e @rollout.yml" in sentence

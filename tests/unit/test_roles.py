@@ -1,0 +1,116 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An option says the same as a module's, as a role's, and where a role hands it to the module; action groups share options."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import variables
+
+ROOT = Path(__file__).resolve().parents[2]
+HERE = "gpufleet.nvidia."
+SPEC_KEYS = ("type", "elements", "choices", "default")
+
+# A role's entry point, its module, options that carry another name in the role.
+VERIFY = {"image": "verify_image", "evidence_file": "verify_evidence_file", "timeout": "verify_timeout"}
+TOOLKIT = {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"}
+ENTRIES = [
+    ("node", "main", "node", {}),
+    ("node", "look", "node_info", {}),
+    ("verify", "main", "node_check", VERIFY),
+    ("toolkit", "main", "toolkit_repository", TOOLKIT),
+]
+# Decided by the look of refresh_cdi, which is for a host as it is.
+DECIDED = {"cdi_owner", "cdi_version"}
+
+
+def specs(role: str) -> dict[str, Any]:
+    text = (ROOT / "roles" / role / "meta/argument_specs.yml").read_text()
+    return cast(dict[str, Any], yaml.safe_load(text)["argument_specs"])
+
+
+def handed(role: str, entry: str, module: str) -> dict[str, str]:
+    """What a role's task gives to the module: option -> its template."""
+    tasks = yaml.safe_load((ROOT / "roles" / role / "tasks" / f"{entry}.yml").read_text())
+    return next(dict(task[HERE + module]) for task in tasks if HERE + module in task)
+
+
+def variable(option: str, names: Mapping[str, str]) -> str:
+    return f"gpufleet_{names.get(option, option)}"
+
+
+def shape(option: Mapping[str, Any]) -> dict[str, Any]:
+    found = {key: option[key] for key in SPEC_KEYS if key in option}
+    return {**found, "required": bool(option.get("required"))}
+
+
+@pytest.mark.parametrize(("role", "entry", "module", "names"), ENTRIES)
+def test_a_role_has_the_options_of_its_module(role: str, entry: str, module: str, names: Mapping[str, str]) -> None:
+    wanted = {variable(option, names): shape(spec) for option, spec in base.argument_spec(module).items()}
+    if role == "toolkit":  # without an address the role does nothing
+        own = specs(role)[entry]["options"]["gpufleet_toolkit_repository"]
+        wanted["gpufleet_toolkit_repository"] |= {"required": False, "default": own["default"]}
+    assert {name: shape(spec) for name, spec in specs(role)[entry]["options"].items()} == wanted
+
+
+@pytest.mark.parametrize(("role", "entry", "module", "names"), ENTRIES)
+def test_a_role_hands_each_option_on(role: str, entry: str, module: str, names: Mapping[str, str]) -> None:
+    required = {option for option, spec in base.argument_spec(module).items() if spec.get("required")}
+    given = handed(role, entry, module)
+    assert set(given) == set(base.argument_spec(module))
+    for option, template in given.items():
+        default = "" if option in required else " | default(omit)"
+        assert template == f"{{{{ {variable(option, names)}{default} }}}}"
+
+
+def test_refresh_cdi_hands_on_what_the_whole_host_is_asked_for() -> None:
+    given = handed("node", "refresh_cdi", "cdi_spec")
+    known = specs("node")["refresh_cdi"]["options"]
+    asked = [option for option in base.argument_spec("cdi_spec") if f"gpufleet_{option}" in known and option not in DECIDED]
+    wanted = {option: f"{{{{ gpufleet_{option} | default(omit) }}}}" for option in asked}
+    assert {option: template for option, template in given.items() if option not in DECIDED} == wanted
+
+
+@pytest.mark.parametrize("path", sorted(ROOT.glob("roles/*/tasks/*.yml")), ids=lambda path: f"{path.parents[1].name}-{path.stem}")
+def test_every_entry_point_of_a_role_has_a_spec(path: Path) -> None:
+    entry = specs(path.parents[1].name)[path.stem]
+    assert entry["short_description"]
+    assert all(option["description"] for option in entry["options"].values())
+
+
+def test_one_variable_means_the_same_in_all_roles() -> None:
+    found: dict[str, list[dict[str, Any]]] = {}
+    for role in ("node", "toolkit", "verify"):
+        for entry in specs(role).values():
+            for name, option in entry["options"].items():
+                found.setdefault(name, []).append(shape(option))
+    assert {name: shapes for name, shapes in found.items() if any(item != shapes[0] for item in shapes)} == {}
+
+
+def test_the_names_of_results_are_known() -> None:
+    text = "".join(path.read_text() for path in [*ROOT.glob("roles/*/tasks/*.yml"), *ROOT.glob("playbooks/**/*.yml")])
+    assert set(re.findall(r"register: (\w+)", text)) <= variables.RESULTS
+
+
+def test_variables_in_playbooks_are_known() -> None:
+    text = "".join(path.read_text() for path in ROOT.glob("playbooks/**/*.yml"))
+    known = {name for role in ("node", "toolkit", "verify") for entry in specs(role).values() for name in entry["options"]}
+    assert set(re.findall(r"\bgpufleet_\w+", text)) <= {*known, *variables.RUN, *variables.RESULTS, variables.OWN}
+
+
+def test_an_action_group_has_modules_that_share_options_only() -> None:
+    groups = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["action_groups"]
+    shared = set(base.argument_spec("node_info")) & {"root", "proc_root", "sys_root", "transport"}
+    for module in groups["node"]:
+        assert shared <= set(base.argument_spec(module)), module
+        assert "gpufleet.nvidia.attributes.actiongroup_node" in base.documentation(module)["extends_documentation_fragment"], module
+    documented = {path.stem for path in (ROOT / "plugins/modules").glob("*.py") if "attributes.actiongroup_node" in path.read_text()}
+    assert documented == set(groups["node"])
