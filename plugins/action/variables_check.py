@@ -11,6 +11,8 @@ from typing import Any
 
 import yaml
 from ansible import context
+from ansible.errors import AnsibleError
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import variables as names
@@ -19,13 +21,16 @@ SPEC = base.argument_spec("variables_check")
 COLLECTION = Path(__file__).resolve().parents[2]
 
 
-def options_of_roles() -> frozenset[str]:
-    """The names of all options of all roles and entry points."""
+def options_of_roles() -> dict[str, dict[str, Any]]:
+    """The options of all roles and entry points; one name means the same everywhere. None has to be set for a check of what is set."""
     specs = [yaml.safe_load(path.read_text(encoding="utf-8")) for path in sorted(COLLECTION.glob("roles/*/meta/argument_specs.yml"))]
-    return frozenset(name for spec in specs for entry in spec["argument_specs"].values() for name in entry["options"])
+    options = {name: option for spec in specs for entry in spec["argument_specs"].values() for name, option in entry["options"].items()}
+    return {name: {key: option[key] for key in ("type", "elements", "choices") if key in option} for name, option in options.items()}
 
 
 KNOWN = options_of_roles()
+# Options whose values can be judged by their spec alone. Others are not even read here: the value may be a look-up that costs time.
+JUDGED = {name: spec for name, spec in KNOWN.items() if "choices" in spec or spec["type"] not in ("str", "path")}
 
 
 class ActionModule(ActionBase):
@@ -40,8 +45,9 @@ class ActionModule(ActionBase):
         args = base.arguments(self, SPEC)
         variables = task_vars or {}
         hostvars = variables["hostvars"]
-        every = {host: ours(hostvars[host]) for host in variables.get("ansible_play_hosts_all") or ()}
-        found = names.problems(every, self._without_host(), KNOWN, args["own"])
+        hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
+        found = names.problems({host: ours(hostvars[host]) for host in hosts}, self._without_host(), KNOWN, args["own"])
+        found += names.grouped({host: wrong_values(hostvars[host]) for host in hosts})
         if tagged(variables, context.CLIARGS.get("args") or ()):
             found.append(names.TAGS)
         return {"changed": False, **({"failed": True, "msg": ". ".join([*found, "Nothing was done"])} if found else {})}
@@ -56,6 +62,17 @@ class ActionModule(ActionBase):
 def ours(variables: Mapping[str, Any]) -> dict[str, Any]:
     """A host's variables with our prefix. Only settings of the run are read: a value may be a template that needs what is not there yet."""
     return {name: variables[name] if name in names.RUN else None for name in variables if str(name).startswith(names.PREFIX)}
+
+
+def wrong_values(variables: Mapping[str, Any]) -> list[str]:
+    """What is wrong with a host's values, in the words that the roles' own validation has, which repeats all of the spec with it."""
+    given, wrong = {}, []
+    for name in JUDGED.keys() & set(variables):
+        try:
+            given[name] = variables[name]
+        except AnsibleError as error:
+            wrong.append(f"{name} cannot be read: {str(error).splitlines()[0]}")
+    return [*wrong, *ArgumentSpecValidator(JUDGED).validate(given).error_messages]
 
 
 def tagged(variables: Mapping[str, Any], named: Sequence[str]) -> bool:

@@ -18,6 +18,7 @@ description:
   - Fails where a setting of the whole run (C(gpufleet_hosts), C(gpufleet_serial), C(gpufleet_max_failed), C(gpufleet_fleet_policy),
     C(gpufleet_fail_on_drift), C(gpufleet_table_columns)) is set in the inventory. Ansible reads C(hosts) and C(serial) of a play before
     there is a host, so it would be ignored there without a word.
+  - Fails where a value is none of those that the roles accept, for all hosts in one message.
   - Fails where a playbook of this collection is run with C(--tags) or C(--skip-tags), since their tasks have no tags.
   - Every playbook of this collection begins with it. Runs on the controller only, once, whatever the number of hosts.
 extends_documentation_fragment:

@@ -73,6 +73,15 @@ def _ignored(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]) -> 
     return found
 
 
+def grouped(sentences: Mapping[str, Iterable[str]]) -> list[str]:
+    """Each sentence once, with its hosts."""
+    found: dict[str, list[str]] = {}
+    for host, said in sentences.items():
+        for sentence in said:
+            found.setdefault(sentence, []).append(host)
+    return [f"{sentence} (for {fleet.some(places)})" for sentence, places in sorted(found.items())]
+
+
 def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
     """' (did you mean X?)' with the nearest name, '' where none is near."""
     near = difflib.get_close_matches(name, sorted(known), n=1)

@@ -129,7 +129,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 DRIFT = ("-e", '{"gpufleet_fail_on_drift": true}')
-WRONG = ("-e", "gpufleet_injection=nosuch")
+WRONG = ("-e", "gpufleet_drop_in=nosuch")
 ENDS = [
     # playbook, hosts, arguments, whether the run is a success, a line of the output
     ("plan", ["gpu1", "gpu2"], (), True, "2 hosts: 2 would change"),

@@ -104,8 +104,9 @@ def test_waves_are_what_the_command_line_says(name: str, serial: Any, sizes: lis
         assert waves(words) == sizes
 
 
-@INVENTORIES
-@pytest.mark.parametrize("name", ["plan", "site", "rollback"])
+@pytest.mark.parametrize(
+    ("name", "inventory"), [("plan", as_yaml), ("site", as_yaml), ("site", as_ini), ("site", as_directory), ("rollback", as_ini)]
+)
 def test_a_setting_that_would_be_ignored_ends_the_run_before_it_begins(name: str, inventory: Inventory, tmp_path: Path) -> None:
     status, words = play(tmp_path, inventory(tmp_path, {"gpufleet_serial": [1, "10%", "50%"]}), name)
     assert status == 2, words
@@ -132,6 +133,18 @@ def test_every_playbook_names_misspelt_variables_first(name: str, tmp_path: Path
     assert "no variable gpufleet_isolaton (did you mean gpufleet_isolation?)" in words
     assert "no variable gpufleet_max_fail (did you mean gpufleet_max_failed?)" in words
     assert len(re.findall(r"^TASK ", words, re.MULTILINE)) == 1, words
+
+
+def test_values_that_no_role_accepts_are_named_for_all_hosts_at_once(tmp_path: Path) -> None:
+    wrong = {"gpufleet_injection": "cdi", "gpufleet_isolation": "{{ nowhere }}", "gpufleet_cdi": True, "gpufleet_engines": "containerd"}
+    status, words = play(tmp_path, as_directory(tmp_path, wrong), "site")
+    assert status == 2, words
+    sentence = "value of gpufleet_injection must be one of: auto, native-cdi, nvidia-runtime, legacy, oci-hook, jit-cdi, got: cdi (for gpu1"
+    assert sentence in words
+    assert re.search(r"gpufleet_isolation cannot be read: .*'nowhere' is undefined.* \(for gpu1, ", words)
+    assert "gpufleet_cdi" not in words.replace("gpufleet_cdi_", ""), "a boolean is the word true"
+    assert "argument_spec" not in words
+    assert "node : " not in words
 
 
 def test_a_variable_of_ones_own_is_left_alone_where_it_is_listed(tmp_path: Path) -> None:
