@@ -60,12 +60,22 @@ def _dpkg(root, names):
 
 def _rpm(names):
     answer = commands.text(commands.run(["rpm", "-q", "--qf", _RPM_FORMAT] + list(names), timeout=30))
-    found = dict(line.split(" ", 1) for line in answer["stdout"].splitlines() if re.match(r"\S+ \S+$", line))
+    if answer["timed_out"]:
+        raise nodefs.NodeError("timeout", "rpm -q gave no answer within 30 s")
+    lines = answer["stdout"].splitlines()
+    found = dict(line.split(" ", 1) for line in lines if re.match(r"\S+ \S+$", line))
+    unknown = [name for name in names if name not in found and "package %s is not installed" % name not in lines]
+    if unknown:  # a database that cannot be read is no host without packages
+        said = (answer["stderr"].strip().splitlines() or ["exit status %s" % answer["rc"]])[-1]
+        raise nodefs.NodeError("failed", "rpm -q says nothing of %s: %s" % (", ".join(unknown), said))
     return {name: found.get(name) for name in names}
 
 
 def _apt_candidates(names):
-    answer = commands.text(commands.run(["apt-cache", "policy", "--"] + list(names), timeout=30))
+    try:
+        answer = commands.text(commands.run(["apt-cache", "policy", "--"] + list(names), timeout=30))
+    except nodefs.NodeError:  # what could be installed is of use to a message and a pin; what is installed is known without it
+        return {}
     found, name = {}, None
     for line in answer["stdout"].splitlines():
         if line and not line.startswith(" "):
@@ -109,8 +119,8 @@ def processes(names, flags, environment):
         process["ticks"] = process["start"]  # with the number it names one process for ever
         process["start"] = (int(booted.group(1)) if booted else 0) + process["start"] / float(ticks)
         found.append(process)
-        if len(found) >= MAX_PROCESSES:
-            break
+        if len(found) > MAX_PROCESSES:  # never a part of them, taken for all
+            raise nodefs.NodeError("too-large", "more than %d processes are called %s" % (MAX_PROCESSES, " or ".join(names)))
     return {"processes": found, "programs": programs([process["exe"] for process in found])}
 
 

@@ -311,8 +311,10 @@ def list_dir(root, path):
     if not stat.S_ISDIR(found.st_mode):
         raise NodeError("failed", "%s: is a %s, not a directory" % (path, kind_of(found)))
     names = list_names(root, real)
+    if len(names) > MAX_ENTRIES:  # never a part of it, taken for the whole
+        raise NodeError("too-large", "%s: holds more than %d files" % (path, MAX_ENTRIES))
     entries = []
-    for name in names[:MAX_ENTRIES]:
+    for name in names:
         spot = os.path.join(real, name)
         item = lstat(root, spot)
         if item is None:  # gone since it was listed
@@ -321,7 +323,7 @@ def list_dir(root, path):
         entry = {key: fields[key] for key in ("type", "size", "mode", "rdev")}
         entry.update(name=name, target=os.readlink(full(root, spot)) if entry["type"] == "link" else None)
         entries.append(entry)
-    return {"exists": True, "entries": entries, "truncated": len(names) > MAX_ENTRIES}
+    return {"exists": True, "entries": entries}
 
 
 class Folders(object):
@@ -410,7 +412,9 @@ def mentioned(root, pattern, finds, cap=MIB):
             except (re.error, IndexError) as exc:
                 raise NodeError("bad-question", "pattern %r: %s" % (find, exc))
     wanted = sorted(name for name in names if name.startswith("/") and "\0" not in name)
-    return {"paths": {name: _what_is_there(root, name) for name in wanted[:MAX_ENTRIES]}, "truncated": len(wanted) > MAX_ENTRIES}
+    if len(wanted) > MAX_ENTRIES:
+        raise NodeError("too-large", "%s: these files point at more than %d paths" % (pattern, MAX_ENTRIES))
+    return {"paths": {name: _what_is_there(root, name) for name in wanted}}
 
 
 def _what_is_there(root, path):

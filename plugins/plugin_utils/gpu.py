@@ -294,4 +294,4 @@ def migs(policy: Policy, obs: Observation, minor: int) -> int:
 
 
 def text(f: File) -> str:
-    return (f.content or "").strip()
+    return f.text.strip()

@@ -42,7 +42,8 @@ def text(binary: str = HOOK_BINARY) -> str:
 def directory(policy: Policy, obs: Observation) -> str:
     """The first of the directories that the engine reads, as in force."""
     if policy.root == "/" and crio_config.process(obs):
-        said = crio_config.from_status(obs.cri(crio_config.places(policy, obs).socket))
+        # A CRI-O that does not answer is left alone, and whatever is taken back all the same is in the usual place.
+        said = crio_config.from_status(obs.try_cri(crio_config.places(policy, obs).socket))
         if said and said.hooks_dirs:
             return said.hooks_dirs[0].rstrip("/")
     return DIRECTORY
@@ -60,7 +61,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
 
 def plan_file(policy: Policy, obs: Observation, path: str, *, wanted: bool, binary: str = HOOK_BINARY) -> Plan:
     """One hook file. CRI-O watches its directories, so nothing has to be restarted."""
-    file = obs.file(path)
+    file = wholefile.readable(obs.file(path))
     if wanted:
         return plan_present(policy, obs, file, binary)
     if not file.exists:
@@ -91,7 +92,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 def absent_file(obs: Observation, path: str) -> Plan:
     """A file that the journal does not know is somebody else's, even with the same content."""
-    file = obs.file(path)
+    file = wholefile.readable(obs.file(path))
     known = path in wholefile.originals(obs)
     plan = wholefile.give_back(obs, file, why="state: absent takes back what was written here", ours=known and bool(hooks(file)))
     return expecting(file, plan)

@@ -133,6 +133,9 @@ def require_engine(policy: Policy, seen: Seen) -> None:
     stopped = [i for i in seen.instances if i.refusal and not i.running and i.owner == "package"]
     if stopped and len(stopped) == len(seen.instances):
         raise PlanError(stopped[0].refusal, where=stopped[0].config_path)
+    silent = [i for i in seen.instances if i.silent]
+    if silent and all(i.refusal for i in seen.instances):
+        raise PlanError(silent[0].refusal, where=silent[0].config_path)
     for engine in policy.engines:
         if engine != "auto" and not any(i.engine == engine for i in seen.instances):
             raise PlanError(f"engine {engine} is not on this host", next=f"found: {', '.join(i.key for i in seen.instances)}")

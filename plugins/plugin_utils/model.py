@@ -32,6 +32,10 @@ class PlanError(Exception):
         super().__init__(": ".join(p for p in (place, what) if p) + (f" ({why})" if why else "") + step)
 
 
+class QueryFailed(PlanError):
+    """A query of the look failed, and what it asks for is needed: not the same as an answer that nothing is there."""
+
+
 class NeedMore(Exception):
     """A planner cannot finish without these questions answered; the action asks them and plans again."""
 
@@ -136,6 +140,7 @@ class Instance:
     handlers: Mapping[str, str] = dc.field(default_factory=dict)  # name -> binary as in force
     cri: bool = True  # serves CRI (a Docker-only containerd does not)
     refusal: str = ""  # why this instance is left alone, with what to do instead; "" = ours to manage
+    silent: bool = False  # it runs, and does not answer: refused, while the other engines of the host go on
     used_by_kubelet: bool = False
     running_containers: int = 0
 

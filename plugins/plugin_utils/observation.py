@@ -12,7 +12,41 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, QueryFailed
+
+# What could not be learned, by the query's kind, which its id begins with.
+UNKNOWN = {
+    "file": "this file could not be read",
+    "stat": "this path could not be looked at",
+    "dir": "this directory could not be listed",
+    "glob": "the files of this pattern could not be listed",
+    "paths": "the files of the driver could not be listed",
+    "mentioned": "what these files point at could not be looked at",
+    "which": "programs could not be looked for",
+    "command": "this command could not be run",
+    "package": "the packages of this host could not be looked at",
+    "units": "systemd could not be asked about its units",
+    "processes": "the processes of this host could not be listed",
+    "cri": "the engine does not answer over CRI",
+    "http": "the engine does not answer over HTTP",
+    "probe": "this library could not be asked",
+    "originals": "the journal of this host could not be read",
+}
+PLACED = ("file", "stat", "dir", "glob", "mentioned", "command", "cri", "http")  # whose ids end in a place that a person knows
+NEXT = {
+    "timeout": "Find out what hangs or takes so long there, then run again",
+    "too-large": "Make it smaller, then run again",
+    "denied": "Give it back to root, or take away what keeps root from it, then run again",
+}
+MEND = "Mend what the message names, then run again"
+
+
+def failed(qid: str, error: Mapping[str, Any]) -> QueryFailed:
+    """The error of one query as an error of the plan."""
+    kind, _colon, rest = qid.partition(":")
+    place = (rest.partition(":")[2] if kind == "cri" else rest) if kind in PLACED else ""
+    why = str(error.get("message") or error.get("kind") or "no reason given").removeprefix(f"{place}: ")
+    return QueryFailed(UNKNOWN.get(kind, f"the query {qid} failed"), where=place, why=why, next=NEXT.get(str(error.get("kind")), MEND))
 
 
 @dc.dataclass(frozen=True)
@@ -47,6 +81,13 @@ class File:
         return f"it is {kinds[self.type]}" if self.type in kinds else "its content did not arrive"
 
     @property
+    def text(self) -> str:
+        """What it says, "" where there is nothing. What could not be read is an error and not nothing."""
+        if self.error:
+            raise failed(f"file:{self.path}", {"message": self.error})
+        return self.content or ""
+
+    @property
     def is_link(self) -> bool:
         return bool(self.real) and self.real != self.path
 
@@ -57,6 +98,7 @@ class Command:
     stdout: str
     stderr: str
     error: str = ""
+    kind: str = ""  # of the error
 
     @property
     def ok(self) -> bool:
@@ -85,11 +127,11 @@ class Observation:
     answers: Mapping[str, Mapping[str, Any]]
 
     @functools.cached_property
-    def _of_kind(self) -> Mapping[str, list[Mapping[str, Any]]]:
-        """The answers by their question's kind, which their id begins with."""
-        found: dict[str, list[Mapping[str, Any]]] = {}
+    def _of_kind(self) -> Mapping[str, list[tuple[str, Mapping[str, Any]]]]:
+        """The answers with their ids, by their question's kind, which their id begins with."""
+        found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
         for qid, a in self.answers.items():
-            found.setdefault(qid.partition(":")[0], []).append(a)
+            found.setdefault(qid.partition(":")[0], []).append((qid, a))
         return found
 
     @functools.cached_property
@@ -102,9 +144,23 @@ class Observation:
         return found
 
     def raw(self, question: ask.Question) -> Mapping[str, Any]:
+        """The answer. An error is no answer: what was not learned must never count as "nothing there"."""
+        answer = self.attempt(question)
+        if "error" in answer:
+            raise failed(question["id"], answer["error"])
+        return answer
+
+    def attempt(self, question: ask.Question) -> Mapping[str, Any]:
+        """The answer or the error, for who can do without the answer, and says why."""
         if question["id"] not in self.answers:
             raise NeedMore([question])
         return self.answers[question["id"]]
+
+    def _require(self, kind: str, name: str = "") -> None:
+        """None of the queries of this kind (that ask for this name) may have failed."""
+        for qid, a in self._of_kind.get(kind, ()):
+            if "error" in a and (not name or name in qid.partition(":")[2].split(",")):
+                raise failed(qid, a["error"])
 
     def asked(self, question: ask.Question) -> bool:
         return question["id"] in self.answers
@@ -117,6 +173,9 @@ class Observation:
                 return _file(path, self._listed[path])
             raise NeedMore([ask.file(path)])
         return _file(path, self.answers[qid])
+
+    def text(self, path: str) -> str:
+        return self.file(path).text
 
     def exists(self, path: str) -> bool:
         """Whether there is anything at this path, by whichever look has met it."""
@@ -131,47 +190,71 @@ class Observation:
         return tuple(self.raw(ask.directory(path)).get("entries") or ())
 
     def command(self, argv: list[str]) -> Command:
-        a = self.raw(ask.command(argv))
+        """What a command said that could be run and came to its end, with whatever exit status."""
+        said = self.try_command(argv)
+        if said.error:
+            raise failed(ask.command(argv)["id"], {"message": said.error, "kind": said.kind})
+        return said
+
+    def try_command(self, argv: list[str]) -> Command:
+        """The same for who can do without it: one that could not be run has an error and no exit status."""
+        a = self.attempt(ask.command(argv))
         if "error" in a:
-            return Command(None, "", "", str(a["error"].get("message", "failed")))
-        return Command(a.get("rc"), a.get("stdout") or "", a.get("stderr") or "", "timed out" if a.get("timed_out") else "")
+            return Command(None, "", "", str(a["error"].get("message", "failed")), str(a["error"].get("kind", "")))
+        if a.get("timed_out"):
+            return Command(None, a.get("stdout") or "", a.get("stderr") or "", "timed out", "timeout")
+        return Command(a.get("rc"), a.get("stdout") or "", a.get("stderr") or "")
 
     def unit(self, name: str) -> Mapping[str, str]:
         """Properties of a unit from any look at units; {} when systemd does not know it or none was asked for."""
-        for a in self._of_kind.get("units", ()):
+        for _qid, a in self._of_kind.get("units", ()):
             if name in (a.get("units") or {}):
                 props: Mapping[str, str] = a["units"][name]
                 return props if props.get("LoadState") not in (None, "not-found") else {}
+        self._require("units", name)
         return {}
+
+    def unit_asked(self, name: str) -> bool:
+        """Whether a look has told of this unit, that it is not there perhaps."""
+        known = any(name in (a.get("units") or {}) for _qid, a in self._of_kind.get("units", ()))
+        if not known:
+            self._require("units", name)
+        return known
 
     def processes(self) -> tuple[Mapping[str, Any], ...]:
         """Processes seen by every processes question, without doubles."""
+        self._require("processes")
         found: dict[int, Mapping[str, Any]] = {}
-        for a in self._of_kind.get("processes", ()):
+        for _qid, a in self._of_kind.get("processes", ()):
             found.update({int(p["pid"]): p for p in a.get("processes") or ()})
         return tuple(found[pid] for pid in sorted(found))
 
     def package(self, name: str) -> str | None:
         """Installed version of a package, None when it is not installed or was not asked for."""
-        for a in self._of_kind.get("package", ()):
+        for _qid, a in self._of_kind.get("package", ()):
             if name in (a.get("installed") or {}):
                 version: str | None = a["installed"][name]
                 return version
+        self._require("package", name)
         return None
 
     def packages(self) -> dict[str, str | None]:
-        """Every package that was asked for, with its installed version."""
-        asked = (a.get("installed") or {} for a in self._of_kind.get("package", ()))
+        """Every package that was asked for, with its installed version. A plan that needs one of a query that failed is never made."""
+        asked = (a.get("installed") or {} for _qid, a in self._of_kind.get("package", ()))
         return {name: version for installed in asked for name, version in installed.items()}
 
     def programs(self) -> dict[str, str | None]:
         """The engines' programs that were seen, and which file each of them was."""
-        seen = (a.get("programs") or {} for kind in ("which", "processes") for a in self._of_kind.get(kind, ()))
+        seen = (a.get("programs") or {} for kind in ("which", "processes") for _qid, a in self._of_kind.get(kind, ()))
         return {path: identity for programs in seen for path, identity in programs.items()}
 
     def cri(self, socket: str, method: str = "Status") -> Mapping[str, Any]:
-        """The engine's own word; {} when it did not answer."""
-        a = self.raw(ask.cri(socket, method))
+        """The engine's own word."""
+        return self.raw(ask.cri(socket, method))
+
+    def try_cri(self, socket: str, method: str = "Status") -> Mapping[str, Any]:
+        """The same for who can do without it; {} when the engine did not answer."""
+        a = self.attempt(ask.cri(socket, method))
         return {} if "error" in a else a
 
     def with_answers(self, more: Mapping[str, Any]) -> Observation:

@@ -70,10 +70,11 @@ def kubelet(policy: Policy, obs: Observation) -> Kubelet:
     config = option(argv, "--config") or KUBELET_CONFIG
     endpoint = (
         option(argv, "--container-runtime-endpoint")
-        or option((obs.file(KUBEADM_FLAGS).content or "").replace('"', " ").split(), "--container-runtime-endpoint")
-        or setting(obs.file(config).content or "", "containerRuntimeEndpoint")
+        or option(obs.text(KUBEADM_FLAGS).replace('"', " ").split(), "--container-runtime-endpoint")
+        or setting(obs.text(config), "containerRuntimeEndpoint")
     )
-    found = re.search(r"v(\d+\.\d+\.\d+)", obs.command(KUBELET_VERSION).stdout)
+    # Distributions have their kubelet outside of PATH, or in another program; without a number, it is taken for one of today's.
+    found = re.search(r"v(\d+\.\d+\.\d+)", obs.try_command(KUBELET_VERSION).stdout)
     return Kubelet(present=True, version=found.group(1) if found else "", endpoint=endpoint)
 
 
@@ -110,9 +111,9 @@ def refresh(policy: Policy, obs: Observation) -> Refresh:
     present = any(obs.unit(u) for u in LINKS) or any(exists(obs, p) for p in UNIT_FILES)
     masked = is_mask(obs.file(MASKS[SERVICE]))
     enabled = not masked and any(exists(obs, link) for link in LINKS.values())
-    output = re.findall(r"(?m)^NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=[\"']?([^\s\"']+)", obs.file(REFRESH_ENV).content or "")
+    output = re.findall(r"(?m)^NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=[\"']?([^\s\"']+)", obs.text(REFRESH_ENV))
     where = output[-1] if output else REFRESH_FILE
-    found = re.search(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)", obs.file(where).content or "")
+    found = re.search(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)", obs.text(where))
     return Refresh(present, enabled, masked, where, found.group(1) if found else "")
 
 

@@ -29,7 +29,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.variables import s
 
 SCHEMA = 1
 PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine anew after 5
-LOOKS = 6  # a normal host needs one; an import, a socket, a probe or the loader's cache may cost one more each
+# A normal host needs one look; an import, a socket, a probe or the loader's cache may cost one more each. What ends a plan that would ask
+# for ever is that it asks nothing new; this bound is for a host that goes on answering with something new to ask for.
+LOOKS = 100
 MODULES = os.path.join(os.path.dirname(__file__), "..", "..", "modules")
 FRAGMENTS = "ansible_collections.gpufleet.nvidia.plugins.doc_fragments."
 SPEC_KEYS = ("type", "elements", "choices", "default", "required", "aliases", "no_log")
@@ -55,6 +57,8 @@ def shown(run: Run) -> Run:
     def wrapped(*args: Any, **kwargs: Any) -> dict[str, Any]:
         try:
             return escape.result(run(*args, **kwargs))
+        except PlanError as error:
+            raise AnsibleActionFail(escape.line(str(error)), result=escape.result(failure(error))) from None
         except AnsibleActionFail as error:
             # Without its cause, whose message would be shown, too, and as it is.
             raise AnsibleActionFail(escape.line(str(error)), result=escape.result(error.result)) from None
@@ -159,15 +163,23 @@ def observe_and_plan(
 def plan_from(
     seen: Observation, action: ActionBase, task_vars: dict[str, Any], wanted: Policy, planner: Planner, way: str
 ) -> tuple[Observation, Outcome]:
-    """Plan; where the plan depends on an answer that was not asked for, look once more."""
+    """Plan; where the plan depends on an answer that was not asked for, look once more, as long as there is something new to ask."""
+    asked: set[str] = set()
+    told = ""
     for _round in range(LOOKS):
         try:
             return seen, planner(wanted, seen)
         except NeedMore as need:
+            wants = {str(q["id"]) for q in need.questions}
+            told = ", ".join(sorted(wants))
+            if wants <= asked:
+                raise AnsibleActionFail(f"the plan asks again for {told}; this is a fault of the collection, please report it") from None
+            asked |= wants
             seen = look(action, task_vars, wanted, need.questions, way, seen)
         except PlanError as error:
             raise AnsibleActionFail(str(error), result=failure(error)) from None
-    raise AnsibleActionFail(f"the plan still asks questions after {LOOKS} looks; this is a fault of the collection, please report it")
+    step = "Name the engine's own files by config_path, or leave that engine out of the option engines"
+    raise AnsibleActionFail(f"{LOOKS} looks at this host were not enough: each led to more, the last to {told}. {step}")
 
 
 def failure(error: PlanError) -> dict[str, Any]:

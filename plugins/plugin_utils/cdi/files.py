@@ -124,8 +124,8 @@ def own_list(policy: Policy) -> ask.Question:
 
 
 def listed(policy: Policy, obs: Observation) -> tuple[filelist.Listed, ...]:
-    """The driver's own list; () where it ships none or that cannot be read, since names and folders tell nearly as much."""
-    content = obs.file(own_list(policy)["path"]).content
+    """The driver's own list; () where it ships none or one in another form, since names and folders tell nearly as much."""
+    content = obs.text(own_list(policy)["path"])
     try:
         return filelist.parse(content) if content else ()
     except ValueError:
@@ -227,7 +227,7 @@ def elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
     question = ask.file(where, redact=())
     if not obs.asked(question):
         raise NeedMore([question])
-    content = obs.file(where).content
+    content = obs.text(where)
     try:
         known = ldcache.parse(content.encode("utf-8", "surrogateescape")) if content else ()
     except ValueError:

@@ -165,7 +165,7 @@ def mig_minors(policy: Policy, obs: Observation) -> dict[str, int]:
     question = ask.file(gpu.paths(policy).mig_minors, redact=())
     if not obs.asked(question):
         raise NeedMore([question])
-    lines = (MIG_MINOR.fullmatch(line.strip()) for line in (obs.file(question["path"]).content or "").splitlines())
+    lines = (MIG_MINOR.fullmatch(line.strip()) for line in obs.text(question["path"]).splitlines())
     return {line[1]: int(line[2]) for line in lines if line}
 
 

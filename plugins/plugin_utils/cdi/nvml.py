@@ -53,7 +53,7 @@ def facts(policy: Policy, obs: Observation, source: str) -> Facts:
     wanted = question(policy, obs, source)
     if not obs.asked(wanted):
         raise NeedMore([wanted])
-    answer = obs.raw(wanted)
+    answer = obs.attempt(wanted)  # nvidia-smi is the next to be asked
     if "error" in answer:
         return Facts(SOURCE, None, f"NVML could not be asked ({answer['error'].get('message') or answer['error'].get('kind')})")
     value = answer.get("value") or {}

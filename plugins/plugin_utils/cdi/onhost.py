@@ -57,7 +57,7 @@ def seen(obs: Observation, path: str) -> Value:
     """The answer about a path; {} where it was not asked for or could not be answered, so that nothing is said about it."""
     if not path.startswith("/") or not obs.asked(question(path)):
         return {}
-    answer = obs.raw(question(path))
+    answer = obs.attempt(question(path))
     return {} if "error" in answer else answer
 
 

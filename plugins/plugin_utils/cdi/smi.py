@@ -36,7 +36,7 @@ def facts(policy: Policy, obs: Observation) -> Facts:
     wanted = questions(policy)
     if not all(obs.asked(q) for q in wanted):
         raise NeedMore(wanted)
-    rows, listed = (obs.command(q["argv"]) for q in wanted)
+    rows, listed = (obs.try_command(q["argv"]) for q in wanted)
     for said in (rows, listed):
         refuse(said)
         if said.error or said.rc not in GOOD:

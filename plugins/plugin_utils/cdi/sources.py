@@ -38,7 +38,7 @@ def told(policy: Policy, obs: Observation, seen: Hardware, probe_source: str) ->
 
 
 def timed_out(obs: Observation, question: ask.Question) -> bool:
-    answer = obs.raw(question)
+    answer = obs.attempt(question)
     return bool((answer.get("error") or {}).get("kind") == TIMEOUT)
 
 

@@ -87,13 +87,13 @@ def report(policy: Policy, obs: Observation, cap: str) -> Report:
 
 
 def _answers(directory: str, obs: Observation) -> list[tuple[str, Mapping[str, Any]]]:
-    files = obs.raw(files_in(directory)).get("files") or ()
+    files = obs.attempt(files_in(directory)).get("files") or ()  # what cannot be listed is a finding of _directory()
     return [(str(f["path"]), f) for f in files]
 
 
 def _directory(directory: str, obs: Observation) -> Iterator[Finding]:
-    answer = obs.raw(onhost.question(directory))
-    listing = obs.raw(files_in(directory))
+    answer = obs.attempt(onhost.question(directory))
+    listing = obs.attempt(files_in(directory))
     if "error" in answer or "error" in listing:
         message = str((answer.get("error") or listing["error"]).get("message"))
         yield Finding("not-looked-at", directory, message)

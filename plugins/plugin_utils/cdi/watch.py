@@ -100,7 +100,7 @@ def facts(policy: Policy, obs: Observation, spec: Spec) -> list[dict[str, Any]]:
     found += [as_seen(obs, "the layout of MIG", pattern, MINOR) for pattern in p.mig]
     if freshness.recorded_drivers(spec):
         file = obs.file(p.module_version)
-        told = [[p.module_version, *groups(VERSION, file.content or "")]] if file.exists else []
+        told = [[p.module_version, *groups(VERSION, file.text)]] if file.exists else []
         found.append({"what": "the driver", "each": p.module_version, "find": list(VERSION), "found": told})
     nodes = [n for e in freshness.edits(spec) for n in e.device_nodes]
     hooks = [h.path for e in freshness.edits(spec) for h in e.hooks if h.name != "startContainer"]

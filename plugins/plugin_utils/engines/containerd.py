@@ -119,24 +119,25 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     guess = versions.parse(policy.engine_version) or Version(2, 0)
     files = _files(obs, daemon.config, guess)
     socket = policy.socket or daemon.address or (containerd_files.socket(files) if files else "") or tables.SOCKET
-    status = obs.cri(socket) if daemon.running else {}
+    status = obs.try_cri(socket) if daemon.running else {}  # one that does not answer is refused below
     info = (status.get("info") or {}).get("config")
     config: Mapping[str, Any] = info if isinstance(info, Mapping) else {}
     off = containerd_files.cri_disabled(files) if files and not config else None
     # One that is left alone is not worth a second look for its program's own word.
-    version_text = _packaged(obs) if off else _version(obs, daemon, socket)
+    silent = daemon.running and not off and not (status and obs.try_cri(socket, "Version"))
+    version_text = _packaged(obs) if off or silent else _version(obs, daemon, socket)
     version = versions.parse(version_text) or guess
-    if daemon.unit and not any(daemon.unit in (a.get("units") or {}) for q, a in obs.answers.items() if q.startswith("units:")):
+    if daemon.unit and not obs.unit_asked(daemon.unit):
         # Without its InvocationID a restart could hit a daemon that someone else has restarted meanwhile.
         raise NeedMore([ask.units([daemon.unit])])
     owner, refusal = _cri_off(obs, files, off) if files and off else ("package", "")
     cri = containerd_files.effective(files, version) if files else {}
     serves = not refusal
-    refusal = refusal or _stopped_refusal(obs, daemon)
+    refusal = refusal or _stopped_refusal(obs, daemon) or (_silence(obs, daemon, socket) if silent else "")
     return Instance(
         engine="containerd", version=version_text, binary=daemon.binary, socket=socket, config_path=daemon.config, unit=daemon.unit,
         owner=owner, running=daemon.running, schema=files.schema if files else 0,
-        cdi=_cdi(obs, daemon, config, files, version, ask_dump=not refusal), cri=serves, refusal=refusal,
+        cdi=_cdi(obs, daemon, config, files, version, ask_dump=not refusal), cri=serves, refusal=refusal, silent=silent,
         invocation_id=obs.unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
         default_handler=_default_handler(config, cri), handlers=_handlers(config, cri),
         running_containers=sum(1 for p in obs.processes() if _is_shim(p)))
@@ -150,6 +151,15 @@ def _stopped_refusal(obs: Observation, daemon: Daemon) -> str:
     return (
         f"containerd is installed but not running ({daemon.unit or 'its unit'} is {state or 'not known to systemd'}): "
         "start it and run again, or take containerd out of the option engines")
+
+
+def _silence(obs: Observation, daemon: Daemon, socket: str) -> str:
+    """Without the daemon's own word nobody knows what it works with, nor whether it would live with a change."""
+    asked = (obs.attempt(ask.cri(socket, method)) for method in ("Status", "Version"))
+    why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
+    return (
+        f"containerd runs, but its CRI does not answer at {socket} ({why}): see `journalctl -u {daemon.unit or 'containerd'}` for "
+        "\"failed to load plugin\", mend that and run again, or take containerd out of the option engines")
 
 
 def _is_shim(process: Mapping[str, Any]) -> bool:
@@ -173,14 +183,18 @@ def _files(obs: Observation, config: str, version: Version) -> FileSet | None:
 
 
 def _version(obs: Observation, daemon: Daemon, socket: str) -> str:
-    """Of the running daemon; else of the program, which is not the same while an upgrade waits for its restart."""
+    """Of the running daemon; else of the program, which is not the same while an upgrade waits for its restart.
+
+    Where nothing runs, nothing is planned: a program that cannot be asked then costs a number in a report.
+    """
     if daemon.running:
         said = str(obs.cri(socket, "Version").get("runtime_version") or "")
         if said:
             return said.removeprefix("v")
     if not daemon.binary:
         return ""
-    return versions.banner(obs.command([daemon.binary, "--version"]).stdout)
+    asked = obs.command if daemon.running else obs.try_command
+    return versions.banner(asked([daemon.binary, "--version"]).stdout)
 
 
 def _packaged(obs: Observation) -> str:

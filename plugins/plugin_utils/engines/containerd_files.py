@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import collections
 import copy
 import dataclasses as dc
 import fnmatch
@@ -12,12 +13,14 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml, toml_shape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, toml_shape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
+
+MAX_CHAIN, MAX_FILES = 32, 256  # of imports
 
 
 @dc.dataclass(frozen=True)
@@ -86,20 +89,38 @@ def load(obs: Observation, root_path: str, version: Version, ahead: Mapping[str,
     if not first.exists:
         return FileSet(root_path, ())
     root = _read(first, root_path, ())
-    found = [root]
-    queue = [root]
+    found = {root_path: root}
+    queue = collections.deque([root])
+    unknown: list[ask.Question] = []  # of all files that are known by now: in one more look, not in one for each
     while queue:
-        current = queue.pop(0)
+        current = queue.popleft()
         for pattern in imports(current):
-            for path, file in _resolve(sight, current, pattern, version):
+            try:
+                resolved = _resolve(sight, current, pattern, version)
+            except NeedMore as need:
+                unknown += need.questions
+                continue
+            for path, file in resolved:
                 if path == current.path or path in current.parents:
                     raise _loop(current, path, pattern)
-                if any(f.path == path for f in found):
+                if path in found:
                     continue
-                new = _read(file, path, (*current.parents, current.path))
-                found.append(new)
-                queue.append(new)
-    return FileSet(root_path, tuple(found))
+                _bounded(current, len(found))
+                found[path] = _read(file, path, (*current.parents, current.path))
+                queue.append(found[path])
+    if unknown:
+        raise NeedMore(unknown)
+    return FileSet(root_path, tuple(found.values()))
+
+
+def _bounded(current: ConfigFile, files: int) -> None:
+    """Every link of a chain costs one more look at the host, every file its time; nobody has as many."""
+    if len(current.parents) < MAX_CHAIN and files < MAX_FILES:
+        return
+    deep = len(current.parents) >= MAX_CHAIN
+    raise PlanError(
+        f"more than {MAX_CHAIN} files import one another in a row" if deep else f"more than {MAX_FILES} files are imported",
+        where=current.path, line=toml.line_of(current.doc, ("imports",)), next="Import fewer files here.")
 
 
 def imports(file: ConfigFile) -> list[str]:

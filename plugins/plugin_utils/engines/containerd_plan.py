@@ -235,8 +235,6 @@ def _assemble(
     restarts: tuple[Restart, ...] = ()
     health: tuple[Mapping[str, Any], ...] = ()
     stale = instance.running and policy.root == "/" and not containerd_proof.in_force(obs, instance, in_force)
-    if stale and not (changes or gone):
-        containerd_proof.refuse_silence(obs, instance)
     if stale and policy.restart == "never":
         unit = instance.unit or "containerd"
         advice.append(f"{instance.config_path}: in force only after a restart of {unit}, left to you by restart: never.")

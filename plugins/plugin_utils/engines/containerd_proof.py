@@ -78,15 +78,6 @@ def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
             next="Take the override out of the unit, or set restart: never and restart by yourself.")
 
 
-def refuse_silence(obs: Observation, instance: Instance) -> None:
-    """Right files, and a daemon that does not serve CRI: a restart without a reason would only hide why."""
-    if not obs.cri(instance.socket):
-        raise PlanError(
-            "containerd runs, but its CRI does not answer", where=instance.socket,
-            why="the files are as decided, so that its CRI plugin failed to load for another reason",
-            next=f"See `journalctl -u {instance.unit or 'containerd'}` for \"failed to load plugin\".")
-
-
 def not_loaded(instance: Instance) -> Difference:
     return Difference(
         "unit", instance.unit, "configuration", "an older one in force", "what the files say",

@@ -72,6 +72,8 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     )
     if policy.root == "/" and not running:
         return (dc.replace(instance, refusal=stopped(obs, where, unit)),)
+    if running and not answers(obs, where):
+        return (dc.replace(instance, refusal=silence(obs, where, unit), silent=True),)
     force = config.in_force(policy, obs, where, instance.binary, pair(version))
     instance = dc.replace(
         instance,
@@ -81,6 +83,20 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     )
     owner, refusal = nvidia_owner(policy, obs, where)
     return (dc.replace(instance, owner=owner or instance.owner, refusal=refusal),)
+
+
+def answers(obs: Observation, where: config.Places) -> bool:
+    return all(obs.try_cri(where.socket, method) for method in ("Status", "Version"))
+
+
+def silence(obs: Observation, where: config.Places, unit: str) -> str:
+    """Without the daemon's own word nobody knows what it works with, nor whether it would live with a change."""
+    asked = (obs.attempt(ask.cri(where.socket, method)) for method in ("Status", "Version"))
+    why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
+    return (
+        f"CRI-O runs, but does not answer at {where.socket} ({why}): see `journalctl -u {unit}`, mend that and run again, or take crio out "
+        "of the option engines"
+    )
 
 
 def packaged(obs: Observation) -> str:
@@ -95,11 +111,12 @@ def wanted_in_tree(policy: Policy) -> bool:
 def version_of(policy: Policy, obs: Observation, where: config.Places, binary: str, running: bool) -> str:
     """The running daemon's word, else the binary's, else the package's. In a tree: the option, else the package."""
     if running:
-        said = number(str(obs.cri(where.socket, "Version").get("runtime_version") or ""))
+        # One that does not answer is refused, as one that does not run: another number will do for a report.
+        said = number(str(obs.try_cri(where.socket, "Version").get("runtime_version") or ""))
         if said:
             return said
     if policy.root == "/" and binary:
-        said = number(obs.command([binary, "--version"]).stdout)
+        said = number(obs.try_command([binary, "--version"]).stdout)
         if said:
             return said
     found = policy.engine_version or number(packaged(obs))

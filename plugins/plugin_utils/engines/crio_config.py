@@ -214,7 +214,7 @@ def in_force(policy: Policy, obs: Observation, where: Places, binary: str, versi
         said = from_status(obs.cri(where.socket))
         if said:
             return said
-        body = obs.raw(ask.http(where.socket, "/config"))
+        body = obs.attempt(ask.http(where.socket, "/config"))  # the program is the next to be asked
         if body.get("status") == 200:
             return from_tables([toml.loads(str(body.get("body")), f"{where.socket} /config")], version, "dump")
         printed = obs.command([binary, *config_flags(obs, where), "config"])

@@ -78,7 +78,7 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         cri=False,
         running_containers=int(info.get("ContainersRunning") or 0),
     )
-    return (dc.replace(found, refusal=refusal(policy, obs, found, info)),)
+    return (dc.replace(found, refusal=refusal(policy, obs, found, info), silent=found.running and not info),)
 
 
 def wanted_in_tree(policy: Policy) -> bool:
@@ -89,7 +89,7 @@ def version_of(policy: Policy, obs: Observation, binary: str, packaged: str, inf
     """The running daemon's word, else the package's, else that of a program at rest. In a tree: the package, else the option."""
     version = str(info.get("ServerVersion") or "") or packaged
     if not version and binary and policy.root == "/":
-        version = versions.banner(obs.command([binary, "--version"]).stdout)
+        version = versions.banner(obs.try_command([binary, "--version"]).stdout)  # of one that does not run, for the report
     return plain(version or policy.engine_version)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
 SOCKET = "/var/run/docker.sock"
@@ -194,21 +194,20 @@ def kept(obs: Observation, path: str) -> dict[str, Any] | None:
 
 
 def info(obs: Observation, socket: str) -> Mapping[str, Any]:
-    """/info, {} when it gives none."""
-    found: Mapping[str, Any] = answer(obs, socket, "/info", {})
-    return found
+    """/info, {} when it gives none: such a Docker is left alone."""
+    said = obs.attempt(ask.http(socket, "/info"))
+    found = said.get("value") if said.get("status") == 200 else None
+    return found if isinstance(found, Mapping) else {}
 
 
 def running(obs: Observation, socket: str) -> tuple[str, ...]:
     """The containers that run, by name."""
-    listed = answer(obs, socket, "/containers/json", [])
+    said = obs.raw(ask.http(socket, "/containers/json"))
+    listed = said.get("value") if said.get("status") == 200 else None
+    if not isinstance(listed, list):
+        why = f"it answers with status {said.get('status')}"
+        raise QueryFailed("the running containers could not be listed", where=socket, why=why, next="Look at Docker's log, then run again")
     return tuple(sorted(str((c.get("Names") or [str(c.get("Id"))[:12]])[0]).lstrip("/") for c in listed if isinstance(c, Mapping)))
-
-
-def answer(obs: Observation, socket: str, path: str, otherwise: Any) -> Any:
-    said = obs.raw(ask.http(socket, path))
-    found = said.get("value") if said.get("status") == 200 else None
-    return found if isinstance(found, type(otherwise)) else otherwise
 
 
 def survives(data: Mapping[str, Any], flags: tuple[str, ...], info: Mapping[str, Any]) -> bool:

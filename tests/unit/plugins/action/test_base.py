@@ -15,8 +15,16 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.filter import gpufleet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import past, wishes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Handler, Plan, PlanError, Policy, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, past, wishes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+    Difference,
+    Handler,
+    NeedMore,
+    Plan,
+    PlanError,
+    Policy,
+    Restart,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 from tests.unit.builders import obs
@@ -265,3 +273,48 @@ def test_every_action_shows_what_it_tells_escaped() -> None:
 def test_the_table_is_shown_escaped() -> None:
     lines = gpufleet.gpufleet_table({"c17": {"failed": True, "msg": FORGED, "advice": [FORGED]}}, details=True)
     assert [line for line in lines if not line.isprintable()] == []
+
+
+# --- more looks: as long as there is something new to ask ----------------------------------------------------------------
+
+
+def chain(length: int) -> Any:
+    """A host whose every answer names the next question, and a planner that follows them."""
+
+    def planner(_policy: Policy, seen: Observation) -> base.Outcome:
+        for n in range(length):
+            if f"file:/{n}" not in seen.answers:
+                raise NeedMore([ask.file(f"/{n}")])
+        return base.Outcome(Plan(), {"looks": length})
+
+    return planner
+
+
+def answering(monkeypatch: pytest.MonkeyPatch, *, deaf: bool = False) -> list[str]:
+    asked: list[str] = []
+
+    def look(_action: Any, _vars: Any, _policy: Any, questions: list[dict[str, Any]], _way: str, so_far: Observation) -> Observation:
+        asked.extend(q["id"] for q in questions)
+        return so_far if deaf else so_far.with_answers({"answers": {q["id"]: {"exists": False} for q in questions}})
+
+    monkeypatch.setattr(base, "look", look)
+    return asked
+
+
+def test_a_plan_that_always_asks_something_new_gets_its_answers(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = answering(monkeypatch)
+    _seen, outcome = base.plan_from(Observation({}, {}), task({}), {}, Policy(), chain(40), "auto")
+    assert (outcome.facts["looks"], len(asked)) == (40, 40)
+
+
+def test_a_plan_that_asks_the_same_again_is_a_fault_and_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = answering(monkeypatch, deaf=True)
+    with pytest.raises(AnsibleActionFail, match=r"the plan asks again for file:/0; this is a fault of the collection"):
+        base.plan_from(Observation({}, {}), task({}), {}, Policy(), chain(3), "auto")
+    assert asked == ["file:/0"]
+
+
+def test_a_host_that_always_leads_to_more_is_given_up_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
+    answering(monkeypatch)
+    with pytest.raises(AnsibleActionFail, match=r"100 looks at this host were not enough.* the last to file:/99\. Name the engine's own"):
+        base.plan_from(Observation({}, {}), task({}), {}, Policy(), chain(1000), "auto")

@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import json
 import re
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
 from tests.unit import builders
 
@@ -101,7 +104,7 @@ CDI = {
     "1.7 switched on": ("1.7.27", {"enableCDI": True, "cdiSpecDirs": ["/etc/cdi"]}, None, ROOT, True, True, "0.8.0", "cri-status"),
     "2.3 has it on": ("2.3.7", {"enableCDI": True, "cdiSpecDirs": ["/etc/cdi"]}, None, ROOT, True, True, "1.1.0", "cri-status"),
     "2.4 has no switch": ("2.4.2", {"cdiSpecDirs": ["/etc/cdi", "/var/run/cdi"]}, None, ROOT, True, True, "1.1.0", "cri-status"),
-    "the dump, when CRI is silent": ("1.7.24", None, DUMP + "enable_cdi = true\ncdi_spec_dirs = []\n", ROOT, True, True, "0.7.0", "dump"),
+    "the dump, if CRI is mute": ("1.7.24", None, DUMP + "enable_cdi = true\ncdi_spec_dirs = []\n", ROOT, True, True, "0.7.0", "dump"),
     "the dump of 1.6": ("1.6.20", None, DUMP, ROOT, False, False, "", "dump"),
     "the files, when there is no dump": ("1.7.24", None, "", SWITCHED, True, True, "0.7.0", "files"),
     "the version, when nothing else tells": ("2.1.9", None, "", ROOT, True, True, "1.0.0", "version"),
@@ -112,7 +115,7 @@ CDI = {
 def test_cdi_by_the_order_of_evidence(
     version: str, status: Any, dump: str | None, root: str, able: bool, enabled: bool, newest: str, source: str
 ) -> None:
-    cri = said(version, status) if status is not None else {f"Status:{SOCKET}": DEAD, f"Version:{SOCKET}": DEAD}
+    cri = said(version, status) if status is not None else {**said(version), f"Status:{SOCKET}": {"conditions": [], "info": {}}}
     answer = {"rc": 0 if dump else 1, "stdout": dump or "", "stderr": ""}
     commands = {f"/usr/bin/containerd -c {CONFIG} config dump": answer, "/usr/bin/containerd --version": f"containerd x {version} y"}
     (found,) = find(files={CONFIG: root}, processes=[daemon()], cri=cri, commands=commands)
@@ -225,3 +228,37 @@ def test_a_tree_of_another_system(case: str, policy: dict[str, str], files: tupl
     seen = find(Policy(root="/image", engine_version="1.7.24", **policy), files=texts)  # type: ignore[arg-type]
     assert [(i.owner, bool(i.refusal)) for i in seen] == found, case
     assert all("k3s writes this containerd's configuration" in i.refusal for i in seen if i.owner == "k3s")
+
+
+@pytest.mark.parametrize("method", ["Status", "Version"])
+def test_a_running_containerd_whose_cri_does_not_answer_is_left_alone_and_says_why(method: str) -> None:
+    cri = {**said("1.7.24"), f"{method}:{SOCKET}": DEAD}
+    (found,) = find(files={CONFIG: "version = 2\n"}, processes=[daemon()], cri=cri, commands={"/usr/bin/containerd --version": "x 1.7.24"})
+    assert (found.silent, found.running) == (True, True)
+    assert found.refusal.startswith(f"containerd runs, but its CRI does not answer at {SOCKET} (connection refused): see `journalctl -u")
+
+
+def importing(length: int) -> dict[str, str]:
+    """A configuration that imports a file that imports a file: as many as that."""
+    names = [CONFIG, *(f"/etc/containerd/{n}.toml" for n in range(1, length))]
+    return {path: f'version = 2\nimports = ["{following}"]\n' for path, following in zip(names, names[1:], strict=False)} | {
+        names[-1]: "version = 2\n"
+    }
+
+
+def test_a_chain_of_imports_is_followed() -> None:
+    found = containerd_files.load(builders.obs(files=importing(33)), CONFIG, Version(1, 7))
+    assert len(found.files) == 33
+
+
+def test_a_chain_of_imports_has_a_bound_with_a_sentence_that_names_the_file() -> None:
+    with pytest.raises(PlanError, match=r"^/etc/containerd/32\.toml:2: more than 32 files import one another in a row"):
+        containerd_files.load(builders.obs(files=importing(40)), CONFIG, Version(1, 7))
+
+
+def test_all_imports_of_a_file_are_asked_for_in_one_look() -> None:
+    paths = [f"/etc/containerd/{n}.toml" for n in range(9)]
+    answers = {f"file:{CONFIG}": builders.file_answer(f"version = 2\nimports = {json.dumps(paths)}\n")}
+    with pytest.raises(NeedMore) as caught:
+        containerd_files.load(Observation({}, answers), CONFIG, Version(1, 7))
+    assert [q["path"] for q in caught.value.questions] == paths
