@@ -105,7 +105,8 @@ class Hands:
     def plan(self, state: str = "present", *, default: bool = False) -> Plan:
         asked = [*docker.questions(self.policy), ask.originals(str(self.home / "journal"))]
         answer = self.see(asked)
-        known = {"file:/usr/bin/nvidia-container-runtime": {"exists": True}, "http:/nowhere.sock/info": {"status": 0}}
+        runtime = ask.file("/usr/bin/nvidia-container-runtime", content=False)
+        known = {runtime["id"]: {"exists": True}, "http:/nowhere.sock/info": {"status": 0}}
         self.seen = obs = Observation(answer["host"], {**answer["answers"], **known})
         for _look in range(3):
             try:
