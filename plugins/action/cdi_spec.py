@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu, originals, owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import freshness, spec, validate
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -29,8 +29,7 @@ def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
         return base.Outcome(Plan(), validate.report(policy, obs, cap).facts())
     shared = spec.shared_kind(policy)
     if policy.state == "absent":
-        given_back = [spec.plan_absent(policy, obs), *([owners.plan_absent(policy, obs)] if shared else [])]
-        return base.Outcome(merge(given_back), facts(spec.NOTHING_MADE))
+        return base.Outcome(originals.taken_back(obs, spec.own_paths(policy), lambda: absent(policy, obs)), facts(spec.NOTHING_MADE))
     # A kind that nvidia-cdi-refresh does not write has no other owner, and its units may go on.
     owner = owners.cdi_owner(policy, obs, cap)[0] if shared else "ours"
     record, driver = spec.told(owner, cap), gpu.parse(policy, obs)
@@ -39,6 +38,10 @@ def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
     verdicts = freshness.plain(spec.verdicts(policy, obs, record, driver))
     others = [owners.plan(policy, obs, record)] if shared else []
     return base.Outcome(merge([plan, watch, *others]), {**facts(made), "freshness": verdicts})
+
+
+def absent(policy: Policy, obs: Observation) -> Plan:
+    return merge([spec.plan_absent(policy, obs), *([owners.plan_absent(policy, obs)] if spec.shared_kind(policy) else [])])
 
 
 def facts(made: spec.Made) -> dict[str, Any]:

@@ -18,9 +18,9 @@ SPEC = base.argument_spec("containerd_runtime")
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
-    instance, decision = host.single(policy, obs, "containerd")
     if policy.state == "absent":
-        return base.Outcome(containerd.plan_absent(policy, obs, instance))
+        return base.Outcome(host.single_absent(policy, obs, "containerd"))
+    instance, decision = host.single(policy, obs, "containerd")
     return base.Outcome(containerd.plan(policy, obs, instance, decision))
 
 

@@ -18,9 +18,9 @@ SPEC = base.argument_spec("crio_runtime")
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
-    instance, decision = host.single(policy, obs, "crio")
     if policy.state == "absent":
-        return base.Outcome(crio.plan_absent(policy, obs, instance))
+        return base.Outcome(host.single_absent(policy, obs, "crio"))
+    instance, decision = host.single(policy, obs, "crio")
     return base.Outcome(crio.plan(policy, obs, instance, decision))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import device_nodes, gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import device_nodes, gpu, originals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -22,7 +22,7 @@ def questions(policy: Policy) -> list[dict[str, Any]]:
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.state == "absent":
-        return base.Outcome(device_nodes.plan_absent(policy, obs))
+        return base.Outcome(originals.taken_back(obs, device_nodes.PATHS, lambda: device_nodes.plan_absent(policy, obs)))
     return base.Outcome(device_nodes.plan(policy, obs, gpu.parse(policy, obs), transport.resident_sources()["device_rules"]))
 
 

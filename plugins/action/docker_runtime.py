@@ -18,9 +18,9 @@ SPEC = base.argument_spec("docker_runtime")
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
-    instance, decision = host.single(policy, obs, "docker")
     if policy.state == "absent":
-        return base.Outcome(docker.plan_absent(policy, obs, instance))
+        return base.Outcome(host.single_absent(policy, obs, "docker"))
+    instance, decision = host.single(policy, obs, "docker")
     return base.Outcome(docker.plan(policy, obs, instance, decision))
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, hooks, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, hooks, originals, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -26,8 +26,10 @@ class ActionModule(ActionBase):
         args = base.arguments(self, SPEC)
 
         def planner(policy: Policy, obs: Observation) -> base.Outcome:
-            present = policy.state == "present"
-            return base.Outcome(hooks.plan_file(policy, obs, args["path"], wanted=present))
+            if policy.state == "present":
+                return base.Outcome(hooks.plan_file(policy, obs, args["path"], wanted=True))
+            path = args["path"]
+            return base.Outcome(originals.taken_back(obs, (path,), lambda: hooks.absent_file(obs, path)))
 
         wanted = base.policy(args, single=True)
         way = str(args["transport"])

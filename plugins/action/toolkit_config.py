@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host, toolkit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host, originals, toolkit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -27,7 +27,7 @@ class ActionModule(ActionBase):
 
         def planner(policy: Policy, obs: Observation) -> base.Outcome:
             if policy.state == "absent":
-                return base.Outcome(toolkit.plan_absent(policy, obs))
+                return base.Outcome(originals.taken_back(obs, (toolkit.PATH,), lambda: toolkit.plan_absent(policy, obs)))
             runtimes = tuple(args["low_level_runtimes"]) or host.low_level(policy, obs)
             keys = toolkit.wanted(args["mode"], args["isolation"], tuple(args["annotation_prefixes"]), runtimes, ())
             return base.Outcome(toolkit.plan_keys(obs, toolkit.PATH, keys))

@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 
 NAME = "device-nodes"
 SERVICE = f"gpufleet-{NAME}.service"
+PATHS = resident.paths(NAME, (SERVICE,))
 # The name of a module, and that of its devices in /proc/devices, which is the kernel's word that it is loaded.
 MODULES = (("nvidia", "nvidia"), ("nvidia-uvm", "nvidia-uvm"))
 # Drivers before 550.40 called the devices of GPUs nvidia-frontend.

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -19,8 +20,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
     hooks,
     owners,
     packages,
+    repository,
     status,
     table,
+    take_back,
     toolkit,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import freshness, spec
@@ -41,6 +44,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 
 # A new engine is one more file and one more row.
 ENGINES = {"containerd": containerd, "crio": crio, "docker": docker, "podman": podman}
+CONFIGURED = {name: engine for name, engine in ENGINES.items() if engine is not podman}  # in whose configuration we write
 KUBERNETES = (*(o.name for o in containerd_owners.OWNERS), "gpu-operator")  # owners that come with it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 LOW_LEVEL = ["runc", "crun"]
@@ -82,7 +86,18 @@ def questions(policy: Policy) -> list[ask.Question]:
 
 
 def see(policy: Policy, obs: Observation) -> Seen:
-    """Find the engines, the GPUs and the owners, and decide."""
+    """Find the engines, the GPUs and the owners, and decide. Nothing has to be decidable for what is only taken back."""
+    try:
+        return decided(policy, obs)
+    except PlanError:
+        if policy.state != "absent":
+            raise
+        nothing = spec.told("none", "")
+        here = tuple(i for i in take_back.find(policy, obs, CONFIGURED).instances if i.binary)
+        return Seen(here, Driver("none", "", (), "not looked at"), Kubelet(), nothing)
+
+
+def decided(policy: Policy, obs: Observation) -> Seen:
     instances = tuple(i for engine in ENGINES.values() for i in engine.find(policy, obs))
     if not podman.counts(policy, [i for i in instances if i.engine != podman.NAME]):
         instances = tuple(i for i in instances if i.engine != podman.NAME)
@@ -144,7 +159,7 @@ def require_engine(policy: Policy, seen: Seen) -> None:
 def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, residents: Mapping[str, str] | None = None) -> Plan:
     """The sum of the resources as one transaction. residents: sources of the programs that stay on the host."""
     if policy.state == "absent":
-        return plan_absent(policy, obs, seen)
+        return plan_absent(policy, obs)
     record = seen.record
     if record.skipped:
         return Plan(advice=(record.skipped,))
@@ -183,12 +198,10 @@ def after_scripts(plan: Plan) -> Plan:
     return dc.replace(plan, changes=changes)
 
 
-def plan_absent(policy: Policy, obs: Observation, seen: Seen) -> Plan:
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """Give back what was there before. Packages stay: other things on the host may have come to need them."""
-    managed = [i for i in seen.instances if not i.refusal and decide.chosen(policy, i)]
-    parts = [ENGINES[i.engine].plan_absent(policy, obs, i) for i in managed]
     rooms = [room.plan_absent(policy, obs) for room in (toolkit, hooks, spec, device_nodes, owners, status)]
-    return merge([*parts, *rooms])
+    return take_back.plan(policy, obs, CONFIGURED, rooms, covers=lambda path: path not in repository.PATHS)
 
 
 def facts(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
@@ -196,7 +209,7 @@ def facts(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
     row: dict[str, Any] = {**table.row(seen.instances, seen.record, plan, seen.driver), "managed": not left_alone(seen.record)}
     stale = freshness.headline(seen.freshness)
     if state == "absent":
-        row = {**row, "injection": "-", "why": f"taken back: {files(plan)}" if plan.changes else "nothing of this collection is here"}
+        row = {**row, "injection": "-", "why": taken_back(plan)}
     elif stale:
         row = {**row, "why": f"{stale}; {row['why']}"}
     return {"decision": decide.without_secrets(seen.record), "row": row, "freshness": freshness.plain(seen.freshness)}
@@ -205,6 +218,14 @@ def facts(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
 def left_alone(record: HostDecision) -> bool:
     """Whether every engine of this host is somebody else's to configure: it is not managed, which is not the same as being right."""
     return bool(record.refused) and not record.decisions and not record.skipped
+
+
+def taken_back(plan: Plan) -> str:
+    """For the table: what becomes of the host, and what is left to do."""
+    if not plan.changes:
+        return "nothing of this collection is here"
+    left = f"; left to do: restart {' and '.join(plan.pending)}" if plan.pending else ""
+    return f"taken back: {files(plan)}{left}"
 
 
 def files(plan: Plan) -> str:
@@ -238,6 +259,13 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
     prefixes = policy.annotation_prefixes or decision.annotation_prefixes
     enable = instance.cdi.able and not instance.cdi.enabled and policy.cdi == "true"
     return instance, dc.replace(decision, enable_cdi=enable, annotation_prefixes=prefixes)
+
+
+def single_absent(policy: Policy, obs: Observation, engine: str) -> Plan:
+    """What a single-resource module takes back: of this engine's configuration, whatever has become of the engine."""
+    told = dc.replace(policy, engines=(engine,))
+    covers = functools.partial(CONFIGURED[engine].claims, told, obs)
+    return take_back.plan(told, obs, {engine: CONFIGURED[engine]}, covers=covers)
 
 
 def summary(record: Mapping[str, Any]) -> str:

@@ -269,6 +269,7 @@ class Plan:
     advice: tuple[str, ...] = ()
     beforehand: tuple[str, ...] = ()  # advice that is of no use any more once the plan has been carried out
     diffs: tuple[tuple[str, str, str], ...] = ()  # (path, text before, text after) for --diff, already masked
+    released: tuple[str, ...] = ()  # state: absent: files that were judged, and in which nothing of ours is left
 
     @property
     def empty(self) -> bool:
@@ -305,4 +306,5 @@ def merge(plans: list[Plan]) -> Plan:
         advice=tuple(dict.fromkeys(a for p in plans for a in p.advice)),
         beforehand=tuple(dict.fromkeys(a for p in plans for a in p.beforehand)),
         diffs=tuple(d for p in plans for d in p.diffs),
+        released=tuple(dict.fromkeys(path for p in plans for path in p.released)),
     )

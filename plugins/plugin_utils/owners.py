@@ -10,7 +10,7 @@ import posixpath
 import re
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, originals, status, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     CDI_DIRS,
     Difference,
@@ -223,9 +223,12 @@ def mask(obs: Observation, path: str, why: str) -> Plan:
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """The masks go, and the units are as they were. They take over from the next boot on."""
-    ours = [path for path in MASKS.values() if path in wholefile.originals(obs) and is_mask(obs.file(path))]
+    masked = [path for path in MASKS.values() if is_mask(obs.file(path))]
+    # Without a journal: systemctl masks by a link, and an empty file is from here where the rest of us is, too.
+    lost = bool(masked) and not originals.journal_is_there(obs) and status.was_here(obs)
+    ours = [path for path in masked if path in wholefile.originals(obs) or (lost and obs.file(path).type == "file")]
     if not ours:
-        return Plan()
+        return Plan(released=tuple(path for path in MASKS.values() if path in wholefile.originals(obs) and not obs.file(path).exists))
     why = "state: absent gives the CDI spec back to nvidia-cdi-refresh"
     back = merge([wholefile.give_back(obs, obs.file(path), why=why, ours=True) for path in ours])
     if policy.root != "/":

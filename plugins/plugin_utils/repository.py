@@ -58,6 +58,7 @@ FAMILIES: Mapping[str, Family] = {
         "autorefresh=1\nrepo_gpgcheck=1\ngpgkey=file://{key}\n",
     ),
 }
+PATHS = frozenset(path for f in FAMILIES.values() for path in (f.key_path, f.list_path))
 LIKE = {
     **dict.fromkeys(("debian", "ubuntu"), "debian"),
     **dict.fromkeys(("fedora", "rhel", "centos"), "fedora"),

@@ -43,6 +43,11 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     return withdraw(obs, "state: absent")
 
 
+def was_here(obs: Observation) -> bool:
+    """Whether this collection has converged the whole host, by the fact that it leaves: true also where the journal is gone."""
+    return parsed(obs.file(FACT_PATH)).get("writer") == WRITER
+
+
 def withdraw(obs: Observation, why: str) -> Plan:
     files = [obs.file(path) for path in (DECISION_PATH, FACT_PATH)]
     return merge([wholefile.give_back(obs, f, why=why, ours=parsed(f).get("writer") == WRITER) for f in files])

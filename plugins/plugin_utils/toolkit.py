@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, originals, status, toml, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, HostDecision, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
@@ -103,12 +103,17 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """The bytes from before. Where somebody else changed the file since, only our own keys go: the runtime's defaults hold again."""
     file = wholefile.readable(obs.file(PATH))
     original = wholefile.originals(obs).get(PATH)
-    if original is None or not file.exists:
+    if not file.exists:
+        return Plan(released=(PATH,) if original else ())
+    if original is None and (originals.journal_is_there(obs) or not status.was_here(obs)):
         return Plan()
-    if file.sha256 == original.get("sha256_after"):
+    if original and file.sha256 == original.get("sha256_after"):
         back = wholefile.give_back(obs, file, why="state: absent gives back the file from before", ours=False)
         return dc.replace(back, expect_files={PATH: file.sha256})
     document = toml.parse(file.content or "", PATH, redacted=file.redacted)
     gone: dict[tuple[str, ...], Any] = {k: None for k in WHY if toml.lookup(document.data, k) is not None}
-    advice = (f"{PATH} was changed by somebody else since it was written here: only our keys are taken out",)
-    return dc.replace(plan_keys(obs, PATH, gone), advice=advice)
+    since = "was changed by somebody else since it was written here" if original else "has no copy from before, as the journal is gone"
+    advice = (f"{PATH} {since}: only our keys are taken out, so that the runtime's defaults hold",)
+    taken = plan_keys(obs, PATH, gone)
+    # Else a second run would put back the bytes from before over what the others wrote.
+    return dc.replace(taken, changes=tuple({**c, "forget": True} for c in taken.changes), advice=advice, released=(PATH,))

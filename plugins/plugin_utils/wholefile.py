@@ -63,16 +63,22 @@ def give_back(obs: Observation, file: File, *, why: str, ours: bool) -> Plan:
     if original and (file.sha256 if file.exists else None) == original.get("sha256_after"):
         return restore(file, original, why)
     if not file.exists:
-        return Plan()
+        return Plan(released=(file.path,) if original else ())
     if ours and original:
         advice = f"{file.path} was changed by somebody since it was written here, but is ours alone: {CHANGED_SINCE}"
-        back = restore(file, original, why, changed=True) if original.get("existed") else remove(file, why=why)
+        back = restore(file, original, why, changed=True) if original.get("existed") else forgotten(remove(file, why=why))
         return dc.replace(back, advice=(advice,))
     if ours:
-        return remove(file, why=why)
+        return forgotten(remove(file, why=why))
     if original:
-        return Plan(advice=(f"{file.path} was changed by somebody else since it was written here; it is left alone",))
+        told = f"{file.path} is somebody else's by now, with nothing of this collection in it; it is left alone"
+        return Plan(advice=(told,), released=(file.path,))
     return Plan()
+
+
+def forgotten(plan: Plan) -> Plan:
+    """What goes here is ours, so that no copy of it is kept as if it had been there before us."""
+    return dc.replace(plan, changes=tuple({**change, "forget": True} for change in plan.changes))
 
 
 def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool = False) -> Plan:
@@ -90,5 +96,10 @@ def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool 
 
 
 def originals(obs: Observation) -> Mapping[str, Mapping[str, Any]]:
-    found: Mapping[str, Mapping[str, Any]] = obs.raw(ORIGINALS).get("originals") or {}
+    """Path -> what the journal tells of the file from before our first change. That it cannot be read does not mean that it keeps none."""
+    answer = obs.raw(ORIGINALS)
+    if "error" in answer:
+        why = str(answer["error"].get("message", "unknown"))
+        raise PlanError("the journal could not be read", where=JOURNAL_DIR, why=why, next="Mend that and run again; nothing was changed")
+    found: Mapping[str, Mapping[str, Any]] = answer.get("originals") or {}
     return found

@@ -114,6 +114,7 @@ def obs(
     given["package:of this test"] = {"manager": "dpkg", "installed": dict(packages or {}), "candidates": dict(candidates or {})}
     given["units:of this test"] = {"units": {n: {"LoadState": "loaded", **props} for n, props in (units or {}).items()}}
     given["processes:of this test"] = {"processes": [{"start": 2.0, "unit": None, **p} for p in processes or []]}
-    given[ask.originals("")["id"]] = {"originals": dict(originals or {}), "unfinished": [], "outcomes": outcomes or [], "pending": []}
+    kept = {path: {"now": file_answer((files or {}).get(path)).get("sha256"), **told} for path, told in (originals or {}).items()}
+    given[ask.originals("")["id"]] = {"originals": kept, "unfinished": [], "outcomes": outcomes or [], "pending": []}
     given.update(answers or {})
     return Observation(host or {"os_release": {"ID": "debian"}, "epoch": 10.0}, Answers(files or {}, given))

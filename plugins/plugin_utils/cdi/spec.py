@@ -191,6 +191,12 @@ def told(owner: Literal["ours", "theirs", "none"], cap: str) -> HostDecision:
     )
 
 
+def own_paths(policy: Policy) -> tuple[str, ...]:
+    """The files that a spec of these kinds is in, and those that go with it."""
+    others = (REFRESH_FILE, *owners.MASKS.values()) if shared_kind(policy) else ()
+    return (*(path(policy, name) for name, _layout in kinds(policy)), *others)
+
+
 def withdraw(policy: Policy, obs: Observation, why: str) -> Plan:
     ours = [seen(policy, obs, path(policy, name)) for name, _layout in kinds(policy)]
     return merge([wholefile.give_back(obs, file, why=why, ours=is_ours(file)) for file in ours])

@@ -11,7 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_owners, containerd_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
+    containerd_absent,
+    containerd_files,
+    containerd_owners,
+    containerd_plan,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_owners import Owner
@@ -20,7 +25,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
 plan = containerd_plan.plan
-plan_absent = containerd_plan.plan_absent
+plan_absent = containerd_absent.plan_absent
+remnant = containerd_absent.remnant
+main = containerd_absent.main
+marked = containerd_absent.marked
+claims = containerd_absent.claims
 
 PROCESSES = ["containerd", "containerd-shim-.*"]
 PACKAGES = ["containerd", "containerd.io", "moby-containerd", *containerd_owners.DOCKER_PACKAGES]
@@ -99,7 +108,7 @@ def _unit(policy: Policy, obs: Observation, process: Mapping[str, Any]) -> str:
 def _stopped(policy: Policy, obs: Observation, config: str) -> Daemon:
     binary = obs.raw(ask.which(NAMES)).get("found", {}).get("containerd") or ""
     unit = policy.service or (tables.UNIT if obs.unit(tables.UNIT) else "")
-    return Daemon(config, "", binary, unit, False, containerd_owners.of_host(obs))
+    return Daemon(config, "", binary, unit, False, containerd_owners.of_path(config) or containerd_owners.of_host(obs))
 
 
 def option(argv: list[str], *names: str) -> str:

@@ -36,7 +36,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     """What differs from the decision, and the transaction that mends it. May raise NeedMore or PlanError."""
     if instance.refusal:
         raise PlanError(instance.refusal, where=instance.config_path)
-    version = _version(instance)
+    version = version_of(instance)
     files = containerd_files.load(obs, instance.config_path, version)
     _check(files, version)
     mine = _our_drop_in(policy, obs, files)
@@ -53,11 +53,11 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     _verify(base, after, cri, wanted, version)
     now = containerd_files.effective(files, version)
     differences = tuple(_differences(changes, files, names, now, wanted, version))
-    found = _assemble(policy, obs, instance, files, changes, differences, cri, wanted, version)
+    found = assemble(policy, obs, instance, files, changes, differences, cri, wanted, version)
     return dc.replace(found, advice=(*found.advice, *_doubts(bases, cri, instance)))
 
 
-def _version(instance: Instance) -> Version:
+def version_of(instance: Instance) -> Version:
     version = versions.parse(instance.version)
     if version is None:
         raise PlanError(
@@ -226,7 +226,7 @@ def _table(change: FileChange, names: Path) -> Path:
     return names
 
 
-def _assemble(
+def assemble(
     policy: Policy, obs: Observation, instance: Instance, files: FileSet, changes: list[FileChange], differences: tuple[Difference, ...],
     cri: Mapping[str, Any], wanted: list[Wish], version: Version, gone: tuple[Mapping[str, Any], ...] = ()
 ) -> Plan:
@@ -291,53 +291,3 @@ def _doubts(bases: Mapping[str, Base], cri: Mapping[str, Any], instance: Instanc
                 f"The handler {base.origin} runs {base.program}. The handler {name} has its properties, but the NVIDIA runtime starts runc "
                 f"or crun instead of that program: containers of {name} get nothing that only {base.program} does.")
     return found
-
-
-def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
-    """Give back the bytes from before; where others have changed the file since, take out just what is ours."""
-    if instance.refusal:
-        return Plan(advice=(instance.refusal,))
-    version = _version(instance)
-    files = containerd_files.load(obs, instance.config_path, version)
-    kept = obs.raw(ask.originals(JOURNAL_DIR)).get("originals") or {}
-    gone: list[Mapping[str, Any]] = []
-    edited: list[FileChange] = []
-    differences: list[Difference] = []
-    advice: list[str] = []
-    leaving = [f.path for f in files.files[1:] if f.doc.text.startswith(edit.MARK)]
-    for file in files.files:
-        original = kept.get(file.real)
-        whole = file.doc.text.startswith(edit.MARK)
-        if original and original.get("sha256_after") == file.sha256:
-            gone.append({"path": file.real, "op": "restore"})
-            differences.append(_given_back(file.path, bool(original.get("existed", True))))
-        elif whole and file is not files.root:
-            gone.append({"path": file.real, "op": "remove", "expect": file.sha256})
-            differences.append(Difference("file", file.path, "", "present", "absent", "this file is ours"))
-        elif file is files.root:
-            change = _without_ours(policy, file, leaving)
-            if change:
-                edited.append(change)
-                differences.append(Difference("file", file.path, "", "with our keys", "without our keys", "taken out key by key"))
-                advice.append(f"{file.path}: changed by others since, or without a copy in the journal; only our keys were taken out.")
-    result = _assemble(policy, obs, instance, files, edited, tuple(differences), {}, [], version, tuple(gone))
-    return containerd_proof.restarted_after_removal(policy, instance, result, tuple(advice))
-
-
-def _given_back(path: str, existed: bool) -> Difference:
-    return Difference("file", path, "", "with our keys", "as before" if existed else "absent", "the bytes from before our first change")
-
-
-def _without_ours(policy: Policy, file: containerd_files.ConfigFile, leaving: list[str]) -> FileChange | None:
-    doc = file.doc
-    for pattern in containerd_files.imports(file):
-        if containerd_files.absolute(file, pattern) in leaving:  # a missing literal import keeps the daemon from starting
-            doc = toml.discard(doc, ("imports",), pattern)
-    handlers = {h.name: h.binary for h in policy.handlers}
-    for table in (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES):
-        for name, binary in handlers.items():
-            if toml.lookup(doc.data, (*table, "containerd", "runtimes", name, "options", "BinaryName")) == binary:
-                doc = toml.remove(doc, (*table, "containerd", "runtimes", name))
-        if toml.lookup(doc.data, (*table, "containerd", "default_runtime_name")) in handlers and doc is not file.doc:
-            doc = toml.remove(doc, (*table, "containerd", "default_runtime_name"))
-    return FileChange(file.path, file.real, file.doc, file.sha256, doc, whole=False, forget=True) if doc.text != file.doc.text else None

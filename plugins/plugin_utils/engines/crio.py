@@ -223,12 +223,13 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     """Our drop-in goes, or gets back the bytes it had before we first wrote it."""
     where = config.places(policy, obs)
-    config.check_drop_in(policy, where)
-    layers = config.layers(obs, where)
+    back = wholefile.give_back(obs, obs.file(where.drop_in), why="state: absent takes back our drop-in", ours=is_ours(obs, where))
+    if not instance.running or policy.root != "/":
+        return back
+    layers = config.layers(obs, where) if back.changes else ()
     ours = crio_plan.ours(layers, where)
-    back = wholefile.give_back(obs, obs.file(where.drop_in), why="state: absent takes back our drop-in", ours=True)
-    if ours is None or policy.root != "/":
-        return dc.replace(back, expect_files=expected(obs, where, layers))
+    if ours is None:
+        return dc.replace(back, expect_files=expected(obs, where, layers) if back.changes else {})
     force = config.in_force(policy, obs, where, instance.binary, pair(instance.version))
     served = not (set(ours.handlers) & set(force.handlers) or "cdi_spec_dirs" in ours.runtime or "default_runtime" in ours.runtime)
     # CRI-O cannot stop a container whose handler it does not know any more (nvidia-container-toolkit PR 1360).
@@ -256,6 +257,35 @@ def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) 
         return ()
     which = f"the pods {names}, which were" if names else "pods that were"
     return (f"CRI-O cannot stop {which} started with the handler {', '.join(handlers)}, without it: drain them before it is taken back",)
+
+
+def is_ours(obs: Observation, where: config.Places) -> bool:
+    """Our drop-in by its mark, or by a copy from before."""
+    file = obs.file(where.drop_in)
+    return crio_plan.MARK in (file.content or "") or where.drop_in in wholefile.originals(obs)
+
+
+def remnant(policy: Policy, obs: Observation) -> Instance | None:
+    """The drop-in of a CRI-O that is not here any more."""
+    where = config.places(policy, obs)
+    if not obs.file(where.drop_in).exists:
+        return None
+    nothing = Cdi(False, False, (), "", Evidence("files", "no CRI-O is here"))
+    return Instance("crio", policy.engine_version, "", where.socket, where.config, "", "package", False, nothing)
+
+
+def main(policy: Policy, obs: Observation) -> str:
+    return config.places(policy, obs).drop_in
+
+
+def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    file = obs.file(config.places(policy, obs).drop_in)
+    return (file.path,) if file.content and crio_plan.MARK in file.content else ()
+
+
+def claims(policy: Policy, obs: Observation, path: str) -> bool:
+    where = config.places(policy, obs)
+    return path in (where.config, where.drop_in) or path.startswith((f"{where.directory}/", "/etc/crio/"))
 
 
 def unserved(instance: Instance, wish: crio_plan.Wish) -> Difference:

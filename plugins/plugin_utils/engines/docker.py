@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text, versions, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text, take_back, versions, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio, docker_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.docker_config import CONFIG, PACKAGES, SOCKET, UNIT
@@ -212,25 +212,66 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     flags = config.flags(config.process(obs)) if policy.root == "/" else ()
     file, doc = config.document(obs, instance.config_path)
     original = wholefile.originals(obs).get(file.path)
-    before = config.kept(obs, file.path)
-    if original is None:
-        return Plan()
-    if before is None:
-        before = without_ours(policy, doc, {}).data if doc.root else {}
-    if (file.sha256 if file.exists else None) == original.get("sha256_after"):
-        planned = wholefile.restore(file, original, "state: absent gives back the file from before")
-        planned = dc.replace(planned, expect_files={file.path: file.sha256 if file.exists else None})
-        after = json_text.merge(json_text.Document(file.path, "", None), before)[0] if before else json_text.Document(file.path, "", None)
-    else:
-        after = without_ours(policy, doc, before)
-        planned = taken_out(file, doc, after, whole=not original.get("existed"))
-    if policy.root != "/":
+    planned, after = given_back(policy, obs, file, doc, original) if original else without_copy(policy, obs, file, doc)
+    if planned.empty or policy.root != "/" or not instance.running:
         return planned
     lag = forgotten(policy, obs, instance, flags, after)
     ended = docker_plan.cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
     health = docker_plan.health(instance, docker_plan.Wish({}, {}), False)
     checked = docker_plan.validation(instance, config.process(obs) if policy.root == "/" else {}, planned)
     return docker_plan.acted(policy, obs, instance, checked, lag, ended, health)
+
+
+def given_back(
+    policy: Policy, obs: Observation, file: File, doc: json_text.Document, original: Mapping[str, Any]
+) -> tuple[Plan, json_text.Document]:
+    """The plan by the journal's copy, and the file as it will be."""
+    before = config.kept(obs, file.path)
+    if before is None:
+        before = without_ours(policy, doc, {}).data if doc.root else {}
+    if (file.sha256 if file.exists else None) == original.get("sha256_after"):
+        planned = wholefile.restore(file, original, "state: absent gives back the file from before")
+        planned = dc.replace(planned, expect_files={file.path: file.sha256 if file.exists else None})
+        empty = json_text.Document(file.path, "", None)
+        return planned, json_text.merge(empty, before)[0] if before else empty
+    after = without_ours(policy, doc, before)
+    return dc.replace(taken_out(file, doc, after, whole=not original.get("existed")), released=(file.path,)), after
+
+
+def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.Document) -> tuple[Plan, json_text.Document]:
+    """There is no journal, or it does not know the file: then a runtime that looks like ours is NVIDIA's tool's or a person's."""
+    # Nobody can tell who switched CDI on, and other containers may count on it.
+    after = without_ours(policy, doc, {"features": json_text.lookup(doc, ("features",)) or {}})
+    if not file.exists or after.text == doc.text:
+        return Plan(), doc
+    if not take_back.may_be_ours(policy, obs):
+        told = f"{file.path}: has a runtime that looks like ours, which this host's journal does not know; it is left alone"
+        return Plan(advice=(told,)), doc
+    planned = taken_out(file, doc, after, whole=False)
+    kept = "; features.cdi stays, since nobody can tell who set it" if json_text.lookup(doc, ("features", "cdi")) is True else ""
+    told = f"{file.path}: the journal has no copy from before, so that only our runtime is taken out{kept}"
+    return dc.replace(planned, advice=(told,)), after
+
+
+def remnant(policy: Policy, obs: Observation) -> Instance | None:
+    """The configuration of a Docker that is not here any more."""
+    where = config.places(policy, obs)
+    if not obs.file(where.config).exists:
+        return None
+    nothing = Cdi(False, False, (), "", Evidence("files", "no Docker is here"))
+    return Instance("docker", policy.engine_version, "", where.socket, where.config, "", "package", False, nothing, cri=False)
+
+
+def main(policy: Policy, obs: Observation) -> str:
+    return config.places(policy, obs).config
+
+
+def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    return ()  # JSON has no comments
+
+
+def claims(policy: Policy, obs: Observation, path: str) -> bool:
+    return path in (CONFIG, config.places(policy, obs).config)
 
 
 def without_ours(policy: Policy, doc: json_text.Document, before: Mapping[str, Any] | None) -> json_text.Document:

@@ -351,7 +351,24 @@ def test_absent_removes_a_file_in_which_nothing_else_was_ever_written() -> None:
 
 
 def test_absent_touches_nothing_that_was_never_written() -> None:
-    assert absent(running("26.1.5", AFTER)) == Plan()
+    plan = absent(running("26.1.5", AFTER))
+    assert plan == Plan(advice=plan.advice)
+    assert "looks like ours, which this host's journal does not know; it is left alone" in plan.advice[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "left", "said"),
+    [
+        (AFTER, '{"features": {"cdi": true}, "debug": true}', "features.cdi stays"),
+        (json.dumps({"runtimes": ENTRY, "default-runtime": "nvidia"}), "{}", "only our runtime is taken out"),
+        (json.dumps({"runtimes": {"nvidia": {"path": "/opt/x"}}}), None, ""),
+    ],
+)
+def test_absent_without_a_journal_takes_our_runtime_out(text: str, left: str | None, said: str) -> None:
+    plan = absent(running("26.1.5", text, Runtimes=OURS), single=True)
+    assert ["".join(e["text"] for e in c["edits"]) for c in plan.changes] == ([] if left is None else [left])
+    assert said in " ".join(plan.advice)
+    assert bool(plan.advice) == bool(said)
 
 
 def test_a_tree_is_written_and_nothing_is_run() -> None:

@@ -1,0 +1,219 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Taking our part out of one containerd's configuration: the bytes from before, else key by key."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import take_back, toml, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_edit as edit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_plan, containerd_proof
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+    Cdi,
+    Difference,
+    Evidence,
+    Instance,
+    Plan,
+    PlanError,
+    Policy,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
+
+TABLES = (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES)
+SOME = Version(2, 0)  # for reading the files of a containerd that tells no version: nothing is written by it
+Original = Mapping[str, Any]
+
+
+@dc.dataclass(frozen=True)
+class Part:
+    """What is done to one file: given back or removed whole, edited, or judged and left."""
+
+    gone: tuple[Mapping[str, Any], ...] = ()
+    edited: tuple[FileChange, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    advice: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+
+
+def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
+    """Give back the bytes from before; where others have changed the file since, take out just what is ours."""
+    if instance.refusal:
+        return Plan(advice=(instance.refusal,))
+    version = containerd_plan.version_of(instance) if instance.version else SOME
+    files = containerd_files.load(obs, instance.config_path, version)
+    leaving = [f.path for f in files.files[1:] if is_ours(f)]
+    parts = [of_file(policy, obs, files, file, leaving) for file in files.files]
+    gone = tuple(g for p in parts for g in p.gone)
+    edited = [e for p in parts for e in p.edited]
+    advice = tuple(a for p in parts for a in p.advice)
+    released = tuple(path for p in parts for path in p.released)
+    if not (gone or edited):
+        return Plan(advice=advice, released=released)
+    differences = tuple(d for p in parts for d in p.differences)
+    result = containerd_plan.assemble(policy, obs, instance, files, edited, differences, {}, [], version, gone)
+    done = containerd_proof.restarted_after_removal(policy, instance, result, advice)
+    return merge([dc.replace(done, released=released), unproven(policy, instance)])
+
+
+def unproven(policy: Policy, instance: Instance) -> Plan:
+    """A containerd whose CRI is off tells nothing of its handlers, and nobody could see whether it serves after a restart."""
+    if instance.cri or not instance.running or policy.root != "/":
+        return Plan()
+    unit = instance.unit or "containerd"
+    told = f"{instance.config_path}: its CRI is off, so that nothing was in force there; {unit} reads the file at its next start"
+    return Plan(advice=(told,))
+
+
+def is_ours(file: ConfigFile) -> bool:
+    return file.doc.text.startswith(edit.MARK)
+
+
+def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, leaving: list[str]) -> Part:
+    original = wholefile.originals(obs).get(file.real)
+    if original and original.get("sha256_after") == file.sha256:
+        after = "as before" if original.get("existed", True) else "absent"
+        why = "the bytes from before our first change"
+        said = Difference("file", file.path, "", "with our keys", after, why)
+        return Part(gone=({"path": file.real, "op": "restore"},), differences=(said,))
+    if file is not files.root:
+        return of_drop_in(file, original) if is_ours(file) else Part()
+    return of_root(policy, obs, file, original, leaving)
+
+
+def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
+    """It is ours alone, so that it goes also where somebody has changed it."""
+    told = (f"{file.path} was changed by somebody since it was written here, but is ours alone: {wholefile.CHANGED_SINCE}",)
+    if original and original.get("existed"):
+        said = Difference("file", file.path, "", "present", "as before", "the bytes from before our first change")
+        change: Mapping[str, Any] = {"path": file.real, "op": "restore", "expect": file.sha256, "changed": True}
+        return Part(gone=(change,), differences=(said,), advice=told)
+    said = Difference("file", file.path, "", "present", "absent", "this file is ours")
+    remove = {"path": file.real, "op": "remove", "expect": file.sha256, "forget": True}  # ours is no copy from before
+    return Part(gone=(remove,), differences=(said,), advice=told if original else ())
+
+
+def of_root(policy: Policy, obs: Observation, file: ConfigFile, original: Original | None, leaving: list[str]) -> Part:
+    doc = without_imports(file, leaving)
+    without = without_keys(policy, doc, copy(original, file.path))
+    released = (file.real,) if original else ()
+    advice: tuple[str, ...] = ()
+    if original or take_back.may_be_ours(policy, obs):
+        doc = without
+    elif without.text != doc.text:
+        advice = (f"{file.path}: has a handler that looks like ours, which this host's journal does not know; it is left alone",)
+    if doc.text == file.doc.text:
+        return Part(advice=advice, released=released)
+    change = FileChange(file.path, file.real, file.doc, file.sha256, doc, whole=False, forget=True)
+    said = Difference("file", file.path, "", "with our keys", "without our keys", "taken out key by key")
+    told = f"{file.path}: changed by others since, or without a copy in the journal; only our keys were taken out."
+    return Part(edited=(change,), differences=(said,), advice=(*advice, told), released=released)
+
+
+def without_imports(file: ConfigFile, leaving: list[str]) -> toml.Document:
+    """A missing literal import keeps the daemon from starting."""
+    doc = file.doc
+    for pattern in containerd_files.imports(file):
+        if containerd_files.absolute(file, pattern) in leaving:
+            doc = toml.discard(doc, ("imports",), pattern)
+    return doc
+
+
+def copy(original: Original | None, path: str) -> Mapping[str, Any] | None:
+    """What the file said before our first change, {} where there was none; None where nobody knows."""
+    if not original or original.get("content") is None:
+        return {} if original and original.get("existed") is False else None
+    try:
+        return toml.parse(str(original["content"]), path, redacted=True).data
+    except PlanError:
+        return None
+
+
+def without_keys(policy: Policy, doc: toml.Document, was: Mapping[str, Any] | None) -> toml.Document:
+    """Key by key, each only where it says what we would have written and was not so before."""
+    handlers = {h.name: h.binary for h in policy.handlers}
+    for table in TABLES:
+        before = doc
+        for name, binary in handlers.items():
+            doc = without_handler(doc, (*table, "containerd", "runtimes", name), binary, was)
+        at = (*table, "containerd", "default_runtime_name")
+        if toml.lookup(doc.data, at) in handlers and (doc is not before or was is not None):
+            doc = as_it_was(doc, at, was)
+        if was is None:
+            continue
+        if toml.lookup(doc.data, (*table, "enable_cdi")) is True:
+            doc = as_it_was(doc, (*table, "enable_cdi"), was)
+        if policy.cdi_spec_dirs and toml.lookup(doc.data, (*table, "cdi_spec_dirs")) == list(policy.cdi_spec_dirs):
+            doc = as_it_was(doc, (*table, "cdi_spec_dirs"), was)
+        doc = without_runc(doc, (*table, "containerd", "runtimes"), was)
+        for empty in ((*table, "containerd", "runtimes"), (*table, "containerd"), table):
+            if toml.lookup(doc.data, empty) == {} and toml.lookup(was, empty) is None:
+                doc = toml.remove(doc, empty)
+    return doc
+
+
+def without_handler(doc: toml.Document, at: tuple[str, ...], binary: str, was: Mapping[str, Any] | None) -> toml.Document:
+    if toml.lookup(doc.data, (*at, "options", "BinaryName")) != binary:
+        return doc
+    if was is None or toml.lookup(was, at) is None:
+        return toml.remove(doc, at)
+    for key in (("runtime_type",), ("options", "BinaryName"), ("options", "SystemdCgroup")):
+        doc = as_it_was(doc, (*at, *key), was)
+    return doc
+
+
+def without_runc(doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any]) -> toml.Document:
+    """containerd 1.x loses its built-in runc when a file names another handler, so that we wrote it, too; alone it is of no use."""
+    written = {"runtime_type": tables.RUNC_TYPE, "options": {"SystemdCgroup": False}}
+    found = toml.lookup(doc.data, at)
+    if toml.lookup(was, (*at, "runc")) is None and isinstance(found, Mapping) and dict(found) == {"runc": written}:
+        return toml.remove(doc, (*at, "runc"))
+    return doc
+
+
+def as_it_was(doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any] | None) -> toml.Document:
+    now, before = toml.lookup(doc.data, at), toml.lookup(was or {}, at)
+    if now is None or now == before:
+        return doc
+    return toml.remove(doc, at) if before is None else toml.set_values(doc, [(at, before)])
+
+
+# ---------------------------------------------------------------- without an engine
+
+
+def drop_in(policy: Policy) -> str:
+    if policy.drop_in not in ("auto", "never", ""):
+        return policy.drop_in
+    return posixpath.join(posixpath.dirname(policy.config_path or tables.CONFIG), "conf.d", tables.DROP_IN)
+
+
+def remnant(policy: Policy, obs: Observation) -> Instance | None:
+    """The configuration of a containerd that is not here any more."""
+    config = policy.config_path or tables.CONFIG
+    if not obs.file(config).exists:
+        return None
+    nothing = Cdi(False, False, (), "", Evidence("files", "no containerd is here"))
+    return Instance("containerd", "", "", policy.socket or tables.SOCKET, config, "", "package", False, nothing)
+
+
+def main(policy: Policy, obs: Observation) -> str:
+    return policy.config_path or tables.CONFIG
+
+
+def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    file = obs.file(drop_in(policy))
+    return (file.path,) if file.content and file.content.startswith(edit.MARK) else ()
+
+
+def claims(policy: Policy, obs: Observation, path: str) -> bool:
+    config = policy.config_path or tables.CONFIG
+    return path in (config, drop_in(policy)) or path.startswith(posixpath.dirname(config).rstrip("/") + "/")

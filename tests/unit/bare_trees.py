@@ -1,0 +1,109 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host's files beneath a directory, and whole tasks upon them: the real observer, planner and executor, in this process."""
+
+from __future__ import annotations
+
+import json
+import os
+import pathlib
+import shutil
+import stat
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.action import base, containerd_runtime, crio_runtime, docker_runtime, node
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio, docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+SINGLE: dict[str, tuple[base.Questions, base.Planner]] = {
+    "containerd": (containerd.questions, containerd_runtime.planner),
+    "crio": (crio.questions, crio_runtime.planner),
+    "docker": (docker.questions, docker_runtime.planner),
+}
+# A host without a GPU that is prepared for one, whose packages are somebody else's affair.
+NODE: dict[str, Any] = {"no_gpu": "prepare", "packages": "ignore"}
+State = dict[str, tuple[bytes | None, int, int, int]]
+
+
+class Tree:
+    """One host directory."""
+
+    def __init__(self, root: pathlib.Path) -> None:
+        self.root = root
+        root.mkdir(parents=True, exist_ok=True)
+
+    def path(self, name: str) -> pathlib.Path:
+        return self.root / name.lstrip("/")
+
+    def write(self, name: str, text: str, mode: int = 0o644) -> None:
+        place = self.path(name)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text)
+        place.chmod(mode)
+
+    def read(self, name: str) -> str:
+        return self.path(name).read_text()
+
+    def state(self) -> State:
+        """All files and directories but the journal: bytes, mode, owner."""
+        found: State = {}
+        for folder, folders, names in os.walk(self.root):
+            for name in (*folders, *names):
+                place = pathlib.Path(folder, name)
+                inside = "/" + str(place.relative_to(self.root))
+                if inside.startswith(JOURNAL_DIR) or JOURNAL_DIR.startswith(inside + "/"):
+                    continue
+                seen = place.lstat()
+                data = place.read_bytes() if stat.S_ISREG(seen.st_mode) else None
+                found[inside] = (data, stat.S_IMODE(seen.st_mode), seen.st_uid, seen.st_gid)
+        return found
+
+    @property
+    def originals(self) -> dict[str, Any]:
+        found: dict[str, Any] = journal.look(str(self.root), JOURNAL_DIR)["originals"]
+        return found
+
+    def forget_journal(self) -> None:
+        shutil.rmtree(self.path(JOURNAL_DIR))
+
+    def kept(self, name: str) -> pathlib.Path:
+        """The directory of a file's copy from before."""
+        return pathlib.Path(journal.original_dir(str(self.path(JOURNAL_DIR)), name))
+
+    # ---------------------------------------------------------------- tasks
+
+    def node(self, **options: Any) -> dict[str, Any]:
+        return self.task(Policy(root=str(self.root), **{**NODE, **options}), host.questions, node.planner)
+
+    def single(self, engine: str, **options: Any) -> dict[str, Any]:
+        return self.task(Policy(root=str(self.root), single=True, **options), *SINGLE[engine])
+
+    def task(self, policy: Policy, questions: base.Questions, planner: base.Planner) -> dict[str, Any]:
+        """The result of one task, as a user has it; a refusal of the planner is a failed one."""
+        seen, ask = Observation({}, {}), questions(policy)
+        while True:
+            seen = self.look(seen, ask)
+            try:
+                outcome = planner(policy, seen)
+                break
+            except NeedMore as more:
+                ask = more.questions
+            except PlanError as error:
+                return {"failed": True, "changed": False, "msg": str(error), "advice": []}
+        answer: dict[str, Any] = {}
+        if base.acts(outcome.plan):
+            request = base.transaction(outcome.plan, policy, seen, check=False, reason="test", pending=[])
+            answer = transaction.run(json.loads(json.dumps(request)))
+        return {"failed": False, **base.result(outcome, answer, check=False, diff=True, restart=policy.restart)}
+
+    def look(self, seen: Observation, queries: list[dict[str, Any]]) -> Observation:
+        unique = list({q["id"]: q for q in queries}.values())
+        return seen.with_answers(observe.run({"schema": 1, "root": str(self.root), "questions": unique}))
+
+
+Edit = Callable[[Tree], None]

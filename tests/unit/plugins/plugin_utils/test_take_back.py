@@ -1,0 +1,291 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is taken back is taken back whole, or nothing is touched and what stands in the way is named. Real executor, bare trees."""
+
+from __future__ import annotations
+
+import json
+import pathlib
+import shutil
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import hooks, status
+
+from tests.unit.bare_trees import Tree
+
+V1 = 'version = 2\n# ours since 2019\n[plugins."io.containerd.grpc.v1.cri"]\n  sandbox_image = "pause:3.9"\n'
+V2 = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n\n[plugins.\'io.containerd.cri.v1.runtime\']\n  enable_selinux = false\n'
+BARE = "version = 3\n"
+DAEMON = '{\n  "debug": true,\n  "log-opts": {"splunk-token": "x"}\n}\n'
+ROOT, DROP_IN = "/etc/containerd/config.toml", "/etc/containerd/conf.d/90-gpufleet.toml"
+CRIO, JSON = "/etc/crio/crio.conf.d/90-gpufleet.conf", "/etc/docker/daemon.json"
+HOOK = "/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json"
+SPEC = "/etc/nvidia-container-runtime/config.toml"
+FOREIGN_HOOK = json.dumps({**hooks.content(), "hook": {"path": "/opt/site/hook"}})
+RUNTIME = "[nvidia-container-cli]\nload-kmods = true\n\n[nvidia-container-runtime]\nmode = \"auto\"\n"
+
+# name -> (engine, its version, the files before us, the file with our part in it)
+ENGINES: dict[str, tuple[str, str, dict[str, str], str]] = {
+    "containerd 1.6": ("containerd", "1.6.20", {ROOT: V1}, ROOT),
+    "containerd 1.7": ("containerd", "1.7.24", {ROOT: V1, SPEC: RUNTIME}, ROOT),
+    "containerd 1.7, no file": ("containerd", "1.7.24", {}, ROOT),
+    "containerd 2.1": ("containerd", "2.1.9", {ROOT: V2, SPEC: RUNTIME}, DROP_IN),
+    "containerd 2.3, no imports": ("containerd", "2.3.1", {ROOT: BARE}, DROP_IN),
+    "containerd 2.4, no file": ("containerd", "2.4.2", {}, DROP_IN),
+    "CRI-O": ("crio", "1.34.0", {"/etc/crio/crio.conf": "[crio.runtime]\n"}, CRIO),
+    "CRI-O, no file": ("crio", "1.34.0", {}, CRIO),
+    "Docker": ("docker", "26.1.5", {JSON: DAEMON}, JSON),
+    "Docker, no file": ("docker", "28.5.2", {}, JSON),
+}  # fmt: skip
+
+
+def tree(tmp_path: pathlib.Path, files: dict[str, str]) -> Tree:
+    made = Tree(tmp_path / "host")
+    for number, (name, text) in enumerate(files.items()):
+        made.write(name, text, (0o600, 0o640, 0o644)[number % 3])
+    return made
+
+
+def converged(tmp_path: pathlib.Path, name: str) -> tuple[Tree, dict[str, Any]]:
+    engine, version, files, _place = ENGINES[name]
+    made = tree(tmp_path, files)
+    before = made.state()
+    done = made.node(engines=(engine,), engine_version=version)
+    assert done["failed"] is False
+    assert made.state() != before
+    return made, before
+
+
+# ---------------------------------------------------------------- whatever has become of the engine
+
+# what is true of the host when it is taken back, and was not when it was converged
+SINCE: dict[str, dict[str, Any]] = {
+    "nothing": {},
+    "the engine is gone": {"engine_version": "", "engines": ("auto",)},
+    "it is of another release": {"engine_version": "2.3.1"},
+    "the options name another engine": {"engines": ("crio",), "engine_version": "1.34.0"},
+    "the handlers have other names": {"handlers": ()},
+    "the drop-in has another name": {"drop_in": "/etc/containerd/conf.d/50-other.toml"},
+    "CDI specs lie elsewhere": {"cdi_spec_dirs": ("/opt/cdi",), "cdi_vendor": "example.com"},
+    "GPUs are required": {"no_gpu": "fail"},
+}
+
+
+@pytest.mark.parametrize("since", SINCE)
+@pytest.mark.parametrize("name", ENGINES)
+def test_every_byte_mode_and_owner_is_as_before(tmp_path: pathlib.Path, name: str, since: str) -> None:
+    engine, version, _files, _place = ENGINES[name]
+    made, before = converged(tmp_path, name)
+    back = made.node(**{"state": "absent", "engines": (engine,), "engine_version": version, **SINCE[since]})
+    assert (back["failed"], back["changed"], back.get("msg")) == (False, True, None)
+    assert made.state() == before
+    assert made.originals == {}
+    again = made.node(state="absent", engines=(engine,), engine_version=version)
+    assert (again["failed"], again["changed"], again["row"]["why"]) == (False, False, "nothing of this collection is here")
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["installed", "removed"])
+@pytest.mark.parametrize("name", ENGINES)
+def test_the_single_module_takes_its_own_back(tmp_path: pathlib.Path, name: str, gone: bool) -> None:
+    engine, version, files, _place = ENGINES[name]
+    made = tree(tmp_path, files)
+    before = made.state()
+    assert made.single(engine, engines=(engine,), engine_version=version)["changed"]
+    back = made.single(engine, state="absent", engines=(engine,), engine_version="" if gone else version)
+    assert (back["failed"], back["changed"]) == (False, True)
+    assert made.state() == before
+    assert made.originals == {}
+
+
+def test_a_single_module_leaves_the_others_part(tmp_path: pathlib.Path) -> None:
+    made, _before = converged(tmp_path, "containerd 2.1")
+    back = made.single("containerd", state="absent", engine_version="2.1.9")
+    assert back["actions"] == [f"restore {DROP_IN}"]
+    assert sorted(made.originals) == [status.FACT_PATH, SPEC, status.DECISION_PATH]
+
+
+# ---------------------------------------------------------------- somebody else has written to it
+
+FOREIGN = "# Anna was here\n"
+
+
+@pytest.mark.parametrize("gone", [False, True], ids=["installed", "removed"])
+@pytest.mark.parametrize("name", [n for n, (_e, _v, files, place) in ENGINES.items() if place == ROOT and place in files])
+def test_a_foreign_line_stays_and_nothing_of_ours(tmp_path: pathlib.Path, name: str, gone: bool) -> None:
+    made, before = converged(tmp_path, name)
+    made.write(ROOT, made.read(ROOT) + FOREIGN, made.path(ROOT).stat().st_mode & 0o777)
+    back = made.node(state="absent", engine_version="" if gone else ENGINES[name][1])
+    assert back["failed"] is False
+    assert [line for line in made.read(ROOT).splitlines(keepends=True) if line.strip()] == (V1 + FOREIGN).splitlines(keepends=True)
+    after = made.state()
+    assert {path: seen[1:] for path, seen in after.items()} == {path: seen[1:] for path, seen in before.items()}
+    assert made.originals == {}
+    left = made.read(ROOT)
+    assert made.node(state="absent", engine_version=ENGINES[name][1])["changed"] is False
+    assert made.read(ROOT) == left, "a second run does not put the bytes from before over it"
+
+
+def test_a_foreign_key_in_daemon_json_stays(tmp_path: pathlib.Path) -> None:
+    made, _before = converged(tmp_path, "Docker")
+    made.write(JSON, made.read(JSON).replace('"debug": true', '"debug": true, "mtu": 9000'))
+    assert made.node(state="absent")["failed"] is False
+    assert json.loads(made.read(JSON)) == {**json.loads(DAEMON), "mtu": 9000}
+
+
+@pytest.mark.parametrize("name", ["containerd 2.1", "containerd 2.3, no imports", "CRI-O"])
+def test_a_drop_in_that_somebody_edited_goes_all_the_same(tmp_path: pathlib.Path, name: str) -> None:
+    place = ENGINES[name][3]
+    made, before = converged(tmp_path, name)
+    made.write(place, made.read(place) + FOREIGN)
+    back = made.node(state="absent", engines=(ENGINES[name][0],), engine_version=ENGINES[name][1])
+    assert back["failed"] is False
+    assert "is ours alone" in " ".join(back["advice"])
+    assert made.state() == before
+
+
+def test_the_runtimes_own_configuration_is_taken_back_key_by_key_once(tmp_path: pathlib.Path) -> None:
+    made, _before = converged(tmp_path, "containerd 2.1")
+    made.write(SPEC, made.read(SPEC) + FOREIGN)
+    assert made.node(state="absent", engine_version="2.1.9")["failed"] is False
+    left = made.read(SPEC)
+    assert FOREIGN in left
+    assert "annotation-prefixes" not in left
+    assert made.node(state="absent", engine_version="2.1.9")["changed"] is False
+    assert made.read(SPEC) == left
+
+
+@pytest.mark.parametrize("name", ["containerd 2.1", "Docker", "CRI-O"])
+def test_a_file_that_somebody_removed_stays_removed(tmp_path: pathlib.Path, name: str) -> None:
+    made, before = converged(tmp_path, name)
+    made.path(ENGINES[name][3]).unlink()
+    back = made.node(state="absent", engines=(ENGINES[name][0],), engine_version=ENGINES[name][1])
+    assert back["failed"] is False
+    assert not made.path(ENGINES[name][3]).exists()
+    assert {p: s for p, s in made.state().items() if p in before and p != ENGINES[name][3]} == {
+        p: s for p, s in before.items() if p != ENGINES[name][3]
+    }
+
+
+# ---------------------------------------------------------------- what stands in the way is named, and nothing is touched
+
+# what somebody did -> what the message says besides the path
+IN_THE_WAY: dict[str, tuple[str, Callable[[Tree], None], str, str]] = {
+    "a line that is no TOML": (
+        "containerd 1.7", lambda t: t.write(ROOT, t.read(ROOT) + "half a line\n"), ROOT, "this is not valid TOML"),
+    "the same, and the engine is gone": (
+        "containerd 1.6", lambda t: t.write(ROOT, t.read(ROOT) + "half a line\n"), ROOT, "this is not valid TOML"),
+    "an import of a file that is not there": (
+        "containerd 1.7", lambda t: t.write(ROOT, 'imports = ["/etc/containerd/x.toml"]\n' + t.read(ROOT)), ROOT, "does not exist"),
+    "no JSON": ("Docker", lambda t: t.write(JSON, t.read(JSON)[:-3]), JSON, "not valid JSON"),
+    "a directory in its place": (
+        "CRI-O", lambda t: (t.path(CRIO).unlink(), t.path(CRIO).mkdir())[0], CRIO, "is a dir, not a regular file"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", IN_THE_WAY)
+def test_what_cannot_be_given_back_fails_the_run_and_nothing_is_touched(tmp_path: pathlib.Path, case: str) -> None:
+    name, strike, path, said = IN_THE_WAY[case]
+    made, _before = converged(tmp_path, name)
+    strike(made)
+    now, kept = made.state(), sorted(made.originals)
+    back = made.node(state="absent", engine_version="" if "gone" in case else ENGINES[name][1], engines=(ENGINES[name][0],))
+    assert back["failed"], back
+    assert path in back["msg"]
+    assert said in back["msg"]
+    assert (made.state(), sorted(made.originals)) == (now, kept)
+
+
+def test_once_it_is_mended_everything_goes_back(tmp_path: pathlib.Path) -> None:
+    made, before = converged(tmp_path, "containerd 1.7")
+    good = made.read(ROOT)
+    made.write(ROOT, good + "half a line\n", 0o600)
+    assert made.node(state="absent", engine_version="1.7.24")["failed"]
+    made.write(ROOT, good, 0o600)
+    assert made.node(state="absent", engine_version="1.7.24")["failed"] is False
+    assert made.state() == before
+
+
+@pytest.mark.parametrize("content", ["", V1[:9]], ids=["emptied", "cut"])
+@pytest.mark.parametrize("changed", [False, True], ids=["as written", "changed since"])
+def test_a_damaged_copy_stops_the_run_before_anything_is_touched(tmp_path: pathlib.Path, content: str, changed: bool) -> None:
+    made, _before = converged(tmp_path, "containerd 1.7")
+    if changed:
+        made.write(ROOT, made.read(ROOT) + FOREIGN)
+    (made.kept(ROOT) / "content").write_text(content)
+    now = made.state()
+    back = made.node(state="absent", engine_version="1.7.24")
+    assert back["failed"]
+    assert f"{ROOT}: the copy from before in {made.kept(ROOT)} cannot be used" in back["msg"]
+    assert made.state() == now
+    shutil.rmtree(made.kept(ROOT))
+    assert made.node(state="absent", engine_version="1.7.24")["failed"] is False, "as its next step says"
+
+
+# ---------------------------------------------------------------- without a journal
+
+
+@pytest.mark.parametrize("how", ["node", "single"])
+@pytest.mark.parametrize("name", ENGINES)
+def test_without_a_journal_our_keys_and_files_go(tmp_path: pathlib.Path, name: str, how: str) -> None:
+    engine, version, _files, place = ENGINES[name]
+    made, _before = converged(tmp_path, name)
+    made.forget_journal()
+    options: dict[str, Any] = {"state": "absent", "engines": (engine,), "engine_version": version}
+    back = made.node(**options) if how == "node" else made.single(engine, **options)
+    assert (back["failed"], back["changed"]) == (False, True)
+    assert not made.path(place).exists() or "nvidia-container-runtime" not in made.read(place)
+    if how == "node":
+        assert not made.path(status.FACT_PATH).exists()
+        assert made.node(**options)["changed"] is False
+
+
+CTK = V1 + (
+    '  [plugins."io.containerd.grpc.v1.cri".containerd.runtimes.nvidia.options]\n    BinaryName = "/usr/bin/nvidia-container-runtime"\n'
+)
+
+
+def test_a_handler_that_was_never_ours_is_left_and_named(tmp_path: pathlib.Path) -> None:
+    made = tree(tmp_path, {ROOT: CTK, JSON: '{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}\n'})
+    before = made.state()
+    back = made.node(state="absent", engine_version="1.7.24")
+    assert (back["failed"], back["changed"], made.state() == before) == (False, False, True)
+    assert [a.partition(":")[0] for a in back["advice"] if "left alone" in a] == [ROOT, JSON]
+
+
+# ---------------------------------------------------------------- where nothing of ours is, it is no error
+
+NOTHING: dict[str, dict[str, str]] = {
+    "nothing at all": {},
+    "CRI is switched off, as Docker's package does": {ROOT: 'disabled_plugins = ["cri"]\n', JSON: DAEMON},
+    "an import is missing": {ROOT: 'version = 2\nimports = ["/etc/containerd/nowhere.toml"]\n'},
+    "no TOML": {ROOT: "half a line\n"},
+    "no JSON": {JSON: "{"},
+    "k3s": {"/var/lib/rancher/k3s/agent/etc/containerd/config.toml": V1},
+    "RKE2 and a plain one": {"/var/lib/rancher/rke2/agent/etc/containerd/config.toml": V1, ROOT: V1},
+    "a CRI-O that would not start": {"/etc/crio/crio.conf.d/99-broken.conf": "["},
+    "a version 1 file": {ROOT: "[plugins.cri]\n"},
+}
+
+
+@pytest.mark.parametrize("version", ["", "1.7.24"])
+@pytest.mark.parametrize("case", NOTHING)
+def test_a_mixed_fleet_can_be_taken_back_in_one_play(tmp_path: pathlib.Path, case: str, version: str) -> None:
+    made = tree(tmp_path, NOTHING[case])
+    before = made.state()
+    tasks = [made.node(state="absent", engine_version=version)]
+    tasks += [made.single(engine, state="absent", engine_version=version) for engine in ("containerd", "docker")]
+    tasks.append(made.single("crio", state="absent"))
+    assert [(t["failed"], t["changed"], t.get("msg")) for t in tasks] == [(False, False, None)] * 4
+    assert made.state() == before
+
+
+def test_keys_in_a_file_of_k3s_are_never_taken_for_ours(tmp_path: pathlib.Path) -> None:
+    """k3s writes the very handler by itself when it finds the runtime."""
+    config = "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"
+    made = tree(tmp_path, {config: CTK})
+    before = made.state()
+    back = made.single("containerd", state="absent", config_path=config, engine_version="1.7.24")
+    assert (back["changed"], made.state() == before) == (False, True)
