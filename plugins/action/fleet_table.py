@@ -75,8 +75,15 @@ def gathered(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> outcomes.
     found = {host: known[host].get(args["results"]) for host in hosts}
     if hosts and not any(found.values()):
         registered.require_known(args["results"], sorted({str(name) for v in known.values() for name in v}))
-    others = {host: [dict(known[host].get(name) or {}) for name in args["also"]] for host in hosts}
-    return {host: outcomes.merged(dict(found[host] or {}), others[host]) for host in hosts}
+    return {host: outcomes.merged(dict(found[host] or {}), others(known[host], args["also"])) for host in hosts}
+
+
+def others(variables: Mapping[str, Any], names: list[str]) -> dict[bool, list[outcomes.Result]]:
+    """Results of other steps; by whether they are looks, which count only where nothing came after them."""
+    found: dict[bool, list[outcomes.Result]] = {True: [], False: []}
+    for name in names:
+        found[name == registered.LOOK].append(dict(variables.get(name) or {}))
+    return found
 
 
 def view(args: Mapping[str, Any], check: bool) -> fleet_hosts.View:

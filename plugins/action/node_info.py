@@ -26,7 +26,7 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
     kept = past.journal(obs)
     entries = list(kept.get("journal") or ())
     told = {"journal": entries, "history": [past.history(entry) for entry in entries], "pending": list(kept.get("pending") or ())}
-    return base.Outcome(plan, {**host.info(seen, plan), **told, "problem": problem})
+    return base.Outcome(plan, {**host.info(seen, plan, policy.state), **told, "problem": problem})
 
 
 def questions(policy: Policy) -> list[ask.Question]:

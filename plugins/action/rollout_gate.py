@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
@@ -12,8 +13,14 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import fleet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import registered
 
 SPEC = base.argument_spec("rollout_gate")
+
+
+def unreachable(variables: Mapping[str, Any], results: str) -> bool:
+    """Whether a step of this run lost the host, which `ignore_unreachable` keeps in the play so that the table shows it."""
+    return any((variables.get(name) or {}).get("unreachable") for name in (*registered.STEPS, results))
 
 
 class ActionModule(ActionBase):
@@ -29,7 +36,7 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         # Unreachable hosts leave ansible_play_hosts as failed ones do; counts of failures alone miss them (ansible#56265).
         every, left = (list(variables.get(name) or []) for name in ("ansible_play_hosts_all", "ansible_play_hosts"))
-        lost = sorted(set(every) - set(left))
+        lost = sorted({*(set(every) - set(left)), *(h for h in left if unreachable(variables["hostvars"][h], args["results"]))})
         results = {host: dict(variables["hostvars"][host].get(args["results"]) or {}) for host in left} if args["results"] else {}
         try:
             fleet.require_policy(args["fleet_policy"], results)

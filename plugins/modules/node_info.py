@@ -21,6 +21,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.attributes.info
   - gpufleet.nvidia.attributes.actiongroup_node
   - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.state
   - gpufleet.nvidia.common.engine
   - gpufleet.nvidia.common.decision
   - gpufleet.nvidia.common.cdi_owner

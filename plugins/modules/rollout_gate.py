@@ -43,7 +43,8 @@ options:
     default: per_host
   results:
     description:
-      - Name of the variable that holds each host's result of M(gpufleet.nvidia.node_info). Only read with O(fleet_policy=uniform).
+      - Name of the variable that holds each host's result of M(gpufleet.nvidia.node_info). Read with O(fleet_policy=uniform), and for
+        hosts that this step lost and C(ignore_unreachable) keeps in the play; those that later steps lost are counted in any case.
     type: str
     default: ''
 seealso:

@@ -232,9 +232,9 @@ def files(plan: Plan) -> str:
     return f"{len(plan.changes)} file{'' if len(plan.changes) == 1 else 's'}"
 
 
-def info(seen: Seen, plan: Plan) -> dict[str, Any]:
+def info(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
     return {
-        **facts(seen, plan),
+        **facts(seen, plan, state),
         "instances": [dc.asdict(i) for i in seen.instances],
         "driver": dc.asdict(seen.driver),
         "kubelet": dc.asdict(seen.kubelet),

@@ -27,7 +27,7 @@ RUN: Mapping[str, str] = {
 
 # What roles and playbooks register.
 RESULTS = frozenset(
-    f"{PREFIX}{name}" for name in ("node_info", "node_result", "verify_result", "cdi_result", "toolkit_result", "fleet", "shown")
+    f"{PREFIX}{name}" for name in ("node_info", "node_result", "verify_result", "cdi_result", "toolkit_result", "fleet", "shown", "totals")
 )
 
 TAGS = (

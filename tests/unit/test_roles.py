@@ -29,7 +29,7 @@ ENTRIES = [
     ("toolkit", "main", "toolkit_repository", TOOLKIT),
 ]
 # Decided by the look of refresh_cdi, which is for a host as it is.
-DECIDED = {"cdi_owner", "cdi_version"}
+DECIDED = {"cdi_owner", "cdi_version", "state"}  # the look says the first two, and a refresh takes nothing back
 
 
 def specs(role: str) -> dict[str, Any]:

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import textwrap
 from collections.abc import Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import escape
@@ -25,8 +24,16 @@ def flat(value: object) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Lines of at most this width, never none. What has no blank to break at is broken anyway, so that nothing is cut off."""
-    return textwrap.wrap(flat(text), max(width, NARROWEST), break_on_hyphens=False) or [""]
+    """Lines of at most this width, never none. A word that is longer than a line is broken, so that nothing is cut off."""
+    width = max(width, NARROWEST)
+    found = [""]
+    for word in flat(text).split(" "):
+        if found[-1] and len(found[-1]) + 1 + len(word) > width:
+            found.append("")
+        found[-1] += f" {word}" if found[-1] else word
+        while len(found[-1]) > width:
+            found[-1:] = [found[-1][:width], found[-1][width:]]
+    return found
 
 
 def hang(text: str, width: int, indent: int, more: int = 2) -> list[str]:

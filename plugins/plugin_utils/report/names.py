@@ -22,7 +22,7 @@ def runs(names: Iterable[str], limit: int = SHOWN) -> list[tuple[str, int]]:
     """Every run of names with how many names it stands for: `gpu[001-060]`, 60. One with many gaps is several of at most `limit` parts."""
     found: list[tuple[str, int]] = []
     families: dict[tuple[str, str, int], list[int]] = {}
-    for name in sorted(set(names), key=natural):
+    for name in sorted(set(names), key=lambda n: (natural(n), n)):
         before, digits, after = split(name)
         # gpu9 and gpu10 are of one family, gpu09 and gpu10 of another: leading zeros say how many digits all of them have.
         width = len(digits) if digits.startswith("0") and len(digits) > 1 else 0

@@ -63,18 +63,20 @@ def state(result: Result, check: bool) -> str:
     return "not managed" if (result.get("row") or {}).get("managed") is False else "no"
 
 
-def merged(result: Result, others: Sequence[Result]) -> Result:
+def merged(result: Result, others: Mapping[bool, Sequence[Result]]) -> Result:
     """A host's result with what failed beside it in the same run: a host whose proof failed is no changed host.
 
-    What a result does not tell of the host itself, its row and the decision, another one of the same run does.
+    others: by whether they are looks, whose failure counts only where no step came after them. What a result does not tell of the host
+    itself, its row and the decision, another one of the same run does.
     """
-    about = next(({k: o[k] for k in ("row", "decision") if k in o} for o in others if o.get("row")), {})
-    result = {**about, **result} if result else result
-    bad = next((o for o in others if o.get("failed") or o.get("unreachable")), None)
+    looks, steps = others.get(True, ()), others.get(False, ())
+    about = next(({k: o[k] for k in ("row", "decision") if k in o} for o in (*looks, *steps) if o.get("row")), {})
+    done = bool(result) and not result.get("skipped")
+    bad = next((o for o in (*steps, *(() if done else looks)) if o.get("failed") or o.get("unreachable")), None)
     if bad is None or trouble(result) not in ("", "not reached"):
-        return result
+        return {**about, **result} if result else result
     told = {k: bad[k] for k in ("failed", "unreachable", "msg") if k in bad}
-    return {**result, **told}
+    return {**about, **result, **told}
 
 
 def totals(results: Results, check: bool = False) -> dict[str, Any]:

@@ -11,7 +11,9 @@ from collections.abc import Sequence
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
 
 # Registered by the roles. On hosts that failed before the task, or that were not reached, none of them is there.
-RESULTS = ("gpufleet_node_info", "gpufleet_node_result", "gpufleet_verify_result", "gpufleet_cdi_result", "gpufleet_toolkit_result")
+STEPS = ("gpufleet_node_result", "gpufleet_toolkit_result", "gpufleet_verify_result", "gpufleet_cdi_result")
+LOOK = "gpufleet_node_info"
+RESULTS = (LOOK, *STEPS)
 
 
 def require_known(name: str, defined: Sequence[str]) -> None:

@@ -10,8 +10,8 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import past
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import fleet_hosts, layout, names, outcomes
 
-HEAD = ("HOST", "TIME", "REASON", "STATE", "ROLLED BACK", "DONE")
-STATES = {"committed": "in force", "rolled_back": "rolled back", "probation": "watched"}
+HEAD = ("HOST", "TIME", "REASON", "STATE", "DONE")
+STATES = {"committed": "in force", "probation": "watched"}
 
 
 def lines(results: outcomes.Results, view: fleet_hosts.View) -> list[str]:
@@ -28,8 +28,8 @@ def totals(results: outcomes.Results, _check: bool = False) -> dict[str, Any]:
 def of_host(host: str, result: outcomes.Result) -> list[list[str]]:
     trouble = outcomes.trouble(result)
     if trouble not in ("", "refused"):
-        return [[host, "-", "-", trouble, "-", fleet_hosts.why(result, "")]]
-    return [entry(host, e) for e in result.get("journal") or ()] or [[host, "-", "-", "no transaction", "-", "-"]]
+        return [[host, "-", "-", trouble, fleet_hosts.why(result, "")]]
+    return [entry(host, e) for e in result.get("journal") or ()] or [[host, "-", "-", "no transaction", "-"]]
 
 
 def entry(host: str, told: past.Entry) -> list[str]:
@@ -39,8 +39,7 @@ def entry(host: str, told: past.Entry) -> list[str]:
         host,
         str(told.get("time") or "unknown"),
         str(told.get("reason") or "-"),
-        STATES.get(state, f"not over ({state})"),
-        past.by(told) if back else "-",
+        f"rolled back {past.by(told)}" if back else STATES.get(state, f"not over ({state})"),
         f"{past.done(told)}; because: {past.because(told)}" if back else past.done(told),
     ]
 

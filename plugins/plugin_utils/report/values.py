@@ -10,12 +10,16 @@ import re
 from collections.abc import Callable
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR
+
 LONGEST = 200
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
 def of(path: str, key: str) -> Callable[[Any], str]:
     """How values of this file are written. A difference without a key speaks of the whole file, in words."""
+    if path.startswith(f"{JOURNAL_DIR}/"):
+        return words
     if key and path.endswith(".json"):
         return _json
     if key and path.endswith((".toml", ".conf")):

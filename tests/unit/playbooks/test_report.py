@@ -130,16 +130,22 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 DRIFT = ("-e", '{"gpufleet_fail_on_drift": true}')
 WRONG = ("-e", "gpufleet_drop_in=nosuch")
+SOME = ("-e", '{"gpufleet_max_failed": 1}')
 ENDS = [
     # playbook, hosts, arguments, whether the run is a success, a line of the output
     ("plan", ["gpu1", "gpu2"], (), True, "2 hosts: 2 would change"),
-    ("plan", ["gpu1", "gpu2"], DRIFT, False, "of 2 hosts: 2 would change (gpufleet_fail_on_drift is true)"),
+    ("plan", ["gpu1"], DRIFT, False, "of 1 host: 1 would change (gpufleet_fail_on_drift is true)"),
     ("plan", ["gpu1", "lost1"], (), False, "2 hosts: 1 lost, 1 would change"),
     ("plan", ["lost1"], (), False, "1 host: 1 lost"),
     ("plan", ["gpu1", "gpu2"], WRONG, False, "2 hosts: 2 failed"),
     ("verify", ["lost1"], ("-e", "gpufleet_verify_image=busybox"), False, "1 host: 1 lost"),
     ("journal", ["gpu1", "lost1"], (), False, "of 2 hosts: 1 lost: lost1"),
     ("refresh_cdi", ["gpu1"], (), True, "No CDI spec: No NVIDIA GPU"),
+    ("site", ["lost1"], (), False, "1 host: 1 lost"),
+    ("site", ["lost1", "gpu1", "gpu2"], ("--check",), False, "3 hosts: 1 lost, 2 not reached"),
+    ("site", ["gpu1", "lost1"], ("--check", *SOME), False, "2 hosts: 1 lost, 1 would change"),
+    ("site", ["gpu1"], ("--check", *DRIFT), False, "1 would change (gpufleet_fail_on_drift is true)"),
+    ("rollback", ["lost1"], (), False, "1 host: 1 lost"),
 ]
 
 
@@ -160,6 +166,16 @@ def test_output_for_programs_is_one_value_with_lines_and_statistics(place: Place
     totals = told["stats"]["gpufleet_totals"]
     assert {key: value for key, value in totals.items() if value} == {"hosts": 3, "lost": 1, "would_change": 2, "needs_person": ["lost1"]}
     assert run.status != 0
+
+
+def test_a_rollback_says_what_it_will_do_before_the_first_change(place: Place) -> None:
+    assert place.play("site", ["gpu3"]).status == 0
+    run = place.play("rollback", ["gpu3"])
+    announced, deed = run.words.split("PLAY [Take the collection's changes back]")
+    assert "/etc/containerd/config.toml\n    with our keys -> " in announced
+    assert "1 host: 1 would change" in announced
+    assert "1 host: 1 changed" in deed
+    assert run.status == 0
 
 
 def table(**options: Any) -> list[dict[str, Any]]:

@@ -170,11 +170,19 @@ def test_what_comes_from_a_host_moves_no_cursor_and_forges_no_line() -> None:
 
 def test_a_host_whose_proof_failed_is_a_failed_host() -> None:
     proof = {"failed": True, "msg": "1 of 3 checks failed"}
-    assert outcomes.outcome(outcomes.merged(result(changed=True), [{}, proof])).word == "failed"
+    assert outcomes.outcome(outcomes.merged(result(changed=True), {False: [{}, proof]})).word == "failed"
     lost = {"unreachable": True, "msg": "timed out"}
-    assert outcomes.outcome(outcomes.merged({}, [lost])).word == "lost"
+    assert outcomes.outcome(outcomes.merged({}, {False: [lost]})).word == "lost"
     first = result(failed=True, msg="the first")
-    assert outcomes.merged(first, [proof]) == first
+    assert outcomes.merged(first, {False: [proof]}) == first
+
+
+def test_a_look_that_failed_counts_only_where_nothing_came_after_it() -> None:
+    lost = {"unreachable": True, "msg": "timed out"}
+    assert outcomes.outcome(outcomes.merged({}, {True: [lost]})).word == "lost"
+    assert outcomes.outcome(outcomes.merged({"skipped": True}, {True: [lost]})).word == "lost"
+    assert outcomes.outcome(outcomes.merged(result(changed=True), {True: [lost]})).word == "yes"
+    assert outcomes.merged({"skipped": True}, {True: [result()]})["row"] == result()["row"]
 
 
 def test_totals_for_programs() -> None:
