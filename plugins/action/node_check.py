@@ -21,7 +21,7 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.root != "/":
         raise PlanError("a proof starts containers, and nothing runs in another root", where=policy.root, next="run it on the host itself")
     seen = host.see(policy, obs)
-    statuses = {i.socket: obs.try_cri(i.socket) for i in seen.instances if i.running and i.cri and i.socket}
+    statuses = {i.socket: obs.try_cri(i.socket, pid=i.pid) for i in seen.instances if i.running and i.cri and i.socket}
     switches = gpu.switches(gpu.nodes(obs, gpu.dev_root(policy)))
     return base.Outcome(Plan(), {"seen": seen, "statuses": statuses, "switches": switches})
 

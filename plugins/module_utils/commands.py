@@ -3,29 +3,58 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run one command, bounded in time and output, in a process group that is killed as a whole.
 
-Node side: standard library only, Python 3.6. Nothing ever goes through a shell.
+The program is judged first (trust.program), or is the very one that a process runs. It gets an environment of our own making: what a login,
+sudo or a service has left there is nothing that root's programs are to obey. Node side: standard library only, Python 3.6. Nothing ever
+goes through a shell.
 """
 
+import contextlib
 import os
 import selectors
 import signal
 import subprocess
+import sys
 import tempfile
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, trust
 
 GRACE = 0.5  # how long output is still read after the command ended: a child that it left behind may hold the pipe
+# Names of the variables that the task itself sets (`environment:`), such as the proxies of a package manager: these, and no others, reach
+# what is run here.
+asked_for = []
 
 
-def run(argv, timeout=10, cap=nodefs.MIB, stdin=None, env=None):
-    """{"rc", "stdout", "stderr", "timed_out", "truncated"}; the streams as bytes. NodeError when it cannot be started."""
+def run(argv, timeout=10, cap=nodefs.MIB, stdin=None, env=None, process=None):
+    """{"rc", "stdout", "stderr", "timed_out", "truncated"}; the streams as bytes. NodeError when it cannot be started, or must not be.
+
+    process: {"pid", "ticks"} of the process whose program this is, wherever it lies; argv[0] says which program that has to be.
+    """
     if not isinstance(argv, (list, tuple)) or not argv or not all(isinstance(word, str) for word in argv):
         raise nodefs.NodeError("bad-question", "argv must be a list of strings, not %r" % (argv,))
+    with _program(argv[0], process) as (program, fds):
+        return _run(argv, program, fds, timeout, cap, stdin, env)
+
+
+@contextlib.contextmanager
+def _program(name, process):
+    """(what is started, descriptors that it is reached through)."""
+    if process:
+        with trust.running(process["pid"], process["ticks"], name) as fd:
+            yield "/proc/self/fd/%d" % fd, (fd,)
+    elif name == sys.executable:  # we are it
+        yield name, ()
+    else:
+        yield trust.require_program(name), ()
+
+
+def _run(argv, program, fds, timeout, cap, stdin, env):
     try:
         # A plain program: it has no AnsibleModule, whose run_command() knows no process groups.
         child = subprocess.Popen(  # pylint: disable=ansible-bad-function
             argv,
+            executable=program,
+            pass_fds=fds,
             stdin=_source(stdin),  # never ours: that is where this very program may be coming from
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
@@ -64,12 +93,17 @@ def text(answer):
     return dict(answer, stdout=answer["stdout"].decode("utf-8", "replace"), stderr=answer["stderr"].decode("utf-8", "replace"))
 
 
+def environment():
+    """What the task's `environment:` says, of what we were started with."""
+    return {name: os.environ[name] for name in asked_for if name in os.environ}
+
+
 def _environment(extra):
-    merged = dict(os.environ, LC_ALL="C", LANGUAGE="C")
-    have = [part for part in merged.get("PATH", "").split(":") if part]
-    merged["PATH"] = ":".join(have + [part for part in nodefs.DEFAULT_PATH if part not in have])  # sshd's PATH may lack sbin
-    merged.update(extra or {})
-    return merged
+    made = {"PATH": ":".join(trust.PROGRAM_PATH), "HOME": "/root", "LANG": "C"}
+    made.update(environment())
+    made.update(LC_ALL="C", LANGUAGE="C")
+    made.update(extra or {})
+    return made
 
 
 def _drain(child, deadline, cap):

@@ -13,7 +13,7 @@ import struct
 import time
 import urllib.parse
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, selection, trust
 from ansible_collections.gpufleet.nvidia.plugins.module_utils.wire import (
     INTERNAL,
     CriError,
@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils.wire import (
     varint,
 )
 
-DEADLINE, UNIMPLEMENTED, UNAVAILABLE = 4, 12, 14  # gRPC status codes
+DEADLINE, DENIED, UNIMPLEMENTED, UNAVAILABLE = 4, 7, 12, 14  # gRPC status codes
 CODES = (
     "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED RESOURCE_EXHAUSTED "
     "FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED"
@@ -44,18 +44,16 @@ _WINDOW = 2**31 - 1
 def unary(path, service, method, request=b"", timeout=5):
     """Call service/method over the unix socket at path: the answer's protobuf bytes, or CriError."""
     deadline = time.monotonic() + timeout
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        connection.settimeout(timeout)
-        connection.connect(path)
-        connection.sendall(_request(service, method, request, timeout))
-        return _answer(connection, deadline)
+        with trust.connect(path, timeout) as connection:
+            connection.sendall(_request(service, method, request, timeout))
+            return _answer(connection, deadline)
+    except nodefs.NodeError as exc:
+        raise CriError(DENIED, exc.message)
     except socket.timeout:
         raise CriError(DEADLINE, "%s: no answer to %s within %g s" % (path, method, timeout))
     except OSError as exc:
         raise CriError(UNAVAILABLE, "%s: %s" % (path, exc.strerror or exc))
-    finally:
-        connection.close()
 
 
 def _frame(kind, flags, stream, payload=b""):

@@ -117,7 +117,7 @@ def away(request):
         return answer
     try:
         program = install(base)
-        ledger.write_json(os.path.join(job, "request.json"), {"request": request, "environ": dict(os.environ)})
+        ledger.write_json(os.path.join(job, "request.json"), {"request": request, "environ": commands.environment()})
         pipe = os.path.join(job, "pipe")
         os.mkfifo(pipe, 0o600)
         fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
@@ -239,6 +239,7 @@ def _run(base, token, program):
     given = journal.read_json(os.path.join(job, "taken.json"))
     os.unlink(os.path.join(job, "taken.json"))
     os.environ.update(given["environ"])
+    commands.asked_for[:] = sorted(given["environ"])
     _say(pipe, "\n")
     work = steps.Transaction(given["request"], program)
     with steps.undisturbed():

@@ -6,12 +6,11 @@
 Node side: standard library only, Python 3.6. Everything here reads; nothing changes the host.
 """
 
+import contextlib
 import os
 import re
-import socket
-import struct
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, nodefs, selection, unix_http
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, nodefs, selection, trust, unix_http
 
 UNIT_PROPERTIES = (
     "Id Names LoadState ActiveState SubState Result Type MainPID InvocationID NRestarts UnitFileState FragmentPath DropInPaths "
@@ -21,7 +20,15 @@ UNIT_PROPERTIES = (
 _DPKG_INSTALLED = ("installed", "triggers-awaited", "triggers-pending")
 _RPM_DATABASES = ("/var/lib/rpm", "/usr/lib/sysimage/rpm")
 _RPM_FORMAT = "%{NAME} %|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}\\n"
+_OF_PROCESSES = ("MainPID", "FragmentPath", "DropInPaths")
 MAX_PROCESSES = 1024
+
+_heard = {}  # unit: its properties, in this one look
+
+
+def forget():
+    """A look begins: what an earlier one has heard does not count."""
+    _heard.clear()
 
 
 def packages(root, names, candidates=False):
@@ -100,65 +107,90 @@ def units(names, properties=None):
             shown[name] = unit
     if not shown.keys() & set(names) and answer["rc"]:
         raise nodefs.NodeError("failed", "systemctl show: " + (answer["stderr"].strip() or "exit %s" % answer["rc"]))
-    return {name: shown.get(name, {"LoadState": "not-found", "ActiveState": "inactive"}) for name in names}
+    told = {name: shown.get(name, {"LoadState": "not-found", "ActiveState": "inactive"}) for name in names}
+    if set(_OF_PROCESSES) <= set(wanted):
+        _heard.update(told)
+    return told
 
 
-def processes(names, flags, environment):
-    """Processes whose argv[0] or executable has one of the names (regular expressions, whole basename).
+def processes(names, flags=None, environment=None):
+    """Root's processes whose executable has one of the names (regular expressions, whole basename), each verified or told why not.
 
-    Of their arguments and environment what is listed travels: flags and names, with the shape of each one's value.
+    Those of anybody else are counted by name and dropped before any limit: nobody but root has a say here. One in a PID namespace of its
+    own (an engine within a container) is none of the host's. Of arguments and environment what is listed travels, and of the verified only:
+    flags and names, with the shape of each one's value.
     """
-    wanted = [re.compile(name) for name in names]
-    ticks = os.sysconf("SC_CLK_TCK")
-    booted = re.search(r"^btime (\d+)$", nodefs.read_text("", "/proc/stat", 16 * nodefs.MIB) or "", re.MULTILINE)
-    found = []
+    wanted = [(name, re.compile(name)) for name in names]
+    found, others = [], {}
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-        process = _process(pid, wanted, flags, environment)
-        if process is None:
+        called, roots = trust.named(pid)
+        name = next((name for name, pattern in wanted if called and pattern.fullmatch(called)), None)
+        if name is None:
             continue
-        process["ticks"] = process["start"]  # with the number it names one process for ever
-        process["start"] = (int(booted.group(1)) if booted else 0) + process["start"] / float(ticks)
-        found.append(process)
+        if not roots:
+            others[name] = others.get(name, 0) + 1
+            continue
+        with contextlib.suppress(trust.Gone):
+            process = trust.process(pid)
+            if process.pids == 1:
+                found.append(process)
         if len(found) > MAX_PROCESSES:  # never a part of them, taken for all
             raise nodefs.NodeError("too-large", "more than %d processes are called %s" % (MAX_PROCESSES, " or ".join(names)))
-    return {"processes": found, "programs": programs([process["exe"] for process in found])}
+    told = _told(found, flags or {}, environment or {})
+    programs_ = programs([process["exe"] for process in told if process.get("verified")])
+    return {"processes": told, "programs": programs_, "others": others}
+
+
+def _told(found, flags, environment):
+    if not found:
+        return []
+    judge = trust.Judge(_units_of_processes)
+    ticks = float(os.sysconf("SC_CLK_TCK"))
+    booted = re.search(r"^btime (\d+)$", nodefs.read_text("", "/proc/stat", 16 * nodefs.MIB) or "", re.MULTILINE)
+    _units_of_processes(sorted({unit for unit in map(judge.unit, found) if unit}))  # one call for all
+    told = []
+    for process in found:
+        doubt = judge.doubt(process)
+        described = dict(_described(process, judge), start=(int(booted.group(1)) if booted else 0) + process.start / ticks)
+        if doubt:
+            described.update(unverified=doubt.row, place=doubt.place, why=doubt.why, remedy=doubt.remedy)
+        else:
+            described.update(verified=True, argv=selection.arguments(list(process.argv), flags))
+            described["environment"] = selection.environment(_environment(process), environment) if environment else {}
+        told.append(described)
+    return told
+
+
+def _described(process, judge):
+    group, unit = trust.service(process.groups, judge.first)
+    return {
+        "pid": process.pid,
+        "ppid": process.ppid,
+        "exe": process.exe,
+        "deleted": process.deleted,
+        "argv": [],
+        "ticks": process.start,  # with the number it names one process for ever
+        "cgroup": group,
+        "unit": unit,
+    }
+
+
+def _units_of_processes(names):
+    """What systemd says of the units that processes run in; what this look has heard already is not asked again."""
+    lacking = [name for name in names if name not in _heard]
+    if lacking:
+        try:
+            _heard.update(units(lacking, _OF_PROCESSES))
+        except nodefs.NodeError as exc:
+            if exc.kind != "not-found":
+                raise
+            _heard.update({name: {} for name in lacking})  # no systemd, so that nobody vouches for a service
+    return _heard
 
 
 def programs(paths):
     """Which file is at each path now. A program that still runs may have been replaced on disk."""
     return {path: nodefs.identity("", path) for path in sorted(set(paths)) if path}
-
-
-def _process(pid, wanted, flags, environment):
-    place = "/proc/%d/" % pid
-    try:
-        exe = os.readlink(place + "exe")
-    except OSError:  # a kernel thread, or somebody else's
-        exe = ""
-    deleted = exe.endswith(" (deleted)")  # replaced by an upgrade: it still runs what is not on disk any more
-    exe = exe[: -len(" (deleted)")] if deleted else exe
-    argv = (nodefs.read_text("", place + "cmdline", 256 * 1024) or "").split("\0")[:-1]
-    called = {os.path.basename(word) for word in (exe, argv[0] if argv else "") if word}
-    if not any(pattern.fullmatch(name) for pattern in wanted for name in called):
-        return None
-    stat = nodefs.read_text("", place + "stat") or ""
-    fields = stat.rpartition(")")[2].split()  # the name before may contain anything, a ")" too
-    if len(fields) < 20:  # gone meanwhile
-        return None
-    if _contained(nodefs.read_text("", place + "status") or ""):
-        return None
-    group, unit = _cgroup(nodefs.read_text("", place + "cgroup") or "")
-    return {
-        "pid": pid,
-        "ppid": int(fields[1]),
-        "exe": exe,
-        "deleted": deleted,
-        "argv": selection.arguments(argv, flags),
-        "environment": selection.environment(_environment(place), environment) if environment else {},
-        "start": int(fields[19]),
-        "cgroup": group,
-        "unit": unit,
-    }
 
 
 def words_of(pid, ticks, without):
@@ -175,22 +207,9 @@ def words_of(pid, ticks, without):
     return words
 
 
-def _environment(place):
-    return (nodefs.read_text("", place + "environ", nodefs.MIB) or "").split("\0")
-
-
-def _contained(status):
-    """Whether a process lives in a PID namespace below ours: an engine within a container (kind, Docker in Docker) is not the host's."""
-    numbers = re.search(r"^NSpid:(.*)$", status, re.MULTILINE)
-    return bool(numbers) and len(numbers.group(1).split()) > 1
-
-
-def _cgroup(text):
-    """(path, unit) of a process. systemd's own hierarchy is 0::, name=systemd, or both, where one of them may say "/" only."""
-    paths = [line.split(":", 2)[2] for line in text.splitlines() if line.startswith("0::") or ":name=systemd:" in line]
-    paths.sort(key=len, reverse=True)
-    group = paths[0] if paths else ""
-    return group, next((part for part in reversed(group.split("/")) if part.endswith((".service", ".scope"))), None)
+def _environment(process):
+    said = (nodefs.read_text("", "/proc/%d/environ" % process.pid, nodefs.MIB) or "").split("\0")
+    return said if started(process.pid) == process.start else []
 
 
 def started(pid):
@@ -211,10 +230,10 @@ def listening(paths, timeout=5):
     for path in paths:
         pid, exe = None, None
         try:
-            with unix_http.connect(path, timeout) as connection:
-                pid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))[0]
+            with trust.connect(path, timeout) as connection:
+                pid = trust.peer(connection)[0]
             exe = os.readlink("/proc/%d/exe" % pid)
-        except OSError:  # not there, nobody listens, or not ours to see
+        except (OSError, nodefs.NodeError):  # not there, nobody listens, or not root's
             pass
         owners[path] = {"pid": pid or None, "exe": exe}
     return {"owners": owners}

@@ -395,7 +395,7 @@ def list_paths(root, patterns):
     return found
 
 
-def mentioned(root, pattern, finds, cap=MIB):
+def mentioned(root, pattern, finds, cap=MIB, readable=None):
     """The answer to a `mentioned` question: the absolute paths that regular files name, by group 1 of the patterns, and what is there.
 
     No content leaves. A path where nothing is has None; "rdev" is that of the device node itself, "link" says that it is reached by one.
@@ -403,6 +403,8 @@ def mentioned(root, pattern, finds, cap=MIB):
     names = set()
     for path in glob(root, pattern):
         try:
+            if readable is not None and not readable(path):  # the glob question says so
+                continue
             text = read_regular(root, resolve(root, path)[0], cap).decode("utf-8", "replace")
         except NodeError:  # a directory, something too large: the glob question says so
             continue

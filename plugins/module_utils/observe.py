@@ -8,17 +8,19 @@ part. Bounded in size and time; a question that fails has an error for an answer
 Node side: standard library only, Python 3.6.
 """
 
+import functools
 import json
 import os
 import platform
 import re
 import shlex
 import signal
+import stat
 import sys
 import threading
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, cri, journal, look_system, nodefs, selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, cri, journal, look_system, nodefs, selection, trust
 
 SCHEMA = 1
 DEFAULT_LIMITS = {"bytes": 16 * nodefs.MIB, "seconds": 60}
@@ -31,6 +33,8 @@ def run(request):
     deadline = time.monotonic() + limits["seconds"]
     root = nodefs.clean_root(request.get("root"))
     answers, room = {}, limits["bytes"]
+    commands.asked_for[:] = request.get("environment") or []
+    look_system.forget()
     told = _units_together(root, request["questions"], deadline)
     for question in request["questions"]:
         answer = told.get(question.get("id")) or _ask(root, question, deadline)
@@ -84,7 +88,7 @@ def _ask(root, question, deadline):
     except nodefs.NodeError as exc:
         return exc.answer()
     except cri.CriError as exc:
-        reason = {cri.DEADLINE: "timeout", cri.UNAVAILABLE: "not-found"}.get(exc.code, "failed")
+        reason = {cri.DEADLINE: "timeout", cri.UNAVAILABLE: "not-found", cri.DENIED: "untrusted"}.get(exc.code, "failed")
         return {"error": {"kind": reason, "message": exc.message, "code": exc.code}}
     except KeyError as exc:
         return nodefs.NodeError("bad-question", "a %s question needs the key %s" % (kind, exc)).answer()
@@ -121,7 +125,18 @@ class _Alarm(object):
 
 
 def _file(root, question):
-    return nodefs.describe(root, question["path"], **_file_options(question))
+    return _read(root, question["path"], question)
+
+
+def _read(root, path, question):
+    """What is read has to be root's alone to write: what others may write could be made to say anything, or to be anything."""
+    if question.get("content", True):
+        real = nodefs.resolve(root, path)[0]
+        found = nodefs.lstat(root, real)
+        doubt = trust.path(root, path, question.get("groups") or ()) if found is not None and stat.S_ISREG(found.st_mode) else None
+        if doubt:
+            raise trust.refusal(path, doubt)
+    return nodefs.describe(root, path, **_file_options(question))
 
 
 def _file_options(question):
@@ -133,14 +148,13 @@ def _dir(root, question):
 
 
 def _glob(root, question):
-    options = _file_options(question)
-    return {"files": [dict(_described(root, path, options), path=path) for path in nodefs.glob(root, question["pattern"])]}
+    return {"files": [dict(_described(root, path, question), path=path) for path in nodefs.glob(root, question["pattern"])]}
 
 
-def _described(root, path, options):
+def _described(root, path, question):
     # A link that leads to itself must not hide the other files.
     try:
-        return nodefs.describe(root, path, **options)
+        return _read(root, path, question)
     except nodefs.NodeError as exc:
         return exc.answer()
 
@@ -153,23 +167,43 @@ def _paths(root, question):
 
 def _mentioned(root, question):
     # What files point at, whichever files and paths that may be: nobody can ask for those by name before having read the files.
-    return nodefs.mentioned(root, question["pattern"], question["find"], question.get("max", nodefs.MIB))
+    readable = functools.partial(_roots, root)
+    return nodefs.mentioned(root, question["pattern"], question["find"], question.get("max", nodefs.MIB), readable)
+
+
+def _roots(root, path):
+    return trust.path(root, path) is None
 
 
 def _which(root, question):
     paths = question.get("paths") or nodefs.DEFAULT_PATH
-    found = {name: nodefs.which(root, name, paths) for name in question["names"]}
-    return {"found": found, "programs": {path: nodefs.identity(root, path) for path in found.values() if path}}
+    found, untrusted = {}, {}
+    for name in question["names"]:
+        # What is found may be named in a configuration, and so be run by root: a directory of somebody else's is passed over.
+        every = [path for path in (nodefs.which(root, name, [directory]) for directory in paths) if path]
+        doubts = [trust.program(root, path) for path in every]
+        found[name] = next((every[at] for at, doubt in enumerate(doubts) if doubt is None), None)
+        if found[name] is None and doubts:
+            untrusted[name] = trust.refusal(every[0], doubts[0]).message
+    answer = {"found": found, "programs": {path: nodefs.identity(root, path) for path in found.values() if path}}
+    return dict(answer, untrusted=untrusted) if untrusted else answer
 
 
 def _command(_root, question):
     stdin = question.get("stdin")
+    argv, process = question["argv"], question.get("process")
+    if isinstance(process, str):  # whichever process of that name the host's own service manager has started
+        running = [found for found in look_system.processes([re.escape(process)])["processes"] if found.get("verified")]
+        if not running:
+            raise nodefs.NodeError("not-found", "no verified process called %s runs" % process)
+        argv, process = [running[0]["exe"]] + argv[1:], {"pid": running[0]["pid"], "ticks": running[0]["ticks"]}
     answer = commands.run(
-        question["argv"],
+        argv,
         timeout=question.get("timeout", 10),
         cap=question.get("max", nodefs.MIB),
         stdin=stdin.encode("utf-8") if stdin else None,
         env=question.get("env"),
+        process=process,
     )
     if answer["truncated"]:
         raise nodefs.NodeError("too-large", "%s: printed more than %d bytes" % (question["argv"][0], question.get("max", nodefs.MIB)))
@@ -223,19 +257,23 @@ def _processes(_root, question):
 def _cri(_root, question):
     path, timeout, method = question["socket"], question.get("timeout", 5), question.get("method", "Status")
     if method == "Status":
-        return cri.selected(cri.status(path, timeout), question.get("keep") or [])
+        return dict(cri.selected(cri.status(path, timeout), question.get("keep") or []), peer=trust.answered.get(path))
     if method == "Version":
-        return cri.version(path, timeout)
+        answer = cri.version(path, timeout)
+        return dict(answer, peer=trust.answered.get(path))
     if method == "ListPodSandbox":
-        return cri.pods(path, question["handlers"], timeout)
+        answer = cri.pods(path, question["handlers"], timeout)
+        return dict(answer, peer=trust.answered.get(path))
     raise nodefs.NodeError("bad-question", "there is no CRI question called %r" % (method,))
 
 
 def _http(_root, question):
-    answer = look_system.http_get(question["socket"], question["path"], question.get("timeout", 5))
+    path, timeout = question["socket"], question.get("timeout", 5)
+    answer = look_system.http_get(path, question["path"], timeout)
+    peer = trust.answered.get(path)
     if question.get("redact"):
-        return dict(answer, body=nodefs.redact(answer["body"], question["redact"])[0])
-    return {"status": answer["status"], "value": _listed_json(answer, question.get("keep") or [])}
+        return dict(answer, body=nodefs.redact(answer["body"], question["redact"])[0], peer=peer)
+    return {"status": answer["status"], "value": _listed_json(answer, question.get("keep") or []), "peer": peer}
 
 
 def _listed_json(answer, keep):

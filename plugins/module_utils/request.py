@@ -180,6 +180,7 @@ _VALIDATOR = _record(
         "baseline": _or_none(_argv),
         "timeout": _seconds,
         "why": _text,
+        "process": _or_none(_record({"pid": _NUMBER_OF, "ticks": _NUMBER_OF}, ("pid", "ticks"))),
         **{name: _list(_pattern) for name in ("refuse", "require", "allow", "redact")},
     },
     ("argv",),
@@ -216,6 +217,7 @@ _REQUEST = (
         "probation": _or_none(_seconds),
         "pending": _or_none(_list(_text)),
         "told": _or_none(_list(_text)),
+        "environment": _or_none(_list(_text)),
     },
     ("schema", "id"),
 )

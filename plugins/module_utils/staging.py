@@ -190,8 +190,9 @@ def _validate(check, request, stage, tolerate_missing):
     timeout = check.get("timeout", 30)
     try:
         argv = _words(check["argv"], stage)
-        before = commands.text(commands.run(check["baseline"], timeout)) if check.get("baseline") else None
-        found = commands.text(commands.run(argv, timeout))
+        process = check.get("process")
+        before = commands.text(commands.run(check["baseline"], timeout, process=process)) if check.get("baseline") else None
+        found = commands.text(commands.run(argv, timeout, process=process))
     except nodefs.NodeError as exc:
         if exc.kind != "not-found" or not tolerate_missing:  # check mode: a package that brings it is not installed yet
             report["findings"].append(exc.message)

@@ -10,7 +10,7 @@ only, Python 3.6.
 
 import os
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, launch, ledger, nodefs, steps, undo
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, journal, launch, ledger, nodefs, steps, undo
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import request as form
 
 
@@ -24,6 +24,7 @@ def run(request):
         form.require(request)
     except nodefs.NodeError as exc:
         return steps.refused(request, exc)
+    commands.asked_for[:] = request.get("environment") or []
     here = (request.get("root") or "/") == "/"
     if request.get("alone") and here and not request.get("check") and os.geteuid() == 0:
         return launch.away(request)

@@ -7,8 +7,12 @@ Each rule answers None, or a Doubt that names the row, the very place and the re
 can move, write, start or call by a name of their choice is not. Node side: standard library only, Python 3.6.
 """
 
+import contextlib
 import os
+import re
+import socket
 import stat
+import struct
 from typing import NamedTuple
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs
@@ -152,3 +156,282 @@ def require_program(wanted):
     if doubt:
         raise refusal(wanted, doubt)
     return wanted
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+# What one look at /proc/PID finds. start: in the kernel's ticks, which names a process for ever together with its number.
+Process = NamedTuple(
+    "Process",
+    [
+        ("pid", int),
+        ("ppid", int),
+        ("start", int),
+        ("uids", tuple),  # real, effective, saved, of the file system
+        ("exe", str),  # where the program is, or was
+        ("deleted", bool),  # replaced by an upgrade: what runs is not on disk any more
+        ("argv", tuple),
+        ("users", str),  # the user namespace
+        ("pids", int),  # in how many PID namespaces it has a number
+        ("root", tuple),  # which directory is its /
+        ("groups", str),  # /proc/PID/cgroup
+    ],
+)
+PROCESS_ROWS = ("user", "user namespace", "PID namespace", "root directory", "service", "main process", "unit")
+_DELETED = " (deleted)"
+_GENERATIONS = 64
+
+
+class Gone(Exception):
+    """The process has ended, or changed while it was looked at: nothing can be said of it."""
+
+
+def process(pid):
+    """A process, read twice through one descriptor of its directory, which fails once it is dead; Gone where the two differ."""
+    try:
+        place = os.open("/proc/%d" % pid, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        raise Gone()
+    try:
+        found = _read_process(pid, place)
+        if found != _read_process(pid, place):
+            raise Gone()
+        return found
+    except (OSError, ValueError, IndexError):
+        raise Gone()
+    finally:
+        os.close(place)
+
+
+def named(pid):
+    """(name of the program, whether the process is root's through and through), as cheap as can be; (None, False) for a kernel's thread.
+
+    By its executable and never by argv[0], which anybody gives a setuid program as he likes.
+    """
+    try:
+        exe = os.readlink("/proc/%d/exe" % pid)
+        uids = _uids(_text("/proc/%d/status" % pid))
+    except (OSError, ValueError):
+        return None, False
+    return os.path.basename(_plain(exe)), uids == (0, 0, 0, 0)
+
+
+def _read_process(pid, place):
+    fields = _text("stat", place).rpartition(")")[2].split()  # the name before may contain anything, a ")" too
+    status = _text("status", place)
+    exe = os.readlink("exe", dir_fd=place)
+    root = os.stat("root", dir_fd=place)
+    numbers = re.search(r"^NSpid:(.*)$", status, re.MULTILINE)
+    return Process(
+        pid=pid,
+        ppid=int(fields[1]),
+        start=int(fields[19]),
+        uids=_uids(status),
+        exe=_plain(exe),
+        deleted=exe.endswith(_DELETED),
+        argv=tuple(_text("cmdline", place).split("\0")[:-1]),
+        users=os.readlink("ns/user", dir_fd=place),
+        pids=len(numbers.group(1).split()) if numbers else 1,  # a kernel older than 4.1 does not tell
+        root=(root.st_dev, root.st_ino),
+        groups=_text("cgroup", place),
+    )
+
+
+def _text(name, place=None, cap=256 * 1024):
+    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=place)
+    try:
+        with os.fdopen(fd, "rb", closefd=False) as stream:
+            return stream.read(cap).decode("utf-8", "replace")
+    finally:
+        os.close(fd)
+
+
+def _uids(status):
+    return tuple(int(word) for word in re.search(r"^Uid:(.*)$", status, re.MULTILINE).group(1).split()) if "\nUid:" in status else ()
+
+
+def _plain(exe):
+    return exe[: -len(_DELETED)] if exe.endswith(_DELETED) else exe
+
+
+def service(groups, first):
+    """(control group, outermost unit) of a process, both below the group of the host's first process; ("", None) where none is told.
+
+    The outermost: a user's own manager has units, too, and calls them as it likes. systemd's own hierarchy is 0::, name=systemd, or both,
+    where one of them may say "/" only.
+    """
+    tops, found = _hierarchies(first), []
+    for name, group in _hierarchies(groups).items():
+        top = tops.get(name, "/")
+        top = (os.path.dirname(top) if top.endswith("/init.scope") else top).rstrip("/")
+        if (group == top or group.startswith(top + "/")) and ".." not in group.split("/"):
+            found.append(group[len(top) :] or "/")
+        else:
+            found.append("/..")  # beside the host's own
+    group = max(found, key=len) if found else ""
+    units = {next((part for part in path.split("/") if part.endswith((".service", ".scope"))), None) for path in found if path != "/"}
+    return group, units.pop() if len(units) == 1 else None
+
+
+def _hierarchies(groups):
+    found = {}
+    for line in groups.splitlines():
+        fields = line.split(":", 2)
+        if len(fields) == 3 and fields[1] in ("", "name=systemd"):
+            found[fields[1]] = fields[2]
+    return found
+
+
+def _users():
+    """The host's own user namespace: its first process's. Ours, where even root may not look at that one (some containers)."""
+    try:
+        return os.readlink("/proc/1/ns/user")
+    except OSError:
+        return os.readlink("/proc/self/ns/user")
+
+
+class Judge(object):
+    """The rule for processes of one look. show: a function from names of units to their properties, as systemd tells them."""
+
+    def __init__(self, show):
+        self.show = show
+        self.first = _text("/proc/1/cgroup")
+        self.root = os.stat("/")
+        self.users = _users()
+
+    def unit(self, found):
+        return service(found.groups, self.first)[1]
+
+    def doubt(self, found):
+        """None for a process that root's systemd has started as a service of this very host, else the first rule that it breaks."""
+        return self._own(found) or self._service(found)
+
+    def _own(self, found):
+        if found.uids != (0, 0, 0, 0):
+            return self._no(found, "user", "is not root's through and through", "Run it as root")
+        if found.users != self.users:
+            return self._no(found, "user namespace", "lives in a user namespace of its own", "Run it as a service of the host's systemd")
+        if found.pids != 1:
+            return self._no(found, "PID namespace", "lives in a PID namespace of its own", "Run it as a service of the host's systemd")
+        if found.root != (self.root.st_dev, self.root.st_ino):
+            return self._no(found, "root directory", "has another root directory", "Run it as a service of the host's systemd")
+        return None
+
+    def _service(self, found):
+        unit = self.unit(found)
+        if unit is None or not unit.endswith(".service") or unit.startswith("user@"):
+            why = "runs in %s, not in a service of the host's systemd" % (unit or "no unit")
+            return self._no(found, "service", why, "Run it as such a service")
+        shown = self.show([unit]).get(unit) or {}
+        if not self._descends(found, shown.get("MainPID", "")):
+            why = "is neither the main process of %s (%s) nor its descendant" % (unit, shown.get("MainPID") or "none")
+            return self._no(found, "main process", why, "Restart the service")
+        files = [shown.get("FragmentPath", "")] + shown.get("DropInPaths", "").split()
+        doubt = _first(path("", name) for name in files if name)
+        return doubt._replace(row="unit", why=doubt.why + " (a file of %s)" % unit) if doubt else None
+
+    @staticmethod
+    def _descends(found, main):
+        """By parents who are root's, each. A process whose parent has ended belongs to the host's first, and to nobody's service."""
+        for _generation in range(_GENERATIONS):
+            if str(found.pid) == main:
+                return True
+            if found.ppid <= 1 or not main.isdigit():
+                return False
+            try:
+                found = process(found.ppid)
+            except Gone:
+                return False
+            if found.uids != (0, 0, 0, 0):
+                return False
+        return False
+
+    @staticmethod
+    def _no(found, row, why, remedy):
+        return Doubt(row, "process %d (%s)" % (found.pid, found.exe), why, remedy)
+
+
+@contextlib.contextmanager
+def running(pid, start, called):
+    """A descriptor of the very program that a process runs, to be run by it: where it lies, and whether it still lies there, do not matter.
+
+    The file has to be root's alone. NodeError when the process is gone, or runs another program by now.
+    """
+    try:
+        found = process(pid)
+        fd = os.open("/proc/%d/exe" % pid, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+    except (Gone, OSError):
+        raise nodefs.NodeError("gone", "process %d is gone; look again" % pid)
+    try:
+        again = _again(pid)
+        if found != again or found.start != start or found.exe != called:
+            raise nodefs.NodeError("gone", "process %d is not the one that was seen; look again" % pid)
+        doubt = running_file(os.fstat(fd), called)
+        if doubt:
+            raise refusal(called, doubt)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _again(pid):
+    try:
+        return process(pid)
+    except Gone:
+        return None
+
+
+def running_file(found, called):
+    """The rule for the file of a program that runs: its directories, and whether its name is still there, do not matter."""
+    if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
+        return Doubt("running program", called, "is not root's (it belongs to user %d)" % found.st_uid, "Run chown root on it")
+    if found.st_mode & 0o022:
+        why = "may be written to by others (mode %04o)" % stat.S_IMODE(found.st_mode)
+        return Doubt("running program", called, why, "Run chmod go-w on it")
+    return None
+
+
+# --- sockets ----------------------------------------------------------------------------------------------------------
+
+
+answered = {}  # socket: the process that called listen() there, when it was last talked to
+
+
+def socket_path(wanted):
+    """The rule for a socket's place, before anything is sent to it: its directories are root's, and so is the socket; its mode is free."""
+    real, links = nodefs.resolve("", wanted)
+    doubt = _first(spot("", place, whole=False) for place in links + [real])
+    if doubt:
+        return doubt._replace(row="socket")
+    found = nodefs.lstat("", real)
+    if found is not None and found.st_uid not in _owners(""):
+        who = nodefs.id_names("", "passwd").get(found.st_uid, found.st_uid)
+        return Doubt("socket", wanted, "belongs to user %s" % who, "Name the engine's own socket")
+    return None
+
+
+def peer(connection):
+    """(pid, uid) of who listens at the other end: the kernel's word."""
+    pid, uid, _gid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid
+
+
+def connect(wanted, timeout):
+    """A connection to a socket that root may talk to; OSError when nobody listens, NodeError when it is not to be trusted.
+
+    Judged before anything is sent: its place, its owner, and by the kernel's word the user who listens.
+    """
+    doubt = socket_path(wanted)
+    if doubt:
+        raise refusal(wanted, doubt)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(timeout)
+        connection.connect(wanted)
+        answered[wanted], uid = peer(connection)
+        if uid not in (0, os.geteuid()):
+            raise refusal(wanted, Doubt("socket", wanted, "is answered by user %d" % uid, "Have it served by root, or name another socket"))
+    except Exception:
+        connection.close()
+        raise
+    return connection

@@ -6,19 +6,7 @@
 import json
 import socket
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs
-
-
-def connect(path, timeout):
-    """A connection to the socket at this path; OSError when nobody listens there."""
-    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
-    connection.settimeout(timeout)
-    try:
-        connection.connect(path)
-    except OSError:
-        connection.close()
-        raise
-    return connection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, trust
 
 
 def ask(path, method, target, timeout, body=None, cap=None):
@@ -27,7 +15,7 @@ def ask(path, method, target, timeout, body=None, cap=None):
 
     client = http.client.HTTPConnection("localhost", timeout=timeout)
     try:
-        client.sock = connect(path, timeout)
+        client.sock = trust.connect(path, timeout)
         data = None if body is None else json.dumps(body).encode("utf-8")
         client.request(method, target, body=data, headers={"Content-Type": "application/json", "Connection": "close"})
         response = client.getresponse()

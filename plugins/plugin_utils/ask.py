@@ -50,8 +50,19 @@ def which(names: list[str], paths: list[str] | None = None) -> Question:
     return {**q, "paths": paths} if paths else q
 
 
-def command(argv: list[str], *, timeout: int = 10, max: int = 1 << 20, redact: tuple[str, ...] = REDACT) -> Question:
-    return {"id": "command:" + " ".join(argv), "kind": "command", "argv": argv, "timeout": timeout, "max": max, "redact": list(redact)}
+def command(
+    argv: list[str],
+    *,
+    timeout: int = 10,
+    max: int = 1 << 20,
+    redact: tuple[str, ...] = REDACT,
+    process: Mapping[str, int] | str | None = None,
+) -> Question:
+    """process: the one whose program is run, by number and beginning, or the first verified one of a name; else it is looked up."""
+    q: Question = {
+        "id": "command:" + " ".join(argv), "kind": "command", "argv": argv, "timeout": timeout, "max": max, "redact": list(redact)
+    }  # fmt: skip
+    return {**q, "process": process if isinstance(process, str) else dict(process)} if process else q
 
 
 def package(names: list[str], *, candidates: bool = False) -> Question:

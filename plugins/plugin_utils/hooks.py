@@ -43,7 +43,7 @@ def directory(policy: Policy, obs: Observation) -> str:
     """The first of the directories that the engine reads, as in force."""
     if policy.root == "/" and crio_config.process(obs):
         # A CRI-O that does not answer is left alone, and whatever is taken back all the same is in the usual place.
-        said = crio_config.from_status(obs.try_cri(crio_config.places(policy, obs).socket))
+        said = crio_config.from_status(obs.try_cri(crio_config.places(policy, obs).socket, pid=crio_config.pid(obs)))
         if said and said.hooks_dirs:
             return said.hooks_dirs[0].rstrip("/")
     return DIRECTORY

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
     table,
     take_back,
     toolkit,
+    verified,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import freshness, spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_owners, crio, docker, podman
@@ -145,7 +146,7 @@ def require_engine(policy: Policy, seen: Seen) -> None:
             why="looked for containerd, CRI-O and Docker by process, unit, socket and program, and for a Podman that reads CDI specs",
             next="install an engine first, or name config_path and socket where it lives elsewhere",
         )
-    stopped = [i for i in seen.instances if i.refusal and not i.running and i.owner == "package"]
+    stopped = [i for i in seen.instances if i.refusal and ((not i.running and i.owner == "package") or i.owner == verified.OWNER)]
     if stopped and len(stopped) == len(seen.instances):
         raise PlanError(stopped[0].refusal, where=stopped[0].config_path)
     silent = [i for i in seen.instances if i.silent]
@@ -179,7 +180,7 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
         device_plugin.advise(policy, record),
         status.plan(policy, obs, record, seen.driver),
     ]
-    refusals = tuple(sentence for _key, sentence in record.refused)
+    refusals = (*(sentence for _key, sentence in record.refused), *verified.others_advice(obs))
     return merge([*parts, Plan(advice=refusals)])
 
 

@@ -143,6 +143,13 @@ class Instance:
     silent: bool = False  # it runs, and does not answer: refused, while the other engines of the host go on
     used_by_kubelet: bool = False
     running_containers: int = 0
+    pid: int = 0  # its process, and when that began, in the kernel's ticks; 0 where none was verified
+    ticks: int = 0
+
+    @property
+    def process(self) -> dict[str, int] | None:
+        """The process whose program is run for it; None where the program is run by its path."""
+        return {"pid": self.pid, "ticks": self.ticks} if self.pid else None
 
     @property
     def key(self) -> str:

@@ -189,16 +189,16 @@ class Observation:
     def directory(self, path: str) -> tuple[Mapping[str, Any], ...]:
         return tuple(self.raw(ask.directory(path)).get("entries") or ())
 
-    def command(self, argv: list[str]) -> Command:
+    def command(self, argv: list[str], process: Mapping[str, int] | str | None = None) -> Command:
         """What a command said that could be run and came to its end, with whatever exit status."""
-        said = self.try_command(argv)
+        said = self.try_command(argv, process)
         if said.error:
             raise failed(ask.command(argv)["id"], {"message": said.error, "kind": said.kind})
         return said
 
-    def try_command(self, argv: list[str]) -> Command:
+    def try_command(self, argv: list[str], process: Mapping[str, int] | str | None = None) -> Command:
         """The same for who can do without it: one that could not be run has an error and no exit status."""
-        a = self.attempt(ask.command(argv))
+        a = self.attempt(ask.command(argv, process=process))
         if "error" in a:
             return Command(None, "", "", str(a["error"].get("message", "failed")), str(a["error"].get("kind", "")))
         if a.get("timed_out"):
@@ -222,7 +222,19 @@ class Observation:
         return known
 
     def processes(self) -> tuple[Mapping[str, Any], ...]:
-        """Processes seen by every processes question, without doubles."""
+        """Verified processes seen by every processes question, without doubles: the only ones that are evidence of anything."""
+        return tuple(p for p in self._every_process if p.get("verified") is True)
+
+    def unverified(self) -> tuple[Mapping[str, Any], ...]:
+        """Root's processes that break a rule: they are there, and what they say of themselves counts for nothing."""
+        return tuple(p for p in self._every_process if p.get("verified") is not True)
+
+    def others(self) -> dict[str, int]:
+        """Other users' processes: how many of each name that was asked for."""
+        return {name: number for _qid, a in self._of_kind.get("processes", ()) for name, number in (a.get("others") or {}).items()}
+
+    @functools.cached_property
+    def _every_process(self) -> tuple[Mapping[str, Any], ...]:
         self._require("processes")
         found: dict[int, Mapping[str, Any]] = {}
         for _qid, a in self._of_kind.get("processes", ()):
@@ -248,13 +260,24 @@ class Observation:
         seen = (a.get("programs") or {} for kind in ("which", "processes") for _qid, a in self._of_kind.get(kind, ()))
         return {path: identity for programs in seen for path, identity in programs.items()}
 
-    def cri(self, socket: str, method: str = "Status") -> Mapping[str, Any]:
-        """The engine's own word."""
-        return self.raw(ask.cri(socket, method))
+    def said_by(self, question: ask.Question, pid: int) -> Mapping[str, Any]:
+        """An answer over a socket, or an error: also where it came neither from this process nor from systemd, who listens for it."""
+        a = self.attempt(question)
+        if "error" in a or not pid or a.get("peer") in (None, 1, pid):
+            return a
+        return {"error": {"kind": "untrusted", "message": f"{question['socket']} is answered by process {a.get('peer')}, not by {pid}"}}
 
-    def try_cri(self, socket: str, method: str = "Status") -> Mapping[str, Any]:
+    def cri(self, socket: str, method: str = "Status", pid: int = 0) -> Mapping[str, Any]:
+        """The engine's own word. pid: its process, where one was verified."""
+        question = ask.cri(socket, method)
+        a = self.said_by(question, pid)
+        if "error" in a:
+            raise failed(question["id"], a["error"])
+        return a
+
+    def try_cri(self, socket: str, method: str = "Status", pid: int = 0) -> Mapping[str, Any]:
         """The same for who can do without it; {} when the engine did not answer."""
-        a = self.attempt(ask.cri(socket, method))
+        a = self.said_by(ask.cri(socket, method), pid)
         return {} if "error" in a else a
 
     def with_answers(self, more: Mapping[str, Any]) -> Observation:

@@ -10,7 +10,7 @@ import posixpath
 import re
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, originals, status, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, originals, status, verified, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     CDI_DIRS,
     Difference,
@@ -41,6 +41,7 @@ KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 KUBEADM_FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
 READ_FLAGS = {"--config": "path", "--container-runtime-endpoint": "address"}
 KUBELET_VERSION = ["kubelet", "--version"]
+KUBELET_UNIT = "kubelet.service"  # asked for with the others, so that its process can be verified without a further call
 
 
 def questions(policy: Policy) -> list[ask.Question]:
@@ -51,9 +52,9 @@ def questions(policy: Policy) -> list[ask.Question]:
     return [
         *files,
         *marks,
-        ask.units([SERVICE, PATH]),
+        ask.units([SERVICE, PATH, KUBELET_UNIT]),
         ask.processes(["kubelet"], READ_FLAGS),
-        ask.command(KUBELET_VERSION),
+        ask.command(KUBELET_VERSION, process="kubelet"),
         ask.package([REFRESH_PACKAGE]),
     ]
 
@@ -63,9 +64,10 @@ def questions(policy: Policy) -> list[ask.Question]:
 
 def kubelet(policy: Policy, obs: Observation) -> Kubelet:
     """The kubelet that runs here, and the engine's socket that it uses: by its arguments, kubeadm's flags, its configuration file."""
-    running = next((p for p in obs.processes() if posixpath.basename(str(p.get("exe") or "")) == "kubelet"), None)
+    running = next((p for p in obs.processes() if verified.program(p) == "kubelet"), None)
     if policy.root != "/" or running is None:
-        return Kubelet()
+        # One that nothing vouches for says nothing, and still: Kubernetes is here, and its engine is not to be restarted lightly.
+        return Kubelet(present=policy.root == "/" and bool(verified.called(obs, "kubelet")))
     argv = [str(a) for a in running.get("argv") or ()]
     config = option(argv, "--config") or KUBELET_CONFIG
     endpoint = (
@@ -74,7 +76,7 @@ def kubelet(policy: Policy, obs: Observation) -> Kubelet:
         or setting(obs.text(config), "containerRuntimeEndpoint")
     )
     # Distributions have their kubelet outside of PATH, or in another program; without a number, it is taken for one of today's.
-    found = re.search(r"v(\d+\.\d+\.\d+)", obs.try_command(KUBELET_VERSION).stdout)
+    found = re.search(r"v(\d+\.\d+\.\d+)", obs.try_command(KUBELET_VERSION, "kubelet").stdout)
     return Kubelet(present=True, version=found.group(1) if found else "", endpoint=endpoint)
 
 

@@ -88,6 +88,15 @@ class Answers(dict[str, Any]):
         return path.count("/") == pattern.count("/") and fnmatch.fnmatchcase(path, pattern)
 
 
+def process(fields: Mapping[str, Any]) -> dict[str, Any]:
+    """A verified process, unless a rule is named that it breaks."""
+    usual: dict[str, Any] = {"start": 2.0, "ticks": 200, "unit": None}
+    broken = fields.get("unverified")
+    doubt = {"place": f"process {fields.get('pid')} ({fields.get('exe')})", "why": "breaks it", "remedy": "Mend it"}
+    more = doubt if broken else {"verified": True}
+    return {**usual, **more, **fields}
+
+
 def obs(
     *,
     files: Mapping[str, Any] | None = None,
@@ -97,6 +106,7 @@ def obs(
     candidates: Mapping[str, str | None] | None = None,
     units: Mapping[str, Mapping[str, str]] | None = None,
     processes: list[Mapping[str, Any]] | None = None,
+    others: Mapping[str, int] | None = None,
     originals: Mapping[str, Any] | None = None,
     outcomes: list[Mapping[str, Any]] | None = None,
     answers: Mapping[str, Any] | None = None,
@@ -113,7 +123,7 @@ def obs(
         given[f"cri:{call}"] = {**said, "info": selection.select(said["info"], listed.STATUS)} if "info" in said else said
     given["package:of this test"] = {"manager": "dpkg", "installed": dict(packages or {}), "candidates": dict(candidates or {})}
     given["units:of this test"] = {"units": {n: {"LoadState": "loaded", **props} for n, props in (units or {}).items()}}
-    given["processes:of this test"] = {"processes": [{"start": 2.0, "unit": None, **p} for p in processes or []]}
+    given["processes:of this test"] = {"processes": [process(p) for p in processes or []], "others": dict(others or {})}
     kept = {path: {"now": file_answer((files or {}).get(path)).get("sha256"), **told} for path, told in (originals or {}).items()}
     given[ask.originals("")["id"]] = {"originals": kept, "unfinished": [], "outcomes": outcomes or [], "pending": []}
     given.update(answers or {})

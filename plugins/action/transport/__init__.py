@@ -133,6 +133,13 @@ def command(python: str, environment: str) -> str:
     return f"{environment} /bin/sh -c {shlex.quote(search)}".strip()
 
 
+def environment(action: ActionBase) -> list[str]:
+    """The names that the task's `environment:` sets. The node lets these through to what it runs, and nothing else of what it finds."""
+    found: dict[str, Any] = {}
+    action._compute_environment_string(found)
+    return sorted(found)
+
+
 def takes_stdin(action: ActionBase) -> bool:
     """Whether a command gets a stdin on this connection: what Ansible itself asks before it pipelines."""
     become = action._connection.become
@@ -143,6 +150,9 @@ def takes_stdin(action: ActionBase) -> bool:
 
 def exchange(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any], way: str = "auto") -> dict[str, Any]:
     """Run a node program and return its answer. way: auto | stdin | module."""
+    names = environment(action) if program != "container_check" else []
+    if names:
+        request = {**request, "environment": names}
     if way == "module" or (way == "auto" and not takes_stdin(action)):
         return by_module(action, program, request, task_vars)
     return by_stdin(action, program, request, task_vars)

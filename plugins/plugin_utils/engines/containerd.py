@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, verified, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
     containerd_absent,
     containerd_files,
@@ -47,6 +47,12 @@ class Daemon:
     unit: str
     running: bool
     owner: Owner | None = None
+    pid: int = 0
+    ticks: int = 0
+
+    @property
+    def process(self) -> dict[str, int] | None:
+        return {"pid": self.pid, "ticks": self.ticks} if self.pid else None
 
 
 def questions(policy: Policy) -> list[ask.Question]:
@@ -72,26 +78,28 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         return _offline(policy, obs)
     daemons = _daemons(policy, obs)
     if policy.config_path:
-        daemons = [d for d in daemons if d.config == policy.config_path] or [_stopped(policy, obs, policy.config_path)]
+        daemons = [d for d in daemons if d.config == policy.config_path] or _by_options(policy, obs)
     elif policy.socket:
         daemons = [d for d in daemons if policy.socket in (d.address, "")] or daemons
-    return tuple(_instance(policy, obs, d) for d in daemons)
+    foreign = () if verified.declared(policy) else verified.called(obs, "containerd")
+    return (*(_instance(policy, obs, d) for d in daemons), *(verified.instance("containerd", "containerd", p) for p in foreign))
 
 
 def _daemons(policy: Policy, obs: Observation) -> list[Daemon]:
     found = []
     for process in obs.processes():
         argv = [str(a) for a in process.get("argv") or ()]
-        exe = str(process.get("exe") or "").removesuffix(" (deleted)")
-        if posixpath.basename(exe or (argv[0] if argv else "")) != "containerd":
+        if verified.program(process) != "containerd":
             continue
         config = option(argv, "--config", "-c") or tables.CONFIG
         owner = containerd_owners.of_process(obs, process, config)
-        found.append(Daemon(config, option(argv, "--address", "-a"), exe, _unit(policy, obs, process), True, owner))
+        address, unit = option(argv, "--address", "-a"), _unit(policy, obs, process)
+        known = {"pid": int(process["pid"]), "ticks": int(process.get("ticks") or 0)}
+        found.append(Daemon(config, address, str(process.get("exe") or ""), unit, True, owner, **known))
     for owner in containerd_owners.present(obs):
         if not any(d.owner is owner for d in found):
             found.append(Daemon(owner.config, owner.socket, "", "", False, owner))
-    if not any(d.owner is None or not d.owner.own_engine for d in found):
+    if not any(d.owner is None or not d.owner.own_engine for d in found) and not verified.called(obs, "containerd"):
         installed = obs.raw(ask.which(NAMES)).get("found", {}).get("containerd")
         if installed or obs.unit(policy.service or tables.UNIT):
             found.append(_stopped(policy, obs, tables.CONFIG))
@@ -103,6 +111,15 @@ def _unit(policy: Policy, obs: Observation, process: Mapping[str, Any]) -> str:
     if policy.service or process.get("unit"):
         return policy.service or str(process["unit"])
     return tables.UNIT if obs.unit(tables.UNIT).get("MainPID") == str(process.get("pid")) else ""
+
+
+def _by_options(policy: Policy, obs: Observation) -> list[Daemon]:
+    """The daemon that the options describe, where no verified process has this configuration: one that runs if something does."""
+    daemon = _stopped(policy, obs, policy.config_path)
+    runs = bool(verified.called(obs, "containerd"))
+    if runs and not verified.declared(policy):
+        return []
+    return [dc.replace(daemon, address=policy.socket, running=runs)]
 
 
 def _stopped(policy: Policy, obs: Observation, config: str) -> Daemon:
@@ -128,7 +145,7 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     guess = versions.parse(policy.engine_version) or Version(2, 0)
     files = _files(obs, daemon.config, guess)
     socket = policy.socket or daemon.address or (containerd_files.socket(files) if files else "") or tables.SOCKET
-    status = obs.try_cri(socket) if daemon.running else {}  # one that does not answer is refused below
+    status = obs.try_cri(socket, pid=daemon.pid) if daemon.running else {}  # one that does not answer is refused below
     info = (status.get("info") or {}).get("config")
     config: Mapping[str, Any] = info if isinstance(info, Mapping) else {}
     off = containerd_files.cri_disabled(files) if files and not config else None
@@ -149,7 +166,8 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
         cdi=_cdi(obs, daemon, config, files, version, ask_dump=not refusal), cri=serves, refusal=refusal, silent=silent,
         invocation_id=obs.unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
         default_handler=_default_handler(config, cri), handlers=_handlers(config, cri),
-        running_containers=sum(1 for p in obs.processes() if _is_shim(p)))
+        running_containers=sum(1 for p in (*obs.processes(), *obs.unverified()) if _is_shim(p)),  # a shim is nobody's child
+        pid=daemon.pid, ticks=daemon.ticks)
 
 
 def _stopped_refusal(obs: Observation, daemon: Daemon) -> str:
@@ -164,7 +182,7 @@ def _stopped_refusal(obs: Observation, daemon: Daemon) -> str:
 
 def _silence(obs: Observation, daemon: Daemon, socket: str) -> str:
     """Without the daemon's own word nobody knows what it works with, nor whether it would live with a change."""
-    asked = (obs.attempt(ask.cri(socket, method)) for method in ("Status", "Version"))
+    asked = (obs.said_by(ask.cri(socket, method), daemon.pid) for method in ("Status", "Version"))
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
     return (
         f"containerd runs, but its CRI does not answer at {socket} ({why}): see `journalctl -u {daemon.unit or 'containerd'}` for "
@@ -172,8 +190,7 @@ def _silence(obs: Observation, daemon: Daemon, socket: str) -> str:
 
 
 def _is_shim(process: Mapping[str, Any]) -> bool:
-    argv = process.get("argv") or [""]
-    return posixpath.basename(str(process.get("exe") or argv[0])).startswith("containerd-shim-")
+    return verified.program(process).startswith("containerd-shim-")
 
 
 def _refused(daemon: Daemon, owner: str, refusal: str) -> Instance:
@@ -197,13 +214,13 @@ def _version(obs: Observation, daemon: Daemon, socket: str) -> str:
     Where nothing runs, nothing is planned: a program that cannot be asked then costs a number in a report.
     """
     if daemon.running:
-        said = str(obs.cri(socket, "Version").get("runtime_version") or "")
+        said = str(obs.cri(socket, "Version", pid=daemon.pid).get("runtime_version") or "")
         if said:
             return said.removeprefix("v")
     if not daemon.binary:
         return ""
     asked = obs.command if daemon.running else obs.try_command
-    return versions.banner(asked([daemon.binary, "--version"]).stdout)
+    return versions.banner(asked([daemon.binary, "--version"], daemon.process).stdout)
 
 
 def _packaged(obs: Observation) -> str:
@@ -229,7 +246,7 @@ def _cdi(
     if status:
         return _switch(status, "enableCDI", "cdiSpecDirs", newest, field, "cri-status")
     if ask_dump and daemon.binary and files and files.root:
-        dump = obs.command([daemon.binary, "-c", daemon.config, "config", "dump"])
+        dump = obs.command([daemon.binary, "-c", daemon.config, "config", "dump"], daemon.process)
         if dump.ok:
             try:
                 data = toml.loads(dump.stdout, "containerd config dump")

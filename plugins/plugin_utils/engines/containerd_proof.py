@@ -37,7 +37,7 @@ def status_path(wish: Wish) -> tuple[str, ...] | None:
 
 def in_force(obs: Observation, instance: Instance, wanted: list[Wish]) -> bool:
     """Whether the running daemon already works with these keys."""
-    info = obs.cri(instance.socket).get("info") or {}
+    info = obs.cri(instance.socket, pid=instance.pid).get("info") or {}
     if not isinstance(info.get("config"), Mapping):
         return False
     paths = [(w, status_path(w)) for w in wanted]
@@ -110,7 +110,7 @@ def validation(instance: Instance, files: FileSet, changes: list[FileChange], wa
     check = {
         "argv": argv, "timeout": 30, "refuse": _refuse(wanted), "require": _require(wanted),
         "baseline": baseline, "allow": _allow(wanted),
-        "why": "containerd itself reads the new configuration, and nothing but our keys differs",
+        "why": "containerd itself reads the new configuration, and nothing but our keys differs", "process": instance.process,
     }  # fmt: skip
     if not instance.binary:
         return {}

@@ -10,7 +10,7 @@ import posixpath
 import re
 from collections.abc import Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, versions, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, verified, versions, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
@@ -51,8 +51,18 @@ def questions(policy: Policy) -> list[ask.Question]:
 
 
 def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    if policy.root != "/":
+        return _own(policy, obs)
+    foreign = () if verified.declared(policy) else verified.called(obs, "crio")
+    own = () if foreign and not config.process(obs) else _own(policy, obs)
+    return (*own, *(verified.instance("crio", "CRI-O", p) for p in foreign))
+
+
+def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    """The host's own CRI-O: the verified process, the one that the options describe, or one that is only installed."""
     where = config.places(policy, obs)
-    running = bool(config.process(obs)) and policy.root == "/"
+    by_options = verified.declared(policy) and bool(verified.called(obs, "crio"))
+    running = (bool(config.process(obs)) or by_options) and policy.root == "/"
     binary = str(config.process(obs).get("exe") or "") or str(obs.raw(ask.which(["crio"]))["found"].get("crio") or "")
     if not (running or binary or packaged(obs) or wanted_in_tree(policy)):
         return ()
@@ -69,6 +79,8 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         running=running,
         cdi=cdi_of(pair(version), tables.CDI_DIRS, "version", version),
         invocation_id=obs.unit(unit).get("InvocationID", ""),
+        pid=config.pid(obs),
+        ticks=int(config.process(obs).get("ticks") or 0),
     )
     if policy.root == "/" and not running:
         return (dc.replace(instance, refusal=stopped(obs, where, unit)),)
@@ -86,12 +98,12 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
 
 
 def answers(obs: Observation, where: config.Places) -> bool:
-    return all(obs.try_cri(where.socket, method) for method in ("Status", "Version"))
+    return all(obs.try_cri(where.socket, method, pid=config.pid(obs)) for method in ("Status", "Version"))
 
 
 def silence(obs: Observation, where: config.Places, unit: str) -> str:
     """Without the daemon's own word nobody knows what it works with, nor whether it would live with a change."""
-    asked = (obs.attempt(ask.cri(where.socket, method)) for method in ("Status", "Version"))
+    asked = (obs.said_by(ask.cri(where.socket, method), config.pid(obs)) for method in ("Status", "Version"))
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
     return (
         f"CRI-O runs, but does not answer at {where.socket} ({why}): see `journalctl -u {unit}`, mend that and run again, or take crio out "
@@ -112,11 +124,11 @@ def version_of(policy: Policy, obs: Observation, where: config.Places, binary: s
     """The running daemon's word, else the binary's, else the package's. In a tree: the option, else the package."""
     if running:
         # One that does not answer is refused, as one that does not run: another number will do for a report.
-        said = number(str(obs.try_cri(where.socket, "Version").get("runtime_version") or ""))
+        said = number(str(obs.try_cri(where.socket, "Version", pid=config.pid(obs)).get("runtime_version") or ""))
         if said:
             return said
     if policy.root == "/" and binary:
-        said = number(obs.try_command([binary, "--version"]).stdout)
+        said = number(obs.try_command([binary, "--version"], config.handle(obs)).stdout)
         if said:
             return said
     found = policy.engine_version or number(packaged(obs))
@@ -251,7 +263,7 @@ def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) 
     question = ask.pods(instance.socket, handlers)
     if not obs.asked(question):
         raise NeedMore([question])
-    answer = obs.raw(question)
+    answer = obs.said_by(question, instance.pid)
     names = ", ".join(answer.get("pods") or ())
     if not names and "error" not in answer:
         return ()

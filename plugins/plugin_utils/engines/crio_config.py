@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, toml_shape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, toml_shape, verified
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
@@ -80,11 +80,19 @@ READ_FLAGS: Mapping[str, str] = {
 def process(obs: Observation) -> Mapping[str, Any]:
     """The daemon's process, not one of its subcommands that somebody happens to run."""
     for p in obs.processes():
-        argv = p.get("argv") or [""]
-        name = posixpath.basename(p.get("exe") or argv[0])
-        if name == "crio" and not set(SUBCOMMANDS) & set(argv[1:]):
+        if verified.program(p) == "crio" and not set(SUBCOMMANDS) & set((p.get("argv") or [""])[1:]):
             return p
     return {}
+
+
+def handle(obs: Observation) -> dict[str, int] | None:
+    """The daemon's process as the node knows it again; None where none runs."""
+    found = process(obs)
+    return {"pid": int(found["pid"]), "ticks": int(found.get("ticks") or 0)} if found else None
+
+
+def pid(obs: Observation) -> int:
+    return int(process(obs).get("pid") or 0)
 
 
 def flag(argv: Iterable[str], *names: str) -> str:
@@ -210,14 +218,14 @@ def from_tables(documents: Iterable[Mapping[str, Any]], version: tuple[int, int]
 
 def in_force(policy: Policy, obs: Observation, where: Places, binary: str, version: tuple[int, int]) -> Effective:
     """What the daemon runs with, by the best evidence that answers: CRI Status, its HTTP endpoint, `crio config`, the files."""
-    if policy.root == "/" and process(obs):
-        said = from_status(obs.cri(where.socket))
+    if policy.root == "/" and (process(obs) or verified.declared(policy)):
+        said = from_status(obs.cri(where.socket, pid=pid(obs)))
         if said:
             return said
-        body = obs.attempt(ask.http(where.socket, "/config"))  # the program is the next to be asked
+        body = obs.said_by(ask.http(where.socket, "/config"), pid(obs))  # the program is the next to be asked
         if body.get("status") == 200:
             return from_tables([toml.loads(str(body.get("body")), f"{where.socket} /config")], version, "dump")
-        printed = obs.command([binary, *config_flags(obs, where), "config"])
+        printed = obs.command([binary, *config_flags(obs, where), "config"], handle(obs))
         if printed.ok:
             return from_tables([toml.loads(printed.stdout, "the output of `crio config`")], version, "dump")
     return from_tables([layer.data for layer in layers(obs, where)], version, "files")

@@ -239,6 +239,7 @@ def validation(
             "refuse": [r".*level=(?:error|fatal).*"],
             "allow": allowed(ours(layers, where), wish),
             "why": "CRI-O itself reads the new configuration, and nothing but our settings changes in it",
+            "process": instance.process,
         },
     )
 

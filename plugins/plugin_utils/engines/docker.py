@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text, take_back, versions, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text, take_back, verified, versions, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio, docker_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.docker_config import CONFIG, PACKAGES, SOCKET, UNIT
@@ -49,7 +49,18 @@ def questions(policy: Policy) -> list[ask.Question]:
 
 
 def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
-    daemon = config.process(obs) if policy.root == "/" else {}
+    if policy.root != "/":
+        return _own(policy, obs, {})
+    daemon, by_options = config.process(obs), config.named(policy) and verified.declared(policy)
+    foreign = tuple(p for p in verified.called(obs, "dockerd") if not config.snapped(p) and not by_options)
+    own = () if foreign and not daemon else _own(policy, obs, daemon)
+    return (*own, *(verified.instance("docker", "Docker", p) for p in foreign))
+
+
+def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[Instance, ...]:
+    """The host's own Docker: the verified process, the one that the options describe, or one that is only installed."""
+    by_options = policy.root == "/" and config.named(policy) and verified.declared(policy) and bool(verified.called(obs, "dockerd"))
+    running = bool(daemon) or by_options
     binary = str(daemon.get("exe") or obs.raw(ask.which(["dockerd"]))["found"].get("dockerd") or "")
     packaged = next((v for v in (obs.package(name) for name in PACKAGES) if v), "")
     elsewhere = refused_elsewhere(obs, daemon)
@@ -60,8 +71,8 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         owner, path, sentence = elsewhere
         nothing = Cdi(False, False, (), "", Evidence("files", path))
         return (Instance("docker", "", binary, where.socket, path, "", owner, bool(daemon), nothing, cri=False, refusal=sentence),)
-    info = config.info(obs, where.socket) if daemon else {}
-    version = version_of(policy, obs, "" if daemon else binary, packaged, info)
+    info = config.info(obs, where.socket) if running else {}
+    version = version_of(policy, obs, "" if running else binary, packaged, info)
     found = Instance(
         engine="docker",
         version=version,
@@ -70,13 +81,15 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         config_path=where.config,
         unit=where.unit,
         owner="package",
-        running=bool(daemon),
+        running=running,
         cdi=cdi(version, info, switch(obs, where.config)),
         invocation_id=obs.unit(where.unit).get("InvocationID", ""),
         default_handler=str(info.get("DefaultRuntime") or setting(obs, where.config, "default-runtime") or docker_plan.BUILT_IN),
         handlers={name: str((table or {}).get("path") or "") for name, table in (info.get("Runtimes") or {}).items()},
         cri=False,
         running_containers=int(info.get("ContainersRunning") or 0),
+        pid=int(daemon.get("pid") or 0),
+        ticks=int(daemon.get("ticks") or 0),
     )
     return (dc.replace(found, refusal=refusal(policy, obs, found, info), silent=found.running and not info),)
 
@@ -101,15 +114,10 @@ def plain(version: str) -> str:
 
 def refused_elsewhere(obs: Observation, daemon: Mapping[str, Any]) -> tuple[str, str, str] | None:
     """A Docker that is not the host's own: (owner, where it is configured, what to do instead)."""
-    if config.snapped(daemon):
+    if config.snapped(daemon) or (not daemon and any(config.snapped(p) for p in verified.called(obs, "dockerd"))):
         return "snap", config.SNAP_CONFIG, (
             "This Docker is a snap, whose confinement keeps the driver's files and the NVIDIA runtime from it. Install Docker Engine from "
             "a package (docker-ce, docker.io) instead, and run again"
-        )  # fmt: skip
-    if config.rootless(daemon):
-        return "rootless", "~/.config/docker/daemon.json", (
-            "This Docker is rootless: it belongs to a person, and so does its configuration. Have that person set "
-            '{"features": {"cdi": true}} in ~/.config/docker/daemon.json and restart it; the CDI spec in /etc/cdi serves it'
         )  # fmt: skip
     if not daemon and obs.package(config.DESKTOP):
         return "docker-desktop", "~/.docker/daemon.json", (

@@ -6,12 +6,11 @@
 from __future__ import annotations
 
 import dataclasses as dc
-import posixpath
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text, verified
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
@@ -72,18 +71,13 @@ def places(policy: Policy, obs: Observation) -> Places:
 
 
 def is_daemon(process: Mapping[str, Any]) -> bool:
-    return posixpath.basename(str(process.get("exe") or (process.get("argv") or [""])[0])) == "dockerd"
+    return verified.program(process) == "dockerd"
 
 
 def process(obs: Observation) -> Mapping[str, Any]:
     """The daemon of the host: root's own one where there are several, the unit's first."""
     found = [p for p in obs.processes() if is_daemon(p)]
-    return min(found, key=lambda p: (rootless(p), str(p.get("unit") or "") != UNIT, snapped(p)), default={})
-
-
-def rootless(process: Mapping[str, Any]) -> bool:
-    """Started by a person's own service manager."""
-    return bool(re.search(r"/user@[1-9]\d*\.service/", f"{process.get('cgroup') or ''}/"))
+    return min(found, key=lambda p: (str(p.get("unit") or "") != UNIT, snapped(p)), default={})
 
 
 def snapped(process: Mapping[str, Any]) -> bool:
@@ -195,7 +189,7 @@ def kept(obs: Observation, path: str) -> dict[str, Any] | None:
 
 def info(obs: Observation, socket: str) -> Mapping[str, Any]:
     """/info, {} when it gives none: such a Docker is left alone."""
-    said = obs.attempt(ask.http(socket, "/info"))
+    said = obs.said_by(ask.http(socket, "/info"), int(process(obs).get("pid") or 0))
     found = said.get("value") if said.get("status") == 200 else None
     return found if isinstance(found, Mapping) else {}
 

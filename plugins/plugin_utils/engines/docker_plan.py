@@ -235,6 +235,7 @@ def validation(instance: Instance, process: Mapping[str, Any], plan: Plan) -> Pl
         "argv": [instance.binary, *own, "--validate", "--config-file", "{stage}/daemon.json"],
         "timeout": 30,
         "why": "Docker itself reads the new configuration",
+        "process": instance.process,
     }
     return dc.replace(plan, stage_files=({"name": "daemon.json", "source": instance.config_path},), validate=(check,))
 

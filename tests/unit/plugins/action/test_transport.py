@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import subprocess
 import sys
 from pathlib import Path
@@ -28,7 +29,9 @@ class Action:
         self._task = SimpleNamespace(delegate_to=None)
         self.noise, self.environment, self.sent, self.modules = noise, environment, [], []
 
-    def _compute_environment_string(self) -> str:
+    def _compute_environment_string(self, raw_environment_out: dict[str, Any] | None = None) -> str:
+        if raw_environment_out is not None:
+            raw_environment_out.update(word.split("=", 1) for word in shlex.split(self.environment))
         return self.environment
 
     def _low_level_execute_command(self, line: str, in_data: bytes) -> dict[str, Any]:

@@ -12,7 +12,7 @@ import struct
 import threading
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, journal, transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, journal, launch, transaction, trust
 
 SYSTEMCTL = r"""#!/bin/sh
 # A unit is a directory UNITS/NAME with files ActiveState, UnitFileState, InvocationID, and hooks that actions run.
@@ -89,8 +89,16 @@ class Systemd(object):
 @pytest.fixture
 def systemd(tmp_path, monkeypatch):
     made = Systemd(tmp_path)
-    monkeypatch.setenv("PATH", str(made.bin) + ":" + os.environ["PATH"])
+    first_on_path(monkeypatch, str(made.bin))
     return made
+
+
+def first_on_path(monkeypatch, directory):
+    """Root's own programs come from here first: for this process, and for the program that it puts on the disk."""
+    monkeypatch.setattr(trust, "PROGRAM_PATH", (directory,) + trust.PROGRAM_PATH)
+    source = launch.source
+    begins = "PROGRAM_PATH = ("
+    monkeypatch.setattr(launch, "source", lambda part: source(part).replace(begins, "%s%r, " % (begins, directory), 1))
 
 
 def sha(text):

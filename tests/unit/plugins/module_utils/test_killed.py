@@ -10,7 +10,7 @@ import os
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, journal, ledger, observe, transaction
 
-from .conftest import CONFIG, RESTART, Node, Systemd, sha
+from .conftest import CONFIG, RESTART, Node, Systemd, first_on_path, sha
 
 CHANGING = "open rename unlink mkdir rmdir link symlink write pwrite fsync chmod fchmod fchown utime setxattr".split()
 NEW = "new\n"
@@ -187,7 +187,7 @@ class Patched(object):
     def __enter__(self):
         self.patch = pytest.MonkeyPatch() if hasattr(pytest, "MonkeyPatch") else __import__("_pytest.monkeypatch").monkeypatch.MonkeyPatch()
         self.patch.setattr(os, "fsync", lambda fd: None)  # no power is lost here, and disks are slow
-        self.patch.setenv("PATH", str(self.directory / "bin") + ":" + os.environ["PATH"])
+        first_on_path(self.patch, str(self.directory / "bin"))
         return self
 
     def path(self):

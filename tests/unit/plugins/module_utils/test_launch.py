@@ -67,11 +67,15 @@ def test_what_goes_wrong_is_told_the_same_way(host, monkeypatch):
     assert host.config.read_text() == CONFIG
 
 
-def test_the_environment_of_the_caller_is_the_hands_environment(host, monkeypatch):
+def test_the_tasks_environment_is_the_executors_and_nothing_else_is(host, monkeypatch):
     monkeypatch.setattr(guard, "RUNNING", "/nowhere")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
-    found = host.run([], commands_before=[{"argv": ["sh", "-c", "echo $HTTPS_PROXY"]}], alone=True)
+    monkeypatch.setenv("LD_PRELOAD", "/home/somebody/x.so")
+    commands_before = [{"argv": ["sh", "-c", "echo $HTTPS_PROXY $LD_PRELOAD"]}]
+    found = host.run([], commands_before=commands_before, environment=["HTTPS_PROXY"], alone=True)
     assert found["ran"][0]["output"] == "http://proxy:3128\n"
+    found = host.run([], commands_before=commands_before, alone=True, id="2" * 32)
+    assert found["ran"][0]["output"] == "\n", "what nobody asked for is left behind"
 
 
 def test_hands_that_are_killed_are_told_and_taken_back_by_the_caller(host, monkeypatch):
@@ -421,8 +425,7 @@ def test_the_next_step_is_the_causes_and_not_the_phases(host, monkeypatch, phase
 
 def test_a_missing_systemd_run_is_named_with_what_brings_it(host, monkeypatch):
     monkeypatch.setattr(guard, "has_systemd", lambda: True)
-    monkeypatch.setattr(guard.commands.nodefs, "DEFAULT_PATH", ())
-    monkeypatch.setenv("PATH", str(host.directory))
+    monkeypatch.setattr(guard.commands.trust, "PROGRAM_PATH", (str(host.directory),))
     with pytest.raises(ledger.nodefs.NodeError) as caught:
         guard.arm(host.journal, {"id": "a" * 32}, "/program")
     assert "systemd-run" in str(caught.value)

@@ -9,7 +9,7 @@ import socket
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, look_system, nodefs, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, look_system, nodefs, observe, trust
 
 from .conftest import answer, sha, status_message, wire_version
 
@@ -382,23 +382,22 @@ def test_units(systemd):
     assert len(systemd.log_file.read_text().splitlines()) == 1
 
 
-@pytest.mark.parametrize(
-    "status, contained",
-    [
-        ("Name:\tcontainerd\nNSpid:\t812\nNSpgid:\t812\n", False),
-        ("Name:\tcontainerd\nNSpid:\t90210\t113\nNSpgid:\t90210\t113\n", True),  # in a kind node, seen from its host
-        ("Name:\tcontainerd\nPid:\t812\n", False),  # a kernel older than 4.1 does not tell
-        ("", False),
-    ],
-)
-def test_a_process_in_a_container_is_not_the_hosts(status, contained):
-    assert look_system._contained(status) is contained
-
-
-def test_processes():
-    found = ask(kind="processes", names=["python[0-9.]*", os.path.basename(sys.executable)], environment={"PATH": "name"})["processes"]
+def own_process(**more):
+    found = ask(kind="processes", names=["python[0-9.]*", os.path.basename(sys.executable)], **more)["processes"]
     own = [process for process in found if process["pid"] == os.getpid()]
     assert len(own) == 1
+    return own
+
+
+def test_processes(monkeypatch):
+    own = own_process(environment={"PATH": "name"})
+    assert "verified" not in own[0], "no service manager has started a test"
+    assert own[0]["unverified"] in trust.PROCESS_ROWS
+    assert own[0]["argv"] == []
+    assert "environment" not in own[0]
+    monkeypatch.setattr(trust.Judge, "doubt", lambda self, found: None)
+    own = own_process(environment={"PATH": "name"})
+    assert own[0]["verified"] is True
     assert own[0]["ppid"] == os.getppid()
     assert own[0]["exe"] == os.path.realpath(sys.executable)
     assert not own[0]["deleted"]
@@ -407,22 +406,6 @@ def test_processes():
     assert own[0]["ticks"] == look_system.started(os.getpid())
     assert 0 < own[0]["start"] <= os.stat("/proc/self").st_mtime + 86400
     assert ask(kind="processes", names=["pytho"])["processes"] == []  # the whole name, or none
-
-
-@pytest.mark.parametrize(
-    "text, group, unit",
-    [
-        ("0::/system.slice/containerd.service\n", "/system.slice/containerd.service", "containerd.service"),
-        ("4:memory:/x\n1:name=systemd:/system.slice/crio.service\n", "/system.slice/crio.service", "crio.service"),
-        ("2:cpu:/y\n1:name=systemd:/\n0::/system.slice/containerd.service\n", "/system.slice/containerd.service", "containerd.service"),
-        ("1:name=systemd:/a.slice/b.service\n0::/\n", "/a.slice/b.service", "b.service"),
-        ("0::/user.slice/session-1.scope/deeper\n", "/user.slice/session-1.scope/deeper", "session-1.scope"),
-        ("0::/\n", "/", None),
-        ("", "", None),
-    ],
-)
-def test_the_unit_of_a_process(text, group, unit):
-    assert look_system._cgroup(text) == (group, unit)
 
 
 def test_candidates_of_what_is_missing_only(monkeypatch):
@@ -461,7 +444,7 @@ def test_http(runtime):
     server = runtime(b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"token":"x"}')
     server._request = lambda connection: connection.recv(65536)
     found = ask(kind="http", socket=server.path, path="/config", redact=['"token":"(.*?)"'])
-    assert found == {"status": 200, "body": '{"token":"*"}'}
+    assert found == {"status": 200, "body": '{"token":"*"}', "peer": os.getpid()}
     assert server.requests[0].startswith(b"GET /config HTTP/1.1\r\n")
 
 
@@ -477,7 +460,11 @@ def test_http(runtime):
 def test_of_an_answer_in_json_only_what_is_listed_leaves_the_host(runtime, status, body, value):
     server = runtime(b"HTTP/1.1 %d OK\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body))
     server._request = lambda connection: connection.recv(65536)
-    assert ask(kind="http", socket=server.path, path="/info", keep=[[["a"], "int"]]) == {"status": status, "value": value}
+    assert ask(kind="http", socket=server.path, path="/info", keep=[[["a"], "int"]]) == {
+        "status": status,
+        "value": value,
+        "peer": os.getpid(),
+    }
 
 
 def test_listening(tmp_path):

@@ -120,7 +120,8 @@ class Node:
 
 
 def process(exe: str, unit: str, pid: int) -> dict[str, Any]:
-    return {"pid": pid, "exe": exe, "argv": [exe], "start": 1.0, "unit": unit, "cgroup": f"/system.slice/{unit}"}
+    told = {"pid": pid, "ticks": 100, "verified": True, "start": 1.0}
+    return {**told, "exe": exe, "argv": [exe], "unit": unit, "cgroup": f"/system.slice/{unit}"}
 
 
 def unit(pid: int) -> dict[str, str]:
