@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -16,6 +17,16 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 SPEC = base.argument_spec("oci_hook")
 
 
+def questions_about(policy: Policy, path: str) -> list[dict[str, Any]]:
+    return [*hooks.questions(policy), ask.file(path), wholefile.ORIGINALS]
+
+
+def plan_for(policy: Policy, obs: Observation, path: str) -> base.Outcome:
+    if policy.state == "present":
+        return base.Outcome(hooks.plan_file(policy, obs, path, wanted=True))
+    return base.Outcome(originals.taken_back(obs, (path,), lambda: hooks.absent_file(obs, path)))
+
+
 class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
@@ -25,16 +36,8 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         args = base.arguments(self, SPEC)
 
-        def planner(policy: Policy, obs: Observation) -> base.Outcome:
-            if policy.state == "present":
-                return base.Outcome(hooks.plan_file(policy, obs, args["path"], wanted=True))
-            path = args["path"]
-            return base.Outcome(originals.taken_back(obs, (path,), lambda: hooks.absent_file(obs, path)))
-
         wanted = base.policy(args, single=True)
         way = str(args["transport"])
-
-        def questions(policy: Policy) -> list[dict[str, Any]]:
-            return [*hooks.questions(policy), ask.file(args["path"]), wholefile.ORIGINALS]
-
+        questions = functools.partial(questions_about, path=args["path"])
+        planner = functools.partial(plan_for, path=args["path"])
         return base.converge(self, task_vars or {}, wanted, questions, planner, reason="gpufleet.nvidia.oci_hook", way=way)

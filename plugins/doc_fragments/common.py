@@ -46,6 +46,9 @@ options:
       - V(present) makes it so.
       - V(absent) takes back what this collection did. Files get back the bytes which they had before, as far as the journal on the
         host has them and nobody else changed the file since; else only what is ours is taken out.
+      - It takes back all or touches nothing. What cannot be given back (a configuration that others broke since, a copy from before
+        that is damaged) fails the task, with the file, the reason and the next step. No engine has to run, or be there at all.
+      - Where nothing of this collection is, V(absent) changes nothing and is no error.
     type: str
     choices: [present, absent]
     default: present

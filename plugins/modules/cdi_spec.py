@@ -41,7 +41,7 @@ options:
     description:
       - V(present) makes it so.
       - V(absent) takes back what this collection did. Files get back the bytes which they had before, as far as the journal on the
-        host has them and nobody else changed the file since; else only what is ours is taken out.
+        host has them and nobody else changed the file since; else only what is ours is taken out. It takes back all or touches nothing.
       - V(validated) reads everything in O(cdi_spec_dirs), beneath O(root) when that is given, as the reference library of CDI reads it,
         and checks it against the host. It never fails because of what it finds. RV(devices) and RV(findings) tell the outcome.
     type: str

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import pathlib
@@ -13,7 +14,7 @@ import stat
 from collections.abc import Callable
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.action import base, containerd_runtime, crio_runtime, docker_runtime, node
+from ansible_collections.gpufleet.nvidia.plugins.action import base, containerd_runtime, crio_runtime, docker_runtime, node, oci_hook
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, observe, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio, docker
@@ -82,6 +83,11 @@ class Tree:
 
     def single(self, engine: str, **options: Any) -> dict[str, Any]:
         return self.task(Policy(root=str(self.root), single=True, **options), *SINGLE[engine])
+
+    def hook(self, path: str, **options: Any) -> dict[str, Any]:
+        policy = Policy(root=str(self.root), single=True, **options)
+        about, plan = (functools.partial(f, path=path) for f in (oci_hook.questions_about, oci_hook.plan_for))
+        return self.task(policy, about, plan)
 
     def task(self, policy: Policy, questions: base.Questions, planner: base.Planner) -> dict[str, Any]:
         """The result of one task, as a user has it; a refusal of the planner is a failed one."""

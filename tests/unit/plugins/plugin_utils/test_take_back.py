@@ -289,3 +289,37 @@ def test_keys_in_a_file_of_k3s_are_never_taken_for_ours(tmp_path: pathlib.Path) 
     before = made.state()
     back = made.single("containerd", state="absent", config_path=config, engine_version="1.7.24")
     assert (back["changed"], made.state() == before) == (False, True)
+
+
+# ---------------------------------------------------------------- the hook file
+
+
+@pytest.mark.parametrize("path", [HOOK, "/etc/containers/oci/hooks.d/old.json"])
+def test_a_hook_file_that_was_there_comes_back(tmp_path: pathlib.Path, path: str) -> None:
+    made = tree(tmp_path, {path: FOREIGN_HOOK})
+    before = made.state()
+    assert made.hook(path)["changed"]
+    assert made.read(path) == hooks.text()
+    back = made.hook(path, state="absent")
+    assert (back["failed"], back["changed"], made.state() == before) == (False, True, True)
+    assert made.hook(path, state="absent")["changed"] is False
+
+
+@pytest.mark.parametrize(
+    ("text", "said"), [(hooks.text(), "NVIDIA's own tool writes the same, so it is left alone"), (FOREIGN_HOOK, ""), ("{", "")]
+)
+def test_a_hook_file_that_is_not_ours_stays(tmp_path: pathlib.Path, text: str, said: str) -> None:
+    made = tree(tmp_path, {HOOK: text})
+    before = made.state()
+    back = made.hook(HOOK, state="absent")
+    assert (back["failed"], back["changed"], made.state() == before) == (False, False, True)
+    assert said in " ".join(back["advice"])
+
+
+def test_a_hook_file_that_somebody_put_in_our_place_stays(tmp_path: pathlib.Path) -> None:
+    made = tree(tmp_path, {})
+    assert made.hook(HOOK)["changed"]
+    made.write(HOOK, FOREIGN_HOOK)
+    back = made.hook(HOOK, state="absent")
+    assert (back["failed"], back["changed"], made.read(HOOK)) == (False, False, FOREIGN_HOOK)
+    assert "is somebody else's by now" in " ".join(back["advice"])
