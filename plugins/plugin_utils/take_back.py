@@ -93,10 +93,19 @@ def of_instances(
             theirs.setdefault(instance.engine, instance.refusal)
             continue
         try:
-            plans[instance.key] = engines[instance.engine].plan_absent(policy, obs, dc.replace(instance, refusal=""))
+            done = engines[instance.engine].plan_absent(policy, obs, dc.replace(instance, refusal=""))
+            plans[instance.key] = merge([done, unknown(policy, instance, done, found.obstacles.get(instance.engine, ""))])
         except PlanError as error:
             broken[instance.engine] = str(error)
     return plans, broken, theirs
+
+
+def unknown(policy: Policy, instance: Instance, done: Plan, why: str) -> Plan:
+    """What is left to do where nobody could look for the engine: it may run with what is taken out now."""
+    if not why or not done.changes or policy.root != "/":
+        return Plan()
+    told = f"{instance.config_path} was given back, but whether {instance.engine} runs could not be told ({why}): restart it where it does"
+    return Plan(advice=(told,))
 
 
 def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:

@@ -60,8 +60,10 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     if not (gone or edited):
         return Plan(advice=advice, released=released)
     differences = tuple(d for p in parts for d in p.differences)
-    result = containerd_plan.assemble(policy, obs, instance, files, edited, differences, {}, [], version, gone)
-    done = containerd_proof.restarted_after_removal(policy, instance, result, advice)
+    asked = instance if instance.cri else dc.replace(instance, running=False)  # there is nobody who would answer
+    result = containerd_plan.assemble(policy, obs, asked, files, edited, differences, {}, [], version, gone)
+    result = result if instance.cri else dc.replace(result, advice=())
+    done = containerd_proof.restarted_after_removal(policy, asked, result, advice)
     return merge([dc.replace(done, released=released), unproven(policy, instance)])
 
 

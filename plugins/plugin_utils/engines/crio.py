@@ -279,7 +279,7 @@ def is_ours(obs: Observation, where: config.Places) -> bool:
 
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
     """The drop-in of a CRI-O that is not here any more."""
-    where = config.places(policy, obs)
+    where = config.told_or_usual(policy, obs)
     if not obs.file(where.drop_in).exists:
         return None
     nothing = Cdi(False, False, (), "", Evidence("files", "no CRI-O is here"))
@@ -287,16 +287,16 @@ def remnant(policy: Policy, obs: Observation) -> Instance | None:
 
 
 def main(policy: Policy, obs: Observation) -> str:
-    return config.places(policy, obs).drop_in
+    return config.told_or_usual(policy, obs).drop_in
 
 
 def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    file = obs.file(config.places(policy, obs).drop_in)
+    file = obs.file(config.told_or_usual(policy, obs).drop_in)
     return (file.path,) if file.content and crio_plan.MARK in file.content else ()
 
 
 def claims(policy: Policy, obs: Observation, path: str) -> bool:
-    where = config.places(policy, obs)
+    where = config.told_or_usual(policy, obs)
     return path in (where.config, where.drop_in) or path.startswith((f"{where.directory}/", "/etc/crio/"))
 
 

@@ -118,6 +118,16 @@ def places(policy: Policy, obs: Observation) -> Places:
     return Places(config, directory, socket, drop_in)
 
 
+def told_or_usual(policy: Policy, obs: Observation) -> Places:
+    """The same; where no process can be looked at, the usual places."""
+    try:
+        return places(policy, obs)
+    except PlanError:
+        main = policy.config_path or tables.CONFIG
+        drop_in = policy.drop_in if policy.drop_in.startswith("/") else posixpath.join(f"{main}.d", tables.DROP_IN)
+        return Places(main, f"{main}.d", policy.socket or tables.SOCKET, drop_in)
+
+
 def check_drop_in(policy: Policy, where: Places) -> None:
     if policy.drop_in == "never":
         raise PlanError(

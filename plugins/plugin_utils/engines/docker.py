@@ -263,7 +263,7 @@ def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.Do
 
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
     """The configuration of a Docker that is not here any more."""
-    where = config.places(policy, obs)
+    where = config.told_or_usual(policy, obs)
     if not obs.file(where.config).exists:
         return None
     nothing = Cdi(False, False, (), "", Evidence("files", "no Docker is here"))
@@ -271,7 +271,7 @@ def remnant(policy: Policy, obs: Observation) -> Instance | None:
 
 
 def main(policy: Policy, obs: Observation) -> str:
-    return config.places(policy, obs).config
+    return config.told_or_usual(policy, obs).config
 
 
 def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
@@ -279,7 +279,7 @@ def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
 
 
 def claims(policy: Policy, obs: Observation, path: str) -> bool:
-    return path in (CONFIG, config.places(policy, obs).config)
+    return path in (CONFIG, config.told_or_usual(policy, obs).config)
 
 
 def without_ours(policy: Policy, doc: json_text.Document, before: Mapping[str, Any] | None) -> json_text.Document:

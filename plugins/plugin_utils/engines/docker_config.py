@@ -67,6 +67,15 @@ def places(policy: Policy, obs: Observation) -> Places:
     return Places(config, told.socket or (hosts or [SOCKET])[0], unit or (UNIT if not process(obs) or policy.root != "/" else ""))
 
 
+def told_or_usual(policy: Policy, obs: Observation) -> Places:
+    """The same; where no process can be looked at, the usual places."""
+    try:
+        return places(policy, obs)
+    except PlanError:
+        told = policy if named(policy) else Policy()
+        return Places(told.config_path or CONFIG, told.socket or SOCKET, told.service or UNIT)
+
+
 # ---------------------------------------------------------------- the process
 
 

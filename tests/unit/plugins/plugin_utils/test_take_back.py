@@ -12,9 +12,11 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import hooks, status
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import hooks, host, status, take_back
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError, Policy
 
 from tests.unit.bare_trees import Tree
+from tests.unit.builders import obs, sha
 
 V1 = 'version = 2\n# ours since 2019\n[plugins."io.containerd.grpc.v1.cri"]\n  sandbox_image = "pause:3.9"\n'
 V2 = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n\n[plugins.\'io.containerd.cri.v1.runtime\']\n  enable_selinux = false\n'
@@ -289,6 +291,62 @@ def test_keys_in_a_file_of_k3s_are_never_taken_for_ours(tmp_path: pathlib.Path) 
     before = made.state()
     back = made.single("containerd", state="absent", config_path=config, engine_version="1.7.24")
     assert (back["changed"], made.state() == before) == (False, True)
+
+
+# ---------------------------------------------------------------- a running host that does not tell all
+
+DAEMON_RUNS = {"pid": 7, "exe": "/usr/bin/containerd", "argv": ["containerd"], "unit": "containerd.service"}
+OFF = "disabled_plugins = [\"cri\"]\n"
+NVIDIA = '{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}'
+TOO_MANY = {"processes:containerd,containerd-shim-.*": {"error": {"kind": "too-large", "message": "the processes exceed 16 MiB"}}}
+# the configuration as we left it -> what is seen of the host; the sentence about what is left to do; units that wait for a restart
+LEFT_TO_DO: dict[str, tuple[str, str, dict[str, Any], str, tuple[str, ...]]] = {
+    "stopped": (ROOT, CTK, {"files": {"/usr/bin/containerd": "elf"}}, "", ()),
+    "its processes could not be looked at": (ROOT, CTK, {"answers": TOO_MANY}, "whether containerd runs could not be told", ()),
+    "its CRI is off by now": (ROOT, OFF + CTK, {"processes": [DAEMON_RUNS]}, "its CRI is off, so that nothing was in force there", ()),
+    "EKS writes it by now": (
+        ROOT, CTK, {"processes": [DAEMON_RUNS], "units": {"containerd.service": {}, "nodeadm-run.service": {}}},
+        "was given back, but containerd.service could not be judged and was not restarted (EKS nodeadm", ("containerd.service",)),
+    "Docker is stopped": (JSON, NVIDIA, {"files": {"/usr/bin/dockerd": "elf"}}, "", ()),
+}  # fmt: skip
+
+
+def test_a_configuration_in_which_somebody_switched_cri_off_loses_just_our_keys() -> None:
+    text = OFF + CTK
+    kept = {ROOT: {"existed": True, "sha256_before": sha(V1), "sha256_after": sha(CTK), "content": V1}}
+    dead = {"error": {"kind": "not-found", "message": "nobody listens"}}
+    cri = dict.fromkeys(("Status:/run/containerd/containerd.sock", "Version:/run/containerd/containerd.sock"), dead)
+    host_ = {"processes": [DAEMON_RUNS], "units": {"containerd.service": {}}, "packages": {"containerd": "1.7.24"}}
+    seen = obs(files={ROOT: text}, originals=kept, cri=cri, **host_)
+    found = take_back.plan(Policy(state="absent"), seen, host.CONFIGURED)
+    assert [(c["op"], c["path"], c["forget"]) for c in found.changes] == [("edit", ROOT, True)]
+    assert "nvidia" not in "".join(e["text"] for e in found.changes[0]["edits"])
+    assert found.restarts == ()
+
+
+@pytest.mark.parametrize("case", LEFT_TO_DO)
+def test_a_file_is_given_back_whatever_its_engine_tells(case: str) -> None:
+    path, text, seen, said, pending = LEFT_TO_DO[case]
+    dead = {"error": {"kind": "not-found", "message": "nobody listens"}}
+    more = {
+        "commands": {"/usr/bin/containerd --version": "containerd x v1.7.24 y", "/usr/bin/dockerd --version": "Docker version 26.1.5"},
+        "cri": dict.fromkeys(("Status:/run/containerd/containerd.sock", "Version:/run/containerd/containerd.sock"), dead),
+        "packages": {"containerd": "1.7.24"},
+        "units": {"containerd.service": {}},
+        "originals": {path: {"existed": False, "sha256_before": None, "sha256_after": sha(text)}},
+        **{k: v for k, v in seen.items() if k != "files"},
+    }
+    found = take_back.plan(Policy(state="absent"), obs(files={path: text, **seen.get("files", {})}, **more), host.CONFIGURED)
+    assert [(c["op"], c["path"]) for c in found.changes] == [("restore", path)]
+    assert said in " ".join(found.advice)
+    assert bool([a for a in found.advice if "not running" not in a]) == bool(said)
+    assert (found.restarts, found.pending) == ((), pending)
+
+
+def test_a_journal_that_cannot_be_read_is_no_journal_without_copies() -> None:
+    seen = obs(files={ROOT: CTK}, answers={"originals": {"error": {"kind": "denied", "message": "/var/lib/gpufleet: Permission denied"}}})
+    with pytest.raises(PlanError, match="Permission denied"):
+        take_back.plan(Policy(state="absent"), seen, host.CONFIGURED)
 
 
 # ---------------------------------------------------------------- the hook file
