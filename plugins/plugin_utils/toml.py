@@ -9,7 +9,6 @@ proven by parsing the result: had it any other effect than the one asked for, it
 
 from __future__ import annotations
 
-import copy
 import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -106,10 +105,7 @@ def _set(doc: Document, path: Path, value: Any) -> Document:
         raise refusal(doc, path, "it is a table or an array of tables here, not a key with a value")
     else:
         changed = places_of.insert(doc, places, path, value)
-    expected = copy.deepcopy(dict(doc.data))
-    at = expected
-    for name in path[:-1]:
-        at = at.setdefault(name, {})
+    expected, at = _along(doc.data, path[:-1])
     at[path[-1]] = value
     return dc.replace(changed, data=expected)
 
@@ -136,8 +132,8 @@ def remove(doc: Document, path: Path) -> Document:
         changed = places_of.remove_inline(doc, places, inline)
     else:
         changed = places_of.splice(doc, [(a, b, ()) for a, b in places_of.regions(doc, places, path)])
-    expected = copy.deepcopy(dict(doc.data))
-    del lookup(expected, path[:-1])[path[-1]]
+    expected, inner = _along(doc.data, path[:-1])
+    del inner[path[-1]]
     return _proven(doc, dc.replace(changed, data=expected), path)
 
 
@@ -158,8 +154,8 @@ def append(doc: Document, path: Path, value: Any) -> Document:
         own_line = line_at(doc, before) != line_at(doc, start)
         lead = doc.newline + indent_of(doc.lines[line_at(doc, start)]) if own_line else " "
         changed = places_of.replace_span(doc, (stop, stop), f",{lead}{dumps(value)}")
-    expected = copy.deepcopy(dict(doc.data))
-    lookup(expected, path[:-1])[path[-1]] = [*old, value]
+    expected, inner = _along(doc.data, path[:-1])
+    inner[path[-1]] = [*old, value]
     return _proven(doc, dc.replace(changed, data=expected), path)
 
 
@@ -176,9 +172,19 @@ def discard(doc: Document, path: Path, value: Any) -> Document:
     spans = toml_scan.elements(doc.clean, pair.value[0])[0]
     at = old.index(value)
     gone = (spans[at - 1][1], spans[at][1]) if at else (spans[0][0], spans[1][0])
-    expected = copy.deepcopy(dict(doc.data))
-    lookup(expected, path[:-1])[path[-1]] = old[:at] + old[at + 1 :]
+    expected, inner = _along(doc.data, path[:-1])
+    inner[path[-1]] = old[:at] + old[at + 1 :]
     return _proven(doc, dc.replace(places_of.replace_span(doc, gone, ""), data=expected), path)
+
+
+def _along(data: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The data with the tables along a path copied, and the last of these tables; all others are the same ones, which nobody changes."""
+    top = dict(data)
+    here = top
+    for name in path:
+        here[name] = dict(here.get(name, {}))
+        here = here[name]
+    return top, here
 
 
 def _proven(before: Document, after: Document, path: Path) -> Document:

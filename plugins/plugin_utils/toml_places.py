@@ -184,7 +184,7 @@ def remove_inline(doc: Document, places: toml_scan.Places, pair: Pair) -> Docume
 
 def replace_span(doc: Document, span: tuple[int, int], new: str) -> Document:
     first, last = line_at(doc, span[0]), line_at(doc, span[1])
-    before = sum(len(x) for x in doc.lines[:first])
+    before = doc.starts[first]
     text = "".join(doc.lines[first : last + 1])
     return splice(doc, [(first, last + 1, (text[: span[0] - before] + new + text[span[1] - before:],))])
 

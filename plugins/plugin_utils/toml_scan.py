@@ -9,6 +9,7 @@ The text has been parsed by a real parser before: the scanner only finds places 
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 import re
 
 Path = tuple[str, ...]
@@ -148,6 +149,7 @@ def _inline(text: str, at: int, pairs: list[Pair], path: Path, table: Path) -> i
     return at + 1
 
 
+@functools.lru_cache(maxsize=8)  # of the same text many places are asked for
 def scan(text: str) -> Places:
     """All headers and pairs of a valid TOML text, in the order in which they stand."""
     tables: list[Table] = []
@@ -171,7 +173,7 @@ def scan(text: str) -> Places:
             path = table + tuple(unquote(r) for r in raw)
             inner: list[Pair] = []
             end = _value(text, at, inner, path, table)
-            doubtful = any(table[: len(a)] == a for a in arrays)
+            doubtful = bool(arrays) and any(table[:size] in arrays for size in range(1, len(table) + 1))
             pairs.append(Pair(path, table, start, (at, end), doubtful))
             pairs.extend(dc.replace(p, in_array=doubtful) for p in inner)
             at = end

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+import bisect
 import dataclasses as dc
 import functools
+import itertools
 import json
 import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml_scan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml_limits, toml_scan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.toml_scan import Path
 
@@ -43,7 +45,12 @@ class Document:
     def text(self) -> str:
         return (BOM if self.bom else "") + "".join(self.lines)
 
-    @property
+    @functools.cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where each line begins, and where the text ends."""
+        return (0, *itertools.accumulate(len(line) for line in self.lines))
+
+    @functools.cached_property
     def clean(self) -> str:
         """The text as it is parsed; places in it are places in the lines."""
         return unmask("".join(self.lines)) if self.redacted else "".join(self.lines)
@@ -65,6 +72,7 @@ def parse(text: str, path: str, *, redacted: bool = False) -> Document:
 
 def loads(text: str, path: str) -> dict[str, Any]:
     """The data of a TOML text."""
+    toml_limits.require(text, path)
     try:
         import tomllib  # noqa: PLC0415  in Python since 3.11
     except ImportError:
@@ -79,6 +87,8 @@ def loads(text: str, path: str) -> dict[str, Any]:
         match = re.search(r"at line (\d+)", str(exc))
         line = int(match.group(1)) if match else len(split(text)) or 1
         raise TomlError("this is not valid TOML", where=path, line=line, why=str(exc), next="Repair this line first.") from exc
+    except ValueError as exc:  # a number of more digits than Python turns into one
+        raise TomlError("a number in this file is too long", where=path, next="Repair this file first.") from exc
 
 
 def _loads_tomlkit(text: str, path: str) -> dict[str, Any]:
@@ -153,7 +163,9 @@ def unmask(text: str) -> str:
 
 
 def line_at(doc: Document, at: int) -> int:
-    return "".join(doc.lines).count("\n", 0, at)
+    """The line that a place stands on. Behind the last line end there is one more line, an empty one."""
+    last = len(doc.lines) - (0 if not doc.lines or doc.lines[-1].endswith("\n") else 1)
+    return min(bisect.bisect_right(doc.starts, at) - 1, last)
 
 
 def indent_of(line: str) -> str:
