@@ -148,7 +148,13 @@ def _dir(root, question):
 
 
 def _glob(root, question):
-    return {"files": [dict(_described(root, path, question), path=path) for path in nodefs.glob(root, question["pattern"])]}
+    files, room = [], DEFAULT_LIMITS["bytes"]
+    for path in nodefs.glob(root, question["pattern"]):
+        files.append(dict(_described(root, path, question), path=path))
+        room -= len(files[-1].get("content") or "")
+        if room < 0:  # before all of them are in memory
+            raise nodefs.NodeError("too-large", "%s: these files together hold more than %d bytes" % (path, DEFAULT_LIMITS["bytes"]))
+    return {"files": files}
 
 
 def _described(root, path, question):

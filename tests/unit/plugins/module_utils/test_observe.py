@@ -6,6 +6,7 @@
 import json
 import os
 import socket
+import subprocess
 import sys
 
 import pytest
@@ -549,3 +550,82 @@ def test_a_wrong_question_for_units_leaves_the_others_alone(monkeypatch):
     answers = observe.run({"schema": 1, "questions": questions})["answers"]
     assert answers["1"]["error"]["kind"] == "bad-question"
     assert answers["2"] == {"units": {"b": {}}}
+
+
+# --- bounded: never a part taken for the whole, never more memory than stated ------------------------------------------------
+
+
+def test_files_of_a_pattern_that_are_too_much_together_are_an_error_before_they_are_all_read(tmp_path):
+    for number in range(70):
+        (tmp_path / ("%02d" % number)).write_bytes(b"#" * (255 * 1024))
+    found = ask(kind="glob", pattern=str(tmp_path / "*"), max=256 * 1024)
+    assert found["error"]["kind"] == "too-large"
+    assert "these files together hold more than 16777216 bytes" in found["error"]["message"]
+
+
+def test_a_directory_of_too_many_files_is_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr(observe.nodefs, "MAX_ENTRIES", 3)
+    tree(tmp_path, a="", b="", c="")
+    assert len(ask(kind="dir", path=str(tmp_path))["entries"]) == 3
+    tree(tmp_path, d="")
+    assert "holds more than 3 files" in ask(kind="dir", path=str(tmp_path))["error"]["message"]
+
+
+def test_more_processes_than_a_host_has_are_an_error(monkeypatch):
+    monkeypatch.setattr(observe.look_system, "MAX_PROCESSES", 0)
+    found = ask(kind="processes", names=[".*"])
+    assert found["error"]["kind"] == "too-large"
+    assert "more than 0 processes are called .*" in found["error"]["message"]
+
+
+RPM = """#!/bin/sh
+for last; do :; done
+echo "containerd 1.7.24-1"
+%s
+"""
+
+
+@pytest.mark.parametrize(
+    "said, kind",
+    [
+        ("echo 'package runc is not installed'; exit 1", None),
+        ("echo 'error: cannot open Packages database in /var/lib/rpm' >&2; exit 1", "failed"),
+        ("exit 0", "failed"),
+    ],
+    ids=["not installed", "a broken database", "no word of it"],
+)
+def test_a_package_database_that_cannot_be_read_is_no_host_without_packages(tmp_path, monkeypatch, said, kind):
+    rpm = tmp_path / "rpm"
+    rpm.write_text(RPM % said)
+    rpm.chmod(0o755)
+    run = observe.look_system.commands.run
+    monkeypatch.setattr(observe.look_system.commands, "run", lambda argv, **more: run([str(rpm)] + argv[1:], **more))
+    if kind is None:
+        assert observe.look_system._rpm(["containerd", "runc"]) == {"containerd": "1.7.24-1", "runc": None}
+        return
+    with pytest.raises(observe.nodefs.NodeError) as caught:
+        observe.look_system._rpm(["containerd", "runc"])
+    assert (caught.value.kind, "rpm -q says nothing of runc" in caught.value.message) == (kind, True)
+
+
+LOOK = """
+import json, resource, sys
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe
+questions = [{"id": "g%d" % n, "kind": "glob", "pattern": sys.argv[1] + "/%d/*" % n, "max": 1 << 18} for n in range(4)]
+found = observe.run({"schema": 1, "root": "/", "questions": questions})["answers"]
+json.dumps(found)
+print(sum("error" in a for a in found.values()), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+NODE_MIB = 192
+
+
+def test_the_worst_look_within_the_limits_takes_bounded_memory_on_the_host(tmp_path):
+    """Four patterns with more in them than a whole answer may hold: some are errors, and memory stays bounded."""
+    for folder in range(4):
+        (tmp_path / str(folder)).mkdir()
+        for number in range(20):
+            (tmp_path / str(folder) / str(number)).write_bytes(b"#" * (255 * 1024))
+    environ = dict(os.environ, PYTHONPATH=os.pathsep.join(path for path in sys.path if path))
+    done = subprocess.run([sys.executable, "-c", LOOK, str(tmp_path)], stdout=subprocess.PIPE, check=True, env=environ)
+    errors, memory = [int(word) for word in done.stdout.split()]
+    assert (errors, memory < NODE_MIB) == (1, True), memory

@@ -1,0 +1,143 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is too much is refused with file, line and limit before parsing; what is within the limits takes linear time, bounded memory."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import time
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import json_text, toml, toml_limits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+from hypothesis import given
+from hypothesis import strategies as st
+
+PATH = "/etc/containerd/config.toml"
+KEY = "this key has more than 20 parts"
+BRACKETS = "more than 20 brackets are open here"
+
+TOO_MUCH = {
+    "a key of 14 000 parts": ("x = 1\n" + "a." * 14000 + "a = 1\n", f"{PATH}:2: {KEY}"),
+    "a header of 21 parts": ("\n\n[" + "a . " * 20 + "b]\n", f"{PATH}:3: {KEY}"),
+    "quoted parts": ('"a".' * 15 + "'b'." * 15 + "c = 1\n", f"{PATH}:1: {KEY}"),
+    "within an inline table": ("x = { y = 1, " + "a." * 30 + "b = 1 }\n", f"{PATH}:1: {KEY}"),
+    "behind a string of several lines": ('x = """\n#\n"""\n' + "a." * 30 + "b = 1\n", f"{PATH}:4: {KEY}"),
+    "arrays in arrays": ("x = 1\ny = " + "[" * 10000 + "]" * 10000 + "\n", f"{PATH}:2: {BRACKETS}"),
+    "tables in tables": ("x = " + "{a=" * 21 + "1" + "}" * 21 + "\n", f"{PATH}:1: {BRACKETS}"),
+    "a text of more than 4 MiB": ("#" * (toml_limits.SIZE + 1), f"{PATH}: this holds 4194305 characters, and 4194304 are the most"),
+}
+
+
+@pytest.mark.parametrize(("text", "sentence"), TOO_MUCH.values(), ids=TOO_MUCH)
+def test_what_is_too_much_is_told_with_file_line_and_limit(text: str, sentence: str) -> None:
+    with pytest.raises(PlanError) as caught:
+        toml.loads(text, PATH)
+    assert str(caught.value).startswith(sentence)
+
+
+def test_a_number_of_a_million_digits_is_one_sentence() -> None:
+    with pytest.raises(PlanError, match=r"config\.toml: a number in this file is too long"):
+        toml.loads("a = " + "1" * 1_000_000, PATH)
+
+
+WITHIN = {
+    "dots in a string": 'x = "' + "a." * 5000 + '"\n',
+    "dots in a literal string": "x = '" + "a." * 5000 + "'\n",
+    "dots in strings of several lines": 'x = """\n' + "a." * 5000 + "\n\"\"\"\ny = '''\n" + "a." * 5000 + "\n'''\n",
+    "dots in a comment": "# " + "a." * 5000 + "\nx = 1\n",
+    "brackets in a string": 'x = "' + "[{" * 5000 + '"\n# ' + "[" * 5000 + "\n",
+    "an escaped quote before dots": 'x = "\\"' + "a." * 5000 + '"\n',
+    "20 parts": "a." * 19 + "b = 1\n",
+    "20 brackets": "x = " + "[" * 20 + "]" * 20 + "\n",
+    "many headers": "".join(f"[a{n}]\nb = [1]\n" for n in range(500)),
+}
+
+
+@pytest.mark.parametrize("text", WITHIN.values(), ids=WITHIN)
+def test_what_only_looks_like_it_is_read(text: str) -> None:
+    assert toml.loads(text, PATH)
+
+
+words = st.sampled_from(["a", ".", '"', "'", '"""', "'''", "\\", "#", "\n", "[", "]", "{", "}", "=", " ", "1", ","])
+
+
+@given(st.lists(words, max_size=60).map("".join))
+def test_the_limits_refuse_nothing_that_is_valid_and_small(text: str) -> None:
+    """60 signs can hold a key of more than 20 parts, or as many brackets; anything else is the parser's to judge."""
+    try:
+        toml_limits.require(text, PATH)
+    except PlanError:
+        assert text.count(".") >= 20 or text.count("[") + text.count("{") > 20
+
+
+# ---------------------------------------------------------------- time
+
+CRI = ("plugins", "io.containerd.grpc.v1.cri", "containerd")
+
+
+def handlers(count: int) -> str:
+    header = 'plugins."io.containerd.grpc.v1.cri".containerd.runtimes'
+    return "version = 2\n" + "".join(f'[{header}.h{n}]\n  runtime_type = "io.containerd.runc.v2"\n' for n in range(count))
+
+
+def edited(count: int) -> list[dict[str, Any]]:
+    doc = toml.parse(handlers(count), PATH)
+    wanted = [((*CRI, "runtimes", "nvidia", "options", "BinaryName"), "/usr/bin/x"), ((*CRI, "default_runtime_name"), "nvidia")]
+    doc = toml.set_values(doc, wanted)
+    return toml.edits(toml.remove(doc, (*CRI, "runtimes", "h7")))
+
+
+def merged(count: int) -> list[dict[str, Any]]:
+    text = json.dumps({"runtimes": {f"h{n}": {"path": "/usr/bin/runc"} for n in range(count)}}, indent=2)
+    doc, splices = json_text.merge(json_text.parse(text, PATH), {"runtimes": {"nvidia": {"path": "/usr/bin/x"}}, "features": {"cdi": True}})
+    json_text.removed(doc, ("runtimes", "h7"))
+    return [{"text": s.text} for s in splices]
+
+
+@pytest.mark.parametrize("edit", [edited, merged])
+def test_an_edit_beside_10_000_handlers_takes_linear_time(edit: Any) -> None:
+    """Ten times the handlers: ten times the work, give or take; the square would be a hundred."""
+    spent = []
+    for count in (1_000, 10_000):
+        begin = time.process_time()
+        assert edit(count)
+        spent.append(time.process_time() - begin)
+    assert spent[1] < 40 * max(spent[0], 0.01)
+
+
+# ---------------------------------------------------------------- memory
+
+WORST = {
+    "deep inline tables": "text = lambda n: 'k%d=%s\\n' % (n, '{a=' * 19 + '1' + '}' * 19)",
+    "headers": "text = lambda n: '[t%d]\\n' % n",
+    "longest keys": "text = lambda n: 'a.' * 19 + 'k%d=1\\n' % n",
+}
+CONTROLLER = """
+import resource, sys
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+{make}
+parts, size = [], 0
+while size + len(text(len(parts))) <= 1 << 20:
+    parts.append(text(len(parts)))
+    size += len(parts[-1])
+doc = toml.set_value(toml.parse("".join(parts), "/x"), ("ours", "key"), 1)
+assert toml.edits(doc)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
+"""
+
+
+@pytest.mark.parametrize("make", WORST.values(), ids=WORST)
+def test_the_worst_file_within_the_limits_takes_bounded_memory_on_the_controller(make: str) -> None:
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
+    code = CONTROLLER.format(make=make)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
+    assert int(done.stdout) < CONTROLLER_MIB
+
+
+CONTROLLER_MIB = 512
