@@ -228,15 +228,37 @@ def version(path, timeout=5):
     return {"service": service, "runtime_name": name, "runtime_version": number}
 
 
-def pods(path, handlers, timeout=5):
-    """Names of the pods that are ready and were started with one of these handlers; of no other pod anything is told."""
+def pods(path, handlers, annotation="", timeout=5):
+    """Names of the pods that are ready and were started with one of these handlers; of no other pod anything is told.
+
+    annotation: where a runtime keeps the handler that its list of pods does not tell, in the specification of a pod's first process.
+    """
+    deadline = time.monotonic() + timeout
     _service, fields = _ask(path, "ListPodSandbox", [], timeout)
     found = []
     for pod in [decode(value) for value in values(fields, 1)]:
-        if text(pod, 7) in handlers and not (values(pod, 3) or [0])[-1]:  # state 0 is ready
+        ready = not (values(pod, 3) or [0])[-1]  # state 0
+        if ready and (text(pod, 7) or _handler(path, text(pod, 1), annotation, deadline)) in handlers:
             metadata = decode((values(pod, 2) or [b""])[-1])
             found.append("/".join(selection.shown("name", text(metadata, field)) for field in (3, 1)))
     return {"pods": sorted(found)}
+
+
+def _handler(path, pod, annotation, deadline):
+    """The handler that a pod was started with by its own status, '' where it is not told."""
+    if not annotation:
+        return ""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise CriError(DEADLINE, "%s: the pods were not all told in time" % path)
+    _service, fields = _ask(path, "PodSandboxStatus", [(1, 2, pod), (2, 0, 1)], left)
+    for value in values(fields, 2):
+        told = _parsed(text(decode(value), 2))
+        spec = told.get("runtimeSpec") if isinstance(told, dict) else None
+        noted = spec.get("annotations") if isinstance(spec, dict) else None
+        if isinstance(noted, dict) and isinstance(noted.get(annotation), str):
+            return noted[annotation]
+    return ""
 
 
 def _ask(path, method, request, timeout):

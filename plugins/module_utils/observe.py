@@ -268,7 +268,7 @@ def _cri(_root, question):
         answer = cri.version(path, timeout)
         return dict(answer, peer=trust.answered.get(path))
     if method == "ListPodSandbox":
-        answer = cri.pods(path, question["handlers"], timeout)
+        answer = cri.pods(path, question["handlers"], question.get("annotation", ""), timeout)
         return dict(answer, peer=trust.answered.get(path))
     raise nodefs.NodeError("bad-question", "there is no CRI question called %r" % (method,))
 

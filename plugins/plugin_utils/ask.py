@@ -85,10 +85,11 @@ def cri(socket: str, method: str = "Status", *, timeout: int = 5) -> Question:
     return {**q, "keep": listed.STATUS} if method == "Status" else q
 
 
-def pods(socket: str, handlers: Sequence[str], *, timeout: int = 5) -> Question:
-    """Which pods were started with one of these handlers."""
+def pods(socket: str, handlers: Sequence[str], annotation: str = "", *, timeout: int = 10) -> Question:
+    """Which pods were started with one of these handlers. annotation: where the runtime keeps it, if its list does not tell."""
     name = f"cri:ListPodSandbox:{','.join(handlers)}:{socket}"
-    return {"id": name, "kind": "cri", "socket": socket, "method": "ListPodSandbox", "handlers": list(handlers), "timeout": timeout}
+    q: Question = {"id": name, "kind": "cri", "socket": socket, "method": "ListPodSandbox", "timeout": timeout}
+    return {**q, "handlers": list(handlers), "annotation": annotation}
 
 
 def http(socket: str, path: str, *, timeout: int = 5) -> Question:

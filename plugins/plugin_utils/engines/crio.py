@@ -256,11 +256,14 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     )
 
 
+HANDLER_NOTE = "io.kubernetes.cri-o.RuntimeHandler"  # CRI-O's list and status of pods leave the handler empty (seen with 1.34)
+
+
 def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) -> tuple[str, ...]:
     """Pods that were started with these handlers hang in Terminating once they are gone; by name where CRI-O tells them."""
     if not handlers or not instance.running:
         return ()
-    question = ask.pods(instance.socket, handlers)
+    question = ask.pods(instance.socket, handlers, HANDLER_NOTE)
     if not obs.asked(question):
         raise NeedMore([question])
     answer = obs.said_by(question, instance.pid)

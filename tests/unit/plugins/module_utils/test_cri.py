@@ -4,6 +4,7 @@
 """The gRPC client: what it sends, and what it makes of answers good, odd and broken."""
 
 import base64
+import json
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, wire
@@ -247,3 +248,14 @@ def test_pods_of_a_handler_and_of_no_other(runtime):
         ]
     )
     assert cri.pods(runtime(answer(message)).path, ["nvidia"]) == {"pods": ["kube-system/(hidden)", "ml/train-0"]}
+
+
+def noted(info):
+    return answer(wire.encode([(1, 2, [(1, 2, "f00")]), (2, 2, [(1, 2, "info"), (2, 2, json.dumps(info))])]))
+
+
+def test_a_handler_that_the_list_of_pods_does_not_tell_is_looked_up_pod_by_pod(runtime):
+    listed = answer(wire.encode([pod("ml", "a", ""), pod("ml", "b", ""), pod("ml", "c", ""), pod("ml", "d", "runc")]))
+    told = [{"runtimeSpec": {"annotations": {"handler": name}}} for name in ("nvidia", "")]
+    server = runtime(listed, noted(told[0]), noted(told[1]), noted({"runtimeSpec": None}))
+    assert cri.pods(server.path, ["nvidia"], "handler") == {"pods": ["ml/a"]}
