@@ -32,7 +32,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
         *("selection", "nodefs", "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "health", "census"),
         *("ledger", "rules", "staging", "swap", "guard", "undo", "steps", "launch", "request", "transaction"),
     ),
-    "container_check": ("selection", "nodefs", "commands", "wire", "cri", "unix_http", "api_check", "container_check"),
+    "container_check": ("selection", "nodefs", "trust", "commands", "wire", "cri", "unix_http", "api_check", "container_check"),
 }
 # RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent.
 INTERPRETERS = (
