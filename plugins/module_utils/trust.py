@@ -324,7 +324,7 @@ class Judge(object):
             return self._no(found, "service", why, "Run it as such a service")
         shown = self.show([unit]).get(unit) or {}
         if not self._descends(found, shown.get("MainPID", "")):
-            why = "is neither the main process of %s (%s) nor its descendant" % (unit, shown.get("MainPID") or "none")
+            why = "is neither the main process of %s nor its descendant" % unit
             return self._no(found, "main process", why, "Restart the service")
         files = [shown.get("FragmentPath", "")] + shown.get("DropInPaths", "").split()
         doubt = _first(path("", name) for name in files if name)

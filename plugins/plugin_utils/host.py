@@ -148,7 +148,7 @@ def require_engine(policy: Policy, seen: Seen) -> None:
         )
     stopped = [i for i in seen.instances if i.refusal and ((not i.running and i.owner == "package") or i.owner == verified.OWNER)]
     if stopped and len(stopped) == len(seen.instances):
-        raise PlanError(stopped[0].refusal, where=stopped[0].config_path)
+        raise PlanError(stopped[0].refusal, where=stopped[0].config_path or stopped[0].binary)
     silent = [i for i in seen.instances if i.silent]
     if silent and all(i.refusal for i in seen.instances):
         raise PlanError(silent[0].refusal, where=silent[0].config_path)
@@ -247,7 +247,7 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
     instances = ENGINES[engine].find(dc.replace(policy, engines=(engine,)), obs)
     found = [i for i in instances if not i.refusal]
     if not found and instances:
-        raise PlanError(instances[0].refusal, where=instances[0].config_path)
+        raise PlanError(instances[0].refusal, where=instances[0].config_path or instances[0].binary)
     if not found:
         raise PlanError(f"no {engine} found on this host", next="install it first, or name config_path and socket where it lives elsewhere")
     if len(found) > 1:

@@ -153,7 +153,7 @@ class Instance:
 
     @property
     def key(self) -> str:
-        return f"{self.engine}:{self.config_path or self.socket}"
+        return f"{self.engine}:{self.config_path or self.socket or self.binary}"
 
 
 @dc.dataclass(frozen=True)

@@ -32,9 +32,11 @@ def called(obs: Observation, name: str) -> tuple[Mapping[str, Any], ...]:
 
 
 def refusal(title: str, process: Mapping[str, Any]) -> str:
-    """Which rule is broken, and what mends it."""
+    """Which rule is broken, and what mends it. Without a process's number: the record of a host changes only when something does."""
+    row = process.get("unverified")
+    place = process.get("place") if row == "unit" else process.get("exe")
     return (
-        f"{title} runs here, but nothing vouches for it ({process.get('unverified')}): {process.get('place')} {process.get('why')}. "
+        f"{title} runs here, but nothing vouches for it ({row}): {place} {process.get('why')}. "
         f"It is neither run nor read nor restarted. {process.get('remedy')}, {DECLARE}"
     )
 
@@ -42,8 +44,8 @@ def refusal(title: str, process: Mapping[str, Any]) -> str:
 def instance(engine: str, title: str, process: Mapping[str, Any]) -> Instance:
     """An engine that is here and not to be trusted. Nothing of what it says of itself is in it: no configuration, no socket, no unit."""
     nothing = Cdi(False, False, (), "", Evidence("files", "not looked at: nothing vouches for the process"))
-    where = f"process {process.get('pid')}"
-    return Instance(engine, "", "", "", where, "", OWNER, True, nothing, cri=False, refusal=refusal(title, process))
+    program_ = str(process.get("exe") or "")
+    return Instance(engine, "", program_, "", "", "", OWNER, True, nothing, cri=False, refusal=refusal(title, process))
 
 
 def others_advice(obs: Observation) -> tuple[str, ...]:

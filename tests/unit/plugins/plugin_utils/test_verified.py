@@ -44,12 +44,12 @@ def seen(name: str, processes: list[dict[str, Any]], *, peer: int = 5, files: di
 def test_what_cannot_be_verified_is_refused_with_the_rule_and_the_remedy_and_nothing_of_it_is_used(name: str) -> None:
     (found,) = FINDERS[name](Policy(), seen(name, [process(name)]))
     assert (found.owner, found.running, found.cri) == (verified.OWNER, True, False)
-    assert (found.binary, found.unit, found.socket, found.config_path, found.pid) == ("", "", "", "process 7", 0)
+    assert (found.binary, found.unit, found.socket, found.config_path, found.pid) == (f"/opt/{name}", "", "", "", 0)
     assert "nothing vouches for it (service)" in found.refusal
     assert found.refusal.endswith(f"Mend it, {verified.DECLARE}")
     with pytest.raises(PlanError) as caught:
         host.require_engine(Policy(), host.Seen((found,), None, Kubelet(), None))  # type: ignore[arg-type]
-    assert caught.value.where == "process 7"
+    assert caught.value.where == f"/opt/{name}"
 
 
 @pytest.mark.parametrize("name", FINDERS)
