@@ -12,7 +12,7 @@ import os
 import subprocess
 import sys
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, health, ledger, nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes, commands, health, ledger, nodefs
 
 RUNNING = "/run/systemd/system"  # there where systemd is the first process: sd_booted(3)
 UNITS = "/etc/systemd/system"
@@ -79,7 +79,7 @@ def arm(base, request, program):
         what = "the timer that takes everything back cannot be armed: %s" % exc.message
         raise nodefs.NodeError(exc.kind, what, "Nothing was changed; install systemd-run (of the package systemd), then run again")
     if answer["rc"]:
-        said = "no end within 30 s" if answer["timed_out"] else answer["stderr"].strip()
+        said = "no end within 30 s" if answer["timed_out"] else causes.of_manager(answer["stderr"]) or "exit status %s" % answer["rc"]
         raise nodefs.NodeError("failed", "the timer that takes everything back cannot be armed: systemd-run: %s" % said)
 
 

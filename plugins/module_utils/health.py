@@ -10,7 +10,7 @@ Nothing here makes systemd reload its units (`--no-reload`): that takes devices 
 import json
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, cri, look_system, nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes, commands, cri, look_system, nodefs, selection
 
 ACTIONS = ("restart", "reload", "start", "stop")
 DEFAULT_TIMEOUT = 120
@@ -18,6 +18,7 @@ SETTLED = 5  # seconds after which a runtime that answers, but not as wanted, is
 _PAUSES = (0.05, 0.1, 0.2, 0.5)
 _STATE = ["ActiveState", "SubState", "Result", "UnitFileState", "InvocationID", "LoadState", "NRestarts"]
 
+LOG_LINES = 200
 told_to_stop = []  # a signal's handler puts its number here: what waits gives up, so that the host can go down
 
 
@@ -105,20 +106,23 @@ def _systemctl(words, timeout):
     if answer["timed_out"]:
         raise nodefs.NodeError("timeout", "systemctl %s did not end within %g s" % (" ".join(words), timeout))
     if answer["rc"]:
-        said = " ".join(answer["stderr"].split()) or "exit status %d" % answer["rc"]
+        said = causes.of_manager(answer["stderr"]) or "exit status %d" % answer["rc"]
         raise nodefs.NodeError("failed", "systemctl %s: %s" % (" ".join(words), said))
 
 
-def log(unit, since, patterns=()):
-    """What the unit's journal says since then, its last 20 lines: the evidence for a person."""
+def log(unit, since, known=()):
+    """Why a unit failed since then, as far as its journal tells a known cause, and the command that shows what it says."""
+    show = ["journalctl", "--unit=" + unit, "--since=@%d" % since]
+    found = {"kind": "log", "name": unit, "ok": False, "seconds": 0.0, "evidence": " ".join(show), "failed": False, "causes": []}
     try:
-        argv = ["journalctl", "--unit=" + unit, "--since=@%d" % since, "--lines=20", "--no-pager", "--output=cat"]
-        return nodefs.redact(commands.text(commands.run(argv, timeout=10))["stdout"], patterns)[0]
-    except nodefs.NodeError as exc:
-        return exc.message
+        text = commands.text(commands.run(show + ["--lines=%d" % LOG_LINES, "--no-pager", "--output=cat"], timeout=10))["stdout"]
+    except nodefs.NodeError:
+        return found
+    said = causes.last_failure(text)
+    return found if said is None else dict(found, failed=True, causes=causes.recognised(said, known))
 
 
-def wait(check, patterns=()):
+def wait(check):
     """Ask until the answer is as wanted or the time is over: the check with "ok", "seconds" and "evidence"."""
     began = time.monotonic()
     timeout = check.get("timeout", 90)
@@ -136,7 +140,7 @@ def wait(check, patterns=()):
         if told_to_stop and not ok:
             evidence, patient_until = "told to stop while waiting: " + evidence, now
         if ok or now >= patient_until:
-            return dict(check, ok=ok, seconds=round(now - began, 3), evidence=nodefs.redact(evidence, patterns)[0])
+            return dict(check, ok=ok, seconds=round(now - began, 3), evidence=evidence)
         # Between two looks at the condition, never instead of one: no engine announces that it serves.
         time.sleep(min(_PAUSES[min(tries, len(_PAUSES) - 1)], max(patient_until - now, 0.01)))
         tries += 1
@@ -152,12 +156,13 @@ def _ask_cri(check, left):
             return False, True, "it answers, but serves no CRI: that part of it failed to load (%s)" % exc.message
         return False, False, exc.message
     if not status["runtime"].get("RuntimeReady"):
-        reasons = [condition["message"] for condition in status["conditions"] if condition["type"] == "RuntimeReady"]
-        return False, False, "the runtime is not ready: %s" % (" ".join(reasons) or "it gives no reason")
+        reasons = [selection.shown("name", c["reason"]) for c in status["conditions"] if c["type"] == "RuntimeReady"]
+        return False, False, "the runtime is not ready: %s" % (" ".join(filter(None, reasons)) or "it gives no reason")
     lacking = [text for text in (_lacks(want, status["handlers"], status["info"]) for want in check.get("require") or []) if text]
     if lacking:
         return False, True, "the runtime serves, but %s" % "; ".join(lacking)
-    return True, True, "RuntimeReady; handlers: %s" % (", ".join(name or "(default)" for name in status["handlers"]) or "not told")
+    named = ", ".join(selection.shown("name", name) or "(default)" for name in status["handlers"])
+    return True, True, "RuntimeReady; handlers: %s" % (named or "not told")
 
 
 def _ask_http(check, left):
@@ -187,7 +192,7 @@ def _lacks(want, handlers, info):
     if want.get("filled"):
         return None if found else "its %s is empty" % ".".join(want["path"])
     wanted = None if want.get("absent") else want.get("equals")
-    return None if found == wanted else "its %s is %r, not %r" % (".".join(want["path"]), found, wanted)
+    return None if found == wanted else "its %s is %r, not %r" % (".".join(want["path"]), selection.plain(found), wanted)
 
 
 def _ask_unit(check, _left):
@@ -198,9 +203,8 @@ def _ask_unit(check, _left):
 
 def _ask_command(check, left):
     answer = commands.text(commands.run(check["argv"], left))
-    said = (answer["stderr"].strip() or answer["stdout"].strip()).splitlines()
     rc = "no end in time" if answer["timed_out"] else "exit status %d" % answer["rc"]
-    return answer["rc"] == 0, False, "%s: %s%s" % (check["argv"][0], rc, ", " + said[-1] if said else "")
+    return answer["rc"] == 0, False, "%s: %s" % (check["argv"][0], rc)
 
 
 _ASK = {"cri": _ask_cri, "http": _ask_http, "unit": _ask_unit, "command": _ask_command}

@@ -10,6 +10,7 @@
                         outcome.json  why it was taken back, by whom, with the evidence
     DIR/open/TIME-ID                this transaction is not over, or nobody has been told yet how it ended
     DIR/originals/PATH/meta.json    a file as it was before we first wrote it; beside it `content`
+    DIR/said/ID.txt                 what a program said that refused or failed, word by word: it may quote anything, and goes nowhere else
     DIR/pending.json                units that still run with what was there before: their restart was left to somebody
     DIR/stage-ID/                   copies that are being validated; gone when the transaction ends
     DIR/program/, DIR/job/          the hands as a program of the host's own, and what they are given to do
@@ -29,7 +30,6 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import look_system
 
 SCHEMA = 1
 MAX_FILE = 64 * nodefs.MIB
-MAX_LOG = 4096
 SLOT, SLOTS = 512, 16
 FINAL = ("committed", "rolled_back")
 PARTS = ("journal", "open", "originals", "program", "job", "lock", "pending.json")  # of the directory; beside them, what is for everybody
@@ -315,9 +315,10 @@ def at_work(base, token):
 
 
 def _logs(meta):
-    """The end of what the units said, as it was kept (without secrets) when the transaction was taken back."""
+    """Why the units failed, as far as it was known when the transaction was taken back. What they said stays in the host's journal."""
     found = [entry for entry in outcome(meta).get("health") or [] if entry.get("kind") == "log"]
-    return {entry["name"]: str(entry.get("evidence"))[-MAX_LOG:] for entry in found}
+    told = ("failed", "causes", "evidence")
+    return {entry["name"]: {key: entry[key] for key in told} for entry in found if all(key in entry for key in told)}
 
 
 def _shown(meta):

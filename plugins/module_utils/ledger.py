@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import health, jou
 
 KEPT_ENTRIES = 30
 KEPT_BYTES = 64 * nodefs.MIB
+KEPT_WORDS = 256 * 1024
 PROBATION = "its probation"
 PATIENCE = 30  # seconds that one waits for the end of another's probation
 _PAUSE = 0.05
@@ -218,6 +219,23 @@ def prune(base):
         kept -= 1
         if (kept < 0 or room < 0) and name not in opened and kept < KEPT_ENTRIES - 1:
             shutil.rmtree(entry, ignore_errors=True)
+
+
+def keep_words(base, token, text):
+    """Keep what a program said that refused or failed, for root to read: the path. It may quote anything, so that it goes no further."""
+    place = os.path.join(base, "said")
+    make_dirs(place)
+    path = os.path.join(place, token + ".txt")
+    try:
+        with open(path, "rb") as stream:
+            before = stream.read()
+    except OSError:
+        before = b""
+    write_durably(path, (before + text.encode("utf-8", "replace"))[-KEPT_WORDS:])
+    kept = [os.path.join(place, name) for name in journal.names(base, "said")]
+    for old in sorted(kept, key=os.path.getmtime)[:-KEPT_ENTRIES]:
+        _unlink(old)
+    return path
 
 
 # --- originals --------------------------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import contextlib
 import os
 import re
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, nodefs, selection, trust, unix_http
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes, commands, nodefs, selection, trust, unix_http
 
 UNIT_PROPERTIES = (
     "Id Names LoadState ActiveState SubState Result Type MainPID InvocationID NRestarts UnitFileState FragmentPath DropInPaths "
@@ -106,7 +106,7 @@ def units(names, properties=None):
         for name in unit.get("Names", "").split() + [unit.get("Id", "")]:
             shown[name] = unit
     if not shown.keys() & set(names) and answer["rc"]:
-        raise nodefs.NodeError("failed", "systemctl show: " + (answer["stderr"].strip() or "exit %s" % answer["rc"]))
+        raise nodefs.NodeError("failed", "systemctl show: " + (causes.of_manager(answer["stderr"]) or "exit status %s" % answer["rc"]))
     told = {name: shown.get(name, {"LoadState": "not-found", "ActiveState": "inactive"}) for name in names}
     if set(_OF_PROCESSES) <= set(wanted):
         _heard.update(told)

@@ -20,7 +20,16 @@ import sys
 import threading
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, cri, journal, look_system, nodefs, selection, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
+    causes,
+    commands,
+    cri,
+    journal,
+    look_system,
+    nodefs,
+    selection,
+    trust,
+)
 
 SCHEMA = 1
 DEFAULT_LIMITS = {"bytes": 16 * nodefs.MIB, "seconds": 60}
@@ -97,7 +106,7 @@ def _ask(root, question, deadline):
     except (TypeError, ValueError, AttributeError, re.error) as exc:
         return nodefs.NodeError("bad-question", "a %s question with a value that it cannot have: %s" % (kind, exc)).answer()
     except Exception as exc:  # one question must not take the others with it
-        return nodefs.NodeError("failed", "%s: %s" % (type(exc).__name__, exc)).answer()
+        return nodefs.NodeError("failed", causes.fault(exc)).answer()
 
 
 class _Alarm(object):
@@ -233,7 +242,7 @@ def _probe(_root, question):
     try:
         return {"value": json.loads(nodefs.redact(answer["stdout"], question.get("redact"))[0])}
     except ValueError:
-        last = (answer["stderr"].strip().splitlines() or ["it printed no JSON"])[-1]
+        last = (answer["stderr"].strip().splitlines() or ["it printed no JSON"])[-1]  # our own program's error, which reads no configuration
         raise nodefs.NodeError("failed", "the probe ended with exit status %s: %s" % (answer["rc"], last))
 
 

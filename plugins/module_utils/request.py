@@ -12,7 +12,7 @@ import base64
 import os
 import re
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, steps
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, selection, steps
 
 _NUMBER = (int, float)
 
@@ -120,6 +120,7 @@ _unit = _matching(r"[A-Za-z0-9:_.@\\-]+\.(?:service|socket|timer|path|target)", 
 _action = _matching("restart|reload|start|stop", "one of restart, reload, start, stop")
 _argv = _list(_text, least=1)
 _owner = _form("a name or a number", lambda value: isinstance(value, (str, int)) and not isinstance(value, bool))
+_shape = _form("a shape", lambda value: value in selection.shapes())
 _anything = _form("anything", lambda value: True)
 
 # --- the request, part by part: (known keys, required keys) -----------------------------------------------------------
@@ -174,6 +175,7 @@ def _word(place, value):
     _OF_PROCESS(place, value) if isinstance(value, dict) else _text(place, value)
 
 
+_EXPECTED = _record({"pattern": _pattern, "says": _text}, ("pattern", "says"))
 _VALIDATOR = _record(
     {
         "argv": _list(_word, least=1),
@@ -181,7 +183,9 @@ _VALIDATOR = _record(
         "timeout": _seconds,
         "why": _text,
         "process": _or_none(_record({"pid": _NUMBER_OF, "ticks": _NUMBER_OF}, ("pid", "ticks"))),
-        **{name: _list(_pattern) for name in ("refuse", "require", "allow", "redact")},
+        **{name: _list(_EXPECTED) for name in ("refuse", "require")},
+        "allow": _list(_pattern),
+        "names": _list(_text),
     },
     ("argv",),
 )
@@ -212,7 +216,7 @@ _REQUEST = (
         "disable": _or_none(_list(_unit)),
         "units": _or_none(_list(_record({"name": _unit, "action": _action, "timeout": _seconds, "always": _flag}, ("name", "action")))),
         "health": _or_none(_list(_health)),
-        "redact": _or_none(_list(_pattern)),
+        "causes": _or_none(_list(_record({"code": _text, "pattern": _pattern, "values": _values(_shape)}, ("code", "pattern")))),
         "alone": _flag,
         "probation": _or_none(_seconds),
         "pending": _or_none(_list(_text)),

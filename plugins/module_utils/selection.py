@@ -30,6 +30,7 @@ _TEXT = {
     "pattern": r"(?![\w.+-]*:)[\w./*?+@%,:~\[\]-]+",
     "annotation": r"[\w.*-]{1,128}(?:/[\w.*-]{0,128})?",
     "version": r"v?[0-9][\w.+~:-]{0,63}",
+    "number": r"[0-9]{1,9}",
     "duration": r"[0-9][0-9a-z.]{0,15}",
     "cgroup": r"[\w./-]{1,256}",
     "search path": r"PATH=[\w./:-]*",
@@ -126,6 +127,11 @@ def shown(shape: Any, value: Any) -> Any:
         items = value[:MANY] if isinstance(value, list) else [HIDDEN]
         return [item if item is not None and fits(_LISTS[shape], item) else HIDDEN for item in items]
     return HIDDEN
+
+
+def plain(value: Any) -> Any:
+    """A value of no listed place, where a sentence needs one: HIDDEN unless it is a flag, a number, a name or a path, or a list of such."""
+    return value if any(fits(shape, value) for shape in ("bool", "int", "program", "names", "paths")) else HIDDEN
 
 
 def _pairs(data: Any, keep: Any, path: Any) -> Any:

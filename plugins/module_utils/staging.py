@@ -9,13 +9,12 @@ Node side: standard library only, Python 3.6.
 import base64
 import collections
 import contextlib
-import functools
 import os
 import re
 import shutil
 from typing import NamedTuple
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, journal, look_system, nodefs, rules
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes, commands, journal, look_system, nodefs, rules
 
 MAX_TREE_FILES = 4096
 MAX_FINDINGS = 20
@@ -180,13 +179,16 @@ def _stage_tree(root, source, target, after, substitute):
 
 
 def validate(request, stage, tolerate_missing):
-    """[{"argv", "rc", "stdout", "stderr", "findings"}]; no findings at all means that the staged state is good."""
+    """[{"argv", "rc", "causes", "findings", "words"}]; no findings at all means that the staged state is good.
+
+    Of the output only codes and our own sentences are told. "words" is all of it, for this host's root, and leaves the answer again.
+    """
     return [_validate(check, request, stage, tolerate_missing) for check in request.get("validate") or []]
 
 
 def _validate(check, request, stage, tolerate_missing):
     shown = [word.replace("{stage}", stage) if isinstance(word, str) else "..." for word in check["argv"]]
-    report = {"argv": shown, "rc": None, "stdout": "", "stderr": "", "findings": [], "why": check.get("why", "")}
+    report = {"argv": shown, "rc": None, "causes": [], "findings": [], "why": check.get("why", ""), "words": ""}
     timeout = check.get("timeout", 30)
     try:
         argv = _words(check["argv"], stage)
@@ -197,17 +199,19 @@ def _validate(check, request, stage, tolerate_missing):
         if exc.kind != "not-found" or not tolerate_missing:  # check mode: a package that brings it is not installed yet
             report["findings"].append(exc.message)
         return report
-    patterns = list(request.get("redact") or []) + list(check.get("redact") or [])
-    blank = functools.partial(_blanked, patterns)
     names = _names(request, stage)
     stdout, stderr = [_renamed(found[stream], names) for stream in ("stdout", "stderr")]
     known = {_undated(line) for line in before["stderr"].splitlines()} if before else set()
-    findings = _own_findings(check, found, stdout, [line for line in blank(stderr).splitlines() if _undated(line) not in known], timeout)
+    news = [line for line in stderr.splitlines() if _undated(line) not in known]
+    findings = _own_findings(check, found, stdout, news, timeout)
+    words = stderr
     if before is not None and not findings:
         report["baseline_rc"] = before["rc"]
         if before["rc"] == 0:  # else there is nothing to compare with: what stood there before was no valid configuration
-            findings = _differences(before["stdout"], stdout, check.get("allow") or [], blank)
-    report.update(rc=found["rc"], stdout=blank(stdout), stderr=blank(stderr), findings=findings[:MAX_FINDINGS])
+            findings, lines = _differences(before["stdout"], stdout, check.get("allow") or [], check.get("names") or [])
+            words += "\n".join(lines)
+    known_causes = causes.recognised("\n".join(news), request.get("causes")) if findings else []
+    report.update(rc=found["rc"], causes=known_causes, findings=findings[:MAX_FINDINGS], words=words)
     return report
 
 
@@ -228,12 +232,13 @@ def _own_findings(check, found, stdout, stderr, timeout):
         return ["it did not end within %g s" % timeout]
     if found["truncated"]:
         return ["it printed more than can be compared"]
-    findings = ["exit status %d: %s" % (found["rc"], (stderr or ["it said nothing new"])[-1])] if found["rc"] else []
-    for pattern in check.get("refuse") or []:
-        findings.extend(line for line in stderr if re.search(pattern, line))
-    for pattern in check.get("require") or []:
-        if not any(re.search(pattern, line) for line in stdout.splitlines()):
-            findings.append("no line of its output matches %s" % pattern)
+    findings = ["exit status %d" % found["rc"]] if found["rc"] else []
+    for unwanted in check.get("refuse") or []:
+        if any(re.search(unwanted["pattern"], line) for line in stderr):
+            findings.append(unwanted["says"])
+    for wanted in check.get("require") or []:
+        if not any(re.search(wanted["pattern"], line) for line in stdout.splitlines()):
+            findings.append(wanted["says"])
     return findings
 
 
@@ -242,20 +247,26 @@ def _undated(line):
     return re.sub(r'\b(?:time|ts|t)=(?:"[^"]*"|\S+)', "", line).strip()
 
 
-def _blanked(patterns, text):
-    return nodefs.redact(text, patterns)[0]
+def _differences(before, after, allow, names):
+    """(sentences, lines): what comes or goes and is not allowed to. Compared as multisets: the order of keys is the printer's affair.
 
-
-def _differences(before, after, allow, blank):
-    """Lines that come or go and are not allowed to. Compared as multisets: the order of keys is the printer's affair."""
+    The sentences name the keys that may be named; the lines themselves are for this host's root.
+    """
     old, new = [collections.Counter(line.strip() for line in text.splitlines()) for text in (before, after)]
     allowed = [re.compile(pattern) for pattern in allow]
-    findings = []
-    for verb, lines in (("would lose", old - new), ("would gain", new - old)):
-        for line in sorted(lines):
-            if not any(pattern.fullmatch(line) for pattern in allowed):
-                findings.append("the effective configuration %s: %s" % (verb, blank(line)))
-    return findings
+    findings, lines = [], []
+    for verb, changed in (("would lose", old - new), ("would gain", new - old)):
+        other = [line for line in sorted(changed) if not any(pattern.fullmatch(line) for pattern in allowed)]
+        if other:
+            findings.append("the effective configuration %s %s" % (verb, _counted(other, names)))
+            lines += ["%s: %s" % (verb, line) for line in other]
+    return findings, lines
+
+
+def _counted(lines, names):
+    keys = sorted({key for key in (line.partition("=")[0].strip() for line in lines) if key in names})
+    named = " (%s)" % ", ".join(keys + (["others"] if len(keys) < len(lines) else [])) if keys else ""
+    return "%d line%s%s" % (len(lines), "" if len(lines) == 1 else "s", named)
 
 
 def _names(request, stage):

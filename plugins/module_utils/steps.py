@@ -17,6 +17,7 @@ import signal
 import threading
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
+    causes,
     census,
     commands,
     cri,
@@ -33,7 +34,6 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
 
 SCHEMA = 1
 DEFAULT_DIR = "/var/lib/gpufleet"
-_COMMAND_OUTPUT = 64 * 1024
 _NEXT = {
     "request": "Nothing was done; only this collection's own modules write such requests, see docs of the module transaction",
     "lock": "Nothing was changed; mend what the message names, then run again",
@@ -58,7 +58,7 @@ def blank(request):
     """The answer to a request of which nothing has been done yet."""
     lists = ("written", "removed", "ran", "restarted", "disabled", "conflict", "validation", "health", "recovered", "foreign")
     answer = {"schema": SCHEMA, "id": request["id"], "changed": False, "rolled_back": False, "journal": None, "error": None}
-    return dict(answer, containers=None, probation=0, **{name: [] for name in lists})
+    return dict(answer, containers=None, probation=0, said=None, **{name: [] for name in lists})
 
 
 def refused(request, exc):
@@ -76,10 +76,10 @@ def set_error(answer, request, phase, exc, following=None):
     if isinstance(exc, (nodefs.NodeError, cri.CriError, Failed)):
         message = str(exc)
     else:
-        message = "%s: %s" % (type(exc).__name__, exc)
+        message = causes.fault(exc)
     answer["error"] = {
         "phase": phase,
-        "message": nodefs.redact(message, request.get("redact") or [])[0],
+        "message": message,
         "where": getattr(exc, "filename", None) or answer["journal"] or request["journal_dir"],
         "next": following or getattr(exc, "following", "") or _NEXT.get(phase, _TAKEN_BACK),
     }
@@ -92,7 +92,6 @@ class Transaction(object):
         self.request = dict(request, journal_dir=request.get("journal_dir") or DEFAULT_DIR)
         self.program = program
         self.check = bool(request.get("check"))
-        self.patterns = request.get("redact") or []
         self.phase = "lock"
         self.root = self.base = self.name = ""
         self.acted = 0
@@ -190,7 +189,8 @@ class Transaction(object):
             return
         self.phase = "backup"
         wanted = [{"argv": entry["argv"], "undo": entry.get("undo")} for entry in self.request.get("commands_before") or []]
-        self.name = ledger.begin(self.base, self.request, commands=wanted, redact=self.patterns, guarded=bool(self.program))
+        known = self.request.get("causes") or []
+        self.name = ledger.begin(self.base, self.request, commands=wanted, causes=known, guarded=bool(self.program))
         self.answer["journal"] = self.entry[len(self.root) :]
         if self.program:
             guard.arm(self.base, self.request, self.program)
@@ -200,13 +200,22 @@ class Transaction(object):
         for number, command in enumerate(self.request["commands_before"]):
             ledger.mark(self.entry, "prepared", ran=number + 1)
             found = commands.text(commands.run(command["argv"], command.get("timeout", 600), env=command.get("env")))
-            said = nodefs.redact((found["stdout"] + found["stderr"])[-_COMMAND_OUTPUT:], self.patterns)[0]
-            self.answer["ran"].append({"argv": command["argv"], "rc": found["rc"], "output": said, "why": command.get("why", "")})
+            said = found["stdout"] + found["stderr"]
+            ran = {"argv": command["argv"], "rc": found["rc"], "causes": [], "why": command.get("why", "")}
+            self.answer["ran"].append(ran)
             if found["rc"] != 0:
                 end = "no end within %g s" % command.get("timeout", 600) if found["timed_out"] else "exit status %d" % found["rc"]
-                last = (said.strip().splitlines() or ["it said nothing"])[-1]
-                raise Failed("%s: %s: %s" % (" ".join(command["argv"]), end, last))
+                ran["causes"] = causes.recognised(said, self.request.get("causes"))
+                self._keep_words(command["argv"], said)
+                raise Failed("%s: %s" % (" ".join(command["argv"]), end))
             self.answer["changed"] = True
+
+    def _keep_words(self, argv, text):
+        """What a program said stays here, root's alone; in check mode nowhere, since that writes nothing."""
+        if not self.check and text.strip():
+            shown = " ".join(word if isinstance(word, str) else "..." for word in argv)
+            path = ledger.keep_words(self.base, self.request["id"], "$ %s\n%s\n" % (shown, text))
+            self.answer["said"] = path[len(self.root) :]
 
     def _validate(self, changes):
         if not changes or not self.request.get("validate"):
@@ -216,6 +225,10 @@ class Transaction(object):
             self.phase = "validate"
             tolerate = self.check and bool(self.request.get("commands_before"))
             self.answer["validation"] = staging.validate(self.request, stage, tolerate)
+        for entry in self.answer["validation"]:
+            words = entry.pop("words", "")
+            if entry["findings"]:
+                self._keep_words(entry["argv"], words)
         findings = ["%s: %s" % (entry["argv"][0], finding) for entry in self.answer["validation"] for finding in entry["findings"]]
         if findings:
             more = " (and %d more findings)" % (len(findings) - 3) if len(findings) > 3 else ""
@@ -264,7 +277,7 @@ class Transaction(object):
             health.act(unit["name"], unit["action"], unit.get("timeout", health.DEFAULT_TIMEOUT))
         self.phase = "health"
         for check in (self.request.get("health") or []) if not self.root else []:
-            found = dict(health.wait(check, self.patterns), after="change")
+            found = dict(health.wait(check), after="change")
             self.answer["health"].append(found)
             if not found["ok"]:
                 raise Failed("%s: %s" % (check.get("socket") or check.get("name") or check.get("argv", ["?"])[0], found["evidence"]))

@@ -105,12 +105,12 @@ def _end(root, base, meta, by, booting):
 
 def judge(meta):
     """Why a transaction on probation does not pass, None when it does."""
-    patterns, last = meta.get("redact") or [], meta["states"][-1]
+    last = meta["states"][-1]
     why = health.crashed(meta["units"], last.get("restarts") or [0] * len(meta["units"]))
     if why is not None or health.all_stopped(meta["units"]):
         return why
     for check in meta["health"]:
-        found = health.wait(dict(check, timeout=QUICK), patterns)
+        found = health.wait(dict(check, timeout=QUICK))
         if not found["ok"]:
             return found["evidence"]
     return None
@@ -137,14 +137,14 @@ def close(root, base, meta):
 
 def take_back(root, base, meta, why, by, booting=False, evidence=()):
     """Everything as it was before: {"outcome", "foreign", "health", "trouble", ...}. What raises leaves the transaction open."""
-    entry, patterns = meta["entry"], meta.get("redact") or []
+    entry = meta["entry"]
     was = _forward(meta)
     ledger_mark = contextlib.suppress(OSError)
     with ledger_mark:  # an I/O error must not keep the files from coming back
         ran = was.get("ran", len(meta["commands"]))
         ledger.mark(entry, "undoing", was=was["state"], acted=was.get("acted", 0), ran=ran, why=why, by=by)
     acted = _acted(meta, was) if not root else []
-    logs = [] if booting else [_log(unit, meta, patterns) for unit in acted]
+    logs = [] if booting else [_log(unit, meta) for unit in acted]
     told = {"id": meta["id"], "time": meta.get("time"), "reason": meta.get("reason"), "outcome": "rolled_back", "why": why, "by": by}
     told.update(foreign=[], health=list(evidence) + logs, trouble=None, ran=[])
     if was["state"] not in _EARLY:
@@ -157,7 +157,7 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
                     health.enable(before, wait=not booting)
         _undo_commands(meta, was, told, booting)
         if not booting:
-            _units_back(meta, acted, told, patterns)
+            _units_back(meta, acted, told)
     with contextlib.suppress(OSError):
         ledger.write_json(os.path.join(entry, "outcome.json"), told)
     ledger.mark(entry, "rolled_back", why=why, by=by)
@@ -195,12 +195,11 @@ def _acted(meta, was):
     return [unit for unit in meta["units"] if present[unit["name"]].get("InvocationID") != before[unit["name"]].get("InvocationID")]
 
 
-def _log(unit, meta, patterns):
+def _log(unit, meta):
     try:
-        lines = health.log(unit["name"], meta.get("epoch", 0), patterns)
-    except Exception as exc:  # evidence is welcome, and must not keep the files from coming back
-        lines = str(exc)
-    return {"kind": "log", "name": unit["name"], "ok": False, "seconds": 0.0, "evidence": lines}
+        return health.log(unit["name"], meta.get("epoch", 0), meta.get("causes") or [])
+    except Exception:  # evidence is welcome, and must not keep the files from coming back
+        return {"kind": "log", "name": unit["name"], "ok": False, "seconds": 0.0, "evidence": "", "failed": False, "causes": []}
 
 
 def _undo_commands(meta, was, told, booting):
@@ -219,7 +218,7 @@ def _way_back(unit, before):
     return "reload" if runs else "restart"
 
 
-def _units_back(meta, acted, told, patterns):
+def _units_back(meta, acted, told):
     """What ran before must run again; what did not (or crashed already) is not expected to."""
     if not acted or (health.told_to_stop and health.going_down()):
         return
@@ -232,7 +231,7 @@ def _units_back(meta, acted, told, patterns):
             if unit in ran_before:
                 told["trouble"] = told["trouble"] or exc.message
     for check in meta["health"] if ran_before and told["trouble"] is None else ():
-        found = dict(health.wait(dict(check, require=[]), patterns), after="rollback")
+        found = dict(health.wait(dict(check, require=[])), after="rollback")
         told["health"].append(found)
         if not found["ok"]:
             told["trouble"] = "%s: %s" % (check.get("socket") or check.get("name") or check.get("argv", ["?"])[0], found["evidence"])

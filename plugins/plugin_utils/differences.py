@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import past
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import causes, past
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Plan
 
 SECRET = re.compile(r"(?i)(password|passwd|auth|identitytoken|registrytoken|token|secret)")
@@ -46,8 +46,7 @@ def trouble(answer: Mapping[str, Any]) -> str:
     if not error:
         return ""
     where = f" ({error['where']})" if error.get("where") else ""
-    logs = {str(h.get("name")): str(h.get("evidence")) for h in answer.get("health") or () if h.get("kind") == "log"}
-    said = "".join(f". {unit} said: {line}" for unit, line in past.last_words(logs))
+    said = "".join(f". {sentence}" for sentence in [*words(answer), *past.failures(logs(answer))])
     whole = "Everything is as it was before: the transaction was rolled back"
     back = f". {'The transaction was rolled back' if answer.get('foreign') else whole}" if answer.get("rolled_back") else ""
     step = f". {error['next']}" if error.get("next") else ""
@@ -56,11 +55,26 @@ def trouble(answer: Mapping[str, Any]) -> str:
     return f"{error.get('phase')}: {past.plain(str(error.get('message')))}{where}{said}{back}{step}"
 
 
+def logs(answer: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The logs of units that the transaction acted on, as far as they travel: known causes."""
+    return {str(h.get("name")): h for h in answer.get("health") or () if h.get("kind") == "log"}
+
+
+def words(answer: Mapping[str, Any]) -> list[str]:
+    """Why a validator refused or a command failed, and where its own words are."""
+    failed = [v for v in answer.get("validation") or () if v.get("findings")] + [c for c in answer.get("ran") or () if c.get("rc")]
+    known = list(dict.fromkeys(filter(None, (causes.words(entry.get("causes") or ()) for entry in failed))))
+    if not failed:
+        return []
+    where = f"its own words are in {answer['said']} on the host" if answer.get("said") else "check mode keeps none of its words"
+    return [f"{'; '.join(known)}; {where}" if known else where]
+
+
 def evidence(answer: Mapping[str, Any]) -> dict[str, Any]:
-    """What the node saw: refused validations with the engine's own words, health checks, commands that failed."""
+    """What the node saw: refused validations, health checks, commands that failed, each with the causes that are known."""
     return {
         "validation": [
-            {k: v.get(k) for k in ("argv", "rc", "stderr", "findings")}
+            {k: v.get(k) for k in ("argv", "rc", "causes", "findings")}
             for v in answer.get("validation") or ()
             if v.get("findings") or v.get("rc")
         ],

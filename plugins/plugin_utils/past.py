@@ -9,7 +9,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, causes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -25,13 +25,9 @@ BY = {
     "the next boot": "at the next boot",
     "the next transaction": "by the next run",
 }
-# systemd's own lines in the log of a unit, those that tell of a failure, and what a program says when all is well.
-SYSTEMD = re.compile(r"\S+\.(service|socket|scope|slice): |(Starting|Started|Stopping|Stopped|Reloading|Reloaded|Failed to start) ")
-FAILURE = re.compile(r"\S+\.service: (Main process exited|Control process exited|Failed with result)")
 # systemctl's advice to look at what is told here anyway.
 HINT = re.compile(r'\s*See "systemctl status [^"]*" and "journalctl [^"]*" for details\.')
 COMMAND_WIDTH = 60
-CHATTER = re.compile(r"level=\"?(trace|debug|info|warn)|^[IW]\d{4} ")
 
 
 def journal(obs: Observation) -> Entry:
@@ -64,7 +60,7 @@ def named(entry: Entry) -> str:
 
 
 def taken_back(entry: Entry) -> str:
-    words = "".join(f"; {unit} said: {line}" for unit, line in last_words(entry.get("logs") or {}))
+    words = "".join(f"; {sentence}" for sentence in failures(entry.get("logs") or {}))
     trouble = f"; {entry['trouble']} while it was taken back" if entry.get("trouble") else ""
     left = f"; {', '.join(entry['foreign'])}: changed by somebody else meanwhile, so left as found" if entry.get("foreign") else ""
     back = [path for path in entry.get("files") or () if path not in (entry.get("foreign") or ())]
@@ -84,21 +80,17 @@ def plain(sentence: str) -> str:
     return HINT.sub("", sentence)
 
 
-def last_words(logs: Mapping[str, str]) -> list[tuple[str, str]]:
-    """What each unit said last before it failed; nothing of one that did not fail, or that failed without a word."""
-    found = [(unit, telling(text)) for unit, text in sorted(logs.items())]
-    return [(unit, line) for unit, line in found if line]
+def failures(logs: Mapping[str, Entry]) -> list[str]:
+    """Why each unit failed, as far as its log tells a known cause, and what shows the log; nothing of a unit that did not fail.
+
+    What a unit says stays on the host: engines quote values of their configuration.
+    """
+    return [failure(unit, log) for unit, log in sorted(logs.items()) if isinstance(log, Mapping) and log.get("failed")]
 
 
-def telling(log: str) -> str:
-    """The last line that the unit's own program wrote before systemd says that it failed, unless it is everyday chatter."""
-    lines = [line.strip() for line in log.splitlines() if line.strip()]
-    end = next((i for i, line in reversed(list(enumerate(lines))) if FAILURE.match(line)), -1)
-    begin = next((i for i in range(end, -1, -1) if lines[i].startswith("Starting ")), 0)
-    own = [line for line in lines[begin : max(end, 0)] if not SYSTEMD.match(line)]
-    fatal = [line for line in own if re.search(r"level=\"?(fatal|panic)|^(panic|fatal error): ", line)]
-    told = fatal[:1] or [line for line in own if not CHATTER.search(line)][-1:]
-    return told[0][:300] if told else ""
+def failure(unit: str, log: Entry) -> str:
+    known = causes.words(log.get("causes") or ())
+    return f"{unit} failed{': ' + known if known else ''} (`{log.get('evidence')}` on the host shows what it said)"
 
 
 def cut(command: str) -> str:

@@ -21,7 +21,7 @@ from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import AnsibleValidationError, UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, escape, past, wishes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import causes, escape, past, wishes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import differences as differences_
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Handler, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -268,7 +268,7 @@ def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, r
         "disable": list(plan.disable_units) if here else [],
         "units": [{"name": r["unit"], "action": r["action"], "timeout": 120, "always": True} for r in restarts],
         "health": [dict(h) for h in plan.health] if restarts else [],
-        "redact": list(ask.REDACT),
+        "causes": causes.table(),
         "alone": here,
         "probation": PROBATION,
         "pending": pending,

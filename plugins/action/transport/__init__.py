@@ -27,12 +27,14 @@ PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils"
 SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils")
 # Order matters: a program comes after what it imports.
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
-    "observe": ("selection", "nodefs", "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "observe"),
-    "transaction": (
-        *("selection", "nodefs", "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "health", "census"),
-        *("ledger", "rules", "staging", "swap", "guard", "undo", "steps", "launch", "request", "transaction"),
+    "observe": (
+        *("selection", "causes", "nodefs", "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "observe"),
     ),
-    "container_check": ("selection", "nodefs", "trust", "commands", "wire", "cri", "unix_http", "api_check", "container_check"),
+    "transaction": (
+        *("selection", "causes", "nodefs", "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "health"),
+        *("census", "ledger", "rules", "staging", "swap", "guard", "undo", "steps", "launch", "request", "transaction"),
+    ),
+    "container_check": ("selection", "causes", "nodefs", "trust", "commands", "wire", "cri", "unix_http", "api_check", "container_check"),
 }
 # RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent.
 INTERPRETERS = (

@@ -20,6 +20,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Ve
 
 # Recovery of many containers comes before CRI answers; seconds on an idle host, more on a full one.
 SERVES_WITHIN = 90
+# Keys that are named where a change would touch them by mistake; all others are only counted.
+NAMED = (
+    "version", "root", "state", "imports", "disabled_plugins", "required_plugins", "sandbox_image", "sandbox", "snapshotter", "config_path",
+    "enable_cdi", "cdi_spec_dirs", "default_runtime_name", "runtime_type", "runtime_path", "BinaryName", "SystemdCgroup", "Root",
+    "base_runtime_spec", "pod_annotations", "container_annotations", "privileged_without_host_devices", "sandboxer", "bin_dir", "conf_dir",
+    "stream_server_address", "stream_server_port", "enable_selinux", "systemd_cgroup", "device_ownership_from_security_context",
+)  # fmt: skip
 
 STATUS_NAMES: Mapping[str, str] = {
     "runtime_type": "runtimeType", "default_runtime_name": "defaultRuntimeName", "enable_cdi": "enableCDI", "cdi_spec_dirs": "cdiSpecDirs",
@@ -109,7 +116,7 @@ def validation(instance: Instance, files: FileSet, changes: list[FileChange], wa
     baseline = [instance.binary, "-c", instance.config_path, "config", "dump"] if files.root and wanted else None
     check = {
         "argv": argv, "timeout": 30, "refuse": _refuse(wanted), "require": _require(wanted),
-        "baseline": baseline, "allow": _allow(wanted),
+        "baseline": baseline, "allow": _allow(wanted), "names": list(NAMED),
         "why": "containerd itself reads the new configuration, and nothing but our keys differs", "process": instance.process,
     }  # fmt: skip
     if not instance.binary:
@@ -132,14 +139,17 @@ def _substitutes(files: FileSet, changes: list[FileChange]) -> list[tuple[str, s
     return list(dict.fromkeys(found))
 
 
-def _require(wanted: list[Wish]) -> list[str]:
-    return [rf"\s*BinaryName = [\"']{re.escape(str(w.value))}[\"']\s*" for w in wanted if w.path[-1] == "BinaryName"]
+def _require(wanted: list[Wish]) -> list[dict[str, str]]:
+    binaries = [str(w.value) for w in wanted if w.path[-1] == "BinaryName"]
+    return [
+        {"pattern": rf"\s*BinaryName = [\"']{re.escape(b)}[\"']\s*", "says": f"its output does not have BinaryName = {b}"} for b in binaries
+    ]
 
 
-def _refuse(wanted: list[Wish]) -> list[str]:
+def _refuse(wanted: list[Wish]) -> list[dict[str, str]]:
     """2.x says `Ignoring unknown key ... key="containerd runtimes nvidia"` and goes on; what it said of others' keys before is theirs."""
     keys = sorted({" ".join(w.path[:3]) for w in wanted})
-    return [rf"Ignoring unknown key.*key=\"?(?:{'|'.join(map(re.escape, keys))})\b"] if keys else []
+    return [{"pattern": rf"Ignoring unknown key.*key=\"?{re.escape(k)}\b", "says": f"it does not know the key {k}"} for k in keys]
 
 
 def _allow(wanted: list[Wish]) -> list[str]:

@@ -14,6 +14,11 @@ import threading
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, journal, launch, transaction, trust
 
+LOG = """Starting engine.service...
+time=1 level=info msg="token=hunter2"
+time=1 level=fatal msg="line 7: no such runtime, password=hunter2"
+engine.service: Main process exited, code=exited, status=1/FAILURE
+engine.service: Failed with result 'exit-code'."""
 SYSTEMCTL = r"""#!/bin/sh
 # A unit is a directory UNITS/NAME with files ActiveState, UnitFileState, InvocationID, and hooks that actions run.
 units=%(units)s
@@ -64,7 +69,7 @@ class Systemd(object):
         self.units.mkdir()
         self.bin.mkdir()
         script(self.bin / "systemctl", SYSTEMCTL % {"units": self.units, "log": self.log_file})
-        script(self.bin / "journalctl", "#!/bin/sh\necho 'level=fatal msg=no such runtime password=hunter2'\n")
+        script(self.bin / "journalctl", "#!/bin/sh\ncat <<'END'\n%s\nEND\n" % LOG)
 
     def add(self, name, active="active", enabled="enabled", invocation="i1"):
         unit = self.units / name

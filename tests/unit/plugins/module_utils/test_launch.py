@@ -71,11 +71,12 @@ def test_the_tasks_environment_is_the_executors_and_nothing_else_is(host, monkey
     monkeypatch.setattr(guard, "RUNNING", "/nowhere")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     monkeypatch.setenv("LD_PRELOAD", "/home/somebody/x.so")
-    commands_before = [{"argv": ["sh", "-c", "echo $HTTPS_PROXY $LD_PRELOAD"]}]
+    commands_before = [{"argv": ["sh", "-c", "echo $HTTPS_PROXY $LD_PRELOAD; exit 1"]}]
     found = host.run([], commands_before=commands_before, environment=["HTTPS_PROXY"], alone=True)
-    assert found["ran"][0]["output"] == "http://proxy:3128\n"
+    with open(found["said"]) as words:
+        assert words.read().endswith("exit 1\nhttp://proxy:3128\n\n")
     found = host.run([], commands_before=commands_before, alone=True, id="2" * 32)
-    assert found["ran"][0]["output"] == "\n", "what nobody asked for is left behind"
+    assert (found["error"]["phase"], found["said"]) == ("command", None), "what nobody asked for is left behind"
 
 
 def test_hands_that_are_killed_are_told_and_taken_back_by_the_caller(host, monkeypatch):

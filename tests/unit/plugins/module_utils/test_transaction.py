@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import stat
 import subprocess
 import sys
@@ -290,8 +291,8 @@ def test_check_mode_stages_validates_and_leaves_no_trace(node):
     assert found["error"] is None
     assert found["changed"]
     assert found["written"] == [str(node.dropin), str(node.config)]
-    assert found["validation"][0]["stdout"] == 'version = 2\nimports = ["%s/*"]\n[plugins]\n  x = 1\nb = 2\n' % (node.etc / "conf.d")
     assert found["validation"][0]["findings"] == []
+    assert found["said"] is None
     assert node.tree() == tree
     assert sorted(os.listdir(str(node.directory))) == before
 
@@ -314,13 +315,13 @@ def test_the_copies_name_each_other_and_the_host_keeps_its_own_names(node):
 @pytest.mark.parametrize(
     "program, more, finding",
     [
-        ("echo 'line 3: bad key' >&2; exit 1", {}, "exit status 1: line 3: bad key"),
-        ("echo 'level=warning msg=ignored' >&2", {"refuse": ["level=warning"]}, "level=warning msg=ignored"),
-        ("echo something", {"require": ["^nvidia$"]}, "no line of its output matches ^nvidia$"),
+        ("echo 'line 3: bad key' >&2; exit 1", {}, "exit status 1"),
+        ("echo 'level=warning msg=ignored' >&2", {"refuse": [{"pattern": "level=warning", "says": "it warns"}]}, ": it warns"),
+        ("echo something", {"require": [{"pattern": "^nvidia$", "says": "it has no nvidia"}]}, ": it has no nvidia"),
         ("sleep 30", {"timeout": 0.2}, "it did not end within 0.2 s"),
-        (CAT, {"baseline": ["cat", "CONFIG"], "allow": []}, "the effective configuration would gain: b = 2"),
-        (CAT, {"baseline": ["printf", "b = 1\nversion = 2\n"], "allow": ["b = .*"]}, "would gain: # a comment"),
-        ("sed '/version/d' $1", {"baseline": ["cat", "CONFIG"], "allow": ["b = .*"]}, "would lose: version = 2"),
+        (CAT, {"baseline": ["cat", "CONFIG"], "allow": [], "names": ["b"]}, "the effective configuration would gain 1 line (b)"),
+        (CAT, {"baseline": ["printf", "b = 1\nversion = 2\n"], "allow": ["b = .*"], "names": ["x"]}, "would gain 3 lines (x, others)"),
+        ("sed '/version/d' $1", {"baseline": ["cat", "CONFIG"], "allow": ["b = .*"]}, "would lose 1 line"),
     ],
 )
 @pytest.mark.parametrize("check", [True, False])
@@ -345,7 +346,8 @@ def test_allowed_differences_pass_whatever_their_order(node):
 
 def test_a_complaint_about_the_present_configuration_too_is_not_news(node):
     complain = "echo 'time=\"2026-01-01T0%s:00:00Z\" level=warning msg=old' >&2; cat "
-    more = {"baseline": ["sh", "-c", complain % 1 + str(node.config)], "refuse": ["level=warning"], "allow": ["b"]}
+    refuse = [{"pattern": "level=warning", "says": "it warns"}]
+    more = {"baseline": ["sh", "-c", complain % 1 + str(node.config)], "refuse": refuse, "allow": ["b"]}
     found = node.run([node.write(node.dropin, "b\n")], **staging(node, validator(node, complain % 2 + '"$1" "$2"/*'), **more))
     assert found["error"] is None
     more["baseline"] = ["cat", str(node.config)]
@@ -353,12 +355,31 @@ def test_a_complaint_about_the_present_configuration_too_is_not_news(node):
     assert found["error"]["phase"] == "validate"
 
 
-def test_what_a_validator_prints_is_blanked(node):
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    "program, more, codes",
+    [
+        (CAT, {"baseline": ["true"], "allow": []}, []),
+        ("echo 'level=fatal msg=\"line 7: password hunter2\"' >&2; exit 1", {}, [{"code": "line", "values": {"line": "7"}}]),
+        ("echo 'line hunter2' >&2; exit 1", {}, [{"code": "line", "values": {"line": "(hidden)"}}]),
+        ("echo hunter2; exit 1", {}, []),
+        ("echo hunter2 >&2", {"refuse": [{"pattern": "hunter", "says": "it complains"}]}, []),
+    ],
+)
+def test_what_a_validator_prints_stays_on_the_host(node, program, more, codes, check):
     node.config.write_text('password = "hunter2"\n')
-    more = {"baseline": ["true"], "allow": []}
-    found = node.run([node.write(node.dropin, "b\n")], redact=['^password = "(.*)"'], **staging(node, validator(node, CAT), **more))
+    known = [{"code": "line", "pattern": "line (?P<line>\\w+)", "values": {"line": "number"}}]
+    request = staging(node, validator(node, program), **more)
+    found = node.run([node.write(node.dropin, "b\n")], check=check, causes=known, **request)
+    assert found["error"]["phase"] == "validate"
     assert "hunter2" not in repr(found)
-    assert 'password = "*******"' in found["error"]["message"]
+    assert found["validation"][0]["causes"] == codes
+    kept = list((node.directory / "journal").glob("said/*")) if not check else []
+    assert [path.stat().st_mode & 0o777 for path in kept] == ([0o600] if found["said"] else [])
+    assert bool(found["said"]) == (not check and program != "echo hunter2; exit 1")
+    if found["said"]:
+        assert "hunter2" in kept[0].read_text()
+        assert found["said"] == str(kept[0])
 
 
 def test_in_check_mode_a_validator_may_still_be_missing_when_a_package_brings_it(node):
@@ -383,7 +404,9 @@ def test_a_command_that_fails_stops_everything_and_undoes_the_ones_before(node):
     first = {"argv": ["touch", str(made)], "undo": ["rm", str(made)]}
     found = node.run([node.write(node.config, "x")], commands_before=[first, {"argv": ["sh", "-c", "echo no space >&2; exit 100"]}])
     assert found["error"]["phase"] == "command"
-    assert "exit status 100: no space" in found["error"]["message"]
+    assert found["error"]["message"].endswith("exit 100: exit status 100")
+    with open(found["said"]) as words:
+        assert words.read().endswith("exit 100\nno space\n\n")
     assert not made.exists()
     assert node.config.read_text() == CONFIG
 
@@ -460,9 +483,9 @@ def test_what_does_not_work_is_taken_back(node, systemd, why):
         )
     checks = json.loads(json.dumps(checks).replace("CONFIG", str(node.config)))
     before, time_before = node.tree(), os.stat(str(node.config)).st_mtime_ns
-    found = node.run(
-        [node.write(node.config, "new\n"), node.write(node.dropin, "a\n")], units=RESTART, health=checks, redact=["password=([^ \n]*)"]
-    )
+    known = [{"code": "no-runtime", "pattern": "no such runtime"}]
+    changes = [node.write(node.config, "new\n"), node.write(node.dropin, "a\n")]
+    found = node.run(changes, units=RESTART, health=checks, causes=known)
     assert found["error"]["phase"] == phase
     assert found["rolled_back"]
     assert not found["changed"]
@@ -471,8 +494,10 @@ def test_what_does_not_work_is_taken_back(node, systemd, why):
     assert os.stat(str(node.config)).st_mtime_ns == time_before
     assert systemd.actions == ["restart engine.service", "restart engine.service"]
     assert systemd.state("engine.service") == "active"
-    log = [entry["evidence"] for entry in found["health"] if entry["kind"] == "log"]
-    assert log == ["level=fatal msg=no such runtime password=*******\n"]
+    (log,) = [entry for entry in found["health"] if entry["kind"] == "log"]
+    assert (log["failed"], log["causes"]) == (True, [{"code": "no-runtime", "values": {}}])
+    assert re.match(r"journalctl --unit=engine.service --since=@\d+$", log["evidence"])
+    assert "hunter2" not in repr(found)
     assert node.states() == ["rolled_back"]
     assert node.originals() == {}
 

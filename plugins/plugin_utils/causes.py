@@ -1,0 +1,114 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why engines, their validators and package managers fail, by the lines that they write: what is known of it, and how it is told.
+
+The node looks for the patterns and tells the code with the named groups, each held to its shape; the text stays on the host, since
+engines quote values of their configuration. What is not known here is told as an exit status with the command that shows the text.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+@dc.dataclass(frozen=True)
+class Cause:
+    """One line as it is known. says: the sentence; {group} is a value, or "..." where it has not its shape."""
+
+    code: str
+    pattern: str
+    says: str
+    values: Mapping[str, str] = dc.field(default_factory=dict)
+
+
+_FILE = {"file": "path"}
+_LINE = {"line": "number"}
+_NAMED = {"name": "name"}
+
+# The first rows tell most: of one output no more than the first few that match are told.
+CAUSES: tuple[Cause, ...] = (
+    # --- configurations that cannot be read
+    Cause("toml-line", r"(?i)(?:TOML|toml)[^(]*\((?P<line>\d+), \d+\)", "the TOML is broken at line {line}", _LINE),
+    Cause("toml-at-line", r"toml: (?:error: )?line (?P<line>\d+)", "the TOML is broken at line {line}", _LINE),
+    Cause("toml", r"(?i)failed to (?:load|unmarshal|parse|decode) TOML|error decoding TOML|unable to decode", "the TOML cannot be read"),
+    Cause("config-version", r"expected containerd config version equal to or less than `?(?P<most>\d+)`?, got `?(?P<found>\d+)`?",
+          "it reads configurations up to version {most}, and this one says {found}", {"most": "number", "found": "number"}),
+    Cause("config-version-unknown", r"(?i)(?:unsupported|unknown|invalid) (?:containerd )?config(?:uration)? (?:file )?version",
+          "it does not know this version of configurations"),
+    Cause("plugin-uri", r"invalid plugin (?:key URI|URI)", "a plugin's table has a name that this version does not take"),
+    Cause("key-unknown", r"Ignoring unknown key", "it does not know a key of the configuration"),
+    Cause("json", r"invalid character .* (?:looking for|after|in|at)|unexpected end of JSON input|cannot unmarshal",
+          "the JSON cannot be read"),
+    Cause("option-unknown", r"the following directives don't match any configuration option",
+          "the file has a key that it does not know"),
+    Cause("flag-and-file", r"the following directives are specified both as a flag and in the configuration file: (?P<name>[\w-]+)",
+          "{name} is given both as a flag and in the file", _NAMED),
+    Cause("flag-unknown", r"unknown (?:shorthand )?flag: |flag provided but not defined",
+          "it is started with a flag that it does not know"),
+    # --- configurations that mean nothing
+    Cause("default-runtime", r"no corresponding runtime configured|default_runtime_name.*is not (?:defined|configured)|"
+          r"unable to find default runtime|specified default runtime does not exist|default runtime .* not (?:found|defined)",
+          "the default handler is not among the handlers"),
+    Cause("runtime-path", r"invalid runtime_path for runtime '(?P<name>[^']*)'", "the program of the handler {name} is not there", _NAMED),
+    Cause("mirrors", r"`?mirrors`? cannot be set when `?config_path`? is provided", "registry mirrors and config_path exclude one another"),
+    Cause("conflict", r"plugin.*: conflict|already registered|conflicting plugin", "two plugins claim the same place"),
+    Cause("plugin", r"failed to load plugin(?:.* id=| )[\"\\]*(?P<name>io\.containerd[\w.-]*)",
+          "its plugin {name} did not load", _NAMED),
+    Cause("runtime-unknown", r"(?i)unknown or invalid runtime name|unknown runtime specified",
+          "it does not know the runtime that the configuration names"),
+    Cause("swarm", r"live-restore daemon configuration is incompatible with swarm mode", "live-restore and swarm exclude one another"),
+    # --- the host
+    Cause("address-in-use", r"address already in use", "somebody else listens at its socket"),
+    Cause("pid-file", r"pid ?file (?:found|exists)|delete \S*\.pid", "its PID file is there: another one runs, or died"),
+    Cause("database", r"timeout waiting on boltdb|context deadline exceeded.*(?:bolt|metadata)|is locked by",
+          "its database is locked by another process"),
+    Cause("no-space", r"(?i)no space left on device", "no space is left on a file system"),
+    Cause("read-only", r"(?i)read-only file system", "a file system is read-only"),
+    Cause("not-executable", r"executable file not found|exec format error", "a program that it needs is not there or not for this machine"),
+    Cause("cdi", r"unresolvable CDI devices", "it cannot resolve a CDI device"),
+    Cause("network", r"(?i)failed to (?:create|start|initialize) .*network|Error initializing network controller|iptables",
+          "it cannot set up its network"),
+    Cause("panic", r"^(?:panic|fatal error): ", "it panicked"),
+    # --- package managers
+    Cause("package-unknown", r"(?:Unable to locate package|No match for argument:|No package) (?P<name>[\w.+-]+)",
+          "no repository of this host has the package {name}", _NAMED),
+    Cause("package-version", r"Version '(?P<version>[^']*)' for '(?P<name>[^']*)' was not found",
+          "no repository of this host has {name} in version {version}", {"name": "name", "version": "version"}),
+    Cause("package-lock", r"Could not get lock|Waiting for process with pid|is another process using it",
+          "another package manager is at work"),
+    Cause("package-unsigned", r"NO_PUBKEY|is not signed|GPG (?:check|key).*(?:FAILED|failed)|signatures couldn't be verified|EXPKEYSIG",
+          "a repository's signature cannot be verified"),
+    Cause("package-fetch",
+          r"Failed to fetch|Failed to download|Could(?:n't| not) resolve|Cannot download|404 +Not Found|Connection (?:failed|refused)",
+          "a repository cannot be reached"),
+    Cause("package-needs", r"unmet dependencies|nothing provides|held broken packages|conflicting requests",
+          "a package needs another that cannot be had"),
+    Cause("package-half", r"dpkg was interrupted", "an earlier installation was cut short: run dpkg --configure -a"),
+    # --- what says little by itself comes last
+    Cause("refused", r"(?i)permission denied|operation not permitted", "something was not permitted"),
+    Cause("missing", r"(?i)no such file or directory", "a file or directory that it needs is not there"),
+    Cause("not-a-directory", r"(?i)not a directory", "a path that it needs goes through a file"),
+)  # fmt: skip
+_BY_CODE: Mapping[str, Cause] = {cause.code: cause for cause in CAUSES}
+
+
+def table() -> list[dict[str, Any]]:
+    """The causes as the node takes them."""
+    return [{"code": cause.code, "pattern": cause.pattern, "values": dict(cause.values)} for cause in CAUSES]
+
+
+def sentence(found: Mapping[str, Any]) -> str:
+    """One cause in words; '' for a code that this release does not know."""
+    cause = _BY_CODE.get(str(found.get("code")))
+    values = found.get("values") or {}
+    told = {name: str(values.get(name) or "...") for name in (cause.values if cause else ())}
+    return re.sub(r"\{(\w+)\}", lambda m: told[m.group(1)], cause.says) if cause else ""
+
+
+def words(found: Iterable[Mapping[str, Any]], most: int = 2) -> str:
+    """The causes of one output in a few words, '' when none is known."""
+    return "; ".join(list(dict.fromkeys(filter(None, map(sentence, found))))[:most])

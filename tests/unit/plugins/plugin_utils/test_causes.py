@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Why engines and package managers fail: their own lines, as they write them, and the words that they get."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes as node
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import causes
+
+CRI = "io.containerd.grpc.v1.cri"
+LINES = {
+    "containerd: failed to load TOML: /etc/containerd/config.toml: (12, 5): was expecting token =": "the TOML is broken at line 12",
+    "containerd: failed to load TOML from /etc/containerd/config.toml: toml: line 3: expected": "the TOML is broken at line 3",
+    "containerd: failed to unmarshal TOML: strict mode: fields in the document are missing": "the TOML cannot be read",
+    "containerd: expected containerd config version equal to or less than `3`, got `4`":
+        "it reads configurations up to version 3, and this one says 4",
+    f'msg="failed to load plugin {CRI}" error="invalid plugin config: `mirrors` cannot be set when `config_path` is provided"':
+        "registry mirrors and config_path exclude one another",
+    f'level=warning msg="failed to load plugin {CRI}" error="password=x"': f"its plugin {CRI} did not load",
+    'error="invalid plugin config: no corresponding runtime configured in `containerd.runtimes` for `default_runtime_name = \\"x\\"`"':
+        "the default handler is not among the handlers",
+    f'level=warning msg="failed to load plugin" error="x: no such file or directory" id={CRI} type=io.containerd.grpc.v1':
+        f"its plugin {CRI} did not load",
+    "containerd: mkdir /dev/full: not a directory": "a path that it needs goes through a file",
+    "level=fatal msg=\"validating runtime config: invalid runtime_path for runtime 'nvidia': \\\"stat /x: no such file or directory\\\"\"":
+        "the program of the handler nvidia is not there",
+    "with file /etc/docker/daemon.json: the following directives don't match any configuration option: splunk-token":
+        "the file has a key that it does not know",
+    "the following directives are specified both as a flag and in the configuration file: hosts: (from flag: [fd://], from file: [x])":
+        "hosts is given both as a flag and in the file",
+    "with file /etc/docker/daemon.json: invalid character '}' looking for beginning of object key string":
+        "the JSON cannot be read",
+    "failed to load listeners: listen unix /run/x.sock: bind: address already in use": "somebody else listens at its socket",
+    "panic: runtime error: index out of range": "it panicked",
+    "E: Unable to locate package nvidia-container-toolkit": "no repository of this host has the package nvidia-container-toolkit",
+    "Error: Unable to find a match: x\nNo match for argument: nvidia-container-toolkit":
+        "no repository of this host has the package nvidia-container-toolkit",
+    "E: Version '1.99-1' for 'libnvidia-container1' was not found": "no repository of this host has libnvidia-container1 in version 1.99-1",
+    "E: Failed to fetch https://user:pw@mirror/dists/InRelease  401  Unauthorized": "a repository cannot be reached",
+    "E: Could not get lock /var/lib/dpkg/lock-frontend": "another package manager is at work",
+    "open /x: no space left on device": "no space is left on a file system",
+    'level=fatal msg="login failed: password=hunter2"': "",
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("line", LINES)
+def test_what_a_line_means(line: str) -> None:
+    assert causes.words(node.recognised(line, causes.table())) == LINES[line]
+
+
+def test_every_group_has_a_shape_and_every_sentence_its_groups() -> None:
+    for cause in causes.CAUSES:
+        assert set(re.compile(cause.pattern).groupindex) == set(cause.values), cause.code
+        assert set(re.findall(r"\{(\w+)\}", cause.says)) <= set(cause.values), cause.code
+        assert set(cause.values.values()) <= set(selection.shapes()), cause.code
+    codes = [cause.code for cause in causes.CAUSES]
+    assert len(codes) == len(set(codes))
+
+
+@pytest.mark.parametrize("found", [{}, {"code": "of a later release", "values": {"name": "x"}}, {"code": "plugin"}])
+def test_what_this_release_does_not_know_is_left_out(found: dict[str, str]) -> None:
+    assert causes.sentence(found) in ("", "its plugin ... did not load")
