@@ -50,7 +50,7 @@ class ActionModule(ActionBase):
         }
         if self._task.check_mode or not cases:
             return {**told, "checks": checks.unproven(cases), "proven": False, "left": []}
-        request = {"schema": base.SCHEMA, "cases": cases, "timeout": args["timeout"]}
+        request = {"schema": base.SCHEMA, "cases": cases, "timeout": args["timeout"], "phrases": checks.PHRASES}
         answer = transport.exchange(self, "container_check", request, task_vars or {}, way)
         found = checks.evidence(cases, answer)
         trouble = checks.verdict(found)

@@ -22,11 +22,15 @@ class Failed(Exception):
         self.step, self.message = step, message
 
 
-class Api(object):
-    """The engine behind one socket."""
+def ended(code, words):
+    return "the shell in the container ended with %s%s" % (code, ": " + words if words else "")
 
-    def __init__(self, path, timeout):
-        self.path, self.timeout = path, timeout
+
+class Api(object):
+    """The engine behind one socket. heard: what of an engine's or a shell's words may be told."""
+
+    def __init__(self, path, timeout, heard):
+        self.path, self.timeout, self.heard = path, timeout, heard
 
     def call(self, step, method, target, body=None):
         """(status, bytes of the answer)"""
@@ -44,7 +48,7 @@ class Api(object):
             found = {}
         if status >= 400:
             message = found.get("message") if isinstance(found, dict) else None
-            raise Failed(step, message or "status %d" % status)
+            raise Failed(step, self.heard(str(message or "")) or "status %d" % status)
         return found
 
     def start(self, image, create, command):
@@ -60,7 +64,7 @@ class Api(object):
         finally:
             self.remove(made)
         if code:
-            raise Failed("wait", "the shell in the container ended with %s: %s" % (code, said.strip()[-300:]))
+            raise Failed("wait", ended(code, self.heard(said)))
         return said
 
     def remove(self, container):

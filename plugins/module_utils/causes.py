@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
 
 MOST = 5  # causes of one output
 LONGEST = 4096  # characters of a line that are read
+PHRASE = 200  # characters of a phrase
 SIZE = 256 * 1024  # characters of an output that are read: its end
 # systemd's own lines about a unit; those of them that tell of a failure.
 _MANAGER = re.compile(r"\S+\.(service|socket|scope|slice): |(Starting|Started|Stopping|Stopped|Reloading|Reloaded|Failed to start) ")
@@ -50,6 +51,16 @@ def recognised(text, table):
             if cause not in found:
                 found.append(cause)
     return found[:MOST]
+
+
+def excerpts(text, patterns):
+    """The known phrases in a text, and nothing of what stands around them: "" where there is none."""
+    found = []
+    for pattern in patterns or ():
+        for match in re.finditer(pattern, text[-SIZE:]):
+            if match.group() and match.group()[:PHRASE] not in found:
+                found.append(match.group()[:PHRASE])
+    return "; ".join(found[:MOST])
 
 
 def fault(exc):

@@ -16,15 +16,14 @@ import tempfile
 import time
 import uuid
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, cri, nodefs, wire
-from ansible_collections.gpufleet.nvidia.plugins.module_utils.api_check import Api, Failed
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes, commands, cri, nodefs, wire
+from ansible_collections.gpufleet.nvidia.plugins.module_utils.api_check import Api, Failed, ended
 
 RUNTIME, IMAGES = "runtime.v1.RuntimeService", "runtime.v1.ImageService"
 LABEL = "gpufleet-check"
 LEFT_OVER_AFTER = 900  # seconds; a sandbox of ours older than this belongs to a check that was killed
 NOT_FOUND = 5  # gRPC status code
 TRIES = 3
-LINE = 400  # of each line of a record, as much as is shown
 
 # The messages of runtime.v1 (k8s.io/cri-api 0.36, pkg/apis/runtime/v1/api.proto), as far as they are used: field -> (number, type).
 # A type in brackets is repeated; "map" is map<string, string>; "number" is every kind of integer, enum and bool.
@@ -120,6 +119,7 @@ ERRNOS = (
     ("operation not permitted", "EPERM"),
     ("permission denied", "EACCES"),
     ("input/output error", "EIO"),
+    ("mknod: not found", "mknod: not found"),
     ("no such device", "ENODEV"),
     ("resource busy", "EBUSY"),
 )
@@ -209,12 +209,15 @@ class _Check(object):
     def close(self):
         shutil.rmtree(self.logs, ignore_errors=True)
 
+    def heard(self, text):  # the known phrases of what an engine or a shell says; the rest stays here: it may quote anything
+        return causes.excerpts(text, self.request.get("phrases"))
+
     def call(self, socket, method, values, service=RUNTIME):
         request = encode(method + "Request", values)
         try:
             return decode(method + "Response", self.unary(socket, service, method, request, self.timeout))
         except wire.CriError as exc:
-            failed = Failed(method, exc.said or str(exc))
+            failed = Failed(method, self.heard(exc.said) or str(exc))
             failed.code = exc.code
             raise failed
 
@@ -222,7 +225,7 @@ class _Check(object):
         """Remove what an earlier check left when it was killed half-way."""
         try:
             if over_http:
-                return Api(socket, self.timeout).sweep(LABEL, LEFT_OVER_AFTER)
+                return Api(socket, self.timeout, self.heard).sweep(LABEL, LEFT_OVER_AFTER)
             found = self.call(socket, "ListPodSandbox", {"filter": {"label_selector": {LABEL: "1"}}})["items"]
         except Failed:
             return  # the cases will say what is wrong with this socket
@@ -272,7 +275,7 @@ class _Check(object):
         except Failed as exc:
             answer["error"] = {"step": exc.step, "message": exc.message}
         except (KeyError, TypeError, ValueError, OSError) as exc:
-            answer["error"] = {"step": "request", "message": "%s: %s" % (type(exc).__name__, exc)}
+            answer["error"] = {"step": "request", "message": causes.fault(exc)}
         answer["seconds"] = round(time.monotonic() - started, 3)
         return answer
 
@@ -291,7 +294,7 @@ class _Check(object):
         if "run" in case:
             return self.once(case, image, nodes)
         if "create" in case:
-            return Api(socket, self.timeout).start(image, case["create"], _shell(case, nodes))
+            return Api(socket, self.timeout, self.heard).start(image, case["create"], _shell(case, nodes))
         if not self.call(socket, "ImageStatus", {"image": {"image": image}}, IMAGES)["image"]:
             raise Failed("ImageStatus", "image %s is not on this host" % image)
         sandbox_config = self.sandbox_config(case)
@@ -342,8 +345,8 @@ class _Check(object):
         wanted = {"container_id": container, "cmd": _shell(case, nodes), "timeout": int(self.timeout)}
         answer = self.call(socket, "ExecSync", wanted)
         if answer["exit_code"]:
-            said = (answer["stderr"] or answer["stdout"]).decode("utf-8", "replace").strip()
-            raise Failed("ExecSync", "the shell in the container ended with %d: %s" % (answer["exit_code"], said[-300:]))
+            said = (answer["stderr"] or answer["stdout"]).decode("utf-8", "replace")
+            raise Failed("ExecSync", ended(answer["exit_code"], self.heard(said)))
         return answer["stdout"].decode("utf-8", "replace")
 
 
@@ -377,9 +380,9 @@ def container_config(case, image):
 
 
 def errno_of(said):
-    """ENXIO, EPERM and so on from what a shell said; its own words when they are none of those known."""
+    """ENXIO, EPERM and so on from what a shell said; "other" when it is none of those known."""
     low = said.lower()
-    return next((name for words, name in ERRNOS if words in low), said.strip() or "no message")
+    return next((name for words, name in ERRNOS if words in low), "other" if said.strip() else "no message")
 
 
 def judge(nodes, said):
@@ -439,7 +442,7 @@ def _record(record, before):
         with open(path, "rb") as stream:
             stream.seek(before.get(path, 0))
             lines += stream.read(1 << 16).decode("utf-8", "replace").splitlines()
-    shown = [line[:LINE] for line in lines]
+    shown = [" ".join(re.findall(record.get("shows") or "$^", line)) for line in lines]  # of each line what is asked for
     if record.get("silent"):
         return shown, ["%s grew although nothing was asked for" % record["path"]] if lines else []
     missing = [wanted for wanted in record.get("contains") or () if not any(re.search(wanted, line) for line in lines)]

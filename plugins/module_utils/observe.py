@@ -242,7 +242,7 @@ def _probe(_root, question):
     try:
         return {"value": json.loads(nodefs.redact(answer["stdout"], question.get("redact"))[0])}
     except ValueError:
-        last = (answer["stderr"].strip().splitlines() or ["it printed no JSON"])[-1]  # our own program's error, which reads no configuration
+        last = (answer["stderr"].strip().splitlines() or ["it printed no JSON"])[-1]  # our own program: it reads no configuration
         raise nodefs.NodeError("failed", "the probe ended with exit status %s: %s" % (answer["rc"], last))
 
 

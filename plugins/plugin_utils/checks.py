@@ -112,7 +112,7 @@ def _by_runtime(ask: Ask, handler: str, gpus: tuple[Gpu, ...], *, strict: bool, 
         case["env"] = {ENV: VOLUME_MOUNTS if strict else ask.ids}
     if record:
         wanted = [f"--device={re.escape(ask.ids)}(?![0-9])"] if ask.ids else []
-        case["record"] = {"path": record, "contains": wanted} if wanted else {"path": record, "silent": True}
+        case["record"] = {"path": record, "shows": RECORD_SHOWS, **({"contains": wanted} if wanted else {"silent": True})}
     return case
 
 
@@ -159,7 +159,7 @@ def _refused_variable(handler: str, gpus: tuple[Gpu, ...], record: str) -> dict[
         "env": {ENV: "all"},
         "nodes": _nodes((), gpus),
     }
-    return {**case, "record": {"path": record, "silent": True}} if record else case
+    return {**case, "record": {"path": record, "silent": True, "shows": RECORD_SHOWS}} if record else case
 
 
 def _with_switches(case: dict[str, Any], switches: tuple[str, ...]) -> dict[str, Any]:
@@ -237,6 +237,28 @@ def cgroup_parent(status: Mapping[str, Any], handler: str) -> str:
 
 
 # --- what to do when it is not as it should be --------------------------------------------------------------------------
+
+# What of an engine's or a shell's words may be told: these phrases. What stands around them stays on the host.
+PHRASES = (
+    r"unresolvable CDI devices(?: [\w./-]+=[\w:.-]*\w)?",
+    r"CDI support is explicitly disabled",
+    r"could not select device driver \"cdi\"",
+    r"(?i)unknown or invalid runtime name(?:: [\w.-]+)?|unknown runtime specified(?: [\w.-]+)?",
+    r"no runtime for \"[\w.-]*\" is configured|failed to find runtime handler(?: [\w.-]+)?|runtime handler \"?[\w.-]*\"? not supported",
+    r"unknown service runtime\.v1\w*(?:\.\w+)?",
+    r"pinging container registry|failed to (?:resolve|do request|pull)|sandbox image",
+    r"nvidia-container-cli(?:(?:\.real)?: (?:initialization|detection|device|requirement|ldcache|mount|nvml|container) error)?",
+    r"nvidia-container-runtime-hook",
+    r"(?:exec: )?\"?nvidia-container-runtime[\w.-]*\"?: (?:executable file not found|no such file or directory)",
+    r"(?:stat|exec) /[\w./-]*nvidia-container-runtime[\w.-]*: no such file or directory",
+    r"executable file not found",
+    r"mknod: .{0,16}not found",
+    r"/bin/sh: .{0,16}not found|stat /bin/sh|exec: \"/bin/sh\"|/bin/sh",
+    r"(?i)no such file or directory|connection refused|permission denied|operation not permitted|no space left on device",
+    r"context deadline exceeded|already exists|not found|is busy",
+)
+# Of a record that NVIDIA's hook leaves: what it was asked for.
+RECORD_SHOWS = r"--device=[\w,:.-]+"
 
 # (words in the error or problem, engine, "engine injection" or "", what to do). The first that matches speaks.
 ADVICE: tuple[tuple[str, str, str], ...] = (

@@ -105,9 +105,12 @@ class Runtime(object):
         return [method for method, _values in self.calls]
 
 
+PHRASES = ["no shell", "(?:busy|broken|[a-z]+ not found)"]
+
+
 def prove(runtime, tmp_path, **case):
     wanted = dict({"name": "one", "socket": "/run/x.sock", "nodes": NODES, "list": "/dev/gpufleet-test*"}, **case)
-    request = {"schema": 1, "image": IMAGE, "log_parent": str(tmp_path), "cases": [wanted]}
+    request = {"schema": 1, "image": IMAGE, "log_parent": str(tmp_path), "cases": [wanted], "phrases": PHRASES}
     return container_check.run(request, runtime)
 
 
@@ -137,7 +140,7 @@ VERDICTS = [
     ("a node that nobody knows of", GOOD + lines(("listed", "/dev/gpufleet-test7", "")),
      ["/dev/gpufleet-test7 is in the container and was not asked for"]),
     ("the image has no mknod", GOOD.replace("made|%s|%s" % (GPU1, EPERM), "unmade|%s|sh: mknod: not found" % GPU1),
-     [GPU1 + ": whether it is refused could not be seen (sh: mknod: not found)"]),
+     [GPU1 + ": whether it is refused could not be seen (mknod: not found)"]),
     ("refused by something other than the device cgroup", GOOD.replace("made|%s|%s" % (GPU1, EPERM), "made|%s|%s" % (GPU1, EACCES)),
      [GPU1 + ": whether it is refused could not be seen (EACCES)"]),
     ("the shell said nothing", "",
@@ -204,7 +207,7 @@ def test_an_image_that_is_not_there_is_named(tmp_path):
 
 
 def test_a_shell_that_fails_is_an_error(tmp_path):
-    case = prove(Runtime(ExecSync={"exit_code": 127, "stdout": b"", "stderr": b"no shell"}), tmp_path)["cases"][0]
+    case = prove(Runtime(ExecSync={"exit_code": 127, "stdout": b"", "stderr": b"no shell, token=x"}), tmp_path)["cases"][0]
     assert case["error"] == {"step": "ExecSync", "message": "the shell in the container ended with 127: no shell"}
 
 
@@ -223,7 +226,7 @@ def test_a_sandbox_that_is_taken_away_each_time_is_an_error(tmp_path):
 
 
 def test_what_cannot_be_removed_is_told(tmp_path):
-    answer = prove(Runtime(GOOD, RemovePodSandbox=wire.CriError(2, "busy")), tmp_path)
+    answer = prove(Runtime(GOOD, RemovePodSandbox=wire.CriError(2, "gRPC status 2", "busy: token=x")), tmp_path)
     assert answer["left"] == [{"socket": "/run/x.sock", "sandbox": "pod-1", "message": "RemovePodSandbox: busy"}]
     assert answer["cases"][0]["ok"]
 
@@ -241,7 +244,8 @@ def test_a_bad_case_does_not_cost_the_others(tmp_path):
     cases = [{"name": "bad"}, {"name": "good", "socket": "/run/x.sock", "nodes": NODES}]
     answer = container_check.run({"schema": 1, "image": IMAGE, "log_parent": str(tmp_path), "cases": cases}, Runtime(GOOD))
     assert [case["ok"] for case in answer["cases"]] == [False, True]
-    assert answer["cases"][0]["error"] == {"step": "request", "message": "KeyError: 'socket'"}
+    assert answer["cases"][0]["error"]["step"] == "request"
+    assert answer["cases"][0]["error"]["message"].startswith("KeyError at container_check.py:")
 
 
 def test_device_numbers_of_the_host_come_first_and_a_node_that_nobody_has_is_left_out(tmp_path):
@@ -281,9 +285,9 @@ def test_a_record_is_read_from_where_it_ended_before(wanted, line, problems, tmp
     record = tmp_path / "record.jsonl"
     record.write_text(u"--device=0 of another container\n")
     runtime = Recorder(GOOD, str(record), line)
-    case = prove(runtime, tmp_path, record=dict(wanted, path=str(record)))["cases"][0]
+    case = prove(runtime, tmp_path, record=dict(wanted, path=str(record), shows="--device=[a-z0-9]+"))["cases"][0]
     assert case["problems"] == ["%s %s" % (record, problem) for problem in problems]
-    assert case["record"] == line.splitlines()
+    assert case["record"] == [text.split()[0] for text in line.splitlines()]
 
 
 @pytest.fixture

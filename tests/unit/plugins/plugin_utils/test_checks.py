@@ -9,6 +9,7 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import checks
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Driver, Gpu, Instance, Policy
 from hypothesis import given
@@ -18,6 +19,7 @@ from tests.unit.records import instance, record
 
 IMAGE = "localhost/probe:lab"
 RECORD = "/var/log/cli.jsonl"
+SHOWS = {"shows": checks.RECORD_SHOWS}
 MOUNTS = "/var/run/nvidia-container-devices"
 
 
@@ -172,9 +174,9 @@ def test_an_engine_that_serves_no_cri_has_no_cases() -> None:
 def test_a_record_stands_for_the_nodes_where_no_driver_is(engine: Instance) -> None:
     found = cases(dc.replace(COMPATIBLE, cdi="false"), engine, evidence_file=RECORD)
     assert [c["record"] for c in found] == [
-        {"path": RECORD, "contains": ["--device=0(?![0-9])"]},
-        {"path": RECORD, "contains": ["--device=all(?![0-9])"]},
-        {"path": RECORD, "silent": True},
+        {"path": RECORD, "contains": ["--device=0(?![0-9])"], **SHOWS},
+        {"path": RECORD, "contains": ["--device=all(?![0-9])"], **SHOWS},
+        {"path": RECORD, "silent": True, **SHOWS},
     ]
     assert nodes(found[0], "allowed") == []
     assert nodes(found[0], "refused") == ["1"], "what was not asked for is refused, record or not"
@@ -295,3 +297,18 @@ def test_switches_may_be_in_every_container_with_a_gpu_and_in_no_other() -> None
     found = mig_cases(0, 0, switches=("/dev/nvidia-nvswitchctl",))
     assert "-nvswitchctl" in nodes(found["one"], "optional")
     assert "-nvswitchctl" in nodes(found["none"], "refused")
+
+
+@pytest.mark.parametrize(
+    ("said", "told"),
+    [
+        ('rpc error: unresolvable CDI devices nvidia.com/gpu=9: https://u:pw@h', "unresolvable CDI devices nvidia.com/gpu=9"),
+        ('no runtime for "nvidia" is configured, token=x', 'no runtime for "nvidia" is configured'),
+        ('could not select device driver "cdi" with capabilities: []', 'could not select device driver "cdi"'),
+        ("nvidia-container-cli: initialization error: nvml error: /home/x", "nvidia-container-cli: initialization error"),
+        ("failed to pull image https://u:pw@h/pause", "failed to pull"),
+        ("password=x", ""),
+    ],
+)  # fmt: skip
+def test_of_what_an_engine_says_only_known_phrases_are_told(said: str, told: str) -> None:
+    assert causes.excerpts(said, checks.PHRASES) == told
