@@ -13,7 +13,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache
 LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check lint types sanity unit unit-2.16 unit-node integration molecule soak lab-up lab-down bench docs clean
+.PHONY: help venv demo test check lint types sanity archive unit unit-2.16 unit-2.18 unit-node integration molecule soak lab-up lab-down bench docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -24,7 +24,7 @@ demo: venv ## Show the main job on a small fleet of real hosts: plan, site, proo
 test: venv ## Everything: the fast tier, molecule, and the tests on the lab's real engines
 	@$(RUN) python tests/tools/everything.py
 
-check: lint types sanity unit unit-2.16 unit-node ## The fast tier: lint, types, sanity, unit; no root, no lab
+check: lint types sanity archive unit unit-2.16 unit-2.18 unit-node ## The fast tier: lint, types, sanity, archive, unit; no root, no lab
 
 lint: venv ## Check style: ruff, yamllint, ansible-lint (production profile), changelog fragments
 	$(RUN) ruff check .
@@ -38,11 +38,17 @@ types: venv ## Check types: mypy strict on the controller side
 sanity: venv ## Run ansible-test sanity on every ansible-core that an interpreter is at hand for
 	$(RUN) python tests/tools/sanity.py
 
+archive: venv ## Build the archive for Galaxy, the same bytes from the same files, and have galaxy-importer judge it
+	$(RUN) python tests/tools/archive.py --judge
+
 unit: venv ## Run the unit tests on the newest ansible-core
 	$(RUN) python -m pytest -q tests/unit
 
 unit-2.16: venv ## Run the unit tests on ansible-core 2.16, the oldest that is promised
 	$(RUN) python tests/tools/unit_matrix.py core-2-16
+
+unit-2.18: venv ## Run the playbooks' tests on ansible-core 2.18, too
+	$(RUN) python tests/tools/unit_matrix.py core-2-18
 
 unit-node: venv ## Run the node side's unit tests on Python 3.6, 3.8 and 3.13, as far as they are at hand
 	$(RUN) python tests/tools/unit_matrix.py node-3-6 node-3-8 node-3-13

@@ -15,7 +15,7 @@ import time
 
 from environments import ROOT
 
-STEPS = ("lint", "types", "sanity", "unit-2.16", "unit-node", "molecule")
+STEPS = ("lint", "types", "sanity", "archive", "unit-2.16", "unit-2.18", "unit-node", "molecule")
 
 
 def step(name: str) -> tuple[str, bool, float]:

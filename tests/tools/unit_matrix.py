@@ -4,6 +4,7 @@
 """Run unit tests in the environments of other Pythons and other ansible-core releases.
 
     unit_matrix.py core-2-16              all unit tests
+    unit_matrix.py core-2-18              the playbooks' runs
     unit_matrix.py node-3-6 node-3-8      the node side's, without Ansible
 
 A missing interpreter is named and passed over: not every machine has every Python.
@@ -17,11 +18,12 @@ import sys
 import environments
 
 NODE_SIDE = "tests/unit/plugins/module_utils"
+PLAYBOOKS = "tests/unit/playbooks"
 
 
 def run(group: str) -> bool:
     """Run the tests of one group and say whether they passed."""
-    tests = NODE_SIDE if group.startswith("node-") else "tests/unit"
+    tests = {"core-2-16": "tests/unit", "core-2-18": PLAYBOOKS}.get(group, NODE_SIDE)
     if not (environments.ROOT / tests).is_dir():
         print(f"== {group}: {tests} has no tests yet", flush=True)
         return True

@@ -6,10 +6,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -17,21 +14,16 @@ from typing import Any
 import pytest
 import yaml
 
+from tests.unit.playbooks import bare
+from tests.unit.playbooks.bare import play, written
+
 ROOT = Path(__file__).resolve().parents[3]
 HOSTS = [f"gpu{number}" for number in range(1, 10)]
 WAVE = "PLAY [Converge the fleet]"
 
 
-def tree(place: Path) -> Path:
-    """A host as an image: containerd 1.7 and nothing else."""
-    (place / "etc/containerd").mkdir(parents=True)
-    (place / "etc/containerd/config.toml").write_text("version = 2\n")
-    return place
-
-
 def of_hosts(place: Path) -> dict[str, dict[str, str]]:
-    common = {"ansible_connection": "local", "ansible_python_interpreter": sys.executable, "gpufleet_engine_version": "1.7.24"}
-    return {host: {**common, "gpufleet_no_gpu": "prepare", "gpufleet_root": str(tree(place / "trees" / host))} for host in HOSTS}
+    return {host: bare.variables(place, host) for host in HOSTS}
 
 
 def as_yaml(place: Path, group: Mapping[str, Any]) -> Path:
@@ -52,28 +44,8 @@ def as_directory(place: Path, group: Mapping[str, Any]) -> Path:
     return folder
 
 
-def written(path: Path, text: str) -> Path:
-    path.write_text(text)
-    return path
-
-
 Inventory = Callable[[Path, Mapping[str, Any]], Path]
 INVENTORIES = pytest.mark.parametrize("inventory", [as_yaml, as_ini, as_directory], ids=["yaml", "ini", "directory"])
-
-
-def play(place: Path, inventory: Path, name: str, *arguments: str, **extra: Any) -> tuple[int, str]:
-    """Run a playbook of the collection, or a file, as a user does, and give the exit status and the words."""
-    extra = {"gpufleet_hosts": "gpu_nodes", **extra}
-    rollout = written(place / "rollout.yml", yaml.safe_dump({k: v for k, v in extra.items() if v is not None}))
-    program = Path(sys.executable).with_name("ansible-playbook")
-    wanted = name if "/" in name else f"gpufleet.nvidia.{name}"
-    done = subprocess.run(
-        [program, "-i", inventory, wanted, "-e", f"@{rollout}", *arguments],
-        capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL, cwd=place,
-        env={**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_FORKS": "4", "ANSIBLE_LOCAL_TEMP": str(place / "tmp")},
-    )  # fmt: skip
-    assert "Traceback" not in done.stdout + done.stderr, done.stdout + done.stderr
-    return done.returncode, done.stdout + done.stderr
 
 
 def waves(words: str) -> list[int]:
