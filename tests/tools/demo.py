@@ -206,7 +206,9 @@ def main(arguments: list[str]) -> int:
     PLACE.mkdir(parents=True, exist_ok=True)
     lab = Lab("gpufleet-demo")
     try:
-        print("Booting the fleet (the first time builds it, which takes minutes; later it takes seconds) ...", flush=True)
+        print("Booting the fleet. The first time builds it from source: about 25 minutes on two cores. Later it takes seconds.", flush=True)
+        if doctor.missing():
+            print(f"Debian packages that this installs first: {', '.join(doctor.missing())}", flush=True)
         lab.up()
         for name, why in lab.skipped.items():
             print(f"left out: {name}, {why}")

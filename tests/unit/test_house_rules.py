@@ -28,7 +28,7 @@ IMPURE_CALLS = {
     # methods of pathlib.Path, whose pure half (PurePosixPath) is welcome
     "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir", "iterdir", "rglob", "symlink_to", "now", "utcnow", "today",
 }
-# tomlkit edits what others own; PyYAML comes with ansible-core and reads CDI specs that others wrote.
+# tomlkit reads TOML where Python is 3.10; PyYAML comes with ansible-core and reads CDI specs that others wrote.
 THIRD_PARTY = {"tomlkit", "yaml"}
 # What both sides must judge by one rule: pure functions of the node side that the planner may use, too.
 SHARED = {"selection"}
@@ -134,7 +134,7 @@ def test_what_both_sides_share_is_pure(module: str) -> None:
 
 
 @pytest.mark.parametrize("path", sources("plugin_utils") + sources("action"), ids=name)
-def test_tomlkit_is_imported_only_where_an_edit_is_due(path: Path) -> None:
+def test_tomlkit_is_imported_only_where_python_cannot_read_toml(path: Path) -> None:
     """A top-level import would make every run pay for it, and fail where it is not installed."""
     top_level = [node for node in ast.parse(path.read_text()).body if isinstance(node, ast.Import | ast.ImportFrom)]
     assert not any("tomlkit" in item for node in top_level for item in imports(node))
