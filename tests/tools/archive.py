@@ -51,7 +51,7 @@ def build(source: Path, target: Path) -> Path:
     """Build with ansible-galaxy, and pack its entries once more, with one time."""
     target.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
-        command = [Path(sys.executable).with_name("ansible-galaxy"), "collection", "build", "--output-path", folder, str(source)]
+        command = [str(Path(sys.executable).with_name("ansible-galaxy")), "collection", "build", "--output-path", folder, str(source)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL)
         if done.returncode:
             raise SystemExit(f"archive.py: {done.stdout}{done.stderr}")
