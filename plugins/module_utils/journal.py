@@ -22,7 +22,9 @@ Node side: standard library only, Python 3.6.
 import base64
 import json
 import os
+import re
 import stat
+import time
 import urllib.parse
 from typing import NamedTuple
 
@@ -31,6 +33,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import look_system
 SCHEMA = 1
 MAX_FILE = 64 * nodefs.MIB
 SLOT, SLOTS = 512, 16
+BESIDE = r"\.gpufleet-([0-9a-f]{32})-[0-9a-f]{8}"  # a directory for one file of one transaction, beside that file
+STRAY_AFTER = 3600
 FINAL = ("committed", "rolled_back")
 PARTS = ("journal", "open", "originals", "program", "job", "lock", "pending.json")  # of the directory; beside them, what is for everybody
 # What an original must say of itself, and of the file where there was one.
@@ -259,8 +263,8 @@ def damaged(directory, path, why):
 # --- what the eyes are told -------------------------------------------------------------------------------------------
 
 
-def look(root, directory, cap=nodefs.MIB, patterns=(), listing=False):
-    """The answer to an `originals` question; with listing, the journal as people read it."""
+def look(root, directory, cap=nodefs.MIB, patterns=(), listing=False, beside=()):
+    """The answer to an `originals` question; with listing, the journal as people read it. beside: where names of ours may lie about."""
     base, originals, broken = place(root, directory), {}, []
     for name in names(base, "originals"):
         kept_in = os.path.join(base, "originals", name)
@@ -278,10 +282,34 @@ def look(root, directory, cap=nodefs.MIB, patterns=(), listing=False):
         "unfinished": [dict(_shown(meta), at_work=_watched(meta) or at_work(base, meta["id"])) for meta in opened if not meta["closed"]],
         "outcomes": [dict(_shown(meta), logs=_logs(meta)) for meta in opened if meta["closed"] and meta["state"] == "rolled_back"],
         "pending": pending(base, bool(root)),
+        "strays": strays(root, base, beside),
     }
     if listing:
         answer["journal"] = [_shown(meta) for meta in reversed(entries(base))]
     return answer
+
+
+def strays(root, base, directories):
+    """Names of ours beside files that no transaction refers to: their journal was removed while they were in use."""
+    found = []
+    for directory in directories:
+        place_ = nodefs.full(root, nodefs.resolve(root, directory)[0])
+        listed = sorted(os.listdir(place_)) if os.path.isdir(place_) else []
+        found += [os.path.join(directory, name) for name in listed if is_stray(base, os.path.join(place_, name))]
+    return found
+
+
+def is_stray(base, path):
+    """Whether a place is such a name. One that is young may be in use by somebody whose entry was removed just now."""
+    named = re.match(BESIDE + r"\Z", os.path.basename(path))
+    try:
+        state = os.lstat(path)
+    except OSError:
+        return False
+    if not named or not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mtime > time.time() - STRAY_AFTER:
+        return False
+    token = named.group(1)
+    return not any(name.endswith("-" + token) for name in names(base, "open")) and not at_work(base, token)
 
 
 def _told(root, base, meta, cap, patterns):

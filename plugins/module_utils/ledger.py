@@ -7,6 +7,7 @@ The rules: what can be undone is on disk before it is done; a state is overwritt
 a full disk cannot keep a transaction from saying that it was taken back. Node side: standard library only, Python 3.6.
 """
 
+import collections
 import contextlib
 import errno
 import fcntl
@@ -148,9 +149,9 @@ def now():
 # --- one transaction --------------------------------------------------------------------------------------------------
 
 
-def begin(base, request, **more):
+def begin(base, request, name=None, **more):
     """Open a transaction, before it does anything: its name. Built aside and renamed, so that it is there whole or not at all."""
-    name = "%s-%s" % (time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), request["id"])
+    name = name or "%s-%s" % (time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), request["id"])
     make_dirs(os.path.join(base, "open"))
     make_dirs(os.path.join(base, "journal"))
     write_durably(os.path.join(base, "open", name), b"")
@@ -186,6 +187,36 @@ def describe(base, name, changes, **more):
             write_durably(os.path.join(entry, record["backup"]), change.before.data)
         records.append(record)
     write_json(os.path.join(entry, "meta.json"), dict(journal.read_json(os.path.join(entry, "meta.json")), changes=records, **more))
+
+
+# What a transaction at work has in mind of its own entry: what begin() and describe() were told, the changes, and the originals of their
+# files from before it.
+Memory = collections.namedtuple("Memory", ["opened", "changes", "described", "originals"])
+
+
+def remembered(base, changes):
+    """path -> (meta, bytes) of the originals that are kept of these files by now."""
+    found = {}
+    for change in changes:
+        with contextlib.suppress(nodefs.NodeError, OSError):  # damaged: then there is nothing to remember
+            kept = journal.original(base, change.path)
+            if kept is not None:
+                found[change.path] = (kept[0], kept[1].data if kept[1] is not None else None)
+    return found
+
+
+def write_again(base, name, request, memory):
+    """Somebody has cleared the journal's directory while a transaction was at work: all that it knows of itself, once more."""
+    make_dirs(base, 0o755)
+    shutil.rmtree(os.path.join(base, "journal", name), ignore_errors=True)
+    begin(base, request, name, **memory.opened)
+    for path, (meta, data) in sorted(memory.originals.items()):
+        if not os.path.lexists(journal.original_dir(base, path)):
+            _place_original(base, path, meta, data)
+    if memory.described is not None:
+        describe(base, name, memory.changes, **memory.described)
+        for change in memory.changes:
+            keep_original(base, change, request["id"])
 
 
 def mark(entry, state, **more):
@@ -245,12 +276,6 @@ def keep_original(base, change, token):
     """Keep the file as it is now, if we keep none of it yet. Built aside and renamed, so that it is there whole or not at all."""
     if journal.original_meta(base, change.path) is not None:
         return
-    directory = journal.original_dir(base, change.path)
-    aside = _aside(directory)
-    shutil.rmtree(aside, ignore_errors=True)
-    make_dirs(aside)
-    if change.before is not None:
-        write_durably(os.path.join(aside, "content"), change.before.data)
     meta = dict(
         journal.properties(change.before),
         schema=journal.SCHEMA,
@@ -260,6 +285,16 @@ def keep_original(base, change, token):
         time=now(),
         sha256_after=None,
     )
+    _place_original(base, change.path, meta, None if change.before is None else change.before.data)
+
+
+def _place_original(base, path, meta, data):
+    directory = journal.original_dir(base, path)
+    aside = _aside(directory)
+    shutil.rmtree(aside, ignore_errors=True)
+    make_dirs(aside)
+    if data is not None:
+        write_durably(os.path.join(aside, "content"), data)
     write_json(os.path.join(aside, "meta.json"), meta)
     os.rename(aside, directory)
     fsync_dir(os.path.dirname(directory))

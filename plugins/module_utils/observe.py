@@ -303,7 +303,8 @@ def _listening(_root, question):
 
 
 def _originals(root, question):
-    return journal.look(root, question["dir"], question.get("max", nodefs.MIB), question.get("redact"), question.get("listing"))
+    more = {"listing": question.get("listing"), "beside": question.get("beside") or ()}
+    return journal.look(root, question["dir"], question.get("max", nodefs.MIB), question.get("redact"), **more)
 
 
 _KINDS = {

@@ -12,7 +12,7 @@ import base64
 import os
 import re
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, selection, steps
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, nodefs, selection, steps
 
 _NUMBER = (int, float)
 
@@ -221,6 +221,7 @@ _REQUEST = (
         "probation": _or_none(_seconds),
         "pending": _or_none(_list(_text)),
         "told": _or_none(_list(_text)),
+        "strays": _or_none(_list(_matching(r"/(?:[^\0]*/)?" + journal.BESIDE, "a name of ours beside a file"))),
         "environment": _or_none(_list(_text)),
     },
     ("schema", "id"),

@@ -56,9 +56,9 @@ class Failed(Exception):
 
 def blank(request):
     """The answer to a request of which nothing has been done yet."""
-    lists = ("written", "removed", "ran", "restarted", "disabled", "conflict", "validation", "health", "recovered", "foreign")
+    lists = ("written", "removed", "ran", "restarted", "disabled", "conflict", "validation", "health", "recovered", "foreign", "swept")
     answer = {"schema": SCHEMA, "id": request["id"], "changed": False, "rolled_back": False, "journal": None, "error": None}
-    return dict(answer, containers=None, probation=0, said=None, **{name: [] for name in lists})
+    return dict(answer, containers=None, probation=0, said=None, rewritten=False, **{name: [] for name in lists})
 
 
 def refused(request, exc):
@@ -95,6 +95,8 @@ class Transaction(object):
         self.phase = "lock"
         self.root = self.base = self.name = ""
         self.acted = 0
+        self.memory = ledger.Memory({}, [], None, {})
+        self.last = None  # the newest state: (name, more)
         self.answer = blank(request)
 
     @property
@@ -126,6 +128,7 @@ class Transaction(object):
             return
         with undisturbed():
             self.answer["recovered"] = undo.recover(self.root, self.base, "the next transaction")
+        self.answer["swept"] = undo.sweep_beside(self.root, self.base, self.request.get("strays") or [])
         told = list(self.request.get("told") or []) + [outcome["id"] for outcome in self.answer["recovered"]]
         for name in journal.names(self.base, "open"):
             if name.rpartition("-")[2] in told:
@@ -190,15 +193,30 @@ class Transaction(object):
         self.phase = "backup"
         wanted = [{"argv": entry["argv"], "undo": entry.get("undo")} for entry in self.request.get("commands_before") or []]
         known = self.request.get("causes") or []
-        self.name = ledger.begin(self.base, self.request, commands=wanted, causes=known, guarded=bool(self.program))
+        self.memory = self.memory._replace(opened={"commands": wanted, "causes": known, "guarded": bool(self.program)})
+        self.name = ledger.begin(self.base, self.request, **self.memory.opened)
         self.answer["journal"] = self.entry[len(self.root) :]
         if self.program:
             guard.arm(self.base, self.request, self.program)
 
+    def _mark(self, state, **more):
+        self._require_entry()
+        ledger.mark(self.entry, state, **more)
+        self.last = (state, more)
+
+    def _require_entry(self):
+        """Somebody may clear the journal's directory while this is at work; what lies beside the files would then be nobody's."""
+        if journal.states(self.entry):
+            return
+        ledger.write_again(self.base, self.name, self.request, self.memory)
+        if self.last is not None:
+            ledger.mark(self.entry, self.last[0], **self.last[1])
+        self.answer["rewritten"] = True
+
     def _commands(self):
         """Run what comes first, package installations mostly."""
         for number, command in enumerate(self.request["commands_before"]):
-            ledger.mark(self.entry, "prepared", ran=number + 1)
+            self._mark("prepared", ran=number + 1)
             found = commands.text(commands.run(command["argv"], command.get("timeout", 600), env=command.get("env")))
             said = found["stdout"] + found["stderr"]
             ran = {"argv": command["argv"], "rc": found["rc"], "causes": [], "why": command.get("why", "")}
@@ -242,12 +260,14 @@ class Transaction(object):
             self.phase = "backup"
             before = health.states([unit["name"] for unit in units])
             checks = self.request.get("health") or []
-            ledger.describe(self.base, self.name, changes, units=units, units_before=before, disabled=disable, health=checks)
+            told = {"units": units, "units_before": before, "disabled": disable, "health": checks}
+            self.memory = self.memory._replace(changes=changes, described=told, originals=ledger.remembered(self.base, changes))
+            ledger.describe(self.base, self.name, changes, **told)
             for change in changes:
                 ledger.keep_original(self.base, change, self.request["id"])
             if self.program:
                 guard.arm_boot(self.base, self.program)
-            ledger.mark(self.entry, "armed")
+            self._mark("armed")
             self._change_host(changes, units, disable)
             self._stand(units)
         except Exception as exc:
@@ -263,7 +283,7 @@ class Transaction(object):
         late = [(change, found) for change, found in seen if found != change.before]
         self._no_conflict([staging.conflict("file", c.path, journal.digest(c.before), journal.digest(found)) for c, found in late])
         self.phase = "swap"
-        ledger.mark(self.entry, "swapping")
+        self._mark("swapping")
         for before in disable:  # first, lest they write what we are about to write
             self.answer["disabled"].append(before["name"])
             health.disable(before)
@@ -272,7 +292,7 @@ class Transaction(object):
         running = census.contained() if units else {}
         for unit in units:
             self.acted += 1
-            ledger.mark(self.entry, "swapped", acted=self.acted)
+            self._mark("swapped", acted=self.acted)
             self.answer["restarted"].append(unit["name"])
             health.act(unit["name"], unit["action"], unit.get("timeout", health.DEFAULT_TIMEOUT))
         self.phase = "health"
@@ -286,6 +306,7 @@ class Transaction(object):
 
     def _stand(self, units):
         """What was done works: it stands, or is on probation where a host that watches over it can still take it back."""
+        self._require_entry()
         meta = journal.read(self.base, self.name)
         ledger.note_pending(self.base, self.request, [unit["name"] for unit in units if unit["action"] != "reload"])
         probation = self.request.get("probation") or 0
@@ -309,12 +330,9 @@ class Transaction(object):
         first = self.answer["error"]["message"]
         if not self.name:
             return
-        meta = journal.read(self.base, self.name) or {"state": "prepared", "changes": []}
-        early = meta["state"] in ("prepared", "armed")
-        try:
-            told = undo.take_back(self.root, self.base, meta, first, "the hands", evidence=self.answer["health"])
-        except Exception as again:
-            told = {"trouble": str(again), "ran": [], "health": [], "foreign": []}
+        told, early = self._taken_back(first)
+        if not journal.states(self.entry):  # cleared while it was taken back: what is back already stays
+            told, early = self._taken_back(first)
         self.answer["health"] += told["health"][len(self.answer["health"]) :]
         self.answer["ran"] += told["ran"]
         self.answer["foreign"] = told["foreign"]
@@ -330,6 +348,17 @@ class Transaction(object):
         self.answer["rolled_back"] = not early
         undone = all(command.get("undo") for command in self.request.get("commands_before") or [])
         self.answer["changed"] = bool(told["foreign"]) or (any(entry["rc"] == 0 for entry in self.answer["ran"]) and not undone)
+
+    def _taken_back(self, first):
+        """(what came of taking it back, whether nothing had been swapped yet)."""
+        early = True
+        try:
+            self._require_entry()
+            meta = journal.read(self.base, self.name)
+            early = meta["state"] in ("prepared", "armed")
+            return undo.take_back(self.root, self.base, meta, first, "the hands", evidence=self.answer["health"]), early
+        except Exception as again:
+            return {"trouble": str(again), "ran": [], "health": [], "foreign": []}, early
 
     def _name_files(self, changes):
         self.answer["written"] = [change.path for change in changes if change.after is not None]

@@ -102,6 +102,13 @@ def probe(name: str, source: str, args: Any, *, timeout: int = 20) -> Question:
     return {"id": f"probe:{name}", "kind": "probe", "source": source, "args": args, "timeout": timeout}
 
 
+# Where the executor puts the new and the old file of a transaction: above the directories that we write to, or in them.
+BESIDE = (
+    "/etc", "/etc/ansible", "/etc/apt", "/etc/containerd", "/etc/crio", "/etc/docker", "/etc/systemd", "/etc/systemd/system", "/run",
+    "/run/cdi", "/usr/local", "/usr/local/libexec", "/usr/share/containers", "/usr/share/containers/oci", "/var/lib",
+)  # fmt: skip
+
+
 def originals(directory: str, *, listing: bool = False) -> Question:
-    q: Question = {"id": "originals", "kind": "originals", "dir": directory, "redact": list(REDACT)}
+    q: Question = {"id": "originals", "kind": "originals", "dir": directory, "redact": list(REDACT), "beside": list(BESIDE)}
     return {**q, "listing": True} if listing else q

@@ -41,6 +41,11 @@ def untold(obs: Observation) -> tuple[str, ...]:
     return tuple(str(entry["id"]) for entry in journal(obs).get("outcomes") or ())
 
 
+def strays(obs: Observation) -> tuple[str, ...]:
+    """Directories beside files that a transaction has left whose journal was removed."""
+    return tuple(str(path) for path in journal(obs).get("strays") or ())
+
+
 def cut_short(obs: Observation) -> bool:
     """Whether there is a transaction that nobody is at work on and that is not over: it has to be ended before anything is planned."""
     return any(not entry.get("at_work") for entry in journal(obs).get("unfinished") or ())
@@ -52,6 +57,7 @@ def advice(obs: Observation) -> tuple[str, ...]:
         *(taken_back(entry) for entry in seen.get("outcomes") or ()),
         *(unfinished(entry) for entry in seen.get("unfinished") or () if entry.get("state") != "probation"),
         *(pending(entry) for entry in seen.get("pending") or ()),
+        *(f"{path} was left by a transaction whose journal was removed: a run without check mode removes it" for path in strays(obs)),
     )
 
 
@@ -138,6 +144,14 @@ def recovered(answer: Entry) -> tuple[str, ...]:
         f"{named(entry)} was not over and was rolled back first, because: {entry.get('why') or 'unknown'}"
         for entry in answer.get("recovered") or ()
     )
+
+
+def rewritten(answer: Entry) -> tuple[str, ...]:
+    """The journal's directory was cleared while the transaction was at work."""
+    if not answer.get("rewritten"):
+        return ()
+    told = "the journal's directory was removed while this run was at work"
+    return (f"{told}: its own entry and the copies of its files were written again, those of other files are lost",)
 
 
 def ended(answer: Entry) -> tuple[str, ...]:

@@ -235,7 +235,7 @@ def left_out(wanted: Policy, seen: Observation, planner: Planner, plan: Plan) ->
 
 def else_told(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, seen: Observation, way: str, *, needed: bool) -> None:
     """What was rolled back while nobody looked is told once: where no transaction follows that would say so, the host is told."""
-    if needed and past.untold(seen):
+    if needed and (past.untold(seen) or past.strays(seen)):
         request = transaction(Plan(), wanted, seen, check=False, reason="told", pending=[])
         transport.exchange(action, "transaction", {**request, "alone": False, "expect": {}}, task_vars, way)
 
@@ -273,6 +273,7 @@ def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, r
         "probation": PROBATION,
         "pending": pending,
         "told": list(past.untold(seen)),
+        "strays": list(past.strays(seen)),
     }
 
 
@@ -288,7 +289,7 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
         "restarted": planned if check else [u for u in answer.get("restarted") or () if u in planned],
         "rolled_back": bool(answer.get("rolled_back")),
         "journal": answer.get("journal"),
-        "advice": [*beforehand, *plan.advice, *past.recovered(answer), *past.ended(answer)],
+        "advice": [*beforehand, *plan.advice, *past.recovered(answer), *past.rewritten(answer), *past.ended(answer)],
         **outcome.facts,
     }
     if diff:

@@ -5,9 +5,10 @@
 
 import json
 import os
+import time
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, ledger
 
 from .conftest import CONFIG, RESTART, sha
 
@@ -186,3 +187,83 @@ def test_without_a_foreign_line_no_copy_is_left(node, systemd):
     node.run([node.write(node.config, "ours\n")], units=RESTART)
     assert (node.config.read_text(), node.originals()) == (CONFIG, {})
     assert os.listdir(os.path.join(node.journal, "originals")) == []
+
+
+# --- a journal that is cleared while a transaction is at work -------------------------------------------------------------
+
+
+@pytest.mark.parametrize("earlier", [False, True], ids=["first change", "later change"])
+@pytest.mark.parametrize("works, times", [(True, 1), (False, 1), (False, 2)], ids=["works", "fails", "fails, and cleared twice"])
+def test_a_journal_that_is_cleared_meanwhile_is_written_again(node, systemd, works, times, earlier):
+    systemd.add("engine.service")
+    if earlier:
+        node.run([node.write(node.config, "earlier\n")])
+    before = node.tree()
+    clear = "echo x >> %(dir)s/count; [ $(wc -l < %(dir)s/count) -gt %(times)d ] || rm -rf %(journal)s; ! grep -q %(refused)s %(config)s"
+    told = {"dir": node.directory, "times": times, "journal": node.journal, "config": node.config}
+    told["refused"] = "nothing" if works else "ours"
+    systemd.hook("engine.service", "restart", clear % told)
+    found = node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")], id="2" * 32, units=RESTART)
+    assert found["rewritten"]
+    assert "TypeError" not in str(found["error"])
+    assert [name for name in os.listdir(str(node.directory / "etc")) if name.startswith(".gpufleet")] == []
+    if works:
+        assert (found["error"], found["changed"], node.config.read_text()) == (None, True, "ours\n")
+        assert node.run([restore(node.config), restore(node.dropin)], id="3" * 32)["error"] is None
+        assert node.config.read_text() == CONFIG, "the copy from before the first change"
+        assert node.originals() == {}
+    else:
+        assert (found["rolled_back"], found["changed"]) == (True, False)
+        assert node.tree() == before
+        assert list(node.originals()) == ([str(node.config)] if earlier else [])
+
+
+# --- what lies beside the files ---------------------------------------------------------------------------------------------
+
+DEAD, ALIVE = "d" * 32, "a" * 32
+
+
+def left_beside(node, token, name="0acfdb3a", age=7200, mode="dir"):
+    place = node.directory / "etc" / (".gpufleet-%s-%s" % (token, name))
+    if mode == "dir":
+        place.mkdir()
+        (place / "old").write_text("the old bytes\n")
+    elif mode == "link":
+        place.symlink_to(node.etc)
+    else:
+        place.write_text("")
+    then = time.time() - age
+    os.utime(str(place), (then, then), follow_symlinks=False)
+    return str(place)
+
+
+def test_names_that_nobody_refers_to_are_told_and_removed(node):
+    stray = left_beside(node, DEAD)
+    beside = [str(node.directory / "etc"), str(node.etc), "/no/such/directory"]
+    assert journal.look("", node.journal, beside=beside)["strays"] == [stray]
+    found = node.run([], id="2" * 32, strays=[stray])
+    assert (found["error"], found["swept"]) == (None, [stray])
+    assert not os.path.lexists(stray)
+    assert node.config.read_text() == CONFIG
+    assert journal.look("", node.journal, beside=beside)["strays"] == []
+
+
+@pytest.mark.parametrize("case", ["open", "at work", "new", "a link", "a file", "another name"])
+def test_what_may_be_needed_or_is_not_ours_is_left(node, case):
+    if case == "open":
+        node.run([node.write(node.config, "x\n")], id=ALIVE)
+        put(os.path.join(node.journal, "open", journal.names(node.journal)[0]), b"")
+    kinds = {"a link": "link", "a file": "file"}
+    place = left_beside(node, ALIVE, age=60 if case == "new" else 7200, mode=kinds.get(case, "dir"))
+    if case == "another name":
+        os.rename(place, place + "x")
+        place += "x"
+    if case == "at work":
+        with ledger.locked(node.journal, "somebody", keep=True, token=ALIVE):
+            assert journal.look("", node.journal, beside=[os.path.dirname(place)])["strays"] == []
+    else:
+        assert journal.look("", node.journal, beside=[os.path.dirname(place)])["strays"] == []
+        found = node.run([], id="2" * 32, strays=[place])
+        assert not found["swept"]
+        assert (found["error"] is None) == (case != "another name"), "what is no such name is no request"
+    assert os.path.lexists(place)
