@@ -15,7 +15,6 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import fleet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import (
     columns,
@@ -60,10 +59,6 @@ class ActionModule(ActionBase):
         if for_people():
             Display().display("\n" + "\n".join(lines) + "\n")
         told = {"changed": False, "lines": lines, "totals": counts, "problem": outcomes.problem(counts, args["fail_on_drift"])}
-        try:
-            fleet.require_policy(args["fleet_policy"], results)
-        except PlanError as error:
-            raise AnsibleActionFail(str(error), result=told) from None
         # What set_stats returns, so that AWX can branch on it and other callbacks can show it.
         return {**told, "ansible_stats": {"data": {"gpufleet_totals": counts}, "per_host": False, "aggregate": False}}
 

@@ -45,11 +45,6 @@ options:
     type: str
     choices: [hosts, proof, journal, cdi]
     default: hosts
-  fleet_policy:
-    description: V(uniform) fails on a mix of container engines, V(per_host) does not care.
-    type: str
-    choices: [per_host, uniform]
-    default: per_host
   details:
     description: Also list every difference with its reason, below the table.
     type: bool

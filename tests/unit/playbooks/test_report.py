@@ -87,7 +87,7 @@ class Place:
     folder: Path
 
     def play(self, playbook: Any, hosts: Sequence[str], *arguments: str, **environment: str) -> Run:
-        """Names of hosts say what they are: lost1 cannot be reached, all others are trees with containerd 1.7."""
+        """Names of hosts say what they are: lost1 cannot be reached, all others are trees with CRI-O or containerd 1.7."""
         path = ROOT / "playbooks" / f"{playbook}.yml"
         if not isinstance(playbook, str):
             path = self.folder / "play.json"
@@ -110,12 +110,14 @@ class Place:
     def host(self, name: str) -> Mapping[str, Any]:
         if name.startswith("lost"):
             return {"ansible_connection": "lost"}
-        (self.folder / "trees" / name / "etc" / "containerd").mkdir(parents=True, exist_ok=True)
+        engine, version = ("crio", "1.34.2") if name.startswith("crio") else ("containerd", "1.7.24")
+        (self.folder / "trees" / name / "etc" / engine).mkdir(parents=True, exist_ok=True)
         return {
+            "gpufleet_engines": [engine],
             "ansible_connection": "local",
             "ansible_python_interpreter": sys.executable,
             "gpufleet_root": str(self.folder / "trees" / name),
-            "gpufleet_engine_version": "1.7.24",
+            "gpufleet_engine_version": version,
             "gpufleet_no_gpu": "prepare",
         }
 
@@ -130,6 +132,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 DRIFT = ("-e", '{"gpufleet_fail_on_drift": true}')
 WRONG = ("-e", "gpufleet_drop_in=nosuch")
+UNIFORM = ("-e", "gpufleet_fleet_policy=uniform")
 SOME = ("-e", '{"gpufleet_max_failed": 1}')
 ENDS = [
     # playbook, hosts, arguments, whether the run is a success, a line of the output
@@ -138,6 +141,7 @@ ENDS = [
     ("plan", ["gpu1", "lost1"], (), False, "2 hosts: 1 lost, 1 would change"),
     ("plan", ["lost1"], (), False, "1 host: 1 lost"),
     ("plan", ["gpu1", "gpu2"], WRONG, False, "2 hosts: 2 failed"),
+    ("plan", ["gpu1", "crio1"], UNIFORM, False, "2 hosts: 2 would change"),
     ("verify", ["lost1"], ("-e", "gpufleet_verify_image=busybox"), False, "1 host: 1 lost"),
     ("journal", ["gpu1", "lost1"], (), False, "of 2 hosts: 1 lost: lost1"),
     ("refresh_cdi", ["gpu1"], (), True, "No CDI spec: No NVIDIA GPU"),
