@@ -178,6 +178,26 @@ options:
     type: str
     choices: [present, ignore]
     default: present
+  toolkit_repository:
+    description:
+      - Where the packages come from, on a host that is to get them by O(packages=present).
+      - V(nvidia) adds NVIDIA's public repository, and only on a host that needs packages which none of its repositories has.
+      - An address is that of a mirror, with the part for the distribution and the architecture; hosts have it from then on.
+      - Empty adds none.
+    type: str
+    default: nvidia
+  toolkit_key:
+    description:
+      - The public key of O(toolkit_repository), the armored text of one key. It is required with an address.
+      - Empty with V(nvidia) lets the controller fetch NVIDIA's own by HTTPS.
+    type: str
+    default: ""
+  toolkit_key_fingerprint:
+    description:
+      - Fingerprint that the key must have. Nothing is written where it differs. Empty accepts the key as given, and with V(nvidia) stands
+        for the fingerprint of NVIDIA's own, which is known.
+    type: str
+    default: ""
   toolkit_version:
     description:
       - Version of the NVIDIA Container Toolkit's packages. Empty keeps what is installed, else takes the repository's candidate.

@@ -24,18 +24,20 @@ extends_documentation_fragment:
 options:
   url:
     description:
-      - Address of the flat repository, with the part for the distribution and the architecture.
+      - Address of the flat repository, with the part for the distribution and the architecture. V(nvidia) is NVIDIA's public one.
     type: str
-    required: true
+    default: nvidia
   key:
     description:
-      - The repository's public key, the armored text. It is required with O(state=present).
+      - The repository's public key, the armored text of one key with nothing else beside it. It is required with an address. Empty with
+        O(url=nvidia) lets the controller fetch NVIDIA's own by HTTPS.
       - A public key is no secret.
     type: str
     default: ""
   key_fingerprint:
     description:
-      - Fingerprint that the key must have. Nothing is written where it differs. Empty accepts the key as given.
+      - Fingerprint that the key must have. Nothing is written where it differs. Empty accepts the key as given, and with O(url=nvidia)
+        stands for the fingerprint of NVIDIA's own, which is known.
     type: str
     default: ""
 notes:
@@ -45,6 +47,9 @@ seealso:
 """
 
 EXAMPLES = r"""
+- name: Use NVIDIA's public repository
+  gpufleet.nvidia.toolkit_repository:
+
 - name: Use the mirror in the data centre
   gpufleet.nvidia.toolkit_repository:
     url: http://mirror.example.org/nvidia/stable/deb/amd64

@@ -102,6 +102,16 @@ def probe(name: str, source: str, args: Any, *, timeout: int = 20) -> Question:
     return {"id": f"probe:{name}", "kind": "probe", "source": source, "args": args, "timeout": timeout}
 
 
+def program(name: str, args: Any, *, timeout: int = 20) -> Question:
+    """A probe of this collection by its name: whoever sends the question adds its source."""
+    return {"id": f"probe:{name}", "kind": "probe", "program": name, "args": args, "timeout": timeout}
+
+
+def fetched(url: str) -> Question:
+    """Text from the network, as the controller sees it; no host is asked."""
+    return {"id": f"fetch:{url}", "kind": "fetch", "url": url}
+
+
 # Where the executor puts the new and the old file of a transaction: above the directories that we write to, or in them.
 BESIDE = (
     "/etc", "/etc/ansible", "/etc/apt", "/etc/containerd", "/etc/crio", "/etc/docker", "/etc/systemd", "/etc/systemd/system", "/run",

@@ -83,7 +83,7 @@ def questions(policy: Policy) -> list[ask.Question]:
     engines = [q for engine in ENGINES.values() for q in engine.questions(policy)]
     every = (gpu, device_nodes, consumers, owners, device_plugin, packages, toolkit, hooks, spec, status)
     rooms = [q for room in every for q in room.questions(policy)]
-    return [*own, *engines, *rooms]
+    return [*own, *engines, *rooms, *repository.host_questions(policy)]
 
 
 def see(policy: Policy, obs: Observation) -> Seen:
@@ -169,14 +169,15 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
     installing = packages.plan(policy, obs, record)
     engine_plans = [ENGINES[d.engine].plan(policy, obs, by_key[d.instance], d) for d in record.decisions]
     nodes = device_nodes.plan(policy, obs, seen.driver, (residents or {}).get("device_rules", ""))
+    others = owners.plan(policy, obs, record)
     parts = [
-        installing,
+        before(policy, obs, record, installing, others),
         nodes,
-        after_scripts(toolkit.plan(policy, obs, record)) if installing.commands else toolkit.plan(policy, obs, record),
+        coming(toolkit.plan(policy, obs, record)) if installing.commands else toolkit.plan(policy, obs, record),
         *engine_plans,
         hooks.plan(policy, obs, record),
         cdi(policy, obs, seen, probe_source, nodes, (residents or {}).get("truths", "")),
-        owners.plan(policy, obs, record),
+        Plan() if installing.commands else others,
         device_plugin.advise(policy, record),
         status.plan(policy, obs, record, seen.driver),
     ]
@@ -193,16 +194,28 @@ def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: 
     return merge([done[0], spec.watched(policy, after, seen.record, done, program)])
 
 
-def after_scripts(plan: Plan) -> Plan:
-    """The base package's script writes a default file where there was none (toolkit.md 3.4); ours takes its place, which is no conflict."""
-    changes = tuple({k: v for k, v in c.items() if k != "expect" or v is not None} for c in plan.changes)
-    return dc.replace(plan, changes=changes)
+def before(policy: Policy, obs: Observation, record: HostDecision, installing: Plan, others: Plan) -> Plan:
+    """What goes first, each in a transaction of its own: the repository that has the packages, then the packages.
+
+    After them the host is looked at again, so that files which the packages brought are edited like any other. The units that come with
+    them are kept from writing beside us by the same transaction that brings them.
+    """
+    some, names = bool(installing.commands), packages.missing(policy, obs, record)
+    source = repository.needed(policy, obs, missing=some, offered=lambda: packages.offered(obs, names)) if record.packages else Plan()
+    parts = [*([source] if source.changes else []), *([merge([installing, others])] if some else [])]
+    return Plan(first=tuple(parts)) if some else dc.replace(installing, first=tuple(parts))
+
+
+def coming(plan: Plan) -> Plan:
+    """Where the package brings the file: its other lines stay, and are not known yet."""
+    note = "# (the package brings the file, and its other lines stay)\n"
+    return dc.replace(plan, diffs=tuple((path, old, new if old else note + new) for path, old, new in plan.diffs))
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """Give back what was there before. Packages stay: other things on the host may have come to need them."""
-    rooms = [room.plan_absent(policy, obs) for room in (toolkit, hooks, spec, device_nodes, owners, status)]
-    return take_back.plan(policy, obs, CONFIGURED, rooms, covers=lambda path: path not in repository.PATHS)
+    rooms = [room.plan_absent(policy, obs) for room in (toolkit, hooks, spec, device_nodes, owners, status, repository)]
+    return take_back.plan(policy, obs, CONFIGURED, rooms)
 
 
 def facts(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:

@@ -82,6 +82,9 @@ class Policy:
     cdi_sockets: bool = False
     device_plugin_strategy: tuple[str, ...] = ()  # declared by the user: lets `auto` take the default away on a live cluster
     packages: Literal["present", "ignore"] = "present"
+    toolkit_repository: str = "nvidia"  # nvidia: where nothing configured has the packages; an address: always; empty: never
+    toolkit_key: str = ""  # of that repository, armored text; empty: NVIDIA's own is fetched by the controller
+    toolkit_key_fingerprint: str = ""  # empty: NVIDIA's own is known
     toolkit_version: str = ""  # empty: what is installed, else the repository's candidate
     proc_root: str = "/proc"
     sys_root: str = "/sys"
@@ -277,10 +280,16 @@ class Plan:
     beforehand: tuple[str, ...] = ()  # advice that is of no use any more once the plan has been carried out
     diffs: tuple[tuple[str, str, str], ...] = ()  # (path, text before, text after) for --diff, already masked
     released: tuple[str, ...] = ()  # state: absent: files that were judged, and in which nothing of ours is left
+    first: tuple[Plan, ...] = ()  # transactions of their own before this one; then the host is looked at and planned anew
 
     @property
     def empty(self) -> bool:
-        return not (self.differences or self.changes or self.commands)
+        return not (self.differences or self.changes or self.commands or self.first)
+
+    @property
+    def whole(self) -> Plan:
+        """With what comes first, as one: what differs from the host as it was seen."""
+        return merge([*self.first, dc.replace(self, first=())]) if self.first else self
 
     def acts_on(self, restart: str) -> tuple[Restart, ...]:
         """What is done to units. `restart: never` is about engines that would stop serving: a start or a reload waits for nobody."""
@@ -298,6 +307,7 @@ def merge(plans: list[Plan]) -> Plan:
         for r in plan.restarts:
             restarts.setdefault(r.unit, r) if r.action != "restart" else restarts.__setitem__(r.unit, r)
     return Plan(
+        first=tuple(f for p in plans for f in p.first),
         differences=tuple(d for p in plans for d in p.differences),
         commands=tuple(c for p in plans for c in p.commands),
         changes=tuple(c for p in plans for c in p.changes),

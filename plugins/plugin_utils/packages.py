@@ -9,7 +9,7 @@ import posixpath
 from collections.abc import Callable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import RUNTIME_BINARY, Difference, HostDecision, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import RUNTIME_BINARY, Difference, HostDecision, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 BASE = "nvidia-container-toolkit-base"
@@ -21,6 +21,11 @@ FAMILY = (
     "libnvidia-container-tools",
     "libnvidia-container1",
 )
+NO_MATCH = 104  # zypper's own status
+AVAILABLE: Mapping[str, ask.Question] = {
+    "dnf": ask.command(["dnf", "-q", "repoquery", "--qf", "%{name} %{evr}", BASE], timeout=120),
+    "zypper": ask.command(["zypper", "--non-interactive", "-q", "search", "--match-exact", "-s", BASE], timeout=120),
+}
 WHY: Mapping[str, str] = {
     BASE: "the NVIDIA runtime and its tools; all that CDI takes",
     "nvidia-container-toolkit": "the prestart hook, which the legacy way of injection runs",
@@ -37,13 +42,11 @@ def questions(policy: Policy) -> list[ask.Question]:
 
 def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     """Install what is missing, in the version that the rest has; never more than the decision needs."""
-    if record.skipped or not record.packages:
+    wrong = missing(policy, obs, record)
+    if not wrong:
         return Plan()
     wanted = {name: obs.package(name) for name in record.packages}
     version = pin(policy, obs)
-    wrong = [name for name, installed in wanted.items() if not (installed and fits(installed, policy.toolkit_version))]
-    if not wrong:
-        return Plan()
     if policy.packages == "ignore" or policy.root != "/":
         return Plan(advice=missing_advice(policy, obs, wrong))
     install = MANAGERS.get(manager(obs))
@@ -63,6 +66,33 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
         advice=reload_advice(obs),
         beforehand=unknown_advice(version),
     )
+
+
+def missing(policy: Policy, obs: Observation, record: HostDecision) -> list[str]:
+    """What the decision needs and the host lacks, or has in another version than was asked for."""
+    if record.skipped:
+        return []
+    wanted = {name: obs.package(name) for name in record.packages}
+    return [name for name, installed in wanted.items() if not (installed and fits(installed, policy.toolkit_version))]
+
+
+def offered(obs: Observation, names: list[str]) -> bool:
+    """Whether a configured repository has these packages, as far as the host's package lists know.
+
+    apt says so in the look; dnf and zypper, which may have to load their lists for it, are asked where it matters.
+    """
+    question = AVAILABLE.get(manager(obs))
+    if question is None:
+        return all(candidates(obs).get(name) or obs.package(name) for name in names)
+    answer = obs.attempt(question)
+    if "error" in answer or answer.get("timed_out") or answer.get("rc") not in (0, NO_MATCH):
+        argv = " ".join(question["argv"])
+        raise PlanError(
+            "whether a repository of this host has the toolkit's packages is not known",
+            why=f"`{argv}` did not work",
+            next="run it on the host, or set packages: ignore and install them yourself",
+        )
+    return bool(obs.package(BASE)) or BASE in str(answer.get("stdout"))
 
 
 def pin(policy: Policy, obs: Observation) -> str:
@@ -151,7 +181,8 @@ def reload_advice(obs: Observation) -> tuple[str, ...]:
 def unknown_advice(version: str) -> tuple[str, ...]:
     if version:
         return ()
-    return (f"no package list of this host has {BASE} yet; where no repository has it, the role gpufleet.nvidia.toolkit adds one",)
+    where = "the option toolkit_repository (gpufleet_toolkit_repository) says where it comes from"
+    return (f"no package list of this host has {BASE} yet; {where}",)
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:

@@ -1,7 +1,11 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The package repository of the NVIDIA Container Toolkit and its key, for apt, dnf and zypper. A mirror is just another address."""
+"""The package repository of the NVIDIA Container Toolkit and its key, for apt, dnf and zypper. A mirror is just another address.
+
+Without a word from the user it is NVIDIA's own, and only on a host that needs packages which none of its repositories has. Its address and
+the fingerprint of its key are data here; the key itself is fetched by the controller, or given, and judged by the fingerprint.
+"""
 
 from __future__ import annotations
 
@@ -9,12 +13,20 @@ import base64
 import dataclasses as dc
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wholefile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
+NVIDIA = "nvidia"
+KEY_URL = "https://nvidia.github.io/libnvidia-container/gpgkey"
+FINGERPRINT = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
+DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
+OPTIONS = "toolkit_repository (gpufleet_toolkit_repository)"
+PROXY_FILES = ["/etc/apt/apt.conf", "/etc/apt/apt.conf.d/*", "/etc/dnf/dnf.conf", "/etc/yum.conf"]
+MIRROR = f"Name a mirror in {OPTIONS}, or leave it empty where the packages are brought another way"
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
 HEADER = re.compile(r"[A-Za-z][A-Za-z-]*: [ -~]*")
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
@@ -33,6 +45,7 @@ class Family:
     key_path: str
     list_path: str
     text: str
+    nvidia: str  # NVIDIA's own address, in this package manager's words for the architecture
 
 
 FAMILIES: Mapping[str, Family] = {
@@ -41,6 +54,7 @@ FAMILIES: Mapping[str, Family] = {
         "/etc/apt/keyrings/gpufleet-nvidia.asc",
         "/etc/apt/sources.list.d/gpufleet-nvidia.sources",
         "# gpufleet.nvidia\nTypes: deb\nURIs: {url}\nSuites: /\nSigned-By: {key}\n",
+        "https://nvidia.github.io/libnvidia-container/stable/deb/$(ARCH)",
     ),
     # Written from the formats' documentation; not exercised by the lab, which has Debian hosts only.
     "fedora": Family(
@@ -49,6 +63,7 @@ FAMILIES: Mapping[str, Family] = {
         "/etc/yum.repos.d/gpufleet-nvidia.repo",
         "# gpufleet.nvidia\n[gpufleet-nvidia]\nname=NVIDIA Container Toolkit\nbaseurl={url}\nenabled=1\n"
         "gpgcheck=0\nrepo_gpgcheck=1\ngpgkey=file://{key}\n",
+        "https://nvidia.github.io/libnvidia-container/stable/rpm/$basearch",
     ),
     "suse": Family(
         "zypper",
@@ -56,8 +71,10 @@ FAMILIES: Mapping[str, Family] = {
         "/etc/zypp/repos.d/gpufleet-nvidia.repo",
         "# gpufleet.nvidia\n[gpufleet-nvidia]\nname=NVIDIA Container Toolkit\nbaseurl={url}\nenabled=1\n"
         "autorefresh=1\nrepo_gpgcheck=1\ngpgkey=file://{key}\n",
+        "https://nvidia.github.io/libnvidia-container/stable/rpm/$basearch",
     ),
 }
+KEY_PLACES = ("/etc/apt/keyrings/", "/etc/pki/")  # a list goes before its key
 PATHS = frozenset(path for f in FAMILIES.values() for path in (f.key_path, f.list_path))
 LIKE = {
     **dict.fromkeys(("debian", "ubuntu"), "debian"),
@@ -166,22 +183,110 @@ def _new_length(data: bytes, at: int) -> tuple[int, int]:
     return int.from_bytes(data[at + 2 : at + 6], "big"), at + 6
 
 
+def host_questions(policy: Policy) -> list[ask.Question]:
+    """A repository that the user names is part of every look; NVIDIA's is looked at where it is needed."""
+    return questions() if policy.state == "absent" or (wanted(policy) and policy.toolkit_repository != NVIDIA) else []
+
+
 def questions(families: tuple[Family, ...] = tuple(FAMILIES.values())) -> list[ask.Question]:
     return [wholefile.ORIGINALS, *(ask.file(path) for f in families for path in (f.key_path, f.list_path))]
 
 
+def wanted(policy: Policy) -> bool:
+    """Whether a repository may be of any use here."""
+    return bool(policy.toolkit_repository) and policy.root == "/" and policy.packages == "present"
+
+
+def needed(policy: Policy, obs: Observation, *, missing: bool, offered: Callable[[], bool]) -> Plan:
+    """The repository as a transaction of its own. missing: packages have to be installed; offered: a configured repository has them.
+
+    One that the user names is there from now on; NVIDIA's only comes where it has to.
+    """
+    default = policy.toolkit_repository == NVIDIA
+    if not wanted(policy) or (default and (not missing or offered())):
+        return Plan()
+    where = family(obs.host.get("os_release") or {})
+    found = plan(obs, url=policy.toolkit_repository, key=policy.toolkit_key, expected=policy.toolkit_key_fingerprint, state="present")
+    if not found.changes:
+        return found
+    url = address(policy.toolkit_repository, where)
+    require_reachable(obs, url)
+    more = f"The packages come from {url}: {OPTIONS}. {MIRROR}"
+    return dc.replace(found, beforehand=(more,), **checked(where))
+
+
+def address(url: str, where: Family) -> str:
+    return where.nvidia if url == NVIDIA else url
+
+
+def require_reachable(obs: Observation, url: str) -> None:
+    """Asked of the host before anything is touched. Where the package manager has a proxy of its own, only it can tell."""
+    machine = str(obs.host.get("machine") or "")
+    plain = url.replace("$(ARCH)", DEBIAN_NAMES.get(machine, machine)).replace("$basearch", machine)
+    answer = obs.attempt(ask.program("reach", {"url": plain, "proxies": PROXY_FILES}))
+    found = answer.get("value") or {}
+    if "error" in answer or not found.get("tried") or found.get("reached"):
+        return
+    why = f"from this host: {found.get('why')}"
+    raise PlanError("the repository of the toolkit's packages cannot be reached", where=url, why=why, next=MIRROR)
+
+
+def checked(where: Family) -> dict[str, Any]:
+    """How the two files are tried before they are put in place: apt reads the repository with them, in a state of its own.
+
+    dnf and zypper have no such way; there the installation that follows is the test.
+    """
+    if where.manager != "apt":
+        return {}
+    staged = "{stage}/gpufleet-nvidia"
+    options = {
+        "Dir::Etc::sourcelist": f"{staged}.sources",
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State": "{stage}",
+        "Dir::State::status": "/var/lib/dpkg/status",
+        "Dir::Cache::pkgcache": "",
+        "Dir::Cache::srcpkgcache": "",
+        "APT::Sandbox::User": "root",
+        "APT::Update::Error-Mode": "any",
+    }
+    argv = ["apt-get", "-q", "update", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
+    return {
+        "stage_files": (
+            {"name": "gpufleet-nvidia.sources", "source": where.list_path},
+            {"name": "gpufleet-nvidia.asc", "source": where.key_path},
+        ),
+        "substitute": ((where.key_path, f"{staged}.asc"),),
+        "validate": ({"argv": argv, "timeout": 120, "why": "apt reads the repository before it is put in place"},),
+    }
+
+
+def nvidias_key(obs: Observation) -> str:
+    """As the controller fetched it; what it is worth, its fingerprint tells."""
+    answer = obs.attempt(ask.fetched(KEY_URL))
+    if "error" in answer:
+        raise PlanError(
+            "the controller cannot fetch the key of NVIDIA's repository",
+            where=KEY_URL,
+            why=str(answer["error"].get("message")),
+            next=f"Give the key's text in toolkit_key (gpufleet_toolkit_key). {MIRROR}",
+        )
+    return str(answer.get("content") or "")
+
+
 def plan(obs: Observation, *, url: str, key: str, expected: str, state: str) -> Plan:
     """Two whole files. The key's fingerprint is compared before anything is written."""
-    if not url.startswith(("http://", "https://", "file://")):
+    if url != NVIDIA and not url.startswith(("http://", "https://", "file://")):
         raise PlanError(f"{url!r} is no address of a repository", next="give a http, https or file address")
     where = family(obs.host.get("os_release") or {})
     if state == "absent":
-        return _remove(obs, where)
-    found, wanted = fingerprint(key), expected.replace(" ", "").upper()
-    if wanted and found != wanted:
+        return _taken_back(obs, (where.list_path, where.key_path))
+    if url == NVIDIA:
+        key, expected, url = key or nvidias_key(obs), expected or FINGERPRINT, where.nvidia
+    found, awaited = fingerprint(key), expected.replace(" ", "").upper()
+    if awaited and found != awaited:
         raise PlanError(
             "the repository key is not the one expected",
-            why=f"its fingerprint is {found}, expected {wanted}",
+            why=f"its fingerprint is {found}, expected {awaited}",
             next="do not install from there before you know why",
         )
     return merge(
@@ -199,9 +304,14 @@ def _file(now: File, text: str, what: str, after: str) -> Plan:
     return dc.replace(plan, expect_files={now.path: now.sha256 if now.exists else None})
 
 
-def _remove(obs: Observation, where: Family) -> Plan:
-    """What stood there before comes back. Both names are this collection's own, so that whoever wrote to the files since, they go."""
-    files = [wholefile.readable(obs.file(path)) for path in (where.list_path, where.key_path)]
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    """The files of every family, as far as they are there or the journal has what stood there before."""
+    return _taken_back(obs, sorted(PATHS, key=lambda path: path.startswith(KEY_PLACES)))
+
+
+def _taken_back(obs: Observation, paths: Iterable[str]) -> Plan:
+    """What stood there before comes back. The names are this collection's own, so that whoever wrote to the files since, they go."""
+    files = [wholefile.readable(obs.file(path)) for path in paths]
     plans = [wholefile.give_back(obs, f, why="state: absent", ours=f.exists) for f in files]
     changed = {c["path"] for p in plans for c in p.changes}
     return dc.replace(merge(plans), expect_files={f.path: f.sha256 if f.exists else None for f in files if f.path in changed})

@@ -55,6 +55,9 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
+REPOSITORY = Rule(
+    lambda v: v == "nvidia" or _matches(ADDRESS)(v), "it is no address of a repository", "give a http, https or file address without spaces"
+)
 PATH = Rule(_path, "it is no absolute path without '..' and control characters", "write it in full, from / on")
 FILE = Rule(_file, "it is no absolute path of a file", "write it in full, from / on, without '..' and without a / at the end")
 RULES: Mapping[str, Rule] = {
@@ -84,7 +87,8 @@ RULES: Mapping[str, Rule] = {
     "cdi_model_class": Rule(_matches(CDI_WORD), "it is no class of CDI devices", "write it as model, with at least two characters"),
     "image": Rule(_word, "it is no name of an image", "write it as registry.example/name:tag"),
     "timeout": Rule(lambda v: v > 0, "it is no time", "give a number of seconds above 0"),
-    "url": Rule(_matches(ADDRESS), "it is no address of a repository", "give a http, https or file address without spaces"),
+    "url": REPOSITORY,
+    "toolkit_repository": REPOSITORY,
 }
 ITEMS: Mapping[str, Rule] = {
     "cdi_spec_dirs": Rule(lambda v: _path(v) and v != "/", PATH.why, PATH.next),
@@ -106,13 +110,18 @@ def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
             _check(name, item, rule)
     if options.get("cdi_model_class") and options["cdi_model_class"] == options.get("cdi_class"):
         raise PlanError("cdi_model_class is the same as cdi_class", why="a file has one kind", next="name the second kind otherwise")
-    if CREDENTIALS.match(str(options.get("url") or "")):
-        why = "the file that names it can be read by everybody on the host"
-        step = "give the address alone; apt reads credentials from /etc/apt/auth.conf.d"
-        raise PlanError("url holds a name or password", why=why, next=step)
+    for name in ("url", "toolkit_repository"):
+        check_no_credentials(name, str(options.get(name) or ""))
     for name, value in (options.get("handlers") or {}).items():
         check_name(str(name), docker or options.get("engines") == ["docker"])
         check_handler(str(name), value or {})
+
+
+def check_no_credentials(name: str, address: str) -> None:
+    if CREDENTIALS.match(address):
+        why = "the file that names it can be read by everybody on the host"
+        step = "give the address alone; apt reads credentials from /etc/apt/auth.conf.d"
+        raise PlanError(f"{name} holds a name or password", why=why, next=step)
 
 
 def check_name(name: str, docker: bool) -> None:

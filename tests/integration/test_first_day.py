@@ -1,22 +1,118 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a new user meets on the first day: a host whose only engine is Podman."""
+"""What a new user meets on the first day: packages from nowhere, a package's own file, a host whose only engine is Podman."""
 
 from __future__ import annotations
 
-import pytest
+import json
+from pathlib import Path
+from typing import Any
 
-from tests.tools.onlab import PROBE, Fleet, Run
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import repository as data
+
+from tests.lab import artefacts
+from tests.tools.onlab import PROBE, Fleet, Run, repository
 
 pytestmark = pytest.mark.lab
 
-PODMAN = "first-podman"
+PODMAN, FRESH, BEFORE = "first-podman", "first-fresh", "first-before"
+CONFIG = "/etc/nvidia-container-runtime/config.toml"
+NOWHERE = "http://10.77.0.1:9/nothing"
 
 
 @pytest.fixture(scope="module")
 def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
-    return boot({PODMAN: {"kind": "podman-5.4", "gpus": 2, "driver": "ok"}})  # type: ignore[no-any-return]
+    gpus = {"gpus": 2, "driver": "ok"}
+    return boot(  # type: ignore[no-any-return]
+        {
+            PODMAN: {"kind": "podman-5.4", **gpus},
+            FRESH: {"kind": "containerd-1.7", **gpus},
+            BEFORE: {"kind": "containerd-1.7", **gpus},
+        }
+    )
+
+
+def options(**more: Any) -> dict[str, Any]:
+    """The lab's repository as a mirror, with apt's own word for the architecture."""
+    known = repository()
+    address = known["gpufleet_toolkit_repository"].removesuffix("amd64") + "$(ARCH)"
+    key = Path(artefacts.nvidia_debs(), "key.asc").read_text()
+    found = {"toolkit_repository": address, "toolkit_key": key, "toolkit_key_fingerprint": known["gpufleet_toolkit_key_fingerprint"]}
+    return {**found, **more}
+
+
+# ---------------------------------------------------------------- packages and where they come from
+
+
+@pytest.fixture(scope="module")
+def unreached(fleet: Fleet) -> tuple[Run, Run]:
+    """A mirror that does not answer: the plan, and the run."""
+    return fleet.task("node_info", [FRESH], options(toolkit_repository=NOWHERE)), fleet.task(
+        "node", [FRESH], options(toolkit_repository=NOWHERE)
+    )
+
+
+@pytest.fixture(scope="module")
+def fresh(fleet: Fleet, unreached: tuple[Run, Run]) -> tuple[Run, Run, Run]:
+    """A host without package and repository: check mode, the run, a second run."""
+    return (
+        fleet.task("node", [FRESH], options(), arguments=["--check", "--diff"]),
+        fleet.task("node", [FRESH], options()),
+        fleet.task("node", [FRESH], options()),
+    )
+
+
+def test_what_cannot_be_reached_is_said_by_the_plan_and_changes_nothing(fleet: Fleet, unreached: tuple[Run, Run]) -> None:
+    planned, run = unreached[0].of("node_info")[FRESH], unreached[1].of("node")[FRESH]
+    for said in (planned["problem"], run["msg"]):
+        assert "cannot be reached (from this host: nothing listens there)" in said
+        assert "toolkit_repository (gpufleet_toolkit_repository)" in said
+    assert run["status"] == "failed"
+
+
+def test_a_repository_that_another_key_signed_is_refused_before_it_is_put_in_place(fleet: Fleet, unreached: tuple[Run, Run]) -> None:
+    wrong = Path(artefacts.nvidia_debs(), "wrong.asc").read_text()
+    run = fleet.task("node", [FRESH], options(toolkit_key=wrong, toolkit_key_fingerprint=""))
+    said = run.of("node")[FRESH]
+    assert (said["status"], said["changed"]) == ("failed", False)
+    assert "apt-get" in said["msg"]
+    assert "toolkit_repository (gpufleet_toolkit_repository)" in " ".join(said["advice"])
+    assert fleet.shell(FRESH, f"test -e {data.FAMILIES['debian'].list_path} || echo none").strip() == "none"
+
+
+def test_a_fresh_host_gets_repository_packages_and_configuration_in_one_task(fresh: tuple[Run, Run, Run]) -> None:
+    check, run, again = (r.of("node")[FRESH] for r in fresh)
+    where = data.FAMILIES["debian"]
+    assert [(d["path"], d["key"]) for d in check["differences"]] == [(d["path"], d["key"]) for d in run["differences"]]
+    assert {where.key_path, where.list_path, CONFIG, "nvidia-container-toolkit-base"} <= {d["path"] for d in run["differences"]}
+    assert (check["changed"], run["changed"], again["changed"]) == (True, True, False)
+    assert fresh[2].operations[FRESH] == 1
+    assert run["restarted"] == check["restarted"]
+
+
+def test_the_packages_own_configuration_is_kept_as_on_a_host_that_had_it_before(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+    own = {k.replace("toolkit_repository", "url").replace("toolkit_", ""): v for k, v in options().items()}
+    assert fleet.task("toolkit_repository", [BEFORE], own).status == 0
+    fleet.shell(BEFORE, "apt-get -q update; DEBIAN_FRONTEND=noninteractive apt-get -q install -y nvidia-container-toolkit-base")
+    package = fleet.text(BEFORE, CONFIG)
+    assert fleet.task("node", [BEFORE], options()).status == 0
+    assert fleet.text(FRESH, CONFIG) == fleet.text(BEFORE, CONFIG)
+    kept = [line for line in package.splitlines() if line.startswith("#") and line in fleet.text(FRESH, CONFIG)]
+    assert len(kept) >= 10
+
+
+def test_absent_gives_everything_back_but_the_packages(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+    gone = fleet.task("node", [FRESH], options(state="absent"))
+    assert gone.status == 0, gone.words
+    where = data.FAMILIES["debian"]
+    for path in (where.key_path, where.list_path):
+        assert fleet.shell(FRESH, f"test -e {path} || echo none").strip() == "none"
+    assert json.dumps(gone.of("node")[FRESH]["differences"]).count(where.list_path) == 1
+
+
+# ---------------------------------------------------------------- Podman
 
 
 @pytest.fixture(scope="module")

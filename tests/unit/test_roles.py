@@ -55,9 +55,6 @@ def shape(option: Mapping[str, Any]) -> dict[str, Any]:
 @pytest.mark.parametrize(("role", "entry", "module", "names"), ENTRIES)
 def test_a_role_has_the_options_of_its_module(role: str, entry: str, module: str, names: Mapping[str, str]) -> None:
     wanted = {variable(option, names): shape(spec) for option, spec in base.argument_spec(module).items()}
-    if role == "toolkit":  # without an address the role does nothing
-        own = specs(role)[entry]["options"]["gpufleet_toolkit_repository"]
-        wanted["gpufleet_toolkit_repository"] |= {"required": False, "default": own["default"]}
     assert {name: shape(spec) for name, spec in specs(role)[entry]["options"].items()} == wanted
 
 

@@ -20,10 +20,10 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import AnsibleValidationError, UnsupportedError
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.action import online, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import causes, escape, past, wishes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import differences as differences_
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Handler, NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Handler, NeedMore, Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.variables import suggestion
 
@@ -144,13 +144,27 @@ def look(
     so_far: Observation | None = None,
 ) -> Observation:
     unique = list({q["id"]: q for q in questions}.values())
-    request = {"schema": SCHEMA, "root": wanted.root, "questions": unique}
+    before = so_far or Observation({}, {})
+    fetched = {q["id"]: online.fetch(q["url"]) for q in unique if q.get("kind") == "fetch"}
+    before = before.with_answers({"answers": fetched}) if fetched else before
+    asked = [with_source(q) for q in unique if q.get("kind") != "fetch"]
+    if not asked:
+        return before
+    request = {"schema": SCHEMA, "root": wanted.root, "questions": asked}
     answer = transport.exchange(action, "observe", request, task_vars, way)
     if wanted.root == "/" and (answer.get("host") or {}).get("uid", 0) != 0:
         raise AnsibleActionFail(
             "not root on the node: engine sockets and configurations can be read by root only. Set ansible_become: true for this host"
         )
-    return (so_far or Observation({}, {})).with_answers(answer)
+    return before.with_answers(answer)
+
+
+def with_source(question: dict[str, Any]) -> dict[str, Any]:
+    """A planner names a probe; its source travels with the question."""
+    named = question.get("program") if question.get("kind") == "probe" else None
+    if named is None:
+        return question
+    return {**{k: v for k, v in question.items() if k != "program"}, "source": transport.probe_source(named)}
 
 
 def observe_and_plan(
@@ -198,17 +212,29 @@ def converge(
         ended = end(transport.exchange(action, "transaction", {**request, "expect": {}}, task_vars, way))
         seen = look(action, task_vars, wanted, questions(wanted), way)
     seen, outcome = plan_from(seen, action, task_vars, wanted, planner, way)
+    whole, done = outcome.plan.whole, Done()
+
+    def send(plan: Plan) -> dict[str, Any]:
+        pending = [] if plan in outcome.plan.first else left_out(wanted, seen, planner, plan)
+        request = transaction(plan, wanted, seen, check=check, reason=reason, pending=pending)
+        return transport.exchange(action, "transaction", request, task_vars, way)
+
     answer: dict[str, Any] = {}
     for attempt in (1, 2):
-        if not acts(outcome.plan) or (check and not outcome.plan.validate):
-            break
-        request = transaction(outcome.plan, wanted, seen, check=check, reason=reason, pending=left_out(wanted, seen, planner, outcome.plan))
-        answer = transport.exchange(action, "transaction", request, task_vars, way)
+        more, answer = in_turn(stages(outcome.plan, check), send)
+        if outcome.plan.first and not check:
+            done = Done((*done.plans, *more.plans), (*done.answers, *more.answers))
+        if outcome.plan.first and not check and not differences_.trouble(answer):
+            seen, outcome = observe_and_plan(action, task_vars, wanted, questions, planner, way)
+            settled(outcome.plan)
+            answer = send(outcome.plan) if acts(outcome.plan) else {}
         if not answer.get("conflict") or attempt == 2:
             break
         seen, outcome = observe_and_plan(action, task_vars, wanted, questions, planner, way)
-    else_told(action, task_vars, wanted, seen, way, needed=not answer and not check)
+        whole = whole if done.plans else outcome.plan.whole
+    else_told(action, task_vars, wanted, seen, way, needed=not answer and not done.plans and not check)
     told = result(outcome, answer, check=check, diff=bool(getattr(action._task, "diff", False)), restart=wanted.restart)
+    told = with_earlier(told, whole, done, wanted.restart)
     earlier = [*ended, *past.advice(seen)]
     if earlier:  # this run is the only one that tells it, and advice is seen by those only who look for it
         host = task_vars.get("inventory_hostname") or "this host"
@@ -240,8 +266,70 @@ def else_told(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, see
         transport.exchange(action, "transaction", {**request, "alone": False, "expect": {}}, task_vars, way)
 
 
+@dc.dataclass(frozen=True)
+class Done:
+    """What was carried out in transactions of their own, each with its answer, before the host was looked at again."""
+
+    plans: tuple[Plan, ...] = ()
+    answers: tuple[Mapping[str, Any], ...] = ()
+
+
+def stages(plan: Plan, check: bool) -> list[Plan]:
+    """What to send now. Check mode does nothing first, so what follows cannot be planned better there: all is tried as it is planned."""
+    if not check:
+        return list(plan.first) or ([plan] if acts(plan) else [])
+    tried = [part for part in plan.first if part.validate]
+    rest = merge([*(part for part in plan.first if not part.validate), dc.replace(plan, first=())])
+    return [part for part in (*tried, rest) if part.validate]
+
+
+def in_turn(plans: list[Plan], send: Callable[[Plan], dict[str, Any]]) -> tuple[Done, dict[str, Any]]:
+    """Carry out one after the other until one fails: what was done, and the last answer."""
+    done = Done()
+    answer: dict[str, Any] = {}
+    for plan in plans:
+        answer = send(plan)
+        if differences_.trouble(answer):
+            break
+        done = Done((*done.plans, plan), (*done.answers, answer))
+    return done, answer
+
+
+def settled(plan: Plan) -> None:
+    """After what comes first nothing may be left to come first, or the run would go round in a circle."""
+    if plan.first:
+        missing = ", ".join(d.path for part in plan.first for d in part.differences)
+        raise AnsibleActionFail(f"what had to come first was done, and is still missing: {missing}. Look at the host's package manager")
+
+
+def with_earlier(told: dict[str, Any], whole: Plan, done: Done, restart: str) -> dict[str, Any]:
+    """A result with what was done before the host was looked at again. What differs is told as it was before all that, as in check mode."""
+    if not done.plans:
+        return told
+    earlier = merge(list(done.plans))
+    before = [action for plan in done.plans for action in differences_.actions(plan, restart)]
+    journal = next((a["journal"] for a in reversed(done.answers) if a.get("journal")), None)
+    shaped = {
+        **told,
+        "changed": True,
+        "differences": [differences_.plain(d) for d in whole.differences],
+        "actions": [*before, *told["actions"]],
+        "journal": told["journal"] or journal,
+        "advice": list(dict.fromkeys([*earlier.advice, *told["advice"]])),
+    }
+    if "diff" in told:
+        shaped["diff"] = [*diffs(earlier), *told["diff"]]
+    if told.get("failed"):
+        shaped["msg"] = f"{told['msg']}. What was done before that stays: {'; '.join(before)}"
+    return shaped
+
+
+def diffs(plan: Plan) -> list[dict[str, str]]:
+    return [{"before_header": p, "after_header": p, "before": b, "after": a} for p, b, a in plan.diffs]
+
+
 def acts(plan: Plan) -> bool:
-    return bool(plan.changes or plan.commands or plan.disable_units or plan.restarts)
+    return bool(plan.first or plan.changes or plan.commands or plan.disable_units or plan.restarts)
 
 
 def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, reason: str, pending: list[str]) -> dict[str, Any]:
@@ -278,14 +366,14 @@ def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, r
 
 
 def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bool, restart: str) -> dict[str, Any]:
-    plan = outcome.plan
+    plan, parts = outcome.plan.whole, (*outcome.plan.first, dc.replace(outcome.plan, first=()))
     planned = plan.interrupts(restart)
     trouble = differences_.trouble(answer)
     beforehand = plan.beforehand if check or trouble else ()
     shaped: dict[str, Any] = {
         "changed": acts(plan),
         "differences": [differences_.plain(d) for d in plan.differences],
-        "actions": differences_.actions(plan, restart),
+        "actions": [word for part in parts for word in differences_.actions(part, restart)],
         "restarted": planned if check else [u for u in answer.get("restarted") or () if u in planned],
         "rolled_back": bool(answer.get("rolled_back")),
         "journal": answer.get("journal"),
@@ -293,7 +381,7 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
         **outcome.facts,
     }
     if diff:
-        shaped["diff"] = [{"before_header": p, "after_header": p, "before": b, "after": a} for p, b, a in plan.diffs]
+        shaped["diff"] = diffs(plan)
     if trouble:
         kept = bool(answer.get("changed")) and (not answer.get("rolled_back") or bool(answer.get("foreign")))
         shaped.update(failed=True, msg=trouble, changed=kept, evidence=differences_.evidence(answer))
@@ -325,7 +413,7 @@ def run_info(
     args = arguments(action, spec)
     wanted = policy(args)
     seen, outcome = observe_and_plan(action, task_vars or {}, wanted, questions, planner, str(args.get("transport") or "auto"))
-    plan = outcome.plan
+    plan = outcome.plan.whole
     return {
         "changed": False,
         "differences": [differences_.plain(d) for d in plan.differences],

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import packages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Plan, PlanError, Policy
 
 from tests.unit.builders import obs
 from tests.unit.records import record
@@ -111,3 +111,42 @@ def test_a_host_that_is_skipped_gets_nothing() -> None:
 
 def test_packages_stay_when_the_rest_goes() -> None:
     assert packages.plan_absent(Policy(state="absent"), obs(packages={BASE: NEW})) == Plan()
+
+
+DNF, ZYPPER = packages.AVAILABLE["dnf"], packages.AVAILABLE["zypper"]
+OFFERED: dict[str, tuple[str, str, dict[str, Any], bool]] = {
+    # package database, distribution, what is known -> whether a configured repository has the base package
+    "apt knows it": ("dpkg", "debian", {"candidates": {BASE: NEW}}, True),
+    "apt does not": ("dpkg", "debian", {"candidates": {BASE: None}}, False),
+    "it is installed, in another version": ("dpkg", "debian", {"packages": {BASE: OLD}}, True),
+    "dnf finds it": ("rpm", "rocky", {"answers": {DNF["id"]: {"rc": 0, "stdout": f"{BASE} {NEW}\n"}}}, True),
+    "dnf finds nothing": ("rpm", "rocky", {"answers": {DNF["id"]: {"rc": 0, "stdout": ""}}}, False),
+    "zypper finds it": ("rpm", "suse", {"answers": {ZYPPER["id"]: {"rc": 0, "stdout": f"  | {BASE} | package | {NEW}"}}}, True),
+    "zypper finds nothing": ("rpm", "suse", {"answers": {ZYPPER["id"]: {"rc": 104, "stdout": ""}}}, False),
+}
+
+
+def known(manager: str, os_id: str, **there: Any) -> Any:
+    seen = obs(**{"packages": {BASE: None}, "host": {"os_release": {"ID": os_id}}, **there})
+    seen.answers["package:of this test"]["manager"] = manager
+    return seen
+
+
+@pytest.mark.parametrize(("manager", "os_id", "there", "offered"), OFFERED.values(), ids=OFFERED)
+def test_whether_a_configured_repository_has_it(manager: str, os_id: str, there: dict[str, Any], offered: bool) -> None:
+    assert packages.offered(known(manager, os_id, **there), [BASE]) is offered
+
+
+def test_dnf_is_asked_only_here() -> None:
+    with pytest.raises(NeedMore) as asked:
+        packages.offered(known("rpm", "rocky"), [BASE])
+    assert [q["argv"][:3] for q in asked.value.questions] == [["dnf", "-q", "repoquery"]]
+
+
+SILENT = [{"rc": 1, "stdout": ""}, {"rc": None, "timed_out": True}, {"error": {"kind": "not-found", "message": ""}}]
+
+
+@pytest.mark.parametrize("answer", SILENT)
+def test_a_package_manager_that_cannot_tell_is_not_taken_for_one_that_has_nothing(answer: dict[str, Any]) -> None:
+    with pytest.raises(PlanError, match="is not known .*dnf -q repoquery"):
+        packages.offered(known("rpm", "rocky", answers={DNF["id"]: answer}), [BASE])

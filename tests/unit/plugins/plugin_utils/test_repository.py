@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import base64
 import hashlib
+from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import repository
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 from hypothesis import given
 from hypothesis import strategies as st
@@ -159,3 +160,92 @@ def test_an_unknown_distribution_and_a_bad_address_are_named() -> None:
         repository.family({"ID": "plan9"})
     with pytest.raises(PlanError, match="no address"):
         repository.plan(seen("debian"), url="mirror", key=armor(OLD), expected="", state="present")
+
+
+# ---------------------------------------------------------------- whether one is needed
+
+
+REACHED = {"probe:reach": {"value": {"tried": True, "reached": True, "why": ""}}}
+LOST = {"probe:reach": {"value": {"tried": True, "reached": False, "why": "its name is not known"}}}
+FETCHED = {f"fetch:{repository.KEY_URL}": {"content": armor(OLD)}}
+MIRROR = {"toolkit_repository": URL, "toolkit_key": armor(OLD)}
+
+NEEDED: dict[str, tuple[dict[str, str], bool, bool, bool]] = {
+    # options, packages are missing, a configured repository has them -> a repository comes
+    "nothing is missing": ({}, False, False, False),
+    "a configured one has them": ({}, True, True, False),
+    "none has them": ({}, True, False, True),
+    "none is wanted": ({"toolkit_repository": ""}, True, False, False),
+    "packages are left alone": ({"packages": "ignore"}, True, False, False),
+    "another root": ({"root": "/srv/image"}, True, False, False),
+    "a mirror, though nothing is missing": (MIRROR, False, False, True),
+    "a mirror, though another has them": (MIRROR, True, True, True),
+    "a mirror, but packages are left alone": ({**MIRROR, "packages": "ignore"}, True, False, False),
+}
+
+
+def needed(options: dict[str, str], missing: bool, offered: bool, answers: dict[str, Any] | None = None) -> Plan:
+    here = seen("debian")
+    found = Observation({**here.host, "machine": "x86_64"}, {**here.answers, **(answers or {**REACHED, **FETCHED})})
+    policy = Policy(**{"toolkit_key_fingerprint": FINGERPRINT, **options})  # type: ignore[arg-type]
+    return repository.needed(policy, found, missing=missing, offered=lambda: offered)
+
+
+@pytest.mark.parametrize(("options", "missing", "offered", "comes"), NEEDED.values(), ids=NEEDED)
+def test_a_repository_comes_only_where_it_is_needed_or_named(options: dict[str, str], missing: bool, offered: bool, comes: bool) -> None:
+    assert bool(needed(options, missing, offered).changes) is comes
+
+
+def test_nothing_is_asked_of_the_network_where_no_repository_is_needed() -> None:
+    """No answer is there to any question of this kind, so that asking one would raise."""
+    for missing, offered in ((False, False), (True, True)):
+        assert needed({}, missing, offered, {"none": {}}).empty
+
+
+def test_nvidias_own_address_is_in_each_package_managers_words() -> None:
+    written = needed({}, True, False).changes[1]["content"]
+    assert "URIs: https://nvidia.github.io/libnvidia-container/stable/deb/$(ARCH)\n" in written
+    assert {f.nvidia for f in repository.FAMILIES.values() if f.manager != "apt"} == {
+        "https://nvidia.github.io/libnvidia-container/stable/rpm/$basearch"
+    }
+
+
+def test_apt_reads_the_repository_before_it_is_put_in_place() -> None:
+    plan = needed({}, True, False)
+    (check,) = plan.validate
+    assert check["argv"][:3] == ["apt-get", "-q", "update"]
+    assert "Dir::Etc::sourceparts=-" in check["argv"]
+    assert plan.substitute == ((repository.FAMILIES["debian"].key_path, "{stage}/gpufleet-nvidia.asc"),)
+    assert "toolkit_repository (gpufleet_toolkit_repository)" in plan.beforehand[0]
+
+
+REFUSED = {
+    "another key than NVIDIA's": ({"toolkit_key_fingerprint": ""}, {**REACHED, **FETCHED}, "not the one expected"),
+    "a key that is none": ({}, {**REACHED, f"fetch:{repository.KEY_URL}": {"content": "<html>"}}, "no armored OpenPGP public key"),
+    "no key": (
+        {}, {**REACHED, f"fetch:{repository.KEY_URL}": {"error": {"message": "timed out"}}},
+        r"controller cannot fetch the key.*timed out.*toolkit_key \(gpufleet_toolkit_key\)"),
+    "out of reach": ({}, {**LOST, **FETCHED}, r"cannot be reached \(from this host: its name is not known\).*gpufleet_toolkit_repository"),
+    "a mirror out of reach": (MIRROR, LOST, r"mirror\.example\.org.*cannot be reached"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "answers", "says"), REFUSED.values(), ids=REFUSED)
+def test_what_stands_in_the_way_is_said_before_anything_is_touched(options: dict[str, str], answers: dict[str, Any], says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        needed(options, True, False, answers)
+
+
+def test_a_given_key_needs_no_fetching_and_a_reach_that_could_not_be_tried_stops_nothing() -> None:
+    untold = {"probe:reach": {"value": {"tried": False, "reached": False, "why": "a proxy"}}}
+    assert needed({"toolkit_key": armor(OLD)}, True, False, untold).changes
+    assert needed({"toolkit_key": armor(OLD)}, True, False, {"probe:reach": {"error": {"kind": "timeout", "message": ""}}}).changes
+
+
+def test_absent_knows_each_path_once() -> None:
+    """dnf and zypper keep their keys in one place."""
+    here = seen("fedora", key="ours", list="ours, too")
+    rest = {f"file:{path}": {"exists": False} for path in repository.PATHS}
+    gone = repository.plan_absent(Policy(state="absent"), Observation(here.host, {**rest, **here.answers}))
+    where = repository.FAMILIES["fedora"]
+    assert [c["path"] for c in gone.changes] == [where.list_path, where.key_path]
