@@ -20,6 +20,9 @@ description:
     A batch that lost its last host has none left to run a last task, so it is the first task of the next batch that stops the play there.
   - Before the first batch, in a play without C(serial) that has looked at all hosts, it can also stop a fleet of several container engines.
   - Runs on the controller only.
+notes:
+  - It counts the hosts of its own play. A job that AWX has cut into slices is as many plays, each with a budget of its own, so do not slice
+    jobs that change hosts.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info

@@ -152,7 +152,7 @@ def reasons(stage: Stage, host: str, path: str) -> str:
     spec = read.parse(stage.lab.exec(host, ["cat", path]).stdout)
     needed = [what for first, what in version.needs(spec) if first == spec.version]
     names = ", ".join(device.name for device in spec.devices)
-    return f"CDI {spec.version}, which {' and '.join(needed) or 'nothing in it'} needs: {names}"
+    return f"CDI {spec.version}, the lowest version that allows {' and '.join(needed) or 'what is in it'}: {names}"
 
 
 def show_plan_only(stage: Stage) -> int:
