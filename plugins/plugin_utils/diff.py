@@ -1,37 +1,73 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Before and after of a file for --diff, with what is secret in it masked."""
+"""Before and after of a file for --diff: the lines that change and the table that they stand in, and no line around them.
+
+The lines around are other people's, and what they hold is no business of a log. All of them are in the journal, on the host.
+"""
 
 from __future__ import annotations
 
+import difflib
 import re
+from collections import Counter
+from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import status
 
-MASK = "*"
-PATTERNS = tuple(re.compile(p) for p in ask.REDACT)
+Entry = tuple[str, str, str]
 
-
-def mask(text: str) -> str:
-    """Every secret as asterisks of its length, so that lines and columns stay. The eyes have done it before; twice is safe."""
-    for pattern in PATTERNS:
-        text = pattern.sub(_blank, text)
-    return text
-
-
-def _blank(found: re.Match[str]) -> str:
-    group = 1 if found.re.groups else 0
-    whole, start, end = found.group(), found.start(group) - found.start(), found.end(group) - found.start()
-    hidden = "".join(c if c in "\r\n" else MASK for c in whole[start:end])
-    return whole[:start] + hidden + whole[end:]
+_OWN = (status.DECISION_PATH, status.FACT_PATH)
+_SPEC = re.compile(r"(?m)^[ \t{]*\"?cdiVersion\"?:")
+_HEADER = re.compile(r"\s*\[.+\]\s*(?:#.*)?$")
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
-def entry(path: str, before: str, after: str) -> tuple[str, str, str]:
+def entry(path: str, before: str, after: str) -> Entry:
     """One entry of Plan.diffs."""
-    return path, mask(before), mask(after)
+    return path, before, after
 
 
-def for_ansible(diffs: tuple[tuple[str, str, str], ...]) -> list[dict[str, str]]:
-    """As Ansible prints them."""
-    return [{"before_header": p, "after_header": p, "before": mask(b), "after": mask(a)} for p, b, a in diffs]
+def for_ansible(diffs: Iterable[Entry], *, journal: str | None = None, verbose: bool = False) -> list[dict[str, str]]:
+    """As Ansible prints them. verbose: files that a program writes whole are shown whole, too."""
+    return [_one(path, before, after, journal, verbose) for path, before, after in diffs]
+
+
+def _one(path: str, before: str, after: str, journal: str | None, verbose: bool) -> dict[str, str]:
+    names = {"before_header": path, "after_header": path}
+    if not (path in _OWN or _SPEC.search(after or before)):
+        return {**names, "prepared": changed_lines(path, before, after, journal)}
+    if verbose:
+        return {**names, "before": before, "after": after}
+    return {**names, "prepared": f"{path}: {_size(before, after)} (-v shows it)\n"}
+
+
+def _size(before: str, after: str) -> str:
+    if not after:
+        return "removed"
+    lines = len(after.splitlines())
+    return f"{lines} lines, {'changed' if before else 'new'}"
+
+
+def changed_lines(path: str, before: str, after: str, journal: str | None) -> str:
+    """The lines that go and come, each group of them under its table's header, without the lines around."""
+    old, new = before.splitlines(), after.splitlines()
+    out = [f"--- {path}{f' (as it was: {journal} on the host)' if journal and before else ''}", f"+++ {path}"]
+    found = list(difflib.unified_diff(old, new, n=0, lineterm=""))[2:]
+    gone, come = (Counter(line[1:] for line in found if line[0] == sign) for sign in "-+")
+    moved = {"-": gone & come, "+": gone & come}  # a line that goes here and comes there has not changed
+    for line in found:
+        hunk = _HUNK.match(line)
+        if hunk:
+            first = int(hunk.group(3)) - (0 if hunk.group(4) == "0" else 1)
+            out.append(f"{hunk.group()} {_table(new[: max(first, 0)])}".rstrip())
+        elif moved[line[0]][line[1:]]:
+            moved[line[0]][line[1:]] -= 1
+        else:
+            out.append(line)
+    return "\n".join(out) + "\n" if len(out) > 2 else ""
+
+
+def _table(above: list[str]) -> str:
+    """The header of the table that a line stands in, "" at the top of a file and where there are no tables."""
+    return next((line.strip() for line in reversed(above) if _HEADER.match(line)), "")

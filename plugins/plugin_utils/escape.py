@@ -50,7 +50,7 @@ def result(told: Mapping[str, Any]) -> dict[str, Any]:
 def _texts(value: Any, key: str) -> Any:
     if key == "evidence" or not isinstance(value, list):
         return every(value, lines)
-    several = ("before", "after")
+    several = ("before", "after", "prepared")
     return [{k: every(v, lines if k in several else line) for k, v in entry.items()} for entry in value]
 
 

@@ -69,7 +69,7 @@ def test_written_once_and_given_back(fleet: Fleet) -> None:
 
 def planned(fleet: Fleet) -> tuple[str, list[dict[str, Any]]]:
     """Who told the devices, and the devices of the spec that would be written."""
-    said = result(fleet, arguments=["--check", "--diff"])
+    said = result(fleet, arguments=["--check", "--diff", "-v"])
     return said["source"], yaml.safe_load(said["diff"][0]["after"])["devices"]
 
 

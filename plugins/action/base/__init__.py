@@ -20,8 +20,10 @@ from ansible.errors import AnsibleActionFail
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.module_utils.errors import AnsibleValidationError, UnsupportedError
 from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import online, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import causes, escape, past, wishes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import diff as diff_
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import differences as differences_
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Handler, NeedMore, Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -318,14 +320,14 @@ def with_earlier(told: dict[str, Any], whole: Plan, done: Done, restart: str) ->
         "advice": list(dict.fromkeys([*earlier.advice, *told["advice"]])),
     }
     if "diff" in told:
-        shaped["diff"] = [*diffs(earlier), *told["diff"]]
+        shaped["diff"] = [*diffs(earlier, journal), *told["diff"]]
     if told.get("failed"):
         shaped["msg"] = f"{told['msg']}. What was done before that stays: {'; '.join(before)}"
     return shaped
 
 
-def diffs(plan: Plan) -> list[dict[str, str]]:
-    return [{"before_header": p, "after_header": p, "before": b, "after": a} for p, b, a in plan.diffs]
+def diffs(plan: Plan, journal: str | None) -> list[dict[str, str]]:
+    return diff_.for_ansible(plan.diffs, journal=journal, verbose=Display().verbosity > 0)
 
 
 def acts(plan: Plan) -> bool:
@@ -381,7 +383,7 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
         **outcome.facts,
     }
     if diff:
-        shaped["diff"] = diffs(plan)
+        shaped["diff"] = diffs(plan, answer.get("journal"))
     if trouble:
         kept = bool(answer.get("changed")) and (not answer.get("rolled_back") or bool(answer.get("foreign")))
         shaped.update(failed=True, msg=trouble, changed=kept, evidence=differences_.evidence(answer))

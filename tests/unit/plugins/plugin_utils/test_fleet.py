@@ -1,14 +1,14 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a fleet's operator reads: the sentence about mixed engines, the budget of a rollout, diffs without secrets."""
+"""What a fleet's operator reads: the sentence about mixed engines, the budget of a rollout."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import diff, fleet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import fleet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
 
 # ---------------------------------------------------------------- uniform fleets
@@ -58,25 +58,3 @@ def test_gate(lost: int, total: int, max_failed: int | str, ok: bool, allowed: i
 def test_a_budget_that_is_none(wrong: Any) -> None:
     with pytest.raises(PlanError, match="neither a number of hosts nor a percentage"):
         fleet.gate(0, 1, wrong)
-
-
-# ---------------------------------------------------------------- diffs
-
-SECRETS = [
-    ('password = "hunter2"\n', 'password = *********\n'),
-    ('  auth: "dXNlcjpwYXNz"\n', "  auth: **************\n"),
-    ('{"auths": {"auth": "abc"}}', '{"auths": {"auth": *****}}'),
-    ("proxy = http://me:secret@host/\n", "proxy = http://me:******@host/\n"),
-    ('default_runtime_name = "nvidia"\n', 'default_runtime_name = "nvidia"\n'),
-]  # fmt: skip
-
-
-@pytest.mark.parametrize(("text", "masked"), SECRETS)
-def test_secrets_are_masked_and_keep_their_length(text: str, masked: str) -> None:
-    assert diff.mask(text) == masked
-    assert diff.mask(diff.mask(text)) == masked
-
-
-def test_a_diff_as_ansible_prints_it() -> None:
-    shown = diff.for_ansible((diff.entry("/etc/x", "", 'token = "t"\n'),))
-    assert shown == [{"before_header": "/etc/x", "after_header": "/etc/x", "before": "", "after": "token = ***\n"}]
