@@ -18,7 +18,7 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
-from tests.bench import counts, generation, node, planner, ratios, table
+from tests.bench import counts, generation, node, planner, ratios, table, worst
 from tests.bench.stage import Failed, boot
 from tests.lab import doctor
 from tests.lab.artefacts import LabError
@@ -50,7 +50,7 @@ def measure(lab: Lab) -> table.Measured:
     say("what a host pays ...")
     lab.down()
     outages, looks = node.measure(lab, {"bench17": "containerd-1.7", "bench23": "containerd-2.3", "benchcrio": "crio-1.34"})
-    return table.Measured((*of_node, *of_site), tuple(found), tuple(speeds), outages, looks, versions)
+    return table.Measured((*of_node, *of_site), tuple(found), tuple(speeds), outages, looks, worst.measure(), versions)
 
 
 def main(arguments: list[str]) -> int:

@@ -19,6 +19,7 @@ from tests.bench.counts import Count
 from tests.bench.planner import Speed, policy
 from tests.bench.ratios import FIRST_ROUNDS, ROUNDS, TASKS, Ratio
 from tests.bench.stage import Stage
+from tests.bench.worst import Worst
 from tests.lab import aptrepo
 
 
@@ -29,6 +30,7 @@ class Measured:
     speeds: tuple[Speed, ...]
     outages: tuple[node.Outage, ...]
     looks: tuple[node.Look, ...]
+    worst: tuple[Worst, ...]
     versions: Mapping[str, str]
 
 
@@ -66,7 +68,13 @@ def text(measured: Measured) -> str:
             ["processor time on a converged host, for one look", "ms", "aim"],
             [[look.engine, f"{look.milliseconds:.0f}", f"{look.aim:.0f}"] for look in measured.looks],
         ),
+        extremes(measured.worst),
     ])
+
+
+def extremes(worst: tuple[Worst, ...]) -> str:
+    head = ["the worst input within the limits", "processor time", "memory", "bound"]
+    return rows(head, [[w.what, f"{w.seconds:.1f} s", f"{w.mib:.0f} MiB", f"{w.bound} MiB"] for w in worst])
 
 
 def rows(head: list[str], body: list[list[str]]) -> str:
@@ -96,6 +104,7 @@ How it is measured:
 - The engine's socket: somebody on the host tries to connect every 2 ms, during a whole transaction and during a bare restart
   with the configuration that it leaves, in turn; {node.ROUNDS} rounds, the median of the longest time without success.
 - The look: the same script {node.LOOKS} times on the host, the median of user and system time, its children's included.
+- The worst input: files of 1 MiB, the largest that is read, on the controller; more than an answer may hold, by the program that looks.
 - Planner: what was seen on these hosts, varied into 1000 hosts with other UUIDs and configurations.
 
 Versions:

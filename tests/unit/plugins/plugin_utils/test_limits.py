@@ -6,9 +6,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
 import time
 from typing import Any
 
@@ -17,6 +14,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import json_text, 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
 from hypothesis import given
 from hypothesis import strategies as st
+
+from tests.bench import worst
 
 PATH = "/etc/containerd/config.toml"
 KEY = "this key has more than 20 parts"
@@ -113,31 +112,13 @@ def test_an_edit_beside_10_000_handlers_takes_linear_time(edit: Any) -> None:
 
 # ---------------------------------------------------------------- memory
 
-WORST = {
-    "deep inline tables": "text = lambda n: 'k%d=%s\\n' % (n, '{a=' * 19 + '1' + '}' * 19)",
-    "headers": "text = lambda n: '[t%d]\\n' % n",
-    "longest keys": "text = lambda n: 'a.' * 19 + 'k%d=1\\n' % n",
-}
-CONTROLLER = """
-import resource, sys
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
-{make}
-parts, size = [], 0
-while size + len(text(len(parts))) <= 1 << 20:
-    parts.append(text(len(parts)))
-    size += len(parts[-1])
-doc = toml.set_value(toml.parse("".join(parts), "/x"), ("ours", "key"), 1)
-assert toml.edits(doc)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024)
-"""
+@pytest.mark.parametrize("name", worst.FILES)
+def test_the_worst_file_within_the_limits_takes_bounded_memory_on_the_controller(name: str) -> None:
+    found = worst.plan(name)
+    assert found.mib < found.bound
 
 
-@pytest.mark.parametrize("make", WORST.values(), ids=WORST)
-def test_the_worst_file_within_the_limits_takes_bounded_memory_on_the_controller(make: str) -> None:
-    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(p for p in sys.path if p)}
-    code = CONTROLLER.format(make=make)
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
-    assert int(done.stdout) < CONTROLLER_MIB
-
-
-CONTROLLER_MIB = 512
+def test_the_worst_look_within_the_limits_takes_bounded_memory_on_the_host() -> None:
+    """Four patterns with more in them than a whole answer may hold: one is an error, and memory stays bounded."""
+    found = worst.look()
+    assert found.mib < found.bound

@@ -1,0 +1,81 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The worst input within the limits: time and memory of a plan on the controller, and of a look on a host. Each in a process of its own."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import os
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[2]
+CONTROLLER_MIB, HOST_MIB = 512, 192
+RUNTIMES = 'plugins."io.containerd.grpc.v1.cri".containerd.runtimes'
+# name -> the nth statement of a file that is filled with them up to 1 MiB
+FILES = {
+    "tables in tables, 20 deep": "lambda n: 'k%d=%s\\n' % (n, '{a=' * 19 + '1' + '}' * 19)",
+    "headers": "lambda n: '[t%d]\\n' % n",
+    "keys of 20 parts": "lambda n: 'a.' * 19 + 'k%d=1\\n' % n",
+    "10 000 handlers": f"lambda n: '[{RUNTIMES}.h%d]\\nruntime_type=\"io.containerd.runc.v2\"\\n' % n",
+}
+USAGE = """
+import resource
+used = resource.getrusage(resource.RUSAGE_SELF)
+print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+"""
+PLAN = """
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+text = {statement}
+parts, size = [], 0
+while size + len(text(len(parts))) <= 1 << 20:
+    parts.append(text(len(parts)))
+    size += len(parts[-1])
+doc = toml.set_value(toml.parse("".join(parts), "/x"), ("ours", "key"), 1)
+assert toml.edits(doc)
+"""
+LOOK = """
+import json
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe
+questions = [{{"id": "g%d" % n, "kind": "glob", "pattern": "{folder}/%d/*" % n, "max": 1 << 18}} for n in range(4)]
+found = observe.run({{"schema": 1, "root": "/", "questions": questions}})["answers"]
+json.dumps(found)
+assert sum("error" in a for a in found.values()) == 1
+"""
+
+
+@dc.dataclass(frozen=True)
+class Worst:
+    what: str
+    seconds: float
+    mib: float
+    bound: int
+
+
+def plan(name: str) -> Worst:
+    """Reading a file of 1 MiB, and one key changed in it."""
+    return _measured(f"a plan: {name}", PLAN.format(statement=FILES[name]), CONTROLLER_MIB)
+
+
+def look() -> Worst:
+    """Four patterns of files that together hold more than an answer may."""
+    with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
+        for number in range(80):
+            path = Path(folder, str(number // 20), str(number))
+            path.parent.mkdir(exist_ok=True)
+            path.write_bytes(b"#" * (255 * 1024))
+        return _measured("a look: 20 MiB of files, of which 16 MiB may travel", LOOK.format(folder=folder), HOST_MIB)
+
+
+def measure() -> tuple[Worst, ...]:
+    return (*(plan(name) for name in FILES), look())
+
+
+def _measured(what: str, code: str, bound: int) -> Worst:
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join([str(ROOT / ".cache/collections"), *(path for path in sys.path if path)])}
+    done = subprocess.run([sys.executable, "-c", code + USAGE], capture_output=True, text=True, check=True, env=environ)
+    seconds, mib = (float(word) for word in done.stdout.split())
+    return Worst(what, seconds, mib, bound)
