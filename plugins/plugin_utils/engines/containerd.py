@@ -34,6 +34,9 @@ claims = containerd_absent.claims
 PROCESSES = ["containerd", "containerd-shim-.*"]
 PACKAGES = ["containerd", "containerd.io", "moby-containerd", *containerd_owners.DOCKER_PACKAGES]
 NAMES = ["containerd"]
+RELATIVE = (
+    "containerd runs with a configuration whose path is relative ({config}), so that nobody knows which file it is: start it with an "
+    "absolute path and run again, or take containerd out of the option engines")
 READ_FLAGS: Mapping[str, str] = {"--config": "path", "-c": "path", "--address": "address", "-a": "address"}
 
 
@@ -142,6 +145,8 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
         return _refused(daemon, daemon.owner.name, daemon.owner.refusal)
     if daemon.config.startswith(containerd_owners.DOCKER_HOMES):
         return dc.replace(_refused(daemon, "docker", containerd_owners.DOCKER_OWN_REFUSAL), cri=False)
+    if not daemon.config.startswith("/"):
+        return dc.replace(_refused(daemon, "package", RELATIVE.format(config=daemon.config)), silent=True)
     guess = versions.parse(policy.engine_version) or Version(2, 0)
     files = _files(obs, daemon.config, guess)
     socket = policy.socket or daemon.address or (containerd_files.socket(files) if files else "") or tables.SOCKET

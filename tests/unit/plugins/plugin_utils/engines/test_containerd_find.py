@@ -262,3 +262,10 @@ def test_all_imports_of_a_file_are_asked_for_in_one_look() -> None:
     with pytest.raises(NeedMore) as caught:
         containerd_files.load(Observation({}, answers), CONFIG, Version(1, 7))
     assert [q["path"] for q in caught.value.questions] == paths
+
+
+def test_a_second_containerd_with_a_relative_path_is_left_alone_and_the_first_is_found() -> None:
+    processes = [daemon(), daemon("--config", "odd\nname.toml", pid=8, unit="second.service")]
+    found = find(files={CONFIG: "version = 2\n"}, processes=processes, cri=said("1.7.24"), units=UNIT)
+    assert [(i.config_path, bool(i.refusal)) for i in found] == [(CONFIG, False), ("odd\nname.toml", True)]
+    assert "whose path is relative" in found[1].refusal
