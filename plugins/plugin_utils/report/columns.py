@@ -35,9 +35,12 @@ def applied(view: fleet_hosts.View, wanted: Sequence[Column], compiled: Compile 
     if not wanted:
         return view
     searches = [search(c, compiled) for c in wanted]
+    by_library = not all(plain(c.path) for c in wanted)
 
     def cells(host: str, result: outcomes.Result) -> list[str]:
         value = {**result, "table": fleet_hosts.columns(host, result, view.check)}
+        if by_library:  # which knows JSON's types only, and no subclasses of them, as Ansible has for strings
+            value = json.loads(json.dumps(value, default=str))
         return [cell(found(value)) for found in searches]
 
     return dc.replace(view, titles=tuple(c.title for c in wanted), cells=cells)

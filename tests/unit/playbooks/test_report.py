@@ -95,8 +95,8 @@ class Place:
         inventory = self.folder / "inventory.json"
         inventory.write_text(json.dumps({"all": {"hosts": {name: self.host(name) for name in hosts}}}))
         settings = {
-            "ANSIBLE_CONNECTION_PLUGINS": str(self.folder),
-            "ANSIBLE_CALLBACK_PLUGINS": str(self.folder),
+            "ANSIBLE_CONNECTION_PLUGINS": str(self.folder / "connections"),
+            "ANSIBLE_CALLBACK_PLUGINS": str(self.folder / "callbacks"),
             "ANSIBLE_NOCOLOR": "1",
             "ANSIBLE_LOCALHOST_WARNING": "0",
             "COLUMNS": "160",
@@ -125,8 +125,9 @@ class Place:
 @pytest.fixture(scope="module")
 def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
     folder = tmp_path_factory.mktemp("report")
-    (folder / "lost.py").write_text(LOST)
-    (folder / "json.py").write_text(JSON)
+    for name, text in (("connections/lost.py", LOST), ("callbacks/json.py", JSON)):
+        (folder / name).parent.mkdir()
+        (folder / name).write_text(text)
     return Place(folder)
 
 
@@ -199,9 +200,10 @@ def test_columns_of_ones_own_by_jmespath(place: Place) -> None:
     assert "HOST  ISOLATION  ENGINES\ngpu1  strict     containerd\n" in run.words
 
 
-def test_a_wrong_path_is_an_error_that_names_it(place: Place) -> None:
-    run = place.play(table(results="seen", columns=[{"title": "x", "path": "a[?"}]), ["gpu1"])
-    assert "columns: 'a[?' is no JMESPath expression" in run.words + run.errors
+@pytest.mark.parametrize(("path", "said"), [("a[?", "is no JMESPath expression"), ("join(',', nosuch)", "cannot be answered")])
+def test_a_wrong_path_is_an_error_that_names_it(path: str, said: str, place: Place) -> None:
+    run = place.play(table(results="seen", columns=[{"title": "x", "path": path}]), ["gpu1"])
+    assert f"columns: {path!r} {said}" in " ".join((run.words + run.errors).split()).replace('\\"', '"')
     assert run.status != 0
 
 
