@@ -123,12 +123,13 @@ def processes(names, flags=None, environment=None):
     wanted = [(name, re.compile(name)) for name in names]
     found, others = [], {}
     for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-        called, roots = trust.named(pid)
+        called = trust.named(pid)
         name = next((name for name, pattern in wanted if called and pattern.fullmatch(called)), None)
         if name is None:
             continue
+        roots = trust.is_root(pid)
         if not roots:
-            others[name] = others.get(name, 0) + 1
+            others.update({} if roots is None else {name: others.get(name, 0) + 1})
             continue
         with contextlib.suppress(trust.Gone):
             process = trust.process(pid)

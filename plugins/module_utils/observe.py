@@ -204,7 +204,16 @@ def _which(root, question):
     return dict(answer, untrusted=untrusted) if untrusted else answer
 
 
+def _require_roots(question):
+    """What a program will load or change into, judged before it starts."""
+    for path in question.get("loads") or []:
+        doubt = trust.path("", path)
+        if doubt:
+            raise trust.refusal(path, doubt)
+
+
 def _command(_root, question):
+    _require_roots(question)
     stdin = question.get("stdin")
     argv, process = question["argv"], question.get("process")
     if isinstance(process, str):  # whichever process of that name the host's own service manager has started
@@ -230,6 +239,7 @@ def _command(_root, question):
 
 def _probe(_root, question):
     # What must be asked through a library may hang or crash: it does so in a child. The arguments are its argv[1].
+    _require_roots(question)
     answer = commands.run(
         [sys.executable or "/usr/bin/python3", "-I", "-S", "-", json.dumps(question.get("args"))],
         timeout=question.get("timeout", 20),

@@ -204,16 +204,22 @@ def process(pid):
 
 
 def named(pid):
-    """(name of the program, whether the process is root's through and through), as cheap as can be; (None, False) for a kernel's thread.
+    """The name of the program that a process runs, as cheap as can be; None for a kernel's thread, or where it is gone.
 
     By its executable and never by argv[0], which anybody gives a setuid program as he likes.
     """
     try:
-        exe = os.readlink("/proc/%d/exe" % pid)
-        uids = _uids(_text("/proc/%d/status" % pid))
+        return os.path.basename(_plain(os.readlink("/proc/%d/exe" % pid)))
+    except OSError:
+        return None
+
+
+def is_root(pid):
+    """Whether a process is root's through and through: real, effective, saved and file system's. None when it is gone."""
+    try:
+        return _uids(_text("/proc/%d/status" % pid)) == (0, 0, 0, 0)
     except (OSError, ValueError):
-        return None, False
-    return os.path.basename(_plain(exe)), uids == (0, 0, 0, 0)
+        return None
 
 
 def _read_process(pid, place):

@@ -98,8 +98,10 @@ def http(socket: str, path: str, *, timeout: int = 5) -> Question:
     return {**q, "keep": listed.HTTP[path]} if path in listed.HTTP else {**q, "redact": list(REDACT)}
 
 
-def probe(name: str, source: str, args: Any, *, timeout: int = 20) -> Question:
-    return {"id": f"probe:{name}", "kind": "probe", "source": source, "args": args, "timeout": timeout}
+def probe(name: str, source: str, args: Any, *, timeout: int = 20, loads: Sequence[str] = ()) -> Question:
+    """loads: files that it will load; it is not started where anybody but root may write to one of them."""
+    q: Question = {"id": f"probe:{name}", "kind": "probe", "source": source, "args": args, "timeout": timeout}
+    return {**q, "loads": list(loads)} if loads else q
 
 
 def program(name: str, args: Any, *, timeout: int = 20) -> Question:

@@ -29,7 +29,8 @@ PROFILE = re.compile(r"\bMIG (\S+)$")
 
 
 def question(policy: Policy, obs: Observation, source: str) -> ask.Question:
-    return ask.probe("nvml", source, {"library": library(policy, obs)})
+    path = library(policy, obs)
+    return ask.probe("nvml", source, {"library": path}, loads=[path] if path else [])
 
 
 def library(policy: Policy, obs: Observation) -> str:

@@ -478,6 +478,15 @@ def test_listening(tmp_path):
     assert owners[str(tmp_path / "none")] == {"pid": None, "exe": None}
 
 
+@pytest.mark.parametrize("kind", [{"kind": "command", "argv": ["echo", "ran"]}, {"kind": "probe", "source": "print(1)"}])
+def test_what_loads_a_file_of_somebody_else_is_not_started(tmp_path, kind):
+    library = tmp_path / "lib.so"
+    library.write_text("")
+    assert "error" not in ask(loads=[str(library)], **kind)
+    os.chown(str(library), 1001, 0)
+    assert ask(loads=[str(library)], **kind)["error"]["kind"] == "untrusted"
+
+
 # --- the look as a whole --------------------------------------------------------------------------------------------------
 
 
