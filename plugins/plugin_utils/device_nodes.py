@@ -125,7 +125,7 @@ def number(text: str | None, default: int) -> int:
 def differences(policy: Policy, obs: Observation) -> list[Difference]:
     """Modules, nodes and links that are not as they have to be, each with its reason."""
     known = gpu.majors(policy, obs)
-    files = {f.path: f for pattern in gpu.DEV_GLOBS for f in obs.glob(pattern) if f.exists}
+    files = {f.path: f for pattern in gpu.DEV_GLOBS for f in obs.listed(pattern) if f.exists}
     links = {str(entry["name"]): str(entry.get("target") or "") for entry in obs.directory(LINKS)}
     found = [
         Difference("module", name, "", "not loaded", "loaded", f"/proc/devices has no {device}")

@@ -250,7 +250,7 @@ def fields(content: str) -> dict[str, str]:
 
 def user_space(obs: Observation, driver_root: str) -> dict[str, str]:
     """Library file -> version, for what the loader would take: the target of `.so.1`, else whatever carries a version."""
-    files = [f for pattern in library_globs(driver_root) for f in obs.glob(pattern) if f.exists and f.type != "link"]
+    files = [f for pattern in library_globs(driver_root) for f in obs.listed(pattern) if f.exists and f.type != "link"]
     linked = {f.real: version_of(f.real) for f in files if f.path.endswith(".so.1") and version_of(f.real)}
     return linked or {f.path: version_of(f.path) for f in files if version_of(f.path)}
 
@@ -262,7 +262,7 @@ def version_of(path: str) -> str:
 
 def nodes(obs: Observation, dev_root: str = "/") -> dict[str, Node]:
     """Path in a container -> device node, of the character devices of the driver."""
-    files = (f for pattern in dev_globs(dev_root) for f in obs.glob(pattern) if f.exists and f.type == "char")
+    files = (f for pattern in dev_globs(dev_root) for f in obs.listed(pattern) if f.exists and f.type == "char")
     found = (Node(f.path.removeprefix(dev_root.rstrip("/")), f.rdev, f.mode, f.path, f.gid) for f in files)
     return {n.path: dc.replace(n, host="") if n.host == n.path else n for n in found}
 

@@ -186,6 +186,14 @@ class Observation:
         a = self.raw(ask.glob(pattern))
         return tuple(_file(f["path"], f) for f in a.get("files") or ())
 
+    def listed(self, pattern: str) -> tuple[File, ...]:
+        """The same where what is there counts, and not what it says: each of them could be looked at."""
+        found = self.glob(pattern)
+        for file in found:
+            if file.error:
+                raise failed(f"stat:{file.path}", {"message": file.error})
+        return found
+
     def directory(self, path: str) -> tuple[Mapping[str, Any], ...]:
         return tuple(self.raw(ask.directory(path)).get("entries") or ())
 

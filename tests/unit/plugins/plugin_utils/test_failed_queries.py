@@ -206,7 +206,7 @@ class Came:
     asked: tuple[str, ...]
 
 
-def planned(node: Node, broken: str = "", kind: str = "failed", **options: Any) -> Came:
+def planned(node: Node | OneBad, broken: str = "", kind: str = "failed", **options: Any) -> Came:
     policy = Policy(**options)
     seen = Observation({"os_release": {"ID": "debian"}, "epoch": 10.0, "kernel": "6.1", "machine": "x86_64"}, {})
     questions = host.questions(policy)
@@ -236,6 +236,37 @@ def test_no_failed_query_leads_to_another_plan(name: str, options: dict[str, Any
         if came.plan is not None and came.plan != good.plan and qid not in DISPENSABLE:
             others.append((qid, kind))
     assert others == []
+
+
+@dc.dataclass(frozen=True)
+class OneBad:
+    """The same host, where one of the files that a pattern matches cannot be looked at."""
+
+    node: Any
+    path: str
+
+    def answer(self, q: Mapping[str, Any]) -> Any:
+        found = self.node.answer(q)
+        if q["kind"] != "glob":
+            return found
+        bad = {"path": self.path, "error": {"kind": "failed", "message": "Input/output error"}}
+        return {"files": [bad if f["path"] == self.path else f for f in found["files"]]}
+
+
+def matched(node: Node, asked: tuple[str, ...]) -> list[str]:
+    """The files that the patterns of a look match."""
+    found = builders.Answers(node.files, {})
+    return sorted({f["path"] for qid in asked if qid.startswith("glob:") for f in found[qid]["files"]})
+
+
+@pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in NODES), ("containerd 2.1", ALL)])
+def test_no_file_that_cannot_be_looked_at_leads_to_another_plan(name: str, options: dict[str, Any]) -> None:
+    node = NODES[name]
+    good = planned(node, **options)
+    paths = matched(node, good.asked)
+    assert "/dev/nvidia0" in paths
+    came = {path: planned(OneBad(node, path), **options) for path in paths}
+    assert [path for path, c in came.items() if c.plan is not None and c.plan != good.plan] == []
 
 
 DEAD = {"error": {"kind": "timeout", "message": "no answer within 5 s"}}
