@@ -134,10 +134,13 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 DRIFT = ("-e", '{"gpufleet_fail_on_drift": true}')
 WRONG = ("-e", "gpufleet_drop_in=nosuch")
 UNIFORM = ("-e", "gpufleet_fleet_policy=uniform")
+# What AWX gives to the next job of a workflow: the totals of the one before.
+OF_A_WORKFLOW = ("-e", '{"gpufleet_totals": {"hosts": 1}, "gpufleet_table_columns": [{"title": "iso", "path": "decision.isolation"}]}')
 SOME = ("-e", '{"gpufleet_max_failed": 1}')
 ENDS = [
     # playbook, hosts, arguments, whether the run is a success, a line of the output
     ("plan", ["gpu1", "gpu2"], (), True, "2 hosts: 2 would change"),
+    ("plan", ["gpu1"], OF_A_WORKFLOW, True, "HOST ISO gpu1 strict 1 host: 1 would change"),
     ("plan", ["gpu1"], DRIFT, False, "of 1 host: 1 would change (gpufleet_fail_on_drift is true)"),
     ("plan", ["gpu1", "lost1"], (), False, "2 hosts: 1 lost, 1 would change"),
     ("plan", ["lost1"], (), False, "1 host: 1 lost"),
