@@ -12,13 +12,14 @@ import os
 import subprocess
 import sys
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes, commands, health, ledger, nodefs
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes, commands, health, ledger, nodefs, trust
 
 RUNNING = "/run/systemd/system"  # there where systemd is the first process: sd_booted(3)
 UNITS = "/etc/systemd/system"
 BOOT_UNIT = "gpufleet-recover.service"
 WANTS = "sysinit.target.wants"  # every ordinary unit starts after that target
 MARGIN = 60
+PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/run/current-system/sw/bin/python3")
 _BOOT = """# Here only while a transaction is under way: takes it back when the host was switched off in the middle of it.
 [Unit]
 Description=Take back a transaction of gpufleet.nvidia that was cut short
@@ -40,7 +41,13 @@ def has_systemd():
 
 
 def python():
-    return sys.executable or "/usr/bin/python3"
+    """The interpreter for what runs later, without anybody who asks for it: ours, unless somebody else may change it; then the system's."""
+    if sys.executable and trust.program("", sys.executable) is None:
+        return sys.executable
+    for place in PYTHONS:
+        if trust.program("", place) is None:
+            return place
+    raise trust.refusal(sys.executable, trust.program("", sys.executable))
 
 
 def command(program, verb, base, *words):

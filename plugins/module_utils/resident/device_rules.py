@@ -19,7 +19,7 @@ import stat
 import subprocess
 import sys
 
-PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"  # /usr/local is not root's alone everywhere
 
 
 def main(arguments):
@@ -68,7 +68,7 @@ def load(modules, devices):
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.STDOUT,
-            env=dict(os.environ, PATH=PATH),
+            env={"PATH": PATH, "LANG": "C"},
             check=False,
         )
         if done.returncode:

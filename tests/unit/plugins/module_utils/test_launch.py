@@ -104,6 +104,22 @@ def test_under_systemd_there_is_a_unit_with_its_follower_and_a_timer(host, monke
     assert not alive(), "no such unit here"
 
 
+def test_what_runs_later_is_not_run_by_an_interpreter_that_somebody_else_may_change(tmp_path, monkeypatch):
+    """A virtual environment of the account that Ansible logs in with serves for the connection, and not for the next boot."""
+    own = tmp_path / "python"
+    script(own, "#!/bin/sh\n")
+    monkeypatch.setattr(guard.sys, "executable", str(own))
+    assert guard.python() == str(own)
+    os.chown(str(own), 1001, 0)
+    system = script(tmp_path / "python3", "#!/bin/sh\n")
+    monkeypatch.setattr(guard, "PYTHONS", ("/there/is/none", system))
+    assert guard.python() == system
+    monkeypatch.setattr(guard, "PYTHONS", ())
+    with pytest.raises(ledger.nodefs.NodeError) as caught:
+        guard.python()
+    assert "belongs to user" in str(caught.value)
+
+
 def test_the_boots_unit_is_a_file_and_a_link_and_both_go(host, monkeypatch):
     monkeypatch.setattr(guard, "has_systemd", lambda: True)
     monkeypatch.setattr(guard, "UNITS", str(host.units))
