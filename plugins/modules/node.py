@@ -13,9 +13,12 @@ version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Finds every container engine on the host, decides how GPUs get into containers there, and makes it so. Packages, engine
-    configuration, NVIDIA runtime configuration, OCI hook, CDI spec and the status file change together, or not at all.
-  - A converged host costs one SSH operation, a changed one two, and one more where a CDI spec has to be made.
+  - Finds every container engine on the host, decides how GPUs get into containers there, and makes it so. Engine configuration, NVIDIA
+    runtime configuration, OCI hook, CDI spec and the status file change together, or not at all.
+  - Packages that are missing come first, in a transaction of their own, and before them the repository that has them. The host is looked
+    at again after that, so that the packages' own files are edited like any other. They stay when what follows is taken back.
+  - A converged host costs one SSH operation, a changed one two, and one more where a CDI spec has to be made. A run that installs packages
+    costs a few more.
   - An engine is restarted only when its effective configuration changes, and the change is taken back when the engine does not serve again.
 
 extends_documentation_fragment:

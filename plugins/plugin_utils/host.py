@@ -202,8 +202,9 @@ def before(policy: Policy, obs: Observation, record: HostDecision, installing: P
     """
     some, names = bool(installing.commands), packages.missing(policy, obs, record)
     source = repository.needed(policy, obs, missing=some, offered=lambda: packages.offered(obs, names)) if record.packages else Plan()
-    parts = [*([source] if source.changes else []), *([merge([installing, others])] if some else [])]
-    return Plan(first=tuple(parts)) if some else dc.replace(installing, first=tuple(parts))
+    if not some:
+        return merge([installing, source])
+    return Plan(first=(*([source] if source.changes else []), merge([installing, others])))
 
 
 def coming(plan: Plan) -> Plan:

@@ -25,6 +25,7 @@ KEY_URL = "https://nvidia.github.io/libnvidia-container/gpgkey"
 FINGERPRINT = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
 OPTIONS = "toolkit_repository (gpufleet_toolkit_repository)"
+SOURCES = ask.paths("package sources", ["/etc/apt/sources.list.d/*nvidia*", "/etc/yum.repos.d/*nvidia*", "/etc/zypp/repos.d/*nvidia*"])
 PROXY_FILES = ["/etc/apt/apt.conf", "/etc/apt/apt.conf.d/*", "/etc/dnf/dnf.conf", "/etc/yum.conf"]
 MIRROR = f"Name a mirror in {OPTIONS}, or leave it empty where the packages are brought another way"
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
@@ -203,7 +204,7 @@ def needed(policy: Policy, obs: Observation, *, missing: bool, offered: Callable
     One that the user names is there from now on; NVIDIA's only comes where it has to.
     """
     default = policy.toolkit_repository == NVIDIA
-    if not wanted(policy) or (default and (not missing or offered())):
+    if not wanted(policy) or (default and (not missing or offered() or configured(obs))):
         return Plan()
     where = family(obs.host.get("os_release") or {})
     found = plan(obs, url=policy.toolkit_repository, key=policy.toolkit_key, expected=policy.toolkit_key_fingerprint, state="present")
@@ -213,6 +214,11 @@ def needed(policy: Policy, obs: Observation, *, missing: bool, offered: Callable
     require_reachable(obs, url)
     more = f"The packages come from {url}: {OPTIONS}. {MIRROR}"
     return dc.replace(found, beforehand=(more,), **checked(where))
+
+
+def configured(obs: Observation) -> bool:
+    """Whether a source of NVIDIA's packages is there already: package lists may be older than it is."""
+    return any(f.get("type") == "file" for f in obs.raw(SOURCES).get("files") or ())
 
 
 def address(url: str, where: Family) -> str:

@@ -50,7 +50,7 @@ def of_site(stage: Stage) -> list[Count]:
     bare = converged(stage.play("site", {"gpufleet_cdi_owner": "ours"}))
     return [
         count("`site`, first: repository, packages, convergence, proof", None, first, stage.hosts),
-        count("`site`, converged: repository, `node`, proof", None, again, stage.hosts),
+        count("`site`, converged, with a repository of your own and a proof", None, again, stage.hosts),
         count("`site`, converged, without a repository and without a proof", None, bare, stage.hosts),
     ]
 
@@ -82,7 +82,7 @@ def of_node(stage: Stage) -> list[Count]:
         count("`node`, converged, the driver not yet telling UUIDs", 1, after, hosts),
         count("`node`, changed, the CDI spec being right", 2, other, hosts),
         count("`node`, changed, with a CDI spec to be made, for which NVML is asked", 3, without, hosts),
-        count("`node`, changed, with packages to install and a CDI spec to be made", 3, with_packages, hosts),
+        count("`node`, changed, with packages to install and a CDI spec to be made", 6, with_packages, hosts),
         count("`node`, changed, the driver not yet telling UUIDs", 3, probed, hosts),
     ]
 

@@ -227,7 +227,8 @@ def converge(
         if outcome.plan.first and not check:
             done = Done((*done.plans, *more.plans), (*done.answers, *more.answers))
         if outcome.plan.first and not check and not differences_.trouble(answer):
-            seen, outcome = observe_and_plan(action, task_vars, wanted, questions, planner, way)
+            seen = look(action, task_vars, wanted, questions(wanted), way, lasting(seen))
+            seen, outcome = plan_from(seen, action, task_vars, wanted, planner, way)
             settled(outcome.plan)
             answer = send(outcome.plan) if acts(outcome.plan) else {}
         if not answer.get("conflict") or attempt == 2:
@@ -295,6 +296,11 @@ def in_turn(plans: list[Plan], send: Callable[[Plan], dict[str, Any]]) -> tuple[
             break
         done = Done((*done.plans, plan), (*done.answers, answer))
     return done, answer
+
+
+def lasting(seen: Observation) -> Observation:
+    """What no package changes, and what took a look of its own: what the driver's library told, and what the controller fetched."""
+    return Observation(seen.host, {qid: answer for qid, answer in seen.answers.items() if qid.startswith(("probe:", "fetch:"))})
 
 
 def settled(plan: Plan) -> None:

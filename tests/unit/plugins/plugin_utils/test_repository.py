@@ -165,8 +165,9 @@ def test_an_unknown_distribution_and_a_bad_address_are_named() -> None:
 # ---------------------------------------------------------------- whether one is needed
 
 
-REACHED = {"probe:reach": {"value": {"tried": True, "reached": True, "why": ""}}}
-LOST = {"probe:reach": {"value": {"tried": True, "reached": False, "why": "its name is not known"}}}
+NO_SOURCES: dict[str, Any] = {repository.SOURCES["id"]: {"files": []}}
+REACHED = {**NO_SOURCES, "probe:reach": {"value": {"tried": True, "reached": True, "why": ""}}}
+LOST = {**NO_SOURCES, "probe:reach": {"value": {"tried": True, "reached": False, "why": "its name is not known"}}}
 FETCHED = {f"fetch:{repository.KEY_URL}": {"content": armor(OLD)}}
 MIRROR = {"toolkit_repository": URL, "toolkit_key": armor(OLD)}
 
@@ -237,9 +238,13 @@ def test_what_stands_in_the_way_is_said_before_anything_is_touched(options: dict
 
 
 def test_a_given_key_needs_no_fetching_and_a_reach_that_could_not_be_tried_stops_nothing() -> None:
-    untold = {"probe:reach": {"value": {"tried": False, "reached": False, "why": "a proxy"}}}
-    assert needed({"toolkit_key": armor(OLD)}, True, False, untold).changes
-    assert needed({"toolkit_key": armor(OLD)}, True, False, {"probe:reach": {"error": {"kind": "timeout", "message": ""}}}).changes
+    for answer in ({"value": {"tried": False, "reached": False, "why": "a proxy"}}, {"error": {"kind": "timeout", "message": ""}}):
+        assert needed({"toolkit_key": armor(OLD)}, True, False, {**NO_SOURCES, "probe:reach": answer}).changes
+
+
+def test_a_source_that_no_package_list_knows_yet_is_a_configured_one() -> None:
+    found = {repository.SOURCES["id"]: {"files": [{"path": "/etc/apt/sources.list.d/nvidia-container-toolkit.list", "type": "file"}]}}
+    assert needed({}, True, False, {**REACHED, **FETCHED, **found}).empty
 
 
 def test_absent_knows_each_path_once() -> None:
