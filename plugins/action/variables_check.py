@@ -69,9 +69,14 @@ def wrong_values(variables: Mapping[str, Any]) -> list[str]:
     given, wrong = {}, []
     for name in JUDGED.keys() & set(variables):
         try:
-            given[name] = variables[name]
+            value = variables[name]
         except AnsibleError as error:
             wrong.append(f"{name} cannot be read: {str(error).splitlines()[0]}")
+            continue
+        if isinstance(value, str) and "{{" in value:  # what ansible-core before 2.19 gives for a template with something undefined
+            wrong.append(f"{name} cannot be read: something in {value} is undefined")
+            continue
+        given[name] = value
     return [*wrong, *ArgumentSpecValidator(JUDGED).validate(given).error_messages]
 
 
