@@ -478,6 +478,26 @@ def test_listening(tmp_path):
     assert owners[str(tmp_path / "none")] == {"pid": None, "exe": None}
 
 
+def test_what_others_may_write_is_not_read_and_what_the_kernel_says_is(tmp_path):
+    """In a container without privileges /proc belongs to nobody that it knows, and is the kernel's all the same."""
+    config = tmp_path / "config.toml"
+    config.write_text("secret = 1\n")
+    (tmp_path / "link").symlink_to(config)
+    os.chown(str(config), 65534, 65534)
+    for path in (config, tmp_path / "link"):
+        found = ask(kind="file", path=str(path))
+        assert found["error"]["kind"] == "untrusted"
+        assert "secret" not in json.dumps(found)
+        assert ask(kind="file", path=str(path), content=False)["exists"] is True
+    assert "secret" not in json.dumps(ask(kind="glob", pattern=str(tmp_path / "*")))
+    assert ask(kind="mentioned", pattern=str(tmp_path / "*"), find=["(secret)"])["paths"] == {}
+
+
+def test_files_of_the_kernel_are_read_whoever_they_belong_to(monkeypatch):
+    monkeypatch.setattr(trust, "path", lambda *_args: pytest.fail("judged"))
+    assert ask(kind="file", path="/proc/uptime", max=4096)["content"]
+
+
 @pytest.mark.parametrize("kind", [{"kind": "command", "argv": ["echo", "ran"]}, {"kind": "probe", "source": "print(1)"}])
 def test_what_loads_a_file_of_somebody_else_is_not_started(tmp_path, kind):
     library = tmp_path / "lib.so"
