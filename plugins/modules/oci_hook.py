@@ -109,7 +109,7 @@ advice:
   elements: str
   sample: []
 evidence:
-  description: What the node saw when something went wrong, in the words of its programs.
+  description: What the node saw when something went wrong. Of what its programs say, codes of known causes; the words stay on the node.
   returned: failure
   type: dict
   sample: {}
