@@ -20,6 +20,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 JUDGED = ("package", "docker", "nvidia-ctk", "gpu-operator")
 
 
+# By this name the programs of all handlers begin that this collection has ever written by itself.
+PROGRAM = "nvidia-container-runtime"
+
+
 class Engine(Protocol):
     """What taking back asks of an engine's module."""
 
@@ -137,6 +141,14 @@ def suspected(policy: Policy, obs: Observation, path: str) -> bool:
 def may_be_ours(policy: Policy, obs: Observation) -> bool:
     """Whether keys that look like ours count as ours without a copy: there is no journal, and we are known or said to have been here."""
     return not originals.journal_is_there(obs) and (policy.single or status.was_here(obs))
+
+
+def other_name(name: str, program: str, where: str, line: int | None) -> PlanError:
+    """In a file that others have changed, our handlers are found by their names, and silence about one that is left would be untrue."""
+    return PlanError(
+        f"the handler {name} with the program {program} was not there before our first change, and is none of those asked for",
+        where=where, line=line, next="Name it in the option handlers to have it taken out, or take it out by hand if it is not from here",
+    )  # fmt: skip
 
 
 @dc.dataclass(frozen=True)

@@ -89,7 +89,7 @@ def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, 
         return Part(gone=({"path": file.real, "op": "restore"},), differences=(said,))
     if file is not files.root:
         return of_drop_in(file, original) if is_ours(file) else Part()
-    return of_root(policy, obs, file, original, leaving)
+    return of_root(policy, obs, files, file, original, leaving)
 
 
 def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
@@ -104,9 +104,13 @@ def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
     return Part(gone=(remove,), differences=(said,), advice=told if original else ())
 
 
-def of_root(policy: Policy, obs: Observation, file: ConfigFile, original: Original | None, leaving: list[str]) -> Part:
-    doc = without_imports(file, leaving)
-    without = without_keys(policy, doc, copy(original, file.path))
+def of_root(
+    policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, original: Original | None, leaving: list[str]
+) -> Part:
+    was = copy(original, file.path)
+    doc = without_imports(files, file, leaving, was)
+    without = without_keys(policy, doc, was)
+    refuse_other_names(without, was)
     released = (file.real,) if original else ()
     advice: tuple[str, ...] = ()
     if original or take_back.may_be_ours(policy, obs):
@@ -121,11 +125,16 @@ def of_root(policy: Policy, obs: Observation, file: ConfigFile, original: Origin
     return Part(edited=(change,), differences=(said,), advice=(*advice, told), released=released)
 
 
-def without_imports(file: ConfigFile, leaving: list[str]) -> toml.Document:
-    """A missing literal import keeps the daemon from starting."""
+def without_imports(files: FileSet, file: ConfigFile, leaving: list[str], was: Mapping[str, Any] | None) -> toml.Document:
+    """A missing literal import keeps the daemon from starting. A pattern that we brought goes unless another file counts on it by now."""
     doc = file.doc
+    before = was.get("imports", []) if was is not None else None
+    others = [f.path for f in files.files[1:] if f.path not in leaving]
     for pattern in containerd_files.imports(file):
-        if containerd_files.absolute(file, pattern) in leaving:
+        whole = containerd_files.absolute(file, pattern)
+        brought = before is not None and pattern not in before and whole == posixpath.join(posixpath.dirname(whole), "*.toml")
+        unused = not any(containerd_files.covers(whole, path) for path in others)
+        if whole in leaving or (brought and unused):
             doc = toml.discard(doc, ("imports",), pattern)
     return doc
 
@@ -180,6 +189,16 @@ def without_runc(doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any]
     if toml.lookup(was, (*at, "runc")) is None and isinstance(found, Mapping) and dict(found) == {"runc": written}:
         return toml.remove(doc, (*at, "runc"))
     return doc
+
+
+def refuse_other_names(doc: toml.Document, was: Mapping[str, Any] | None) -> None:
+    """A handler of NVIDIA's that came after our first change and is not asked for may be ours from when it was."""
+    for table in TABLES if was is not None else ():
+        at = (*table, "containerd", "runtimes")
+        for name, entry in (toml.lookup(doc.data, at) or {}).items():
+            program = str(toml.lookup(entry, ("options", "BinaryName"), "")) if isinstance(entry, Mapping) else ""
+            if posixpath.basename(program).startswith(take_back.PROGRAM) and toml.lookup(was or {}, (*at, name)) is None:
+                raise take_back.other_name(name, program, doc.path, toml.line_of(doc, (*at, name)))
 
 
 def as_it_was(doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any] | None) -> toml.Document:

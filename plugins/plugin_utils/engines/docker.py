@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import posixpath
 from collections.abc import Mapping
 from typing import Any
 
@@ -243,6 +244,10 @@ def given_back(
         empty = json_text.Document(file.path, "", None)
         return planned, json_text.merge(empty, before)[0] if before else empty
     after = without_ours(policy, doc, before)
+    for name, entry in (after.data.get("runtimes") or {}).items():
+        program = str(entry.get("path") or "") if isinstance(entry, Mapping) else ""
+        if posixpath.basename(program).startswith(take_back.PROGRAM) and name not in (before.get("runtimes") or {}):
+            raise take_back.other_name(name, program, file.path, json_text.line_of(doc, ("runtimes", name)))
     return dc.replace(taken_out(file, doc, after, whole=not original.get("existed")), released=(file.path,)), after
 
 

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import hooks, host, status, take_back
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, PlanError, Policy
 
 from tests.unit.bare_trees import Tree
 from tests.unit.builders import obs, sha
@@ -130,6 +130,18 @@ def test_a_foreign_line_stays_and_nothing_of_ours(tmp_path: pathlib.Path, name: 
     assert made.read(ROOT) == left, "a second run does not put the bytes from before over it"
 
 
+@pytest.mark.parametrize("counts_on_it", [False, True])
+def test_the_import_that_we_brought_goes_unless_another_file_counts_on_it(tmp_path: pathlib.Path, counts_on_it: bool) -> None:
+    made, _before = converged(tmp_path, "containerd 2.3, no imports")
+    made.write(ROOT, made.read(ROOT) + FOREIGN)
+    if counts_on_it:
+        made.write("/etc/containerd/conf.d/50-theirs.toml", "version = 3\n")
+    assert made.node(state="absent", engine_version="2.3.1")["failed"] is False
+    assert ("imports" in made.read(ROOT)) is counts_on_it
+    assert FOREIGN in made.read(ROOT)
+    assert not made.path(DROP_IN).exists()
+
+
 def test_a_foreign_key_in_daemon_json_stays(tmp_path: pathlib.Path) -> None:
     made, _before = converged(tmp_path, "Docker")
     made.write(JSON, made.read(JSON).replace('"debug": true', '"debug": true, "mtu": 9000'))
@@ -224,6 +236,23 @@ def test_a_damaged_copy_stops_the_run_before_anything_is_touched(tmp_path: pathl
     assert made.state() == now
     shutil.rmtree(made.kept(ROOT))
     assert made.node(state="absent", engine_version="1.7.24")["failed"] is False, "as its next step says"
+
+
+@pytest.mark.parametrize(("name", "place"), [("containerd 1.7", ROOT), ("Docker", JSON)])
+def test_a_handler_whose_name_nobody_remembers_is_named(tmp_path: pathlib.Path, name: str, place: str) -> None:
+    """Somebody has changed the file since, so that our handlers are found by name, and the variables say another one by now."""
+    engine, version, files, _place = ENGINES[name]
+    made = tree(tmp_path, files)
+    gpu = (Handler("gpu", "/opt/nvidia-container-runtime"),)
+    made.single(engine, engine_version=version, handlers=gpu)
+    made.write(place, made.read(place).replace("true", "false") if place == JSON else made.read(place) + FOREIGN)
+    now = made.state()
+    back = made.single(engine, state="absent", engine_version=version)
+    assert back["failed"], back
+    assert "the handler gpu with the program /opt/nvidia-container-runtime was not there before our first change" in back["msg"]
+    assert made.state() == now
+    assert made.single(engine, state="absent", engine_version=version, handlers=gpu)["failed"] is False
+    assert "gpu" not in made.read(place)
 
 
 # ---------------------------------------------------------------- without a journal
