@@ -240,7 +240,7 @@ def cgroup_parent(status: Mapping[str, Any], handler: str) -> str:
 
 # What of an engine's or a shell's words may be told: these phrases. What stands around them stays on the host.
 PHRASES = (
-    r"unresolvable CDI devices(?: [\w./-]+=[\w:.-]*\w)?",
+    r"unresolvable CDI devices(?: [\w.-]+/[\w.-]+=[\w:.-]*\w)?",
     r"CDI support is explicitly disabled",
     r"could not select device driver \"cdi\"",
     r"(?i)unknown or invalid runtime name(?:: [\w.-]+)?|unknown runtime specified(?: [\w.-]+)?",
