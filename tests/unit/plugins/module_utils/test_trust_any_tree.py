@@ -35,7 +35,7 @@ def test_path_that_passes_can_be_changed_by_no_stranger(entries):
     tree = {"/": (0, 0, 0o755, True)}
     for number, entry in enumerate(entries):
         last = number == len(entries) - 1
-        tree["/".join(["", *"abcd"[: number + 1]])] = entry[:3] + (entry[3] if last else True,)
+        tree["/".join(["", *"abcd"[: number + 1]])] = (*entry[:3], entry[3] if last else True)
     wanted = "/" + "/".join("abcd"[: len(entries)])
 
     def lstat(_root, path):
@@ -47,7 +47,7 @@ def test_path_that_passes_can_be_changed_by_no_stranger(entries):
         patch.setattr(trust, "_has_acl", lambda place: False)
         doubt = trust.spot("", wanted)
     chain = [tree["/".join(["", *"abcd"[:n]]) or "/"] for n in range(len(entries) + 1)]
-    exchanged = any(may_exchange(STRANGER, {100}, above, entry) for above, entry in zip(chain, chain[1:], strict=False))
+    exchanged = any(may_exchange(STRANGER, {100}, chain[n], chain[n + 1]) for n in range(len(entries)))
     assert doubt or not exchanged
     tidy = all(uid == 0 and not mode & 0o022 for uid, _gid, mode, _directory in chain)
     assert doubt is None or not tidy
