@@ -57,6 +57,7 @@ def advice(obs: Observation) -> tuple[str, ...]:
         *(taken_back(entry) for entry in seen.get("outcomes") or ()),
         *(unfinished(entry) for entry in seen.get("unfinished") or () if entry.get("state") != "probation"),
         *(pending(entry) for entry in seen.get("pending") or ()),
+        *(str(entry.get("why")) for entry in seen.get("damaged") or ()),
         *(f"{path} was left by a transaction whose journal was removed: a run without check mode removes it" for path in strays(obs)),
     )
 

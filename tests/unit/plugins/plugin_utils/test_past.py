@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import past
 
+from tests.unit.builders import obs
+
 DONE: dict[str, Any] = {
     "time": "2026-01-31T16:58:44Z",
     "reason": "gpufleet.nvidia.node",
@@ -38,6 +40,15 @@ HISTORY = {
 def test_one_line_for_each_transaction(case: str) -> None:
     entry, line = HISTORY[case]
     assert past.history(entry) == f"2026-01-31T16:58:44Z gpufleet.nvidia.node: {line}"
+
+
+def test_what_stands_in_the_way_of_taking_back_later_is_told_early() -> None:
+    damaged = [{"path": "/etc/a", "directory": "/var/lib/gpufleet/originals/a", "why": "/etc/a: the copy from before cannot be used"}]
+    seen = obs(answers={"originals": {"originals": {}, "damaged": damaged, "strays": ["/etc/.gpufleet-x"]}})
+    assert past.advice(seen) == (
+        "/etc/a: the copy from before cannot be used",
+        "/etc/.gpufleet-x was left by a transaction whose journal was removed: a run without check mode removes it",
+    )
 
 
 def test_what_was_taken_back_is_told_with_the_units_words_and_the_files() -> None:
