@@ -18,7 +18,7 @@ SPEC = base.argument_spec("oci_hook")
 
 
 def questions_about(policy: Policy, path: str) -> list[dict[str, Any]]:
-    return [*hooks.questions(policy), ask.file(path), wholefile.ORIGINALS]
+    return [*hooks.questions(policy), ask.file(path, hooks.KEEP), wholefile.ORIGINALS]
 
 
 def plan_for(policy: Policy, obs: Observation, path: str) -> base.Outcome:

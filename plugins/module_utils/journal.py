@@ -20,6 +20,7 @@ Node side: standard library only, Python 3.6.
 """
 
 import base64
+import fnmatch
 import json
 import os
 import re
@@ -28,7 +29,7 @@ import time
 import urllib.parse
 from typing import NamedTuple
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import look_system, nodefs, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, keyed, look_system, nodefs, trust
 
 SCHEMA = 1
 MAX_FILE = 64 * nodefs.MIB
@@ -57,6 +58,11 @@ def snapshot(root, real):
 def digest(state):
     """sha256 of a snapshot, None of an absent file."""
     return None if state is None else nodefs.sha256(state.data)
+
+
+def told_digest(state):
+    """The digest of a snapshot as the controller is told it."""
+    return keyed.digest(digest(state))
 
 
 def _xattrs(path):
@@ -263,7 +269,7 @@ def damaged(directory, path, why):
 # --- what the eyes are told -------------------------------------------------------------------------------------------
 
 
-def look(root, directory, cap=nodefs.MIB, patterns=(), listing=False, beside=()):
+def look(root, directory, cap=nodefs.MIB, keep=(), listing=False, beside=()):
     """The answer to an `originals` question; with listing, the journal as people read it. beside: where names of ours may lie about."""
     base, originals, broken = place(root, directory), {}, []
     for name in names(base, "originals"):
@@ -271,7 +277,7 @@ def look(root, directory, cap=nodefs.MIB, patterns=(), listing=False, beside=())
         try:
             meta = _original_meta(kept_in, urllib.parse.unquote(name))
             if not meta.get("forget"):
-                originals[meta["path"]] = _told(root, base, meta, cap, patterns)
+                originals[meta["path"]] = _told(root, base, meta, cap, keep)
         except nodefs.NodeError as exc:
             broken.append({"path": urllib.parse.unquote(name), "directory": kept_in[len(root) :], "why": exc.message})
     opened = [meta for meta in (read(base, name) for name in names(base, "open")) if meta]
@@ -312,15 +318,18 @@ def is_stray(base, path):
     return not any(name.endswith("-" + token) for name in names(base, "open")) and not at_work(base, token)
 
 
-def _told(root, base, meta, cap, patterns):
+def _told(root, base, meta, cap, keep):
     """One original as the controller sees it, with how the file is now."""
     found = original(base, meta["path"])
     shown = {key: value for key, value in meta.items() if key not in ("xattrs", "path")}
     shown.update(content=None, directory=original_dir(base, meta["path"])[len(root) :], now=None, trouble=None)
     if found[1] is not None and len(found[1].data) <= cap:
-        shown.update(nodefs.encode_content(found[1].data, patterns))
+        wanted = [entry["keep"] for entry in keep or () if fnmatch.fnmatchcase(meta["path"], entry["path"])]
+        shown.update(contents.told(found[1].data, wanted[0], meta["path"]) if wanted else {})
+    for name in ("sha256_before", "sha256_after"):
+        shown[name] = keyed.digest(shown[name])
     try:
-        shown["now"] = digest(snapshot(root, nodefs.resolve(root, meta["path"])[0]))
+        shown["now"] = told_digest(snapshot(root, nodefs.resolve(root, meta["path"])[0]))
     except nodefs.NodeError as exc:
         shown["trouble"] = exc.message
     return shown

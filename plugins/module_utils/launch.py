@@ -35,8 +35,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils"
 # In the order of their imports: a part comes after what it imports.
 PARTS = (
-    "selection causes nodefs trust commands wire cri unix_http look_system journal health census ledger rules staging swap guard undo "
-    "steps launch request transaction"
+    "selection placeholders toml_projection json_projection projection keyed contents causes nodefs trust commands wire cri unix_http "
+    "look_system journal health census ledger rules edits staging swap guard undo steps launch request transaction"
 ).split()
 KEPT = 3  # versions of the hands
 START = 30  # seconds within which the hands begin

@@ -7,13 +7,14 @@ Node side: standard library only, Python 3.6. "Host path" means a path as the ho
 `root` is "" for the running host, else the directory that stands for "/"; it never appears in an answer.
 """
 
-import base64
 import errno
 import functools
 import hashlib
 import os
 import re
 import stat
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, keyed
 
 MIB = 1024 * 1024
 MAX_LINKS = 40  # the kernel's own limit
@@ -225,17 +226,6 @@ def redact(text, patterns):
     return text, bool(blanked)
 
 
-def encode_content(data, patterns):
-    """The three answer keys that carry a file's bytes, blanked first. Not UTF-8 travels as base64."""
-    try:
-        text, blanked = redact(data.decode("utf-8"), patterns)
-        return {"content": text, "encoding": "utf-8", "redacted": blanked}
-    except UnicodeDecodeError:
-        text, blanked = redact(data.decode("latin-1"), patterns)
-        body = base64.b64encode(text.encode("latin-1")).decode("ascii")
-        return {"content": body, "encoding": "base64", "redacted": blanked}
-
-
 def stat_fields(root, real, found):
     device = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
     return {
@@ -268,11 +258,11 @@ def dangling(root, path):
     return spot if os.path.islink(full(root, spot)) else None
 
 
-def describe(root, path, content=True, cap=MIB, patterns=()):
-    """The answer to a `file` question. Hash and content are those of regular files no larger than cap."""
+def describe(root, path, content=True, cap=MIB, keep=None):
+    """The answer to a `file` question. Digest and content are those of regular files no larger than cap."""
     real, links = resolve(root, path)
     found = lstat(root, real)
-    answer = {"real": real, "links": links, "sha256": None, "content": None, "encoding": "utf-8", "redacted": False}
+    answer = {"real": real, "links": links, "sha256": None, "content": None, "encoding": "utf-8"}
     if found is None:
         link = dangling(root, path)
         if link is None:
@@ -288,9 +278,9 @@ def describe(root, path, content=True, cap=MIB, patterns=()):
         if content:
             answer.update(exc.answer())
         return answer
-    answer["sha256"] = sha256(data)
+    answer["sha256"] = keyed.digest(sha256(data))
     if content:
-        answer.update(encode_content(data, patterns))
+        answer.update(contents.told(data, keep, real))
     return answer
 
 

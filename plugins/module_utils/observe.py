@@ -150,7 +150,7 @@ def _read(root, path, question):
 
 
 def _file_options(question):
-    return {"content": question.get("content", True), "cap": question.get("max", nodefs.MIB), "patterns": question.get("redact")}
+    return {"content": question.get("content", True), "cap": question.get("max", nodefs.MIB), "keep": question.get("keep")}
 
 
 def _dir(root, question):
@@ -315,7 +315,7 @@ def _listening(_root, question):
 
 def _originals(root, question):
     more = {"listing": question.get("listing"), "beside": question.get("beside") or ()}
-    return journal.look(root, question["dir"], question.get("max", nodefs.MIB), question.get("redact"), **more)
+    return journal.look(root, question["dir"], question.get("max", nodefs.MIB), question.get("keep"), **more)
 
 
 _KINDS = {

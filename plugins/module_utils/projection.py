@@ -88,12 +88,16 @@ class _Work(object):
             verdict = HIDE
         if verdict == INSIDE:
             self.members(path, value)
-        elif verdict != SHOW:
+        elif verdict == HIDE:
             self.hide(value)
-        if verdict == WITHHOLD:
-            self.withheld.append(
-                {"path": path, "kind": value.kind, "line": self.line(value.start), "span": [value.start, value.end], "data": value.data}
-            )
+        elif verdict == WITHHOLD:
+            self.replace(value.start, value.end, placeholders.withheld(value.kind, self.text[value.start : value.end]))
+            if selection.listed(self.places, path) != "key":
+                self.note(path, value)
+
+    def note(self, path, value):
+        span = [value.start, value.end]
+        self.withheld.append({"path": path, "kind": value.kind, "line": self.line(value.start), "span": span, "data": value.data})
 
     def members(self, path, table):
         for member in table.inner:

@@ -126,10 +126,15 @@ _anything = _form("anything", lambda value: True)
 # --- the request, part by part: (known keys, required keys) -----------------------------------------------------------
 
 _PATH = {"path": _anything, "expect": _or_none(_digest), "forget": _flag}  # what a path may be is said with the file that it names
+_PLACE = _form("a path and a shape", lambda value: isinstance(value, list) and len(value) == 2 and isinstance(value[0], list))
+_KEEP = _record({"format": _text, "places": _list(_PLACE), "comments": _list(_content)}, ("format",))
+_SPAN = _list(_form("a number, 0 or more", lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0), least=2)
+_REFERENCE = _record({"at": _line, "path": _text, "expect": _digest, "span": _SPAN}, ("at", "path", "expect", "span"))
 _EDIT = _record({"start": _line, "end": _line, "text": _content}, ("start", "end", "text"))
+_OF_A_WRITE = {"mode": _mode, "owner": _owner, "group": _owner, "references": _list(_REFERENCE), "keep": _or_none(_KEEP)}
 _OPS = {
-    "write": (dict(_PATH, content=_content, content_b64=_form("base64", _is_base64), mode=_mode, owner=_owner, group=_owner), ()),
-    "edit": (dict(_PATH, edits=_list(_EDIT), result=_or_none(_digest)), ("edits",)),
+    "write": (dict(_PATH, content=_content, content_b64=_form("base64", _is_base64), **_OF_A_WRITE), ()),
+    "edit": (dict(_PATH, edits=_list(_EDIT), result=_or_none(_digest), keep=_or_none(_KEEP)), ("edits",)),
     "remove": (_PATH, ()),
     "restore": (dict(_PATH, id=_text, changed=_flag), ()),
 }

@@ -39,7 +39,10 @@ _TEXT = {
     "name=path": r"%s(?:=%s)?" % (_NAME, _PATH),
 }
 # A list whose items have the shape.
-_LISTS = {"names": "name", "paths": "path", "patterns": "pattern", "annotations": "annotation", "search paths": "search path"}
+_LISTS = {
+    "names": "name", "programs": "program", "paths": "path", "patterns": "pattern", "annotations": "annotation",
+    "search paths": "search path",
+}  # fmt: skip
 _ONE_OF = "one of "
 _KEY = re.compile(r"[\w.*+-]{1,128}(?:/[\w.*+-]{0,128})?")
 _COMPILED = {shape: re.compile(rule) for shape, rule in _TEXT.items()}

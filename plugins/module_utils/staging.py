@@ -14,7 +14,7 @@ import re
 import shutil
 from typing import NamedTuple
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes, commands, journal, look_system, nodefs, rules
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes, commands, edits, journal, keyed, look_system, nodefs, rules
 
 MAX_TREE_FILES = 4096
 MAX_FINDINGS = 20
@@ -51,14 +51,14 @@ def plan(root, base, changes):
             raise nodefs.NodeError("failed", "%s: is a symbolic link to nothing (%s)" % (change["path"], real))
         if any(real == other.real for other in planned):
             raise nodefs.NodeError("bad-question", "%s: two changes are for the same file" % change["path"])
-        if "expect" in change and change["expect"] != journal.digest(before):
-            conflicts.append(conflict("file", change["path"], change["expect"], journal.digest(before)))
+        if "expect" in change and not keyed.same(change["expect"], journal.digest(before)):
+            conflicts.append(conflict("file", change["path"], change["expect"], journal.told_digest(before)))
             continue
         if change["op"] == "restore":
             kept = journal.original(base, change["path"])
             if kept is None or (kept[0]["sha256_after"] != journal.digest(before) and not change.get("changed")):
-                expected = kept[0]["sha256_after"] if kept else "an original of it"
-                conflicts.append(conflict("original", change["path"], expected, journal.digest(before)))
+                expected = keyed.digest(kept[0]["sha256_after"]) if kept else "an original of it"
+                conflicts.append(conflict("original", change["path"], expected, journal.told_digest(before)))
                 continue
             after, made = kept[1], kept[0].get("made_dirs") or []
         else:
@@ -79,7 +79,10 @@ def conflict(what, path, expected, found):
 
 
 def _write(root, change, before):
-    data = base64.b64decode(change["content_b64"]) if "content_b64" in change else change["content"].encode("utf-8")
+    data = base64.b64decode(change["content_b64"]) if "content_b64" in change else edits.encoded(change["content"])
+    if change.get("references"):
+        planned, data = data, _with_references(root, data, change["references"])
+        edits.require_same(change["path"], data, planned, change.get("keep") or {"format": "toml"})
     if before is None:
         before = journal.Snapshot(b"", 0o644, os.geteuid(), os.getegid(), 0, {})
     return before._replace(
@@ -90,29 +93,22 @@ def _write(root, change, before):
     )
 
 
+def _with_references(root, data, references):
+    """The text with the values that are copied on the node, each as long as what stands for it."""
+    for reference in reversed(references):
+        found = journal.snapshot(root, nodefs.resolve(root, reference["path"])[0])
+        if found is None or not keyed.same(reference["expect"], journal.digest(found)):
+            raise nodefs.NodeError("failed", "%s: has changed since a value in it was to be copied" % reference["path"])
+        first, behind = reference["span"]
+        at = reference["at"]
+        data = data[:at] + found.data[first:behind] + data[at + behind - first :]
+    return data
+
+
 def _edit(_root, change, before):
     if before is None:
         raise nodefs.NodeError("not-found", "%s: is not there, so it cannot be edited" % change["path"])
-    lines = split_lines(before.data)
-    last = len(lines)
-    for edit in sorted(change["edits"], key=lambda edit: (edit["start"], edit["end"]), reverse=True):  # later lines first
-        start, end = edit["start"], edit["end"]
-        if not 0 <= start <= end <= last:
-            raise nodefs.NodeError(
-                "bad-question", "%s: the edit of lines %s to %s overlaps another or the end" % (change["path"], start, end)
-            )
-        lines[start:end] = [edit["text"].encode("utf-8")]
-        last = start
-    after = before._replace(data=b"".join(lines))
-    if change.get("result") and journal.digest(after) != change["result"]:
-        raise nodefs.NodeError("failed", "%s: the edits give another file than was planned" % change["path"])
-    return after
-
-
-def split_lines(data):
-    """Lines with their ends. Only \\n ends a line: what else Python's splitlines takes for one may stand inside a value."""
-    lines = data.split(b"\n")
-    return [line + b"\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
+    return before._replace(data=edits.edited(change["path"], before.data, change))
 
 
 def _remove(_root, _change, _before):

@@ -24,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
     guard,
     health,
     journal,
+    keyed,
     ledger,
     look_system,
     nodefs,
@@ -173,8 +174,8 @@ class Transaction(object):
         for path, digest in sorted((expected.get("files") or {}).items()) if not self.answer["ran"] else ():
             real = nodefs.resolve(self.root, path)[0]
             found = journal.digest(seen[real] if real in seen else journal.snapshot(self.root, real))
-            if found != digest:
-                conflicts.append(staging.conflict("file", path, digest, found))
+            if not keyed.same(digest, found):
+                conflicts.append(staging.conflict("file", path, digest, keyed.digest(found)))
         if here:
             conflicts += _expect_system(*[expected.get(key) or {} for key in ("units", "packages", "programs")])
         self._no_conflict(conflicts)
@@ -281,7 +282,8 @@ class Transaction(object):
         self.phase = "expect"
         seen = [(change, journal.snapshot(self.root, change.real)) for change in changes]
         late = [(change, found) for change, found in seen if found != change.before]
-        self._no_conflict([staging.conflict("file", c.path, journal.digest(c.before), journal.digest(found)) for c, found in late])
+        told = [(change.path, journal.told_digest(change.before), journal.told_digest(found)) for change, found in late]
+        self._no_conflict([staging.conflict("file", *digests) for digests in told])
         self.phase = "swap"
         self._mark("swapping")
         for before in disable:  # first, lest they write what we are about to write

@@ -154,10 +154,10 @@ class _Scanner(object):
             raise self.wrong("toml-header", at)
         self.section = self.sections = self.sections + 1
         self.path = [name for name, _start, _end in parts]
-        above, self.table = self.open(at, array)
+        above, self.table = self.opened(at, array)
         return placeholders.Header(at, end + len(closing), self.path, parts, [table.names for table in above], self.table.shared, array)
 
-    def open(self, at, array):
+    def opened(self, at, array):
         """The table of a header, made where it is not there yet, and the tables above it, the root first."""
         above = [self.root]
         for name in self.path[:-1]:

@@ -8,9 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed, listed_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import Keep
 
 Question = dict[str, Any]
+# Of files from before our first change, by their names: what is asked of them where they cannot be given back whole.
+ORIGINALS = [
+    {"path": "*.toml", "keep": containerd_tables.keep()},
+    {"path": "*.json", "keep": listed_files.keep("json", listed_files.DAEMON_JSON)},
+]
 
 # Registry credentials live in engine configs; values of these keys never leave the node (containerd registry.configs.*.auth,
 # CRI-O and Docker auths, proxies with passwords). Group 1 is blanked.
@@ -21,17 +28,50 @@ REDACT = (
 )
 
 
-def file(path: str, *, content: bool = True, max: int = 1 << 20, redact: tuple[str, ...] = REDACT) -> Question:
-    kind = "file" if content else "stat"  # who wants the content must not be given an answer without one
-    return {"id": f"{kind}:{path}", "kind": "file", "path": path, "content": content, "max": max, "redact": list(redact) if content else []}
+def file(path: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 20) -> Question:
+    """keep: what of the content may travel."""
+    if not content:  # who wants the content must not be given an answer without one
+        return {"id": f"stat:{path}", "kind": "file", "path": path, "content": False, "max": max}
+    return {"id": f"file:{path}", "kind": "file", "path": path, "content": True, "max": max, "keep": _listed(path, keep)}
+
+
+def together(questions: list[Question]) -> list[Question]:
+    """Each question once. Two that ask the same file for different places become one that asks for both."""
+    found: dict[str, Question] = {}
+    for question in questions:
+        first = found.get(question["id"])
+        both = bool(first and isinstance(question.get("keep"), Mapping) and first["keep"] != question["keep"])
+        found[question["id"]] = {**question, "keep": _both(first["keep"], question["keep"])} if first and both else question
+    return list(found.values())
+
+
+def note_lists(answers: Mapping[str, Any], questions: list[Question]) -> None:
+    """Put beside each file's content the list by which it was made: an edit of it is repeated by that list."""
+    for question in questions:
+        answer = answers.get(question["id"]) if question.get("keep") and question["kind"] in ("file", "glob") else None
+        for entry in [answer, *(answer.get("files") or ())] if answer else ():
+            entry["keep"] = question["keep"]
+
+
+def _both(one: Keep, other: Keep) -> Keep:
+    if one["format"] != other["format"]:
+        return other
+    return {**one, **{key: [*one.get(key, ()), *other.get(key, ())] for key in ("places", "comments")}}
+
+
+def _listed(path: str, keep: Keep | None) -> Keep:
+    if keep is None:
+        raise ValueError(f"the content of {path} is asked for without a list of what may travel")
+    return keep
 
 
 def directory(path: str) -> Question:
     return {"id": f"dir:{path}", "kind": "dir", "path": path}
 
 
-def glob(pattern: str, *, content: bool = True, max: int = 1 << 18, redact: tuple[str, ...] = REDACT) -> Question:
-    return {"id": f"glob:{pattern}", "kind": "glob", "pattern": pattern, "content": content, "max": max, "redact": list(redact)}
+def glob(pattern: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 18) -> Question:
+    q: Question = {"id": f"glob:{pattern}", "kind": "glob", "pattern": pattern, "content": content, "max": max}
+    return {**q, "keep": _listed(pattern, keep)} if content else q
 
 
 def paths(name: str, patterns: list[str], base: str = "/") -> Question:
@@ -122,5 +162,5 @@ BESIDE = (
 
 
 def originals(directory: str, *, listing: bool = False) -> Question:
-    q: Question = {"id": "originals", "kind": "originals", "dir": directory, "redact": list(REDACT), "beside": list(BESIDE)}
+    q: Question = {"id": "originals", "kind": "originals", "dir": directory, "keep": ORIGINALS, "beside": list(BESIDE)}
     return {**q, "listing": True} if listing else q

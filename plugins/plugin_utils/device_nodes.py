@@ -19,6 +19,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu, resident
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Driver, Plan, PlanError, Policy, Restart, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
@@ -80,7 +81,7 @@ def questions(policy: Policy) -> list[ask.Question]:
     """What the everyday look at GPUs lacks for this; nothing where the nodes are not ours to mind."""
     if policy.device_nodes != "present" and policy.state != "absent":
         return []
-    told = [ask.glob(rule["each"], max=1 << 12, redact=()) for rule in rules(policy)["nodes"] if "each" in rule]
+    told = [ask.glob(rule["each"], max=1 << 12, keep=WHOLE) for rule in rules(policy)["nodes"] if "each" in rule]
     marks = [ask.file(path, content=False) for path in CONTAINER_FILES]
     return [*resident.questions(NAME, (SERVICE,)), *told, *marks, ask.directory(LINKS)]
 
@@ -213,9 +214,9 @@ def coming(policy: Policy, obs: Observation, driver: Driver) -> Observation:
     wishes = {want.path: want for want in wanted(policy, obs)}
     answers: dict[str, Mapping[str, Any]] = {}
     for pattern in gpu.DEV_GLOBS[:2]:
-        kept = [f for f in obs.raw(ask.glob(pattern)).get("files") or () if f.get("path") not in wishes]
+        kept = [f for f in obs.raw(ask.glob(pattern, content=False)).get("files") or () if f.get("path") not in wishes]
         made = [as_answer(want) for path, want in wishes.items() if ("/nvidia-caps/" in path) == ("/nvidia-caps/" in pattern)]
-        answers[ask.glob(pattern)["id"]] = {"files": sorted([*kept, *made], key=lambda f: str(f["path"]))}
+        answers[ask.glob(pattern, content=False)["id"]] = {"files": sorted([*kept, *made], key=lambda f: str(f["path"]))}
     return Observation(obs.host, ChainMap(answers, obs.answers))  # type: ignore[arg-type]
 
 

@@ -11,6 +11,7 @@ from collections.abc import Iterable
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, mismatch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Driver, Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
@@ -89,21 +90,21 @@ def questions(policy: Policy) -> list[ask.Question]:
     """All that parse() and the CDI generator read, in one look."""
     p = paths(policy)
     return [
-        ask.file(p.proc_version, redact=()),
-        ask.glob(p.information, redact=()),
-        ask.file(p.params, redact=()),
-        ask.file(p.devices, redact=()),
-        *(ask.glob(pattern, max=1 << 10, redact=()) for pattern in p.mig),
-        ask.glob(p.drm, content=False, redact=()),
-        ask.file(p.module_version, redact=()),
-        ask.file(p.tegra_family, max=1 << 10, redact=()),
-        ask.file(WSL_NODE, content=False, redact=()),
-        ask.file(TEGRA_FILE, content=False, redact=()),
-        ask.glob(p.pci_vendor, max=64, redact=()),
-        ask.glob(p.pci_class, max=64, redact=()),
+        ask.file(p.proc_version, keep=WHOLE),
+        ask.glob(p.information, keep=WHOLE),
+        ask.file(p.params, keep=WHOLE),
+        ask.file(p.devices, keep=WHOLE),
+        *(ask.glob(pattern, max=1 << 10, keep=WHOLE) for pattern in p.mig),
+        ask.glob(p.drm, content=False),
+        ask.file(p.module_version, keep=WHOLE),
+        ask.file(p.tegra_family, max=1 << 10, keep=WHOLE),
+        ask.file(WSL_NODE, content=False),
+        ask.file(TEGRA_FILE, content=False),
+        ask.glob(p.pci_vendor, max=64, keep=WHOLE),
+        ask.glob(p.pci_class, max=64, keep=WHOLE),
         *(ask.directory(f"{p.drivers}/{name}") for name in FOREIGN_DRIVERS),
-        *(ask.glob(pattern, content=False, redact=()) for pattern in dev_globs(dev_root(policy))),
-        *(ask.glob(pattern, content=False, redact=()) for pattern in library_globs(policy.cdi_driver_root)),
+        *(ask.glob(pattern, content=False) for pattern in dev_globs(dev_root(policy))),
+        *(ask.glob(pattern, content=False) for pattern in library_globs(policy.cdi_driver_root)),
         *mismatch.questions(),
     ]
 

@@ -10,18 +10,23 @@ import json
 import posixpath
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config, crio_tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import HOOK_BINARY, HostDecision, Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
 NAME = "oci-nvidia-hook.json"
 DIRECTORY = crio_tables.HOOKS_DIRS[0]
+# What of a hook file may travel: all that ours has.
+KEEP = listed_files.keep("json", {
+    ("version",): "version", ("hook", "path"): "program", ("hook", "args"): "programs", ("hook", "env"): "search paths",
+    ("when", "always"): "bool", ("when", "commands"): ["is", [".*"]], ("stages",): "names",
+})  # fmt: skip
 PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 def questions(policy: Policy) -> list[ask.Question]:
-    return [ask.file(f"{DIRECTORY}/{NAME}"), ask.file(HOOK_BINARY, content=False)]
+    return [ask.file(f"{DIRECTORY}/{NAME}", KEEP), ask.file(HOOK_BINARY, content=False)]
 
 
 def content(binary: str = HOOK_BINARY) -> dict[str, Any]:
@@ -61,7 +66,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
 
 def plan_file(policy: Policy, obs: Observation, path: str, *, wanted: bool, binary: str = HOOK_BINARY) -> Plan:
     """One hook file. CRI-O watches its directories, so nothing has to be restarted."""
-    file = wholefile.readable(obs.file(path))
+    file = wholefile.readable(obs.file(path, KEEP))
     if wanted:
         return plan_present(policy, obs, file, binary)
     if not file.exists:
@@ -92,7 +97,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 def absent_file(obs: Observation, path: str) -> Plan:
     """A file that the journal does not know is somebody else's, even with the same content."""
-    file = wholefile.readable(obs.file(path))
+    file = wholefile.readable(obs.file(path, KEEP))
     known = path in wholefile.originals(obs)
     if file.exists and not known and hooks(file):
         return Plan(advice=(f"{path} is not known to this host's journal: NVIDIA's own tool writes the same, so it is left alone",))

@@ -343,7 +343,7 @@ def removed(doc: Document, path: Path) -> Document:
 # ---------------------------------------------------------------- as edits of lines
 
 
-def edits(text: str, splices: Sequence[Splice], *, redacted: bool, path: str) -> list[dict[str, Any]]:
+def edits(text: str, splices: Sequence[Splice]) -> list[dict[str, Any]]:
     """The splices as the transaction's line edits. A line that is not different afterwards is in none of them."""
     lines = _lines(text)
     starts = [0]
@@ -357,12 +357,10 @@ def edits(text: str, splices: Sequence[Splice], *, redacted: bool, path: str) ->
             groups.append((low, max(high, last), [*together, splice]))
         else:
             groups.append((first, last, [splice]))
-    return [edit for low, high, together in groups for edit in _edit(lines, starts, low, high, together, redacted, path)]
+    return [edit for low, high, together in groups for edit in _edit(lines, starts, low, high, together)]
 
 
-def _edit(
-    lines: list[str], starts: list[int], low: int, high: int, together: list[Splice], redacted: bool, path: str
-) -> list[dict[str, Any]]:
+def _edit(lines: list[str], starts: list[int], low: int, high: int, together: list[Splice]) -> list[dict[str, Any]]:
     before = lines[low : high + 1]
     moved = [Splice(s.start - starts[low], s.end - starts[low], s.text) for s in together]
     after = _lines(spliced("".join(before), moved))
@@ -370,13 +368,6 @@ def _edit(
         before, after, low = before[1:], after[1:], low + 1
     while before and after and before[-1] == after[-1]:
         before, after = before[:-1], after[:-1]
-    if redacted and any("*" in line for line in before):
-        raise PlanError(
-            "this line holds a password or token, which never leaves the host, and has to be changed",
-            where=path,
-            line=low + 1,
-            next="Write the setting with the secret on a line of its own",
-        )
     return [{"start": low, "end": low + len(before), "text": "".join(after)}] if before or after else []
 
 

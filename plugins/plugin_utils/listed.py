@@ -23,7 +23,7 @@ _CONTAINERD_RUNTIME: Mapping[tuple[str, ...], str] = {
     **{("options", name): shape for name, shape in RUNC_OPTIONS.items()},
 }
 # Fields of a handler as CRI-O's status names them: all that a copy of it takes over.
-_CRIO_RUNTIME: Mapping[tuple[str, ...], str] = {
+CRIO_RUNTIME: Mapping[tuple[str, ...], str] = {
     ("RuntimePath",): "program", ("RuntimeType",): "name", ("RuntimeRoot",): "path", ("RuntimeConfigPath",): "path",
     ("PrivilegedWithoutHostDevices",): "bool", ("AllowedAnnotations",): "annotations", ("MonitorPath",): "program",
     ("MonitorCgroup",): "cgroup", ("MonitorEnv",): "search paths", ("MonitorExecCgroup",): "cgroup",
@@ -42,7 +42,7 @@ STATUS: Keep = (
     (("config", "crio", "DefaultRuntime"), "name"),
     (("config", "crio", "HooksDir"), "paths"),
     (("config", "crio", "CDISpecDirs"), "paths"),
-    *((("config", "crio", "Runtimes", "*", *field), shape) for field, shape in _CRIO_RUNTIME.items()),
+    *((("config", "crio", "Runtimes", "*", *field), shape) for field, shape in CRIO_RUNTIME.items()),
 )
 
 # Answers to GET over an engine's socket, by path.

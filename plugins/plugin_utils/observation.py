@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import Keep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, QueryFailed
 
 # What could not be learned, by the query's kind, which its id begins with.
@@ -51,14 +52,18 @@ def failed(qid: str, error: Mapping[str, Any]) -> QueryFailed:
 
 @dc.dataclass(frozen=True)
 class File:
-    """One path. `content` is text with secrets blanked (`redacted`); `sha256` is that of the original bytes."""
+    """One path. `content` is what the node shows of it, and `sha256` the keyed digest of the original bytes.
+
+    keep: the list of what may travel, by which `content` was made. fault: why nothing was shown, by code and line. withheld: what stands
+    at listed places in another form. foreign_bytes: the first line of the original that is not UTF-8.
+    """
 
     path: str
     exists: bool
     type: str = ""
     content: str | None = None
     sha256: str | None = None
-    redacted: bool = False
+    keep: Mapping[str, Any] | None = None
     real: str = ""
     mode: int = 0
     rdev: tuple[int, int] | None = None
@@ -69,6 +74,9 @@ class File:
     mtime: float = 0.0
     error: str = ""
     gid: int = 0
+    fault: Mapping[str, Any] | None = None
+    withheld: tuple[Mapping[str, Any], ...] = ()
+    foreign_bytes: int | None = None
 
     @property
     def trouble(self) -> str:
@@ -113,10 +121,10 @@ def _file(path: str, a: Mapping[str, Any]) -> File:
         content = base64.b64decode(content).decode("utf-8", "surrogateescape")
     rdev = a.get("rdev")
     return File(
-        path, bool(a.get("exists")), a.get("type") or "", content, a.get("sha256"), bool(a.get("redacted")), a.get("real") or path,
+        path, bool(a.get("exists")), a.get("type") or "", content, a.get("sha256"), a.get("keep"), a.get("real") or path,
         int(a.get("mode") or 0), (rdev[0], rdev[1]) if rdev else None, a.get("owner") or "", a.get("group") or "", int(a.get("uid") or 0),
         int(a.get("nlink") or 1), float(a.get("mtime") or 0.0),
-        gid=int(a.get("gid") or 0))
+        gid=int(a.get("gid") or 0), fault=a.get("fault"), withheld=tuple(a.get("withheld") or ()), foreign_bytes=a.get("foreign_bytes"))
 
 
 @dc.dataclass(frozen=True)
@@ -165,25 +173,27 @@ class Observation:
     def asked(self, question: ask.Question) -> bool:
         return question["id"] in self.answers
 
-    def file(self, path: str) -> File:
-        """A file asked for by path, or seen through a glob that was asked for."""
+    def file(self, path: str, keep: Keep | None = None) -> File:
+        """A file asked for by path, or seen through a glob that was asked for. keep: with what it is asked for now, if it was not."""
         qid = f"file:{path}"
         if qid not in self.answers:
             if path in self._listed:
                 return _file(path, self._listed[path])
-            raise NeedMore([ask.file(path)])
+            raise NeedMore([ask.file(path, keep)])
         return _file(path, self.answers[qid])
 
-    def text(self, path: str) -> str:
-        return self.file(path).text
+    def text(self, path: str, keep: Keep | None = None) -> str:
+        return self.file(path, keep).text
 
     def exists(self, path: str) -> bool:
         """Whether there is anything at this path, by whichever look has met it."""
         known = f"file:{path}" in self.answers or path in self._listed
         return self.file(path).exists if known else bool(self.raw(ask.file(path, content=False)).get("exists"))
 
-    def glob(self, pattern: str) -> tuple[File, ...]:
-        a = self.raw(ask.glob(pattern))
+    def glob(self, pattern: str, keep: Keep | None = None) -> tuple[File, ...]:
+        if f"glob:{pattern}" not in self.answers:
+            raise NeedMore([ask.glob(pattern, keep)])
+        a = self.raw(ask.glob(pattern, content=False))
         return tuple(_file(f["path"], f) for f in a.get("files") or ())
 
     def listed(self, pattern: str) -> tuple[File, ...]:

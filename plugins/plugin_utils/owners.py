@@ -10,7 +10,7 @@ import posixpath
 import re
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, originals, status, verified, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, originals, status, verified, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     CDI_DIRS,
     Difference,
@@ -40,12 +40,20 @@ KUBESPRAY_MARK = "/etc/kubernetes/kubelet.env"
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 KUBEADM_FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
 READ_FLAGS = {"--config": "path", "--container-runtime-endpoint": "address"}
+# What of these files may travel.
+KEPT = {
+    REFRESH_FILE: listed_files.WHOLE,
+    REFRESH_ENV: listed_files.REFRESH_ENV,
+    **dict.fromkeys(MASKS.values(), listed_files.WHOLE),
+    KUBELET_CONFIG: listed_files.KUBELET_CONFIG,
+    KUBEADM_FLAGS: listed_files.KUBEADM_FLAGS,
+}
 KUBELET_VERSION = ["kubelet", "--version"]
 KUBELET_UNIT = "kubelet.service"  # asked for with the others, so that its process can be verified without a further call
 
 
 def questions(policy: Policy) -> list[ask.Question]:
-    files = [ask.file(p) for p in (REFRESH_FILE, REFRESH_ENV, *MASKS.values(), KUBELET_CONFIG, KUBEADM_FLAGS)]
+    files = [ask.file(p, keep) for p, keep in KEPT.items()]
     marks = [ask.file(p, content=False) for p in (*UNIT_FILES, *LINKS.values(), *OPERATOR_MARKS, KUBESPRAY_MARK)]
     if policy.root != "/":
         return [*files, *marks]
@@ -73,7 +81,7 @@ def kubelet(policy: Policy, obs: Observation) -> Kubelet:
     endpoint = (
         option(argv, "--container-runtime-endpoint")
         or option(obs.text(KUBEADM_FLAGS).replace('"', " ").split(), "--container-runtime-endpoint")
-        or setting(obs.text(config), "containerRuntimeEndpoint")
+        or setting(obs.text(config, listed_files.KUBELET_CONFIG), "containerRuntimeEndpoint")
     )
     # Distributions have their kubelet outside of PATH, or in another program; without a number, it is taken for one of today's.
     found = re.search(r"v(\d+\.\d+\.\d+)", obs.try_command(KUBELET_VERSION, "kubelet").stdout)
@@ -115,7 +123,7 @@ def refresh(policy: Policy, obs: Observation) -> Refresh:
     enabled = not masked and any(exists(obs, link) for link in LINKS.values())
     output = re.findall(r"(?m)^NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=[\"']?([^\s\"']+)", obs.text(REFRESH_ENV))
     where = output[-1] if output else REFRESH_FILE
-    found = re.search(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)", obs.text(where))
+    found = re.search(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)", obs.text(where, listed_files.WHOLE))
     return Refresh(present, enabled, masked, where, found.group(1) if found else "")
 
 

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
@@ -190,7 +191,7 @@ def host_questions(policy: Policy) -> list[ask.Question]:
 
 
 def questions(families: tuple[Family, ...] = tuple(FAMILIES.values())) -> list[ask.Question]:
-    return [wholefile.ORIGINALS, *(ask.file(path) for f in families for path in (f.key_path, f.list_path))]
+    return [wholefile.ORIGINALS, *(ask.file(path, WHOLE) for f in families for path in (f.key_path, f.list_path))]
 
 
 def wanted(policy: Policy) -> bool:

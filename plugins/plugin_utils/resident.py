@@ -14,6 +14,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Plan, Policy, Restart, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -73,7 +74,7 @@ def paths(name: str, units: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def questions(name: str, units: tuple[str, ...]) -> list[ask.Question]:
-    return [*(ask.file(path, redact=()) for path in paths(name, units)), ask.units(list(units)), wholefile.ORIGINALS]
+    return [*(ask.file(path, keep=WHOLE) for path in paths(name, units)), ask.units(list(units)), wholefile.ORIGINALS]
 
 
 def plan(policy: Policy, obs: Observation, wanted: Resident) -> Plan:

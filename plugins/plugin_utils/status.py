@@ -13,6 +13,7 @@ import json
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Decision, Driver, HostDecision, Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
@@ -27,7 +28,7 @@ TOLD_ONLY = ("reasons", "why")
 
 
 def questions(policy: Policy) -> list[ask.Question]:
-    return [ask.file(DECISION_PATH, redact=()), ask.file(FACT_PATH, redact=()), wholefile.ORIGINALS]
+    return [ask.file(DECISION_PATH, keep=WHOLE), ask.file(FACT_PATH, keep=WHOLE), wholefile.ORIGINALS]
 
 
 def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:

@@ -12,7 +12,7 @@ import dataclasses as dc
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import originals, status, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_files, originals, status, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -132,7 +132,7 @@ def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Pla
 
 def suspected(policy: Policy, obs: Observation, path: str) -> bool:
     """Whether a file that cannot be judged may hold keys of ours that no journal knows."""
-    file = obs.file(path)
+    file = obs.file(path, listed_files.NOTHING)
     if not file.exists or not may_be_ours(policy, obs):
         return False
     return status.was_here(obs) if file.content is None else any(h.binary in file.content for h in policy.handlers)

@@ -11,9 +11,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml_scan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.toml_scan import Pair, Path, Table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.toml_text import (
-    MASK,
     Document,
-    TomlError,
     dotted,
     dumps,
     indent_of,
@@ -198,10 +196,6 @@ def splice(doc: Document, changes: list[tuple[int, int, tuple[str, ...]]]) -> Do
             texts, start = [lines[-1] + doc.newline, *texts], start - 1
         elif texts and start < end == len(lines) and not lines[-1].endswith("\n"):
             texts[-1] = texts[-1].rstrip("\r\n")
-        if doc.redacted and any("**" in t or MASK.search(t) for t in texts):
-            raise TomlError(
-                "this line carries a secret that was not sent here, so it cannot be rewritten", where=doc.path, line=start + 1,
-                next="Put the secret and the key to be changed on lines of their own.")
         lines[start:end] = texts
         origin[start:end] = [-1] * len(texts)
     return dc.replace(doc, lines=tuple(lines), origin=tuple(origin))

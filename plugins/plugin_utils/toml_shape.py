@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
@@ -15,16 +15,23 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanE
 Path = tuple[str, ...]
 TABLE, STRING, BOOLEAN, STRINGS = "a table", "a string", "true or false", "an array of strings"
 LONE_SURROGATE = re.compile("[\udc80-\udcff]")
+_KINDS = {TABLE: "table", STRING: "string", BOOLEAN: "boolean", STRINGS: "array"}  # as the node names them
+_SAID = {
+    "table": TABLE, "string": STRING, "boolean": BOOLEAN, "array": "an array", "integer": "a number", "float": "a number",
+    "date": "a date",
+}  # fmt: skip
 ANY = "*"  # any key at this place of a path
 
 
-def check(doc: toml.Document, shapes: Mapping[Path, str], why: str) -> None:
-    """Raise for the first value whose type is not the one that the engine's program has for it."""
+def check(doc: toml.Document, shapes: Mapping[Path, str], why: str, withheld: Iterable[Mapping[str, Any]] = ()) -> None:
+    """Raise for the first value whose type is not the one that the engine's program has for it. withheld: values that were not sent."""
+    kinds = {tuple(entry["path"]): str(entry["kind"]) for entry in withheld}
     for pattern, wanted in shapes.items():
         for path, value in found(doc.data, pattern):
-            if not fits(value, wanted):
+            if kinds[path] != _KINDS[wanted] if path in kinds else not fits(value, wanted):
+                found_here = _SAID.get(kinds.get(path, ""), kind(value))
                 raise PlanError(
-                    f"{toml.dotted(path)} is {kind(value)} here, and it must be {wanted}",
+                    f"{toml.dotted(path)} is {found_here} here, and it must be {wanted}",
                     where=doc.path,
                     line=toml.line_of(doc, path),
                     why=why,
@@ -33,7 +40,9 @@ def check(doc: toml.Document, shapes: Mapping[Path, str], why: str) -> None:
 
 
 def check_encoding(doc: toml.Document, why: str) -> None:
-    """A byte that is no UTF-8 arrives as a lone surrogate."""
+    """The node says where a byte is no UTF-8; in a text that came as it is, it is a lone surrogate."""
+    if doc.foreign_bytes:
+        raise PlanError("this is not UTF-8", where=doc.path, line=doc.foreign_bytes, why=why, next="save the file as UTF-8")
     for number, line in enumerate(doc.lines, 1):
         if LONE_SURROGATE.search(line):
             raise PlanError("this is not UTF-8", where=doc.path, line=number, why=why, next="save the file as UTF-8")

@@ -20,9 +20,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.toml_scan import P
 
 BOM = "\ufeff"
 UTF16 = ("\udcff\udcfe", "\udcfe\udcff")  # its byte order mark, as bytes that are no UTF-8 arrive
+WHY = "a parser refuses it here"  # its own words would quote the text
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
-# The eyes blank secrets with asterisks of equal length, quotes included; as a string of that length the text parses again.
-MASK = re.compile(r"([=:][ \t]*)(\*+)")
 
 
 class TomlError(PlanError):
@@ -39,7 +38,8 @@ class Document:
     original: tuple[str, ...]
     data: Mapping[str, Any]
     bom: bool = False
-    redacted: bool = False
+    keep: Mapping[str, Any] | None = None  # the list by which the node made this text of the file; None: it is the file's own
+    foreign_bytes: int | None = None  # the first line that is not UTF-8
 
     @property
     def text(self) -> str:
@@ -53,7 +53,7 @@ class Document:
     @functools.cached_property
     def clean(self) -> str:
         """The text as it is parsed; places in it are places in the lines."""
-        return unmask("".join(self.lines)) if self.redacted else "".join(self.lines)
+        return "".join(self.lines)
 
     @property
     def newline(self) -> str:
@@ -61,13 +61,13 @@ class Document:
 
 
 @functools.lru_cache(maxsize=64)
-def parse(text: str, path: str, *, redacted: bool = False) -> Document:
+def parse(text: str, path: str) -> Document:
     """Read a file's text; `path` is for messages. A plan reads the same file many times; a document is never changed, only followed."""
     bom = text.startswith(BOM)
     body = text[1:] if bom else text
-    data = loads(unmask(body) if redacted else body, path)
+    data = loads(body, path)
     lines = split(body)
-    return Document(path, lines, tuple(range(len(lines))), lines, data, bom, redacted)
+    return Document(path, lines, tuple(range(len(lines))), lines, data, bom)
 
 
 def loads(text: str, path: str) -> dict[str, Any]:
@@ -86,7 +86,7 @@ def loads(text: str, path: str) -> dict[str, Any]:
             raise TomlError("this is UTF-16, and TOML is UTF-8", where=path, line=1, next="save the file as UTF-8") from exc
         match = re.search(r"at line (\d+)", str(exc))
         line = int(match.group(1)) if match else len(split(text)) or 1
-        raise TomlError("this is not valid TOML", where=path, line=line, why=str(exc), next="Repair this line first.") from exc
+        raise TomlError("this is not valid TOML", where=path, line=line, why=WHY, next="Repair this line first.") from None
     except ValueError as exc:  # a number of more digits than Python turns into one
         raise TomlError("a number in this file is too long", where=path, next="Repair this file first.") from exc
 
@@ -103,9 +103,9 @@ def _loads_tomlkit(text: str, path: str) -> dict[str, Any]:
     try:
         data: dict[str, Any] = tomlkit.parse(text).unwrap()
     except ParseError as exc:
-        raise TomlError("this is not valid TOML", where=path, line=exc.line, why=str(exc), next="Repair this line first.") from exc
-    except ValueError as exc:  # tomlkit lets some wrong dates and numbers through as this
-        raise TomlError("this is not valid TOML", where=path, line=1, why=str(exc), next="Repair this file first.") from exc
+        raise TomlError("this is not valid TOML", where=path, line=exc.line, why=WHY, next="Repair this line first.") from None
+    except ValueError:  # tomlkit lets some wrong dates and numbers through as this
+        raise TomlError("this is not valid TOML", where=path, line=1, why=WHY, next="Repair this file first.") from None
     return data
 
 
@@ -152,14 +152,6 @@ def dotted(path: Path) -> str:
 def split(text: str) -> tuple[str, ...]:
     """Lines with their ends, as TOML (and the transaction) counts them: only a line feed ends one."""
     return tuple(re.findall(r"[^\n]*\n|[^\n]+", text))
-
-
-def unmask(text: str) -> str:
-    def string(match: re.Match[str]) -> str:
-        stars = len(match.group(2))
-        return match.group(1) + ("0" if stars == 1 else '"' + "*" * (stars - 2) + '"')
-
-    return MASK.sub(string, text)
 
 
 def line_at(doc: Document, at: int) -> int:

@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, originals, status, toml, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, originals, status, toml, toml_file, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, HostDecision, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
@@ -35,8 +35,15 @@ WHY: Mapping[tuple[str, ...], str] = {
 }
 
 
+# What of this file may leave a host.
+KEEP = listed_files.keep("toml", {
+    BY_ENV: "bool", BY_MOUNT: "bool", SKIP: "bool", (*RUNTIME, "mode"): "name", (*RUNTIME, "runtimes"): "programs",
+    (*CDI, "annotation-prefixes"): "annotations", (*CDI, "default-kind"): "annotation", (*CDI, "spec-dirs"): "paths",
+})  # fmt: skip
+
+
 def questions(policy: Policy) -> list[ask.Question]:
-    return [ask.file(PATH)]
+    return [ask.file(PATH, KEEP)]
 
 
 def keys(policy: Policy, record: HostDecision) -> dict[tuple[str, ...], Any]:
@@ -74,8 +81,8 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
 
 def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
     """Set these keys in this file, and leave the rest of it as it is. None takes a key out."""
-    file = wholefile.readable(obs.file(path))
-    document = toml.parse((file.content or "") if file.exists else "", path, redacted=file.redacted)
+    file = wholefile.readable(obs.file(path, KEEP))
+    document = toml_file.read(file) if file.exists else toml.parse("", path)
     wrong = {key: value for key, value in wanted.items() if toml.lookup(document.data, key) != value}
     if not wrong:
         return Plan()
@@ -96,12 +103,12 @@ def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
 def change(file: File, document: toml.Document) -> dict[str, Any]:
     if not file.exists:
         return {"path": file.path, "op": "write", "content": document.text, "mode": "0644", "expect": None}
-    return {"path": file.path, "op": "edit", "expect": file.sha256, "edits": toml.edits(document)}
+    return toml_file.edit(file.path, file.sha256, document)
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """The bytes from before. Where somebody else changed the file since, only our own keys go: the runtime's defaults hold again."""
-    file = wholefile.readable(obs.file(PATH))
+    file = wholefile.readable(obs.file(PATH, KEEP))
     original = wholefile.originals(obs).get(PATH)
     if not file.exists:
         return Plan(released=(PATH,) if original else ())
@@ -110,7 +117,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     if original and file.sha256 == original.get("sha256_after"):
         back = wholefile.give_back(obs, file, why="state: absent gives back the file from before", ours=False)
         return dc.replace(back, expect_files={PATH: file.sha256})
-    document = toml.parse(file.content or "", PATH, redacted=file.redacted)
+    document = toml_file.read(file)
     gone: dict[tuple[str, ...], Any] = {k: None for k in WHY if toml.lookup(document.data, k) is not None}
     since = "was changed by somebody else since it was written here" if original else "has no copy from before, as the journal is gone"
     advice = (f"{PATH} {since}: only our keys are taken out, so that the runtime's defaults hold",)

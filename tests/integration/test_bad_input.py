@@ -48,7 +48,7 @@ def file(path: str, text: str) -> str:
 
 CASES = {
     "a config that does not parse": Case(
-        "bad-17", file(TOML, "version = 2\n\n[plugins"), (f"{TOML}:3: this is not valid TOML", "']'", "Repair this line")
+        "bad-17", file(TOML, "version = 2\n\n[plugins"), (f"{TOML}:3: this is not valid TOML", "header without its end", "Repair this line")
     ),
     "a drop-in that does not parse": Case(
         "bad-23",

@@ -96,6 +96,7 @@ class Hands:
 
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
         answer: dict[str, Any] = observe.run({"schema": 1, "root": "/", "questions": questions})
+        ask.note_lists(answer["answers"], questions)
         return answer
 
     def instance(self) -> Instance:

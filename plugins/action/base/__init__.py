@@ -145,7 +145,7 @@ def look(
     way: str,
     so_far: Observation | None = None,
 ) -> Observation:
-    unique = list({q["id"]: q for q in questions}.values())
+    unique = ask.together(questions)
     before = so_far or Observation({}, {})
     fetched = {q["id"]: online.fetch(q["url"]) for q in unique if q.get("kind") == "fetch"}
     before = before.with_answers({"answers": fetched}) if fetched else before
@@ -158,6 +158,7 @@ def look(
         raise AnsibleActionFail(
             "not root on the node: engine sockets and configurations can be read by root only. Set ansible_become: true for this host"
         )
+    ask.note_lists(answer.get("answers") or {}, unique)
     return before.with_answers(answer)
 
 

@@ -25,16 +25,16 @@ from ansible.plugins.action import ActionBase
 
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils"
 SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils")
+# What files and what may travel of them are.
+FILES = ("selection", "placeholders", "toml_projection", "json_projection", "projection", "keyed", "contents", "causes", "nodefs")
 # Order matters: a program comes after what it imports.
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
-    "observe": (
-        *("selection", "causes", "nodefs", "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "observe"),
-    ),
+    "observe": (*FILES, "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "observe"),
     "transaction": (
-        *("selection", "causes", "nodefs", "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "health"),
-        *("census", "ledger", "rules", "staging", "swap", "guard", "undo", "steps", "launch", "request", "transaction"),
+        *(*FILES, "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "health", "census"),
+        *("ledger", "rules", "edits", "staging", "swap", "guard", "undo", "steps", "launch", "request", "transaction"),
     ),
-    "container_check": ("selection", "causes", "nodefs", "trust", "commands", "wire", "cri", "unix_http", "api_check", "container_check"),
+    "container_check": (*FILES, "trust", "commands", "wire", "cri", "unix_http", "api_check", "container_check"),
 }
 # RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent.
 INTERPRETERS = (

@@ -19,6 +19,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import catalogue, filelist, ldcache, roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -120,7 +121,7 @@ def listing(policy: Policy) -> ask.Question:
 
 
 def own_list(policy: Policy) -> ask.Question:
-    return ask.file(roots.beneath(policy.cdi_driver_root, filelist.PATH), max=filelist.LARGEST, redact=())
+    return ask.file(roots.beneath(policy.cdi_driver_root, filelist.PATH), max=filelist.LARGEST, keep=WHOLE)
 
 
 def listed(policy: Policy, obs: Observation) -> tuple[filelist.Listed, ...]:
@@ -224,7 +225,7 @@ def names_of(found: DriverFiles) -> set[str]:
 def elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
     """What lies in the folders that only the loader's cache knows; it takes two more looks, on the few hosts that are like that."""
     where = roots.beneath(policy.cdi_driver_root, ldcache.PATH)
-    question = ask.file(where, redact=())
+    question = ask.file(where, keep=WHOLE)
     if not obs.asked(question):
         raise NeedMore([question])
     content = obs.text(where)

@@ -15,6 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.gpu import Node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Gpu, NeedMore, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -162,7 +163,7 @@ def cap_minors(policy: Policy, obs: Observation) -> dict[str, int]:
 
 def mig_minors(policy: Policy, obs: Observation) -> dict[str, int]:
     """/proc/driver/nvidia-caps/mig-minors, the static table; a line of another form is skipped, as upstream does."""
-    question = ask.file(gpu.paths(policy).mig_minors, redact=())
+    question = ask.file(gpu.paths(policy).mig_minors, keep=WHOLE)
     if not obs.asked(question):
         raise NeedMore([question])
     lines = (MIG_MINOR.fullmatch(line.strip()) for line in obs.text(question["path"]).splitlines())

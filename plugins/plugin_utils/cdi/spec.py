@@ -33,6 +33,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
     watch,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Edits, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     CDI_DIRS,
     Difference,
@@ -93,7 +94,7 @@ def path(policy: Policy, of: str = "") -> str:
 
 
 def questions(policy: Policy) -> list[ask.Question]:
-    globs = [ask.glob(f"{d}/*", max=1 << 20) for d in directories(policy)]
+    globs = [ask.glob(f"{d}/*", keep=WHOLE, max=1 << 20) for d in directories(policy)]
     found = [*files.questions(policy), *hooks.questions(policy), *freshness.questions(policy, directories(policy))]
     return [*globs, *found, *watch.questions(policy), ask.package([packages.BASE]), wholefile.ORIGINALS]
 

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import content
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.directories import Loaded
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.rules import Finding, ordered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.shape import Document
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import CDI_DIRS, NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -49,7 +50,7 @@ def dirs(policy: Policy) -> tuple[str, ...]:
 
 
 def files_in(directory: str) -> ask.Question:
-    return ask.glob(f"{directory.rstrip('/')}/*", max=SIZE)
+    return ask.glob(f"{directory.rstrip('/')}/*", keep=WHOLE, max=SIZE)
 
 
 def questions(policy: Policy) -> list[ask.Question]:

@@ -63,8 +63,9 @@ def questions(policy: Policy) -> list[ask.Question]:
     config = policy.config_path or tables.CONFIG
     drop_ins = posixpath.join(posixpath.dirname(config), "conf.d")
     # Ours by name as well: a glob does not tell that it is not there, and on untouched hosts the plan needs to know.
-    ours = ask.file(posixpath.join(drop_ins, tables.DROP_IN))
-    files = [ask.file(config), ask.glob(posixpath.join(drop_ins, "*.toml")), ours, ask.package(PACKAGES)]
+    keep = tables.keep(policy.handlers)
+    ours = ask.file(posixpath.join(drop_ins, tables.DROP_IN), keep)
+    files = [ask.file(config, keep), ask.glob(posixpath.join(drop_ins, "*.toml"), keep), ours, ask.package(PACKAGES)]
     if policy.root != "/":
         return [*files, *containerd_owners.questions()]
     socket = policy.socket or tables.SOCKET
@@ -148,7 +149,7 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     if not daemon.config.startswith("/"):
         return dc.replace(_refused(daemon, "package", RELATIVE.format(config=daemon.config)), silent=True)
     guess = versions.parse(policy.engine_version) or Version(2, 0)
-    files = _files(obs, daemon.config, guess)
+    files = _files(policy, obs, daemon.config, guess)
     socket = policy.socket or daemon.address or (containerd_files.socket(files) if files else "") or tables.SOCKET
     status = obs.try_cri(socket, pid=daemon.pid) if daemon.running else {}  # one that does not answer is refused below
     info = (status.get("info") or {}).get("config")
@@ -205,10 +206,10 @@ def _refused(daemon: Daemon, owner: str, refusal: str) -> Instance:
         unit=daemon.unit, owner=owner, running=daemon.running, cdi=nothing, refusal=refusal)
 
 
-def _files(obs: Observation, config: str, version: Version) -> FileSet | None:
+def _files(policy: Policy, obs: Observation, config: str, version: Version) -> FileSet | None:
     """The configuration, or None when it is broken: the plan says where, and what is known without it is reported all the same."""
     try:
-        return containerd_files.load(obs, config, version)
+        return containerd_files.load(obs, config, version, policy.handlers)
     except PlanError:
         return None
 
@@ -305,9 +306,9 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     if owner_:
         return (_instance(policy, obs, Daemon(config, owner_.socket, "", "", False, owner_)),)
     packaged = _packaged(obs)
-    if others and not (policy.config_path or packaged or obs.file(config).exists):
+    if others and not (policy.config_path or packaged or obs.file(config, tables.keep(policy.handlers)).exists):
         return tuple(_instance(policy, obs, d) for d in others)  # theirs is the containerd of this tree, and no second one is made up
-    if not (policy.engine_version or packaged or obs.file(config).exists):
+    if not (policy.engine_version or packaged or obs.file(config, tables.keep(policy.handlers)).exists):
         return tuple(_instance(policy, obs, d) for d in others)
     text = policy.engine_version or packaged
     version = versions.parse(text)
@@ -316,7 +317,7 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
             f"the version of containerd {'is not readable: ' + text if text else 'is not known'}", where=policy.root,
             why="nothing runs in another root directory, and its package database names none",
             next='Set engine_version, for example engine_version: "1.7.24".')
-    files = _files(obs, config, version)
+    files = _files(policy, obs, config, version)
     off = containerd_files.cri_disabled(files) if files else None
     owner, refusal = _cri_off(obs, files, off) if files and off else ("package", "")
     cri = containerd_files.effective(files, version) if files else {}

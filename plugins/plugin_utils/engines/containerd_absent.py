@@ -50,7 +50,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     if instance.refusal:
         return Plan(advice=(instance.refusal,))
     version = containerd_plan.version_of(instance) if instance.version else SOME
-    files = containerd_files.load(obs, instance.config_path, version)
+    files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
     leaving = [f.path for f in files.files[1:] if is_ours(f)]
     parts = [of_file(policy, obs, files, file, leaving) for file in files.files]
     gone = tuple(g for p in parts for g in p.gone)
@@ -144,7 +144,7 @@ def copy(original: Original | None, path: str) -> Mapping[str, Any] | None:
     if not original or original.get("content") is None:
         return {} if original and original.get("existed") is False else None
     try:
-        return toml.parse(str(original["content"]), path, redacted=True).data
+        return toml.parse(str(original["content"]), path).data
     except PlanError:
         return None
 
@@ -220,7 +220,7 @@ def drop_in(policy: Policy) -> str:
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
     """The configuration of a containerd that is not here any more."""
     config = policy.config_path or tables.CONFIG
-    if not obs.file(config).exists:
+    if not obs.file(config, tables.keep(policy.handlers)).exists:
         return None
     nothing = Cdi(False, False, (), "", Evidence("files", "no containerd is here"))
     return Instance("containerd", "", "", policy.socket or tables.SOCKET, config, "", "package", False, nothing)
@@ -231,7 +231,7 @@ def main(policy: Policy, obs: Observation) -> str:
 
 
 def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    file = obs.file(drop_in(policy))
+    file = obs.file(drop_in(policy), tables.keep(policy.handlers))
     return (file.path,) if file.content and file.content.startswith(edit.MARK) else ()
 
 

@@ -15,7 +15,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_files, toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cgroup_driver import InUse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, PlanError
@@ -67,6 +67,7 @@ def choose(
     _require_fitting(cri, handler)
     found = [(name, entry) for name, entry in _candidates(cri, handler.name, written, default_before) if fits(entry)]
     origin, entry = found[0]
+    _require_sent(origin, entry)
     says = {name: bool(o["SystemdCgroup"]) for name, e in found if "SystemdCgroup" in (o := options_of(cri, e))}
     first, systemd = next(iter(says.items()))  # the built-in one says it
     why = f"as {first} has it" if first == origin else f"as {first} has it; {origin} does not say"
@@ -104,12 +105,23 @@ def fits(entry: Mapping[str, Any]) -> bool:
 
 def options_of(cri: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
     """Its options in the words of runc.v2."""
-    said = {k: v for k, v in (entry.get("options") or {}).items() if v != ""}
+    said = {k: v for k, v in (entry.get("options") or {}).items() if v != "" and ("options", k) in tables.HANDLER}
     if entry.get("runtime_type") != LINUX_TYPE:
         return said
     options = {_LINUX_OPTIONS[k]: v for k, v in said.items() if k in _LINUX_OPTIONS}
     # The linux type took the cgroup driver from the plugin, not from its own options.
     return {**options, "SystemdCgroup": bool(cri.get("systemd_cgroup", False))}
+
+
+def _require_sent(origin: str, entry: Mapping[str, Any]) -> None:
+    """What is copied has to be known here: a property of another form than such properties have was not sent by the node."""
+    for path in tables.HANDLER:
+        if listed_files.hidden(toml.lookup(entry, path)):
+            raise PlanError(
+                f"the handler {origin} has a value of {'.'.join(path)} that is not sent from a host",
+                why="its form is another than such values have, and ours is copied from this handler",
+                next="write it in the usual form",
+            )
 
 
 def _require_fitting(cri: Mapping[str, Any], handler: Handler) -> None:

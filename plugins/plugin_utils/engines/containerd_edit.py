@@ -7,12 +7,11 @@ from __future__ import annotations
 
 import copy
 import dataclasses as dc
-import hashlib
 import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_files, toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_base import Base
@@ -22,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decis
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
-MARK = "# Written by the Ansible collection gpufleet.nvidia; changes made by hand are overwritten."
+MARK = tables.MARK
 ANNOTATIONS = "container_annotations"
 _NOTHING: tuple[Any, ...] = ("", 0, False, [])
 
@@ -53,12 +52,8 @@ class FileChange:
         if self.before is None or self.whole:
             mode = {"mode": "0644"} if self.before is None else {}
             return {"path": self.real, "op": "write", "content": self.after.text, "expect": self.sha256, **mode}
-        change: dict[str, Any] = {"path": self.real, "op": "edit", "expect": self.sha256, "edits": toml.edits(self.after)}
-        if self.forget:
-            change["forget"] = True
-        if not self.after.redacted:
-            change["result"] = hashlib.sha256(self.after.text.encode("utf-8", "surrogateescape")).hexdigest()
-        return change
+        change = toml_file.edit(self.real, self.sha256, self.after)
+        return {**change, "forget": True} if self.forget else change
 
 
 # ---------------------------------------------------------------- wishes
@@ -105,7 +100,8 @@ def _handler(handler: Handler, decision: Decision, base: Base) -> list[Wish]:
 
 def _copied(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The properties that are neither its type, its annotations nor its options; empty ones are the engine's own."""
-    return {k: v for k, v in entry.items() if k not in ("runtime_type", ANNOTATIONS) and not isinstance(v, Mapping) and v not in _NOTHING}
+    known = {k: v for k, v in entry.items() if (k,) in tables.HANDLER and not isinstance(v, Mapping)}
+    return {k: v for k, v in known.items() if k not in ("runtime_type", ANNOTATIONS) and v not in _NOTHING}
 
 
 def _option_why(handler: Handler, base: Base, key: str) -> str:
@@ -232,14 +228,15 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
     # A file without `version` takes version 2 beside it on every 2.x; for all others only their own is right everywhere.
     doc = toml.parse(f"{MARK}\nversion = {declared or 2}\n", path)
     doc = _set(doc, names if declared else tables.V2_NAMES, wanted)
-    present = obs.file(path)
+    present = obs.file(path, files.keep)
+    text = listed_files.shown(doc.text, present.keep) if present.keep else doc.text
     if present.exists and present.content is None:
         raise PlanError("this is the place of our drop-in, and it is taken", where=path, why=present.trouble, next="Move it away.")
-    if present.exists and present.content is not None and MARK not in present.content and present.content != doc.text:
+    if present.exists and present.content is not None and MARK not in present.content and present.content != text:
         raise PlanError(
             "this file exists and is not ours", where=path, why="it does not begin with our mark",
             next="Move it away, or name another path by drop_in.")
-    if present.content != doc.text:
+    if present.content != text:
         before = toml.parse(present.content, path) if present.exists and present.content is not None else None
         changes.append(FileChange(path, present.real or path, before, present.sha256 if present.exists else None, doc, whole=True))
     imported = _imported(obs, files, path, version)
@@ -265,7 +262,7 @@ def _pattern(obs: Observation, files: FileSet, path: str, pattern: str) -> str:
     """A glob is kinder to others, but it would bring files to life that nobody imports today."""
     if not path.endswith(".toml"):
         return path
-    sleeping = [f for f in obs.glob(pattern) if f.exists and f.path != path and not files.get(f.path)]
+    sleeping = [f for f in obs.glob(pattern, files.keep) if f.exists and f.path != path and not files.get(f.path)]
     return path if sleeping else pattern
 
 
@@ -275,5 +272,5 @@ def _pattern(obs: Observation, files: FileSet, path: str, pattern: str) -> str:
 def ahead(changes: list[FileChange]) -> dict[str, File]:
     """The changed files as the next look would see them."""
     return {
-        c.path: File(c.path, True, "file", c.after.text, "", c.after.redacted, c.real) for c in changes
+        c.path: File(c.path, True, "file", c.after.text, "", c.after.keep, c.real) for c in changes
     }

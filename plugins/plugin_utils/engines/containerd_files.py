@@ -10,13 +10,13 @@ import copy
 import dataclasses as dc
 import fnmatch
 import posixpath
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, toml_shape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, toml, toml_file, toml_shape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
@@ -46,6 +46,7 @@ class FileSet:
 
     root_path: str
     files: tuple[ConfigFile, ...]
+    keep: listed_files.Keep = dc.field(default_factory=tables.keep)
 
     @property
     def root(self) -> ConfigFile | None:
@@ -72,22 +73,25 @@ class Sight:
 
     obs: Observation
     ahead: Mapping[str, File] = dc.field(default_factory=dict)
+    keep: listed_files.Keep = dc.field(default_factory=tables.keep)
 
     def file(self, path: str) -> File:
-        return self.ahead.get(path) or self.obs.file(path)
+        return self.ahead.get(path) or self.obs.file(path, self.keep)
 
     def glob(self, pattern: str) -> list[File]:
-        found = {f.path: f for f in self.obs.glob(pattern) if f.exists}
+        found = {f.path: f for f in self.obs.glob(pattern, self.keep) if f.exists}
         found.update({path: file for path, file in self.ahead.items() if covers(pattern, path)})
         return [found[path] for path in sorted(found)]
 
 
-def load(obs: Observation, root_path: str, version: Version, ahead: Mapping[str, File] | None = None) -> FileSet:
+def load(
+    obs: Observation, root_path: str, version: Version, handlers: Iterable[Handler], ahead: Mapping[str, File] | None = None
+) -> FileSet:
     """Walk the imports as the daemon does: breadth first, globs only where there is an asterisk. PlanError for what it would refuse."""
-    sight = Sight(obs, ahead or {})
+    sight = Sight(obs, ahead or {}, tables.keep(handlers))
     first = sight.file(root_path)
     if not first.exists:
-        return FileSet(root_path, ())
+        return FileSet(root_path, (), sight.keep)
     root = _read(first, root_path, ())
     found = {root_path: root}
     queue = collections.deque([root])
@@ -110,7 +114,7 @@ def load(obs: Observation, root_path: str, version: Version, ahead: Mapping[str,
                 queue.append(found[path])
     if unknown:
         raise NeedMore(unknown)
-    return FileSet(root_path, tuple(found.values()))
+    return FileSet(root_path, tuple(found.values()), sight.keep)
 
 
 def _bounded(current: ConfigFile, files: int) -> None:
@@ -164,10 +168,11 @@ def _resolve(sight: Sight, current: ConfigFile, pattern: str, version: Version) 
 
 
 def _read(file: File, path: str, parents: tuple[str, ...]) -> ConfigFile:
-    if file.error or file.content is None:
+    if file.error or (file.content is None and not file.fault):
         raise PlanError("this file cannot be read", where=path, why=file.trouble, next="Make it a readable regular file.")
-    doc = toml.parse(file.content, path, redacted=file.redacted)
-    toml_shape.check(doc, tables.SHAPES, "containerd does not load it")
+    doc = toml_file.read(file, path)
+    toml_shape.check(doc, tables.SHAPES, "containerd does not load it", file.withheld)
+    listed_files.require_shown(path, file.withheld, tables.OF_HANDLERS)
     return ConfigFile(path, file.real or path, file.sha256 or "", doc, parents)
 
 

@@ -37,7 +37,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     if instance.refusal:
         raise PlanError(instance.refusal, where=instance.config_path)
     version = version_of(instance)
-    files = containerd_files.load(obs, instance.config_path, version)
+    files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
     _check(files, version)
     mine = _our_drop_in(policy, obs, files)
     base = files.without(mine) if mine else files
@@ -49,7 +49,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     bases = _bases(policy, obs, declared, _written(policy, before), reset_to) if decision.handler else {}
     wanted = edit.wishes(policy, decision, base, cri, version, reset_to, bases)
     changes = _changes(policy, obs, files, base, names, cri, wanted, version)
-    after = containerd_files.load(obs, instance.config_path, version, edit.ahead(changes)) if changes else files
+    after = containerd_files.load(obs, instance.config_path, version, policy.handlers, edit.ahead(changes)) if changes else files
     _verify(base, after, cri, wanted, version)
     now = containerd_files.effective(files, version)
     differences = tuple(_differences(changes, files, names, now, wanted, version))
@@ -115,7 +115,7 @@ def _original(obs: Observation, files: FileSet) -> Mapping[str, Any] | None:
     if kept is None or not files.root:
         return None
     try:
-        return toml.parse(kept.get("content") or "", files.root.path, redacted=True).data
+        return toml.parse(kept.get("content") or "", files.root.path).data
     except PlanError:
         return None
 

@@ -6,10 +6,11 @@
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml_shape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed, listed_files, toml_shape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
 CONFIG = "/etc/containerd/config.toml"
@@ -54,6 +55,49 @@ SHAPES: Mapping[Path, str] = {
     ("grpc", "address"): toml_shape.STRING,
     **{(*names, *path): wanted for names in (V1_NAMES, V2_NAMES, V3_NAMES) for path, wanted in _CRI_SHAPES.items()},
 }
+
+MARK = "# Written by the Ansible collection gpufleet.nvidia; changes made by hand are overwritten."
+# A handler's properties (pkg/cri/config), each with the shape in which it may leave a host. No other is copied into a handler of ours:
+# containerd ignores keys that it does not know.
+HANDLER: Mapping[Path, str] = {
+    ("runtime_type",): "name", ("runtime_path",): "path", ("runtime_engine",): "program", ("runtime_root",): "path",
+    ("pod_annotations",): "annotations", ("container_annotations",): "annotations", ("privileged_without_host_devices",): "bool",
+    ("privileged_without_host_devices_all_devices_allowed",): "bool", ("cgroup_writable",): "bool", ("base_runtime_spec",): "path",
+    ("cni_conf_dir",): "path", ("cni_max_conf_num",): "int", ("snapshotter",): "name", ("sandboxer",): "name", ("sandbox_mode",): "name",
+    ("io_type",): "name", ("options", "ConfigPath"): "path", ("options", "TypeUrl"): "program", ("options", "RuntimeRoot"): "path",
+    **{("options", name): shape for name, shape in listed.RUNC_OPTIONS.items()},
+}  # fmt: skip
+_CRI_PLACES: Mapping[Path, str] = {
+    ("enable_cdi",): "bool",
+    ("cdi_spec_dirs",): "paths",
+    ("systemd_cgroup",): "bool",
+    ("containerd", "default_runtime_name"): "name",
+    **{("containerd", "runtimes", "*", *path): shape for path, shape in HANDLER.items()},
+}
+PLACES: Mapping[Path, str] = {
+    ("version",): "int",
+    ("imports",): "patterns",
+    ("disabled_plugins",): "names",
+    ("grpc", "address"): "address",
+    GRPC_V4: "address",
+    **{(*names, *path): shape for names in (V1_NAMES, V2_NAMES, V3_NAMES) for path, shape in _CRI_PLACES.items()},
+    **{(*V2_NAMES, key): "key" for key in SERVER_KEYS},
+}
+# A handler's own properties count only where it is copied.
+OF_HANDLERS = tuple((*names, "containerd", "runtimes", "*", "**") for names in (V1_NAMES, V2_NAMES, V3_NAMES))
+
+
+def keep(handlers: Iterable[Handler] = ()) -> listed_files.Keep:
+    """What of containerd's files may travel; the values that a playbook gives for its handlers do, since it has them."""
+    every = (V1_NAMES, V2_NAMES, V3_NAMES)
+    values = {
+        (*names, "containerd", "runtimes", handler.name, *path): value
+        for names in every
+        for handler in handlers
+        for path, value in [(("options", "BinaryName"), handler.binary), *((("options", k), v) for k, v in handler.options.items())]
+    }
+    return listed_files.keep("toml", listed_files.given(PLACES, values), [MARK])
+
 
 # Names by which `disabled_plugins` switches CRI off.
 CRI_PLUGINS = frozenset(("cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"))

@@ -36,12 +36,13 @@ def questions(policy: Policy) -> list[ask.Question]:
     """All that a CRI-O with its files in the usual places needs, in one look."""
     main = policy.config_path or tables.CONFIG
     socket = policy.socket or tables.SOCKET
+    keep = tables.keep(policy.handlers)
     asked = [
         ask.which(["crio"]),
         ask.package(list(tables.PACKAGES)),
         ask.directory(f"{main}.d"),
-        ask.glob(f"{main}.d/*"),
-        ask.file(main),
+        ask.glob(f"{main}.d/*", keep),
+        ask.file(main, keep),
         *(ask.file(h.binary, content=False) for h in policy.handlers),
     ]
     if policy.root != "/":
@@ -188,7 +189,7 @@ def nvidia_owner(policy: Policy, obs: Observation, where: config.Places) -> tupl
     for path in config.listing(obs, where.directory):
         if not config.NVIDIA_FILE.fullmatch(posixpath.basename(path)):
             continue
-        layer = config.layer_of(obs, path, main=False)
+        layer = config.layer_of(obs, where, path, main=False)
         if layer and (names & set(layer.handlers) or "default_runtime" in layer.runtime):
             by = "the GPU Operator's toolkit" if "/usr/local/nvidia/toolkit" in (layer.file.content or "") else "nvidia-ctk"
             owner = "gpu-operator" if "Operator" in by else "nvidia-ctk"
@@ -208,10 +209,12 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     crio_plan.check_shadow(where, layers, wish)
     check_binaries(policy, obs, decision)
     force = config.in_force(policy, obs, where, instance.binary, pair(instance.version))
-    before = crio_plan.own(obs.file(where.drop_in)) if any(layer.path == where.drop_in for layer in layers) else None
+    before = crio_plan.own(obs.file(where.drop_in, where.keep)) if any(layer.path == where.drop_in for layer in layers) else None
     text = crio_plan.text(wish)
     served = crio_plan.served(force, wish, crio_plan.ours(layers, where))
-    changes, diffs = crio_plan.change(where.drop_in, before, text)
+    ours = crio_plan.ours(layers, where)
+    same = ours is not None and crio_plan.flat(ours.data) == crio_plan.flat(crio_plan.tree(wish))
+    changes, diffs = crio_plan.change(where, before, text, crio_plan.hidden(wish), same)
     differences = crio_plan.differences(where, crio_plan.ours(layers, where), wish, bool(changes))
     advice = crio_plan.stray_advice(where, layers) + crio_plan.tree_advice(policy, obs, decision)
     if policy.root != "/":
@@ -235,7 +238,8 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     """Our drop-in goes, or gets back the bytes it had before we first wrote it."""
     where = config.places(policy, obs)
-    back = wholefile.give_back(obs, obs.file(where.drop_in), why="state: absent takes back our drop-in", ours=is_ours(obs, where))
+    file = obs.file(where.drop_in, where.keep)
+    back = wholefile.give_back(obs, file, why="state: absent takes back our drop-in", ours=is_ours(obs, where))
     if not instance.running or policy.root != "/":
         return back
     layers = config.layers(obs, where) if back.changes else ()
@@ -276,14 +280,14 @@ def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) 
 
 def is_ours(obs: Observation, where: config.Places) -> bool:
     """Our drop-in by its mark, or by a copy from before."""
-    file = obs.file(where.drop_in)
+    file = obs.file(where.drop_in, where.keep)
     return crio_plan.MARK in (file.content or "") or where.drop_in in wholefile.originals(obs)
 
 
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
     """The drop-in of a CRI-O that is not here any more."""
     where = config.told_or_usual(policy, obs)
-    if not obs.file(where.drop_in).exists:
+    if not obs.file(where.drop_in, where.keep).exists:
         return None
     nothing = Cdi(False, False, (), "", Evidence("files", "no CRI-O is here"))
     return Instance("crio", policy.engine_version, "", where.socket, where.config, "", "package", False, nothing)
@@ -294,7 +298,8 @@ def main(policy: Policy, obs: Observation) -> str:
 
 
 def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    file = obs.file(config.told_or_usual(policy, obs).drop_in)
+    where = config.told_or_usual(policy, obs)
+    file = obs.file(where.drop_in, where.keep)
     return (file.path,) if file.content and crio_plan.MARK in file.content else ()
 
 
@@ -319,7 +324,7 @@ def restarts(policy: Policy, instance: Instance, served: bool) -> tuple[Restart,
 
 def expected(obs: Observation, where: config.Places, layers: tuple[config.Layer, ...]) -> dict[str, str | None]:
     """All of CRI-O's files as they were seen: the plan is right only for these."""
-    seen: dict[str, str | None] = {where.config: obs.file(where.config).sha256, where.drop_in: None}
+    seen: dict[str, str | None] = {where.config: obs.file(where.config, where.keep).sha256, where.drop_in: None}
     return {**seen, **{layer.path: layer.file.sha256 for layer in layers}}
 
 

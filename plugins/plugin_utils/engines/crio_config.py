@@ -12,8 +12,9 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, toml_shape, verified
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, toml, toml_file, toml_shape, verified
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import Keep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
@@ -29,6 +30,7 @@ class Places:
     directory: str
     socket: str
     drop_in: str
+    keep: Keep = dc.field(default_factory=tables.keep)  # what of its files may travel
 
 
 @dc.dataclass(frozen=True)
@@ -115,7 +117,7 @@ def places(policy: Policy, obs: Observation) -> Places:
     directory = flag(argv, "--config-dir", "-config-dir", "-d") or f"{config}.d"
     socket = policy.socket or flag(argv, "--listen", "-listen") or tables.SOCKET
     drop_in = policy.drop_in if policy.drop_in.startswith("/") else posixpath.join(directory, tables.DROP_IN)
-    return Places(config, directory, socket, drop_in)
+    return Places(config, directory, socket, drop_in, tables.keep(policy.handlers))
 
 
 def told_or_usual(policy: Policy, obs: Observation) -> Places:
@@ -125,7 +127,7 @@ def told_or_usual(policy: Policy, obs: Observation) -> Places:
     except PlanError:
         main = policy.config_path or tables.CONFIG
         drop_in = policy.drop_in if policy.drop_in.startswith("/") else posixpath.join(f"{main}.d", tables.DROP_IN)
-        return Places(main, f"{main}.d", policy.socket or tables.SOCKET, drop_in)
+        return Places(main, f"{main}.d", policy.socket or tables.SOCKET, drop_in, tables.keep(policy.handlers))
 
 
 def check_drop_in(policy: Policy, where: Places) -> None:
@@ -159,26 +161,25 @@ def listing(obs: Observation, directory: str) -> list[str]:
 
 def layers(obs: Observation, where: Places) -> tuple[Layer, ...]:
     """Main file first, then the drop-ins. Raises PlanError where CRI-O would refuse to start over one of them."""
-    found = [layer for layer in (layer_of(obs, where.config, main=True),) if layer]
+    found = [layer for layer in (layer_of(obs, where, where.config, main=True),) if layer]
     for path in listing(obs, where.directory):
-        layer = layer_of(obs, path, main=False)
+        layer = layer_of(obs, where, path, main=False)
         if layer:
             found.append(layer)
     return tuple(found)
 
 
-def layer_of(obs: Observation, path: str, *, main: bool) -> Layer | None:
-    file = obs.file(path)
+def layer_of(obs: Observation, where: Places, path: str, *, main: bool) -> Layer | None:
+    file = obs.file(path, where.keep)
     if not file.exists and main:
         return None
     why = "" if main else "CRI-O loads every file in its drop-in directory, whatever its name"
-    if file.type not in ("file", "") or file.content is None:
+    if file.type not in ("file", "") or (file.content is None and not file.fault):
         raise PlanError(f"CRI-O cannot read this: {file.trouble}", where=path, why=why, next="move it elsewhere or repair it")
     try:
-        doc = toml.parse(file.content, path, redacted=file.redacted)
+        doc = toml_file.read(file)
         toml_shape.check_encoding(doc, "TOML is UTF-8")
-        toml_shape.check(doc, tables.SHAPES, "its type is another one in CRI-O")
-        return Layer(file, doc.data)
+        toml_shape.check(doc, tables.SHAPES, "its type is another one in CRI-O", file.withheld)
     except PlanError as broken:
         raise PlanError(
             f"CRI-O would refuse to start: {broken.what}",
@@ -187,6 +188,8 @@ def layer_of(obs: Observation, path: str, *, main: bool) -> Layer | None:
             why="; ".join(t for t in (broken.why, why) if t),
             next=broken.next if main else "move the file out of the directory, or repair it",
         ) from None
+    listed_files.require_shown(path, file.withheld, tables.OF_HANDLERS)
+    return Layer(file, toml_file.with_hidden(doc.data, file))
 
 
 def from_status(status: Mapping[str, Any]) -> Effective | None:
@@ -243,4 +246,5 @@ def in_force(policy: Policy, obs: Observation, where: Places, binary: str, versi
 
 def config_flags(obs: Observation, where: Places, prefix: str = "") -> list[str]:
     """--config with a path that does not exist is an error (internal/criocli), and '' means: none."""
-    return ["--config", (prefix + where.config) if obs.file(where.config).exists else "", "--config-dir", prefix + where.directory]
+    main = prefix + where.config if obs.file(where.config, where.keep).exists else ""
+    return ["--config", main, "--config-dir", prefix + where.directory]

@@ -11,14 +11,14 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, Difference, Instance, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
-MARK = "# Written by the Ansible collection gpufleet.nvidia"
-HEADER = f"{MARK}; changes are overwritten.\n"
+MARK = tables.MARK
+HEADER = f"{tables.FIRST_LINE}\n"
 LEFTOVER = re.compile(r".*(?:~|\.(?:bak|orig|old|save|swp|tmp|rpmnew|rpmsave|rpmorig|dpkg-\w+|ucf-\w+))|#.*#")
 
 
@@ -64,7 +64,8 @@ def wish(
     if not any(base in layer.handlers for layer in others) and policy.root == "/":
         # Built in, so no file shows it: the daemon itself does.
         table = dict(config.in_force(policy, obs, where, instance.binary, version).handlers.get(base) or table)
-    copied = {k: v for k, v in table.items() if k not in tables.NOT_COPIED}
+    copied = {k: v for k, v in table.items() if k in tables.HANDLER_FIELDS and k not in tables.NOT_COPIED}
+    require_sent(base, copied)
     handlers = {h.name: {"runtime_path": h.binary, "runtime_type": "oci", **copied, **dict(h.options)} for h in policy.handlers}
     default, unwanted = "", tuple(names)
     if decision.default:
@@ -73,6 +74,17 @@ def wish(
         # Somebody else's file makes it the default: taken back only when asked for.
         default, unwanted = (base, unwanted) if policy.default == "false" else ("", ())
     return Wish(handlers, default, unwanted, policy.cdi_spec_dirs, base, table)
+
+
+def require_sent(base: str, copied: Mapping[str, Any]) -> None:
+    """What was not sent can be copied as a whole value; of a table with names of another form not even the names are known."""
+    for key, value in copied.items():
+        if any(map(listed_files.hidden, value.values())) if isinstance(value, Mapping) else listed_files.hidden(value):
+            raise PlanError(
+                f"the handler {base} has something in {key} that is not sent from a host",
+                why="its form is another than such values have, and ours is copied from this handler",
+                next="write it in the usual form",
+            )
 
 
 def choose_base(declared: config.Effective, names: list[str], where: config.Places) -> str:
@@ -99,7 +111,7 @@ def text(wish: Wish) -> str:
     parts = ["[crio.runtime]\n" + "".join(f"{line}\n" for line in head)] if head else []
     for name, table in wish.handlers.items():
         note = f"# All but the first two keys are those of the handler {wish.base}: CRI-O fills in nothing.\n" if wish.base else ""
-        lines = "".join(f"{toml.key(k)} = {toml.dumps(v)}\n" for k, v in table.items())
+        lines = "".join(f"{toml.key(k)} = {toml_file.dumps(v)}\n" for k, v in table.items())
         parts.append(f"{note}[crio.runtime.runtimes.{toml.key(name)}]\n{lines}")
     return HEADER + "\n" + "\n".join(parts) if parts else ""
 
@@ -164,19 +176,29 @@ def same(have: Mapping[str, Any] | None, want: Mapping[str, Any], base: Mapping[
     return all((have.get(k) or None) == (v or None) or (k.startswith("monitor_") and have.get(k) == base.get(k)) for k, v in want.items())
 
 
+def hidden(wish: Wish) -> list[toml_file.Hidden]:
+    """What the handlers have of values that are known to the node only, in the order of the text."""
+    return [value for table in wish.handlers.values() for value in toml_file.hidden(table)]
+
+
 Change = tuple[tuple[dict[str, Any], ...], tuple[tuple[str, str, str], ...]]
 
 
-def change(path: str, before: File | None, after: str) -> Change:
-    """The change that leaves exactly this text there ('' = no file), and the pair of texts for --diff."""
-    present = before is not None and before.exists
+def change(where: config.Places, before: File | None, after: str, copied: list[toml_file.Hidden], same: bool) -> Change:
+    """The change that leaves exactly this text there ('' = no file), and the pair of texts for --diff.
+
+    copied: the hidden values in the text, which the node copies from where they are. same: whether those that are there are these.
+    """
+    path, present = where.drop_in, before is not None and before.exists
     old = (before.content or "") if before and present else ""
-    if (not after and not present) or (present and after and old == after):
+    keep = before.keep if before else None
+    if (not after and not present) or (present and after and same and old == (listed_files.shown(after, keep) if keep else after)):
         return (), ()
     diff = ((path, old, after),)
     if not after:
         return ({"path": path, "op": "remove", "expect": before.sha256 if before else None},), diff
-    return ({"path": path, "op": "write", "content": after, "mode": "0644", "expect": before.sha256 if before and present else None},), diff
+    expect = before.sha256 if before and present else None
+    return (toml_file.written(path, expect, after, copied, where.keep),), diff
 
 
 def differences(where: config.Places, written: config.Layer | None, wish: Wish, changed: bool) -> tuple[Difference, ...]:
@@ -187,7 +209,11 @@ def differences(where: config.Places, written: config.Layer | None, wish: Wish, 
     keys = [k for k in {**before, **after} if before.get(k) != after.get(k)]
     if not keys:
         return (Difference("file", where.drop_in, "", "other text", "our text", "the file is ours whole; its meaning stays"),)
-    return tuple(Difference("file", where.drop_in, k, before.get(k), after.get(k), why(k, wish)) for k in keys)
+    return tuple(Difference("file", where.drop_in, k, told(before.get(k)), told(after.get(k)), why(k, wish)) for k in keys)
+
+
+def told(value: Any) -> Any:
+    return str(value) if isinstance(value, toml_file.Hidden) else value
 
 
 def tree(wish: Wish) -> dict[str, Any]:
@@ -222,7 +248,7 @@ def why(key: str, wish: Wish) -> str:
 
 
 def stage(obs: Observation, where: config.Places) -> tuple[dict[str, Any], ...]:
-    main = ({"name": "crio.conf", "source": where.config},) if obs.file(where.config).exists else ()
+    main = ({"name": "crio.conf", "source": where.config},) if obs.file(where.config, where.keep).exists else ()
     return (*main, {"name": "crio.conf.d", "source": where.directory, "tree": True})
 
 
@@ -230,7 +256,7 @@ def validation(
     obs: Observation, instance: Instance, where: config.Places, layers: tuple[config.Layer, ...], wish: Wish
 ) -> tuple[dict[str, Any], ...]:
     """`crio config` on the staged tree: it must print what it printed before, but for our keys."""
-    main = "{stage}/crio.conf" if obs.file(where.config).exists else ""
+    main = "{stage}/crio.conf" if obs.file(where.config, where.keep).exists else ""
     return (
         {
             "argv": [instance.binary, "--config", main, "--config-dir", "{stage}/crio.conf.d", "config"],
@@ -261,6 +287,8 @@ def allowed(written: config.Layer | None, wish: Wish) -> list[str]:
 
 
 def allowed_value(key: str, value: Any) -> str:
+    if isinstance(value, toml_file.Hidden):
+        return rf'(?:# )?(?:{re.escape(key)} = .*|\s*"[^"]*",?)'
     if isinstance(value, (list, tuple)):
         return r"(?:# )?\s*(?:" + "|".join(re.escape(toml.dumps(v)) for v in value) + "),?"
     return rf"(?:# )?{re.escape(key)} = {re.escape(toml.dumps(value))}"

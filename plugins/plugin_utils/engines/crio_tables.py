@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml_shape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed, listed_files, toml_shape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler
 
 Path = tuple[str, ...]
 UNIT = "crio.service"
@@ -56,6 +57,30 @@ SHAPES: Mapping[Path, str] = {
     **{(*_HANDLERS, "*", field): toml_shape.STRING for field in _STRING_FIELDS},
     **{(*_HANDLERS, "*", field): toml_shape.STRINGS for field in ("monitor_env", "allowed_annotations")},
 }
+
+MARK = "# Written by the Ansible collection gpufleet.nvidia"
+FIRST_LINE = f"{MARK}; changes are overwritten."
+# What of CRI-O's files may leave a host.
+_FIELDS = {path: shape for path, shape in listed.CRIO_RUNTIME.items()}
+PLACES: Mapping[Path, str] = {
+    ("crio", "runtime", "default_runtime"): "name",
+    ("crio", "runtime", "hooks_dir"): "paths",
+    ("crio", "runtime", "cdi_spec_dirs"): "paths",
+    **{(*_HANDLERS, "*", key, *path[1:]): shape for key, go in HANDLER_FIELDS.items() for path, shape in _FIELDS.items() if path[0] == go},
+}
+# A handler's own properties count only where it is copied.
+OF_HANDLERS = ((*_HANDLERS, "*", "**"),)
+
+
+def keep(handlers: Iterable[Handler] = ()) -> listed_files.Keep:
+    """What of CRI-O's files may travel; the values that a playbook gives for its handlers do, since it has them."""
+    values = {
+        (*_HANDLERS, handler.name, *path): value
+        for handler in handlers
+        for path, value in [(("runtime_path",), handler.binary), *(((k,), v) for k, v in handler.options.items())]
+    }
+    return listed_files.keep("toml", listed_files.given(PLACES, values), [FIRST_LINE])
+
 
 # CDI code first appears in 1.24.0; the 1.23 of CDI's own README is a mistake (engines.md 2).
 CDI_SINCE = (1, 24)

@@ -40,7 +40,7 @@ def questions(policy: Policy) -> list[ask.Question]:
     asked = [
         ask.which(["dockerd"]),
         ask.package([*PACKAGES, config.DESKTOP]),
-        config.question(told.config_path or CONFIG),
+        config.question(told.config_path or CONFIG, policy.handlers),
         *(ask.file(h.binary, content=False) for h in policy.handlers),
     ]
     if policy.root != "/":
@@ -131,7 +131,7 @@ def refused_elsewhere(obs: Observation, daemon: Mapping[str, Any]) -> tuple[str,
 def setting(obs: Observation, path: str, *keys: str) -> Any:
     """A value in daemon.json; None where the file does not say it or is broken, which the plan will tell."""
     try:
-        return json_text.lookup(config.document(obs, path)[1], keys)
+        return json_text.lookup(config.document(obs, path, ())[1], keys)
     except PlanError:
         return None
 
@@ -175,7 +175,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     if instance.refusal:
         raise PlanError(instance.refusal, where=instance.config_path)
     flags = config.flags(config.process(obs)) if policy.root == "/" else ()
-    file, doc = config.document(obs, instance.config_path)
+    file, doc = config.document(obs, instance.config_path, policy.handlers)
     wish = docker_plan.wish(policy, obs, instance, decision, doc, flags)
     check_binaries(policy, obs, decision)
     after, splices = json_text.merge(doc, wish.tree) if wish.tree else (doc, ())
@@ -219,7 +219,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     if instance.refusal:
         return Plan(advice=(instance.refusal,))
     flags = config.flags(config.process(obs)) if policy.root == "/" else ()
-    file, doc = config.document(obs, instance.config_path)
+    file, doc = config.document(obs, instance.config_path, policy.handlers)
     original = wholefile.originals(obs).get(file.path)
     planned, after = given_back(policy, obs, file, doc, original) if original else without_copy(policy, obs, file, doc)
     if planned.empty or policy.root != "/" or not instance.running:
@@ -269,7 +269,7 @@ def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.Do
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
     """The configuration of a Docker that is not here any more."""
     where = config.told_or_usual(policy, obs)
-    if not obs.file(where.config).exists:
+    if not obs.file(where.config, config.keep(policy.handlers)).exists:
         return None
     nothing = Cdi(False, False, (), "", Evidence("files", "no Docker is here"))
     return Instance("docker", policy.engine_version, "", where.socket, where.config, "", "package", False, nothing, cri=False)

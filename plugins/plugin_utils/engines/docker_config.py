@@ -7,11 +7,11 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text, verified
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, PlanError, Policy, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text, listed_files, verified
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, NeedMore, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
 SOCKET = "/var/run/docker.sock"
@@ -21,11 +21,6 @@ PACKAGES = ("docker-ce", "docker.io", "moby-engine")
 DESKTOP = "docker-desktop"
 SNAP_CONFIG = "/var/snap/docker/current/config/daemon.json"
 SURROGATE = re.compile("[\udc80-\udcff]")
-# Blanked within its quotes, so that what travels is JSON still: tokens of log drivers (splunk-token), passwords in proxies' addresses.
-REDACT = (
-    r'(?i)"[^"\n]*(?:password|passwd|token|secret|credential|auth)[^"\n]*"[ \t]*:[ \t]*"((?:[^"\\\n]|\\.)*)"',
-    r"""://[^/\s:@"']+:([^/\s@"']+)@""",
-)
 # Key in the file -> the flags that say the same. dockerd does not start when both do (findConfigurationConflicts in moby's
 # daemon/config); `runtimes` is the exception, whose entries are put together.
 FLAGS: Mapping[str, tuple[str, ...]] = {
@@ -54,8 +49,16 @@ def named(policy: Policy) -> bool:
     return policy.single or tuple(e for e in policy.engines if e != "auto") == ("docker",)
 
 
-def question(path: str) -> ask.Question:
-    return ask.file(path, redact=REDACT)
+def keep(handlers: Iterable[Handler] = ()) -> listed_files.Keep:
+    """What of daemon.json may travel; the values that a playbook gives for its handlers do, since it has them."""
+    values: dict[tuple[str, ...], Any] = {}
+    for handler in handlers:
+        values.update({("runtimes", handler.name, key): value for key, value in {"path": handler.binary, **handler.options}.items()})
+    return listed_files.keep("json", listed_files.given(listed_files.DAEMON_JSON, values))
+
+
+def question(path: str, handlers: Iterable[Handler] = ()) -> ask.Question:
+    return ask.file(path, keep(handlers))
 
 
 def places(policy: Policy, obs: Observation) -> Places:
@@ -122,11 +125,15 @@ def by_flag(flags: tuple[str, ...], key: str) -> list[str]:
 # ---------------------------------------------------------------- the file
 
 
-def document(obs: Observation, path: str) -> tuple[File, json_text.Document]:
+def document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[File, json_text.Document]:
     """daemon.json as it stands, or the error that says why nothing can be planned about it."""
     if not obs.asked(question(path)):
-        raise NeedMore([question(path)])
+        raise NeedMore([question(path, handlers)])
     file = obs.file(path)
+    if file.fault:
+        raise listed_files.fault(path, str(file.fault.get("code")), int(file.fault.get("line") or 1), "JSON")
+    if file.foreign_bytes:
+        raise PlanError("this is not UTF-8", where=path, line=file.foreign_bytes, next="Save the file as UTF-8")
     if not file.exists:
         return file, json_text.Document(path, "", None)
     if file.error or file.type not in ("file", "") or file.content is None:
@@ -138,6 +145,7 @@ def document(obs: Observation, path: str) -> tuple[File, json_text.Document]:
         raise PlanError(f"this is not UTF-8{', but UTF-16' if utf16 else ''}", where=path, line=line, next="Save the file as UTF-8")
     doc = json_text.parse(file.content, path)
     check_shape(doc)
+    listed_files.require_shown(path, file.withheld, (("runtimes", "*", "**"),))
     return file, doc
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import hashlib
 import posixpath
 from collections.abc import Mapping
 from typing import Any
@@ -218,8 +219,10 @@ def change(file: File, doc: json_text.Document, after: json_text.Document, splic
     if not file.exists:
         made = {"path": file.path, "op": "write", "content": after.text, "mode": "0644", "expect": None}
         return Plan(changes=(made,), expect_files=expect, diffs=(diff.entry(file.path, "", after.text),))
-    edits = json_text.edits(doc.text, splices, redacted=file.redacted, path=file.path)
-    edited = {"path": file.path, "op": "edit", "expect": file.sha256, "edits": edits}
+    edits = json_text.edits(doc.text, splices)
+    result = hashlib.sha256(after.text.encode("utf-8", "surrogateescape")).hexdigest()
+    edited: dict[str, Any] = {"path": file.path, "op": "edit", "expect": file.sha256, "edits": edits, "result": result}
+    edited = {**edited, "keep": file.keep} if file.keep else edited
     return Plan(changes=(edited,), expect_files=expect, diffs=(diff.entry(file.path, doc.text, after.text),))
 
 

@@ -44,7 +44,7 @@ class Action:
         return {"answer": transport.pack({"by": "module"})}
 
 
-REQUEST = {"schema": 1, "root": "/", "questions": [{"id": "file:/etc/hostname", "kind": "file", "path": "/etc/hostname"}]}
+REQUEST = {"schema": 1, "root": "/", "questions": [{"id": "file:/etc/hostname", "kind": "file", "path": "/etc/hostname", "content": False}]}
 PYTHON = {"ansible_python_interpreter": sys.executable}
 
 

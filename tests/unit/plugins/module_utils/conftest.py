@@ -12,7 +12,7 @@ import struct
 import threading
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, journal, launch, transaction, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, journal, keyed, launch, transaction, trust
 
 LOG = """Starting engine.service...
 time=1 level=info msg="token=hunter2"
@@ -108,6 +108,11 @@ def first_on_path(monkeypatch, directory):
 
 def sha(text):
     return hashlib.sha256(text.encode("utf-8") if isinstance(text, str) else text).hexdigest()
+
+
+def told(text):
+    """The digest that the controller is told of a text."""
+    return keyed.digest(sha(text))
 
 
 # --- a runtime that speaks just enough HTTP/2 ---------------------------------------------------------------------------

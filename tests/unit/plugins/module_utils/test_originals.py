@@ -10,7 +10,7 @@ import time
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, ledger
 
-from .conftest import CONFIG, RESTART, sha
+from .conftest import CONFIG, RESTART, told
 
 
 def restore(path, **more):
@@ -92,8 +92,8 @@ def test_when_the_directory_of_a_damaged_copy_is_removed_the_file_is_free_again(
 @pytest.mark.parametrize(
     "present, now, trouble",
     [
-        ("ours\n", sha("ours\n"), None),
-        ("theirs\n", sha("theirs\n"), None),
+        ("ours\n", told("ours\n"), None),
+        ("theirs\n", told("theirs\n"), None),
         (None, None, None),
         ("a directory", None, "is a dir, not a regular file"),
     ],
@@ -106,7 +106,7 @@ def test_a_look_says_how_the_file_is_now(node, present, now, trouble):
     elif present is not None:
         node.config.write_text(present)
     found = node.originals()[str(node.config)]
-    assert (found["now"], found["sha256_before"], found["sha256_after"]) == (now, sha(CONFIG), sha("ours\n"))
+    assert (found["now"], found["sha256_before"], found["sha256_after"]) == (now, told(CONFIG), told("ours\n"))
     assert (trouble is None) == (found["trouble"] is None)
     assert (trouble or "") in (found["trouble"] or "")
 
@@ -151,12 +151,13 @@ def test_a_foreign_line_does_not_cost_the_copy_from_before(node, systemd):
     assert not node.dropin.exists()
     original = node.originals()[str(node.config)]
     assert list(node.originals()) == [str(node.config)]
-    assert (original["sha256_before"], original["sha256_after"], original["now"]) == (sha(CONFIG), sha("ours\n"), sha("ours\n# theirs\n"))
+    digests = [original[name] for name in ("sha256_before", "sha256_after", "now")]
+    assert digests == [told(CONFIG), told("ours\n"), told("ours\n# theirs\n")]
 
     # Mended by hand and run again: the copy is still the one from before the first change.
     systemd.hook("engine.service", "restart", "true")
     assert node.run([node.write(node.config, "ours again\n")], id="2" * 32, units=RESTART)["error"] is None
-    assert node.originals()[str(node.config)]["sha256_after"] == sha("ours again\n")
+    assert node.originals()[str(node.config)]["sha256_after"] == told("ours again\n")
     assert node.run([restore(node.config)], id="3" * 32)["error"] is None
     assert (node.config.read_text(), node.originals()) == (CONFIG, {})
 
@@ -176,7 +177,7 @@ def test_a_foreign_line_in_a_later_change_leaves_the_copy_from_before_the_first(
     node.run([node.write(node.config, "first\n")])
     systemd.hook("engine.service", "restart", "echo '# theirs' >> %s; exit 1" % node.config)
     node.run([node.write(node.config, "second\n")], id="2" * 32, units=RESTART)
-    assert node.originals()[str(node.config)]["sha256_before"] == sha(CONFIG)
+    assert node.originals()[str(node.config)]["sha256_before"] == told(CONFIG)
     assert node.run([restore(node.config, changed=True)], id="3" * 32)["error"] is None
     assert node.config.read_text() == CONFIG
 

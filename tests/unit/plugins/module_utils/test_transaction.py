@@ -13,7 +13,7 @@ import sys
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import health, journal, ledger, nodefs, observe
 
-from .conftest import CONFIG, RESTART, answer, script, sha, status_message
+from .conftest import CONFIG, RESTART, answer, script, sha, status_message, told
 
 
 def edit(node, edits, result, before=CONFIG):
@@ -124,7 +124,7 @@ def test_what_is_no_regular_file_is_refused(node, kind):
 
 @pytest.mark.parametrize(
     "expect, found",
-    [(sha("other"), sha(CONFIG)), (None, sha(CONFIG))],
+    [(sha("other"), told(CONFIG)), (None, told(CONFIG))],
 )
 def test_a_file_that_moved_on_is_a_conflict(node, expect, found):
     result = node.run([node.write(node.config, "new\n", expect=expect)])
@@ -139,7 +139,7 @@ def test_files_units_packages_and_programs_that_were_only_looked_at_count_too(no
     expect["programs"] = {"/no/such/program": "1:2:3", sys.executable: nodefs.identity("", sys.executable), "/nor/this": None}
     found = node.run([node.write(node.dropin, "x")], expect=expect)
     assert [(entry["what"], entry["expected"], entry["found"]) for entry in found["conflict"]] == [
-        ("file", sha("x"), sha(CONFIG)),
+        ("file", sha("x"), told(CONFIG)),
         ("unit", "i1", "i2"),
         ("package", "1", None),
         ("program", "1:2:3", None),
@@ -223,7 +223,7 @@ def test_restore_of_a_file_that_somebody_changed_since_is_a_conflict(node):
     node.run([node.write(node.config, "ours\n")])
     node.config.write_text("theirs\n")
     found = node.run([restore(node.config)], id="2" * 32)
-    assert found["conflict"] == [{"what": "original", "path": str(node.config), "expected": sha("ours\n"), "found": sha("theirs\n")}]
+    assert found["conflict"] == [{"what": "original", "path": str(node.config), "expected": told("ours\n"), "found": told("theirs\n")}]
     assert node.config.read_text() == "theirs\n"
     forced = dict(restore(node.config), expect=sha("theirs\n"), changed=True)  # a file that is ours alone
     assert node.run([forced], id="3" * 32)["error"] is None
@@ -237,16 +237,16 @@ def test_an_edit_that_takes_ours_out_forgets_the_original(node):
     assert node.originals() == {}
 
 
-def test_originals_are_told_blanked(node):
+def test_of_originals_what_is_listed_is_told(node):
     node.config.write_text('password = "hunter2"\n')
     node.run([node.write(node.config, "ours\n")])
-    question = {"id": "o", "kind": "originals", "dir": node.journal, "redact": ['password = "(.*)"']}
+    question = {"id": "o", "kind": "originals", "dir": node.journal, "keep": [{"path": "*.toml", "keep": {"format": "toml"}}]}
     found = observe.run({"schema": 1, "root": "/", "questions": [question]})["answers"]["o"]
     original = found["originals"][str(node.config)]
-    assert original["content"] == 'password = "*******"\n'
+    assert original["content"] == 'xxxxxxxx = "       "\n'
     assert original["existed"]
-    assert original["sha256_before"] == sha('password = "hunter2"\n')
-    assert original["sha256_after"] == sha("ours\n")
+    assert original["sha256_before"] == told('password = "hunter2"\n')
+    assert original["sha256_after"] == told("ours\n")
     assert found["unfinished"] == []
 
 

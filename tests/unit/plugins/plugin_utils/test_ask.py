@@ -9,7 +9,7 @@ import itertools
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, host, listed_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -27,14 +27,25 @@ def test_no_two_different_queries_of_a_look_share_an_id(values: tuple[Any, ...])
             assert by_id.setdefault(query["id"], what(query)) == what(query)
 
 
+def test_two_lists_for_one_file_are_asked_together() -> None:
+    one, other = ({"format": "toml", "places": [[[name], "int"]]} for name in "ab")
+    (both,) = ask.together([ask.file("/x", one), ask.file("/x", other)])
+    assert both["keep"] == {"format": "toml", "places": [[["a"], "int"], [["b"], "int"]], "comments": []}
+
+
+def test_content_is_not_asked_for_without_a_list() -> None:
+    with pytest.raises(ValueError, match="without a list"):
+        ask.file("/x")
+
+
 def what(query: dict[str, Any]) -> dict[str, Any]:
     """What decides whether an answer to one serves the other; limits and what is hidden are the same room's for the same file."""
-    return {key: value for key, value in query.items() if key not in ("max", "redact")}
+    return {key: value for key, value in query.items() if key not in ("max", "keep")}
 
 
 def test_the_content_of_a_file_of_which_only_its_presence_is_known_is_asked_for() -> None:
     seen = Observation({}, {"stat:/x": {"exists": True, "type": "file"}})
     assert seen.exists("/x")
     with pytest.raises(NeedMore) as need:
-        seen.file("/x")
-    assert need.value.questions == [ask.file("/x")]
+        seen.file("/x", listed_files.WHOLE)
+    assert need.value.questions == [ask.file("/x", listed_files.WHOLE)]

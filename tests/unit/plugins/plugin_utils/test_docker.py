@@ -10,8 +10,8 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, host, listed, toolkit
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, host, listed, listed_files, toolkit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker, docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Kubelet, NeedMore, Plan, PlanError, Policy
 
@@ -288,7 +288,9 @@ def test_what_is_not_ours_stays_to_the_byte() -> None:
     text = '{\n\t"log-opts": {"max-size": "10m"},\r\n\t"mtu":1450.0, "x": "\\u00e9"}'
     (change,) = planned(Policy(cdi="false"), running("26.1.5", text)).changes
     entry = '\t"runtimes": {\n\t\t"nvidia": {\n\t\t\t"path": "/usr/bin/nvidia-container-runtime"\n\t\t}\n\t},\n'
-    assert change == {"path": CONFIG, "op": "edit", "expect": sha(text), "edits": [{"start": 1, "end": 1, "text": entry}]}
+    assert {**change, "result": ""} == {
+        "path": CONFIG, "op": "edit", "expect": sha(text), "edits": [{"start": 1, "end": 1, "text": entry}], "result": "",
+    }  # fmt: skip
 
 
 AFTER = json.dumps({"runtimes": ENTRY, "features": {"cdi": True}, "debug": True})
@@ -400,7 +402,7 @@ def test_our_own_runtime_may_get_another_program() -> None:
 
 
 def test_a_token_of_a_log_driver_never_travels() -> None:
-    text = '{"log-opts": {"splunk-token": "a\\"bc", "tag": "token: x"}, "https-proxy": "http://me:pass@proxy:3128"}'
-    blanked, any_blanked = nodefs.redact(text, docker_config.REDACT)
-    assert (blanked, any_blanked) == (
-        '{"log-opts": {"splunk-token": "*****", "tag": "token: x"}, "https-proxy": "http://me:****@proxy:3128"}', True)  # fmt: skip
+    text = '{"log-opts": {"splunk-token": "a\\"bc"}, "https-proxy": "http://me:pass@proxy", '
+    text += '"runtimes": {"n": {"path": "/n", "runtimeArgs": ["k=x"]}}}'
+    shown = listed_files.shown(text, docker_config.keep())
+    assert json.loads(shown) == {"xxxxxxxx": " " * 23, "xxxxxxxxxxx": " " * 20, "runtimes": {"n": {"path": "/n", "xxxxxxxxxxx": "     "}}}

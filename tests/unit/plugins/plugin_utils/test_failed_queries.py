@@ -13,7 +13,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, host, listed_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Plan, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -30,10 +30,10 @@ ERRORS = {
 # ---------------------------------------------------------------- the accessors, one by one
 
 ACCESSES = {
-    "file": (ask.file("/etc/a"), lambda obs: obs.text("/etc/a")),
+    "file": (ask.file("/etc/a", listed_files.WHOLE), lambda obs: obs.text("/etc/a")),
     "stat": (ask.file("/etc/a", content=False), lambda obs: obs.exists("/etc/a")),
     "dir": (ask.directory("/etc/d"), lambda obs: obs.directory("/etc/d")),
-    "glob": (ask.glob("/etc/*.toml"), lambda obs: obs.glob("/etc/*.toml")),
+    "glob": (ask.glob("/etc/*.toml", listed_files.WHOLE), lambda obs: obs.glob("/etc/*.toml")),
     "paths": (ask.paths("driver files", ["/usr/lib/*"]), lambda obs: obs.raw(ask.paths("driver files", ["/usr/lib/*"]))),
     "mentioned": (ask.mentioned("/etc/cdi/*", ("x",)), lambda obs: obs.raw(ask.mentioned("/etc/cdi/*", ("x",)))),
     "which": (ask.which(["runc"]), lambda obs: obs.raw(ask.which(["runc"])).get("found")),

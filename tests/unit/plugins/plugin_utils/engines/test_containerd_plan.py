@@ -9,7 +9,10 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import edits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_edit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Cdi,
     Decision,
@@ -219,13 +222,14 @@ def test_the_operators_file_that_says_otherwise_is_named_with_its_line() -> None
         plan("2.3.7", files)
 
 
-def test_secrets_in_the_root_file_are_no_hindrance() -> None:
-    secret = f'{OLD}\n[plugins.{CRI}.registry.configs."r".auth]\n  password = ********\n'
-    found = plan("1.7.24", {ROOT: {"content": secret, "redacted": True, "sha256": "of the real bytes"}})
-    (change,) = found.changes
-    assert (change["op"], change["expect"]) == ("edit", "of the real bytes")
-    assert "result" not in change
-    assert "**" not in "".join(e["text"] for e in change["edits"])
+def test_what_was_not_sent_is_no_hindrance_and_stays_where_it_is() -> None:
+    secret = f'{OLD}\n[plugins.{CRI}.registry.configs."r".auth]\n  password = "hunter2"\n'
+    keep = tables.keep()
+    shown = {"content": listed_files.shown(secret, keep), "keep": keep, "sha256": builders.sha(secret)}
+    (change,), (plain,) = (plan("1.7.24", {ROOT: text}).changes for text in (shown, secret))
+    assert "hunter2" not in shown["content"]
+    assert change == {**plain, "keep": keep, "result": change["result"]}
+    assert "hunter2" in edits.edited(ROOT, secret.encode(), change).decode()
 
 
 def test_a_link_is_kept_and_the_real_file_edited() -> None:

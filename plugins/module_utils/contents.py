@@ -1,0 +1,41 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A file's content as the answer to a question carries it. Node side: standard library only, Python 3.6."""
+
+import base64
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import keyed, projection
+
+
+def told(data, keep, path):
+    """The answer keys that carry what may travel of a file's bytes. Not UTF-8 travels as base64.
+
+    fault: what is wrong with a text that has not its format, by code and line; then nothing of it travels. withheld: what stands at
+    listed places and is not shown, each with a tag that equal values share. foreign_bytes: the first line that is not UTF-8.
+    """
+    if not keep:
+        raise ValueError("%s: its content is asked for without `keep`, the list of what may travel" % path)
+    answer = {"content": None, "encoding": "utf-8", "fault": None, "withheld": [], "foreign_bytes": _foreign_bytes(data)}
+    try:
+        found = projection.project(data, keep)
+    except projection.Unreadable as exc:
+        return dict(answer, fault={"code": exc.code, "line": exc.line})
+    answer["withheld"] = [_withheld(entry) for entry in found.withheld]
+    try:
+        return dict(answer, content=found.data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return dict(answer, content=base64.b64encode(found.data).decode("ascii"), encoding="base64")
+
+
+def _withheld(entry):
+    shown = {key: entry[key] for key in ("path", "kind", "line", "span")}
+    return dict(shown, tag=keyed.tag(entry["data"]))
+
+
+def _foreign_bytes(data):
+    try:
+        data.decode("utf-8")
+        return None
+    except UnicodeDecodeError as exc:
+        return data.count(b"\n", 0, exc.start) + 1

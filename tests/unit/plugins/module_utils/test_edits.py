@@ -1,0 +1,80 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Edits whose planner has seen a projection: what is hidden stays to the byte, and what would mean something else is refused."""
+
+import hashlib
+import os.path
+import re
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import edits, nodefs, projection
+
+KEEP = {"format": "toml", "places": [[["a"], "int"], [["t", "b"], "int"], [["t", "c"], "names"]]}
+TEXT = "a = 1 # hunter2\npassword = '''\nhunter2\n\n'''\n[t]\n  b = 2   # hunter2\n  secret = 'x'\n[[u]]\nb = 'hunter2'\n"
+
+
+def planned(text, change):
+    """What a planner makes of what it sees: `change` takes that text and gives another. As one edit of the lines that differ."""
+    before = projection.project(text.encode(), KEEP).data.decode()
+    after = change(before)
+    old, new = edits.split_lines(before.encode()), edits.split_lines(after.encode())
+    head = len(os.path.commonprefix([old, new]))
+    tail = len(os.path.commonprefix([old[head:][::-1], new[head:][::-1]]))
+    edit = {"start": head, "end": len(old) - tail, "text": b"".join(new[head : len(new) - tail]).decode()}
+    return {"path": "/c.toml", "op": "edit", "edits": [edit], "keep": KEEP, "result": hashlib.sha256(after.encode()).hexdigest()}
+
+
+def edited(text, change):
+    return edits.edited("/c.toml", text.encode(), planned(text, change)).decode()
+
+
+@pytest.mark.parametrize(
+    "old, new, in_file",
+    [
+        ("a = 1", "a = 23", ("a = 1", "a = 23")),
+        ("b = 2", "b = 4711", ("b = 2", "b = 4711")),
+        ("[t]\n", "[t]\n  c = ['runc']\n", ("[t]\n", "[t]\n  c = ['runc']\n")),
+        ("a = 1", "t.c = []\na = 1", None),
+    ],
+)
+def test_an_edit_of_what_is_seen_is_an_edit_of_the_file(old, new, in_file):
+    if in_file is None:  # a table that is opened twice: refused as it would be in any other text
+        with pytest.raises(nodefs.NodeError, match=r"/c\.toml:7: this could not be read \(toml-twice\)"):
+            edited(TEXT, lambda text: text.replace(old, new))
+    else:
+        assert edited(TEXT, lambda text: text.replace(old, new)) == TEXT.replace(*in_file)
+
+
+def test_a_table_goes_with_all_that_is_hidden_in_it():
+    assert edited(TEXT, lambda text: re.sub(r"(?s)\[t\].*(?=\[\[)", "", text)) == TEXT[: TEXT.index("[t]")] + TEXT[TEXT.index("[[u]]") :]
+
+
+@pytest.mark.parametrize(
+    "change, why",
+    [
+        (lambda text: text.replace("\n\n", "\nb = 1\n"), "could not be read"),
+        (lambda text: text.replace('secret = "', 'x = "') if 'secret = "' in text else text.replace("xxxxxx = ", "y = "), "not sent"),
+        (lambda text: re.sub(r"a = 1 (#x+)\n", r"\1\na = 2\n", text), "not sent|would lose text"),
+        (lambda text: text.replace("a = 1 #", "a = 1\n[v]\n#"), "mean something else|would lose|not sent"),
+    ],
+    ids=["within a hidden string", "a hidden key's name", "a hidden comment elsewhere", "a header within a line"],
+)
+def test_an_edit_that_would_cost_a_hidden_byte_is_refused(change, why):
+    with pytest.raises(nodefs.NodeError, match=why):
+        edited(TEXT, change)
+
+
+def test_a_planner_that_saw_another_text_is_refused():
+    change = dict(planned(TEXT, lambda text: text.replace("a = 1", "a = 2")), result="0" * 64)
+    with pytest.raises(nodefs.NodeError, match="another file than was planned"):
+        edits.edited("/c.toml", TEXT.encode(), change)
+
+
+def test_in_one_line_of_json_what_is_hidden_stays():
+    keep = {"format": "json", "places": [[["a"], "int"]]}
+    text = '{"token": "hunter2", "a": 1, "b": "hunter2"}'
+    seen = projection.project(text.encode(), keep).data.decode()
+    after = seen.replace('"a": 1', '"a": 2')
+    change = {"edits": [{"start": 0, "end": 1, "text": after}], "keep": keep, "result": hashlib.sha256(after.encode()).hexdigest()}
+    assert edits.edited("/d.json", text.encode(), change).decode() == text.replace('"a": 1', '"a": 2')
