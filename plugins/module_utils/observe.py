@@ -23,6 +23,7 @@ import time
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
     causes,
     commands,
+    contents,
     cri,
     journal,
     look_system,
@@ -232,6 +233,10 @@ def _command(_root, question):
     )
     if answer["truncated"]:
         raise nodefs.NodeError("too-large", "%s: printed more than %d bytes" % (question["argv"][0], question.get("max", nodefs.MIB)))
+    if question.get("keep"):
+        told = contents.told(answer["stdout"], question["keep"], question["argv"][0])
+        shown = {key: told[key] for key in ("withheld", "fault", "foreign_bytes")}
+        return dict(commands.text(dict(answer, stderr=b"")), stdout=told["content"] or "", **shown)
     answer = commands.text(answer)
     for stream in ("stdout", "stderr"):
         answer[stream] = nodefs.redact(answer[stream], question.get("redact"))[0]
@@ -297,6 +302,8 @@ def _http(_root, question):
     path, timeout = question["socket"], question.get("timeout", 5)
     answer = look_system.http_get(path, question["path"], timeout)
     peer = trust.answered.get(path)
+    if isinstance(question.get("keep"), dict):
+        return dict(contents.told(answer["body"].encode("utf-8"), question["keep"], question["path"]), status=answer["status"], peer=peer)
     if question.get("redact"):
         return dict(answer, body=nodefs.redact(answer["body"], question["redact"])[0], peer=peer)
     return {"status": answer["status"], "value": _listed_json(answer, question.get("keep") or []), "peer": peer}

@@ -97,11 +97,16 @@ def command(
     max: int = 1 << 20,
     redact: tuple[str, ...] = REDACT,
     process: Mapping[str, int] | str | None = None,
+    keep: Keep | None = None,
 ) -> Question:
-    """process: the one whose program is run, by number and beginning, or the first verified one of a name; else it is looked up."""
+    """keep: what of the output may travel, where it is a configuration; then nothing of stderr does.
+
+    process: the one whose program is run, by number and beginning, or the first verified one of a name; else it is looked up.
+    """
     q: Question = {
         "id": "command:" + " ".join(argv), "kind": "command", "argv": argv, "timeout": timeout, "max": max, "redact": list(redact)
     }  # fmt: skip
+    q = {**q, "keep": keep, "redact": []} if keep else q
     return {**q, "process": process if isinstance(process, str) else dict(process)} if process else q
 
 
@@ -132,10 +137,10 @@ def pods(socket: str, handlers: Sequence[str], annotation: str = "", *, timeout:
     return {**q, "handlers": list(handlers), "annotation": annotation}
 
 
-def http(socket: str, path: str, *, timeout: int = 5) -> Question:
-    """What is needed of the answer is listed by path; the one that is no JSON goes without its secrets' values."""
+def http(socket: str, path: str, keep: Keep | None = None, *, timeout: int = 5) -> Question:
+    """What is needed of the answer is listed by path; of one that is a configuration, by `keep`."""
     q: Question = {"id": f"http:{socket}{path}", "kind": "http", "socket": socket, "path": path, "timeout": timeout}
-    return {**q, "keep": listed.HTTP[path]} if path in listed.HTTP else {**q, "redact": list(REDACT)}
+    return {**q, "keep": listed.HTTP[path]} if path in listed.HTTP else {**q, "keep": _listed(path, keep)}
 
 
 def probe(name: str, source: str, args: Any, *, timeout: int = 20, loads: Sequence[str] = ()) -> Question:

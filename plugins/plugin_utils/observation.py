@@ -107,6 +107,7 @@ class Command:
     stderr: str
     error: str = ""
     kind: str = ""  # of the error
+    answer: Mapping[str, Any] = dc.field(default_factory=dict)
 
     @property
     def ok(self) -> bool:
@@ -207,21 +208,21 @@ class Observation:
     def directory(self, path: str) -> tuple[Mapping[str, Any], ...]:
         return tuple(self.raw(ask.directory(path)).get("entries") or ())
 
-    def command(self, argv: list[str], process: Mapping[str, int] | str | None = None) -> Command:
+    def command(self, argv: list[str], process: Mapping[str, int] | str | None = None, keep: Keep | None = None) -> Command:
         """What a command said that could be run and came to its end, with whatever exit status."""
-        said = self.try_command(argv, process)
+        said = self.try_command(argv, process, keep)
         if said.error:
             raise failed(ask.command(argv)["id"], {"message": said.error, "kind": said.kind})
         return said
 
-    def try_command(self, argv: list[str], process: Mapping[str, int] | str | None = None) -> Command:
+    def try_command(self, argv: list[str], process: Mapping[str, int] | str | None = None, keep: Keep | None = None) -> Command:
         """The same for who can do without it: one that could not be run has an error and no exit status."""
-        a = self.attempt(ask.command(argv, process=process))
+        a = self.attempt(ask.command(argv, process=process, keep=keep))
         if "error" in a:
             return Command(None, "", "", str(a["error"].get("message", "failed")), str(a["error"].get("kind", "")))
         if a.get("timed_out"):
             return Command(None, a.get("stdout") or "", a.get("stderr") or "", "timed out", "timeout")
-        return Command(a.get("rc"), a.get("stdout") or "", a.get("stderr") or "")
+        return Command(a.get("rc"), a.get("stdout") or "", a.get("stderr") or "", answer=a)
 
     def unit(self, name: str) -> Mapping[str, str]:
         """Properties of a unit from any look at units; {} when systemd does not know it or none was asked for."""

@@ -24,6 +24,13 @@ def read(file: File, path: str = "") -> toml.Document:
     return dc.replace(toml.parse(file.content or "", path), keep=file.keep, foreign_bytes=file.foreign_bytes)
 
 
+def printed(text: str, answer: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The data of a configuration that an engine prints or answers with; `path` is what that is called in messages."""
+    withheld = tuple(answer.get("withheld") or ())
+    file = File(path, True, "file", text, fault=answer.get("fault"), withheld=withheld)
+    return with_hidden(read(file).data, file)
+
+
 @dc.dataclass(frozen=True)
 class Hidden:
     """A value that the node has not sent: it can be compared by its tag, and copied where it is.

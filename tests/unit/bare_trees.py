@@ -16,7 +16,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import base, containerd_runtime, crio_runtime, docker_runtime, node, oci_hook
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, observe, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio, docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, NeedMore, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -108,8 +108,10 @@ class Tree:
         return {"failed": False, **base.result(outcome, answer, check=False, diff=True, restart=policy.restart)}
 
     def look(self, seen: Observation, queries: list[dict[str, Any]]) -> Observation:
-        unique = list({q["id"]: q for q in queries}.values())
-        return seen.with_answers(observe.run({"schema": 1, "root": str(self.root), "questions": unique}))
+        unique = ask.together(queries)
+        answer = observe.run({"schema": 1, "root": str(self.root), "questions": unique})
+        ask.note_lists(answer["answers"], unique)
+        return seen.with_answers(answer)
 
 
 Edit = Callable[[Tree], None]

@@ -22,7 +22,7 @@ from ansible.module_utils.errors import AnsibleValidationError, UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import online, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import causes, escape, past, wishes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, causes, escape, past, wishes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import diff as diff_
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import differences as differences_
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Handler, NeedMore, Plan, PlanError, Policy, merge

@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, verified, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, toml_file, verified, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
     containerd_absent,
     containerd_files,
@@ -252,10 +252,10 @@ def _cdi(
     if status:
         return _switch(status, "enableCDI", "cdiSpecDirs", newest, field, "cri-status")
     if ask_dump and daemon.binary and files and files.root:
-        dump = obs.command([daemon.binary, "-c", daemon.config, "config", "dump"], daemon.process)
+        dump = obs.command([daemon.binary, "-c", daemon.config, "config", "dump"], daemon.process, tables.keep())
         if dump.ok:
             try:
-                data = toml.loads(dump.stdout, "containerd config dump")
+                data = toml_file.printed(dump.stdout, dump.answer, "containerd config dump")
             except PlanError:
                 data = {}
             for table in (tables.V3_NAMES, tables.V2_NAMES):

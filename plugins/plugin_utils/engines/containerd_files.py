@@ -85,7 +85,7 @@ class Sight:
 
 
 def load(
-    obs: Observation, root_path: str, version: Version, handlers: Iterable[Handler], ahead: Mapping[str, File] | None = None
+    obs: Observation, root_path: str, version: Version, handlers: Iterable[Handler] = (), ahead: Mapping[str, File] | None = None
 ) -> FileSet:
     """Walk the imports as the daemon does: breadth first, globs only where there is an asterisk. PlanError for what it would refuse."""
     sight = Sight(obs, ahead or {}, tables.keep(handlers))

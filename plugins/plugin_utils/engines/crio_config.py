@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, toml, toml_file, toml_shape, verified
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, toml_file, toml_shape, verified
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import Keep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError, Policy
@@ -235,12 +235,12 @@ def in_force(policy: Policy, obs: Observation, where: Places, binary: str, versi
         said = from_status(obs.cri(where.socket, pid=pid(obs)))
         if said:
             return said
-        body = obs.said_by(ask.http(where.socket, "/config"), pid(obs))  # the program is the next to be asked
+        body = obs.said_by(ask.http(where.socket, "/config", where.keep), pid(obs))  # the program is the next to be asked
         if body.get("status") == 200:
-            return from_tables([toml.loads(str(body.get("body")), f"{where.socket} /config")], version, "dump")
-        printed = obs.command([binary, *config_flags(obs, where), "config"], handle(obs))
+            return from_tables([toml_file.printed(str(body.get("content") or ""), body, f"{where.socket} /config")], version, "dump")
+        printed = obs.command([binary, *config_flags(obs, where), "config"], handle(obs), where.keep)
         if printed.ok:
-            return from_tables([toml.loads(printed.stdout, "the output of `crio config`")], version, "dump")
+            return from_tables([toml_file.printed(printed.stdout, printed.answer, "the output of `crio config`")], version, "dump")
     return from_tables([layer.data for layer in layers(obs, where)], version, "files")
 
 

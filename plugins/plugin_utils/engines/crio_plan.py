@@ -78,8 +78,9 @@ def wish(
 
 def require_sent(base: str, copied: Mapping[str, Any]) -> None:
     """What was not sent can be copied as a whole value; of a table with names of another form not even the names are known."""
+    nowhere = [key for key, value in copied.items() if any(not hidden.sha256 for hidden in toml_file.hidden({key: value}))]
     for key, value in copied.items():
-        if any(map(listed_files.hidden, value.values())) if isinstance(value, Mapping) else listed_files.hidden(value):
+        if key in nowhere or any(map(listed_files.hidden, value.values())) if isinstance(value, Mapping) else listed_files.hidden(value):
             raise PlanError(
                 f"the handler {base} has something in {key} that is not sent from a host",
                 why="its form is another than such values have, and ours is copied from this handler",

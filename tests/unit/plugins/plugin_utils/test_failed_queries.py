@@ -180,7 +180,7 @@ NODES = {
             f"Status:{CRIO_SOCKET}": {"info": {"config": {"crio": CRIO_FORCE}}, "handlers": ["", "crun"]},
             f"Version:{CRIO_SOCKET}": {"runtime_name": "cri-o", "runtime_version": "1.34.2"},
         },
-        http={"/config": {"status": 200, "body": CRIO_CONFIG}},
+        http={"/config": {"status": 200, "content": CRIO_CONFIG}},
     ),
     "Docker": Node(
         files={**BASE, "/usr/bin/dockerd": "", "/etc/docker/daemon.json": "{}\n"},
