@@ -115,10 +115,11 @@ def _differences(old, new):
     if len(old) * len(new) > _MANY * _MANY:
         return [(0, len(old), b"".join(new))]
     found = []
-    for kind, a, b, c, d in difflib.SequenceMatcher(None, old, new, False).get_opcodes():
-        if kind == "replace" and b - a == d - c:
-            found += [(a + n, a + n + 1, new[c + n]) for n in range(b - a)]
-        elif kind != "equal":
+    bodies = [[line.rstrip(b"\n") for line in lines] for lines in (old, new)]  # a last line may be one without an end
+    for _kind, a, b, c, d in difflib.SequenceMatcher(None, bodies[0], bodies[1], False).get_opcodes():
+        if b - a == d - c:
+            found += [(a + n, a + n + 1, new[c + n]) for n in range(b - a) if old[a + n] != new[c + n]]
+        else:
             found.append((a, b, b"".join(new[c:d])))
     return found
 

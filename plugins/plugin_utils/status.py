@@ -46,16 +46,16 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 def was_here(obs: Observation) -> bool:
     """Whether this collection has converged the whole host, by the fact that it leaves: true also where the journal is gone."""
-    return parsed(obs.file(FACT_PATH)).get("writer") == WRITER
+    return parsed(obs.file(FACT_PATH, WHOLE)).get("writer") == WRITER
 
 
 def withdraw(obs: Observation, why: str) -> Plan:
-    files = [obs.file(path) for path in (DECISION_PATH, FACT_PATH)]
+    files = [obs.file(path, WHOLE) for path in (DECISION_PATH, FACT_PATH)]
     return merge([wholefile.give_back(obs, f, why=why, ours=parsed(f).get("writer") == WRITER) for f in files])
 
 
 def write(obs: Observation, path: str, wanted: dict[str, Any]) -> Plan:
-    file = wholefile.readable(obs.file(path))
+    file = wholefile.readable(obs.file(path, WHOLE))
     before = parsed(file)
     if wholefile.right_mode(file, MODE) and lasting(before) == lasting(wanted):
         return Plan()

@@ -15,7 +15,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.filter import gpufleet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, past, wishes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, past, wishes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Difference,
     Handler,
@@ -285,7 +285,7 @@ def chain(length: int) -> Any:
     def planner(_policy: Policy, seen: Observation) -> base.Outcome:
         for n in range(length):
             if f"file:/{n}" not in seen.answers:
-                raise NeedMore([ask.file(f"/{n}", content=False)])
+                raise NeedMore([ask.file(f"/{n}", listed_files.WHOLE)])
         return base.Outcome(Plan(), {"looks": length})
 
     return planner
