@@ -40,7 +40,8 @@ assert toml.edits(doc)
 LOOK = """
 import json
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe
-questions = [{{"id": "g%d" % n, "kind": "glob", "pattern": "{folder}/%d/*" % n, "max": 1 << 18}} for n in range(4)]
+common = {{"kind": "glob", "max": 1 << 18, "keep": {{"format": "toml"}}}}
+questions = [dict(common, id="g%d" % n, pattern="{folder}/%d/*" % n) for n in range(4)]
 found = observe.run({{"schema": 1, "root": "/", "questions": questions}})["answers"]
 json.dumps(found)
 assert sum("error" in a for a in found.values()) == 1
