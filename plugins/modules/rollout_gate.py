@@ -16,8 +16,10 @@ description:
   - Fails when more hosts of the play than O(max_failed) failed or were lost, over all batches so far.
   - Ansible's own C(max_fail_percentage) and C(any_errors_fatal) do not count unreachable hosts, so that a play with C(serial) goes on to
     its next batch after a whole batch went away.
-  - Use it as first and as last task of a play with C(serial). The task runs once per batch; C(run_once) is not needed.
-    A batch that lost its last host has none left to run a last task, so it is the first task of the next batch that stops the play there.
+  - Use it as first and as last task of a play with C(serial). A batch that lost its last host has none left to run a last task, so it is
+    the first task of the next batch that stops the play there.
+  - The task runs once per batch, whatever it says. Give it C(run_once) all the same, since with it older releases of ansible-core stop all
+    hosts of the batch also where the task stands in a block, and not only the first one.
   - Before the first batch, in a play without C(serial) that has looked at all hosts, it can also stop a fleet of several container engines.
   - Runs on the controller only.
 notes:
@@ -63,6 +65,7 @@ EXAMPLES = r"""
     - name: Stop if too many hosts are lost already
       gpufleet.nvidia.rollout_gate:
         max_failed: 2%
+      run_once: true
 
     - name: Converge the host
       gpufleet.nvidia.node:
@@ -70,6 +73,7 @@ EXAMPLES = r"""
     - name: Stop before the next wave if too many hosts are lost
       gpufleet.nvidia.rollout_gate:
         max_failed: 2%
+      run_once: true
 """
 
 RETURN = r"""
