@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Iterable
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, verified
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, HostDecision, Kubelet, Plan, Policy, Reason
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -62,7 +62,7 @@ def strategies(policy: Policy, obs: Observation, kubelet: Kubelet) -> Strategies
 def by_process(obs: Observation) -> Strategies | None:
     """Its flag ranks above its environment."""
     for process in obs.processes():
-        if str(process.get("exe") or "").rpartition("/")[2] != PROGRAM:
+        if verified.program(process) != PROGRAM:
             continue
         said = flag(process.get("argv") or ()) or str((process.get("environment") or {}).get(VARIABLE) or "")
         names = tuple(name for name in said.split(",") if name in KNOWN)

@@ -18,7 +18,6 @@ from typing import Any
 import pytest
 import yaml
 
-from tests.lab import artefacts
 from tests.tools.onlab import ROOT, Fleet, repository
 
 OURS = "gpufleet.nvidia."
@@ -39,14 +38,16 @@ class Needs:
     host: str = "ex-containerd"
     script: str = ""  # what has to be on the host before
     before: tuple[Mapping[str, Any], ...] = ()  # tasks that a playbook has had before
-    files: Mapping[str, str] = dc.field(default_factory=dict)  # file on the controller -> a file in the repository that is served
     options: Mapping[str, str] = dc.field(default_factory=dict)  # what a reader has to set to their own
     hosts: str = ""  # the name of the group in an example that is a play
 
 
-LOOK = {"gpufleet.nvidia.node": {}, "register": "gpufleet_node_result"}
+LOOK = {"gpufleet.nvidia.node": {"toolkit_repository": ""}, "register": "gpufleet_node_result"}
 # Stands for an installed package, of which check mode asks no more than that its programs are there.
 PROGRAM = "printf '#!/bin/sh\\n' >/usr/bin/{0}; chmod 755 /usr/bin/{0}; "
+# The default is NVIDIA's public repository, which a test does not reach.
+MIRROR = {name: f"gpufleet_{name}" for name in ("toolkit_repository", "toolkit_key", "toolkit_key_fingerprint")}
+OF_LAB = {"url" if name == "toolkit_repository" else name: variable for name, variable in MIRROR.items()}
 NEEDS: dict[str, Needs] = {
     "cdi_spec": Needs(),
     "containerd_runtime": Needs(script="mkdir -p /srv/image/etc/containerd"),
@@ -54,15 +55,15 @@ NEEDS: dict[str, Needs] = {
     "device_nodes": Needs(),
     "docker_runtime": Needs("ex-docker", script=PROGRAM.format("nvidia-container-runtime") + "mkdir -p /srv/image/etc"),
     "fleet_table": Needs(before=(LOOK,)),
-    "node": Needs(),
+    "node": Needs(options=MIRROR),
     "node_check": Needs(),
-    "node_info": Needs(),
+    "node_info": Needs(options=MIRROR),
     "observe": Needs(),
     "oci_hook": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime-hook")),
     "rollout_gate": Needs(hosts="gpu_nodes"),
     "toolkit_config": Needs(),
     # The example shows upstream's key; the lab has one of its own.
-    "toolkit_repository": Needs(files={"nvidia.asc": "key.asc"}, options={"key_fingerprint": "gpufleet_toolkit_key_fingerprint"}),
+    "toolkit_repository": Needs(options={name.removeprefix("toolkit_"): variable for name, variable in OF_LAB.items()}),
     "transaction": Needs(),
     "variables_check": Needs(),
 }
@@ -126,15 +127,13 @@ def test_every_module_has_a_row_in_the_table() -> None:
 
 @pytest.mark.lab
 @pytest.mark.parametrize("module", MODULES)
-def test_examples_run(module: str, fleet: Fleet, tmp_path: Path) -> None:
+def test_examples_run(module: str, fleet: Fleet) -> None:
     needs = NEEDS[module]
     if needs.script:
         fleet.shell(needs.host, needs.script)
-    for name, source in needs.files.items():
-        (tmp_path / name).write_bytes((artefacts.nvidia_debs() / source).read_bytes())
     shown = plays(module)
     for play in shown:
-        play["tasks"] = [with_files(suited(task, needs), needs, tmp_path) for task in play["tasks"]]
+        play["tasks"] = [suited(task, needs) for task in play["tasks"]]
     before = {host: fleet.tree(host) for host in HOSTS}
     run = fleet.play(shown, [needs.host], variables=repository(), arguments=["--check", "--diff"])
     assert (run.status, run.failed) == (0, {}), run.words
@@ -142,15 +141,6 @@ def test_examples_run(module: str, fleet: Fleet, tmp_path: Path) -> None:
     wanted = [task for play in shown for task in play["tasks"] if OURS + module in task]
     assert len(answered) >= len(wanted) > 0, run.words
     assert {host: fleet.tree(host) for host in HOSTS} == before
-
-
-def with_files(task: dict[str, Any], needs: Needs, place: Path) -> dict[str, Any]:
-    """The example names a file beside the playbook; here it lies in a folder of the test."""
-    text = yaml.safe_dump(task, width=10**6)
-    for name in needs.files:
-        assert f"'{name}'" in text.replace("''", "'"), f"the example names no file {name} any more"
-        text = text.replace(name, str(place / name))
-    return dict(yaml.safe_load(text))
 
 
 def blocks(language: str) -> list[str]:

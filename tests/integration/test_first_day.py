@@ -111,13 +111,21 @@ def test_the_packages_own_configuration_is_kept_as_on_a_host_that_had_it_before(
     assert len(kept) >= 10
 
 
-def test_absent_gives_everything_back_but_the_packages(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+def test_absent_gives_everything_back_but_the_packages_and_the_next_run_does_what_is_announced(
+    fleet: Fleet, fresh: tuple[Run, Run, Run]
+) -> None:
     gone = fleet.task("node", [FRESH], options(state="absent"))
     assert gone.status == 0, gone.words
     where = data.FAMILIES["debian"]
     for path in (where.key_path, where.list_path):
         assert fleet.shell(FRESH, f"test -e {path} || echo none").strip() == "none"
     assert json.dumps(gone.of("node")[FRESH]["differences"]).count(where.list_path) == 1
+    announced = fleet.task("node", [FRESH], options(), arguments=["--check", "--diff"]).of("node")[FRESH]
+    again = fleet.task("node", [FRESH], options(), arguments=["--diff"])
+    done = again.of("node")[FRESH]
+    for key in ("changed", "differences", "restarted", "actions"):
+        assert announced[key] == done[key], key
+    assert {where.key_path, where.list_path} <= {d["path"] for d in done["differences"]}
 
 
 # ---------------------------------------------------------------- Podman

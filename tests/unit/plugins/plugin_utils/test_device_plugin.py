@@ -38,6 +38,8 @@ SEEN: dict[str, tuple[Kubelet, tuple[str, ...], dict[str, Any], tuple[str, ...],
     "its environment": (
         KUBELET, (), {"processes": [process(DEVICE_LIST_STRATEGY="cdi-annotations,cdi-cri")]},
         ("cdi-annotations", "cdi-cri"), "seen", "strict"),
+    "a process that nothing vouches for": (
+        KUBELET, (), {"processes": [{**process(DEVICE_LIST_STRATEGY="cdi-cri"), "verified": False}]}, ("envvar",), "default", "compatible"),
     "its flag ranks first": (
         KUBELET, (), {"processes": [process("--device-list-strategy=envvar", DEVICE_LIST_STRATEGY="cdi-cri")]},
         ("envvar",), "seen", "compatible"),
