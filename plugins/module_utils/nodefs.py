@@ -206,26 +206,6 @@ def id_number(root, database, wanted):
     raise NodeError("not-found", "there is no %r in /etc/%s" % (wanted, database))
 
 
-def redact(text, patterns):
-    """Blank what the patterns match (group 1 if there is one), keeping length and line breaks: (text, anything blanked)."""
-    blanked = []
-
-    def blank(match):
-        first, last = match.span(1 if match.re.groups else 0)
-        if first < 0 or first == last:  # the group took no part in the match
-            return match.group(0)
-        blanked.append(True)
-        stars = re.sub(r"[^\r\n]", "*", match.string[first:last])
-        return match.string[match.start() : first] + stars + match.string[last : match.end()]
-
-    for pattern in patterns or ():
-        try:
-            text = re.sub(pattern, blank, text, flags=re.MULTILINE)
-        except (re.error, TypeError) as exc:  # what cannot be blanked must not leave
-            raise NodeError("bad-question", "redact pattern %r: %s" % (pattern, exc))
-    return text, bool(blanked)
-
-
 def stat_fields(root, real, found):
     device = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
     return {

@@ -238,9 +238,13 @@ def _command(_root, question):
         shown = {key: told[key] for key in ("withheld", "fault", "foreign_bytes")}
         return dict(commands.text(dict(answer, stderr=b"")), stdout=told["content"] or "", **shown)
     answer = commands.text(answer)
-    for stream in ("stdout", "stderr"):
-        answer[stream] = nodefs.redact(answer[stream], question.get("redact"))[0]
-    return answer
+    return dict(answer, **{stream: _shown(answer[stream], question.get("shows") or ()) for stream in ("stdout", "stderr")})
+
+
+def _shown(text, patterns):
+    """Of each line what the first pattern that matches it finds; lines that none matches stay here."""
+    found = (next(filter(None, (re.search(pattern, line) for pattern in patterns)), None) for line in text.splitlines())
+    return "".join(match.group() + "\n" for match in found if match)
 
 
 def _probe(_root, question):
@@ -256,7 +260,7 @@ def _probe(_root, question):
         raise nodefs.NodeError("timeout", "the probe gave no answer within %g s" % question.get("timeout", 20))
     answer = commands.text(answer)
     try:
-        return {"value": json.loads(nodefs.redact(answer["stdout"], question.get("redact"))[0])}
+        return {"value": json.loads(answer["stdout"])}
     except ValueError:
         last = (answer["stderr"].strip().splitlines() or ["it printed no JSON"])[-1]  # our own program: it reads no configuration
         raise nodefs.NodeError("failed", "the probe ended with exit status %s: %s" % (answer["rc"], last))
@@ -304,8 +308,6 @@ def _http(_root, question):
     peer = trust.answered.get(path)
     if isinstance(question.get("keep"), dict):
         return dict(contents.told(answer["body"].encode("utf-8"), question["keep"], question["path"]), status=answer["status"], peer=peer)
-    if question.get("redact"):
-        return dict(answer, body=nodefs.redact(answer["body"], question["redact"])[0], peer=peer)
     return {"status": answer["status"], "value": _listed_json(answer, question.get("keep") or []), "peer": peer}
 
 

@@ -19,13 +19,8 @@ ORIGINALS = [
     {"path": "*.json", "keep": listed_files.keep("json", listed_files.DAEMON_JSON)},
 ]
 
-# Registry credentials live in engine configs; values of these keys never leave the node (containerd registry.configs.*.auth,
-# CRI-O and Docker auths, proxies with passwords). Group 1 is blanked.
-REDACT = (
-    r"""(?im)^[ \t]*["']?(?:password|auth|identitytoken|registrytoken|token|secret)["']?[ \t]*[=:][ \t]*("[^"\n]*"|'[^'\n]*'|[^#\n]*)""",
-    r"""(?i)[{,][ \t]*["']?(?:password|auth|identitytoken|registrytoken|token|secret)["']?[ \t]*[=:][ \t]*("[^"\n]*"|'[^'\n]*')""",
-    r"""://[^/\s:@"']+:([^/\s@"']+)@""",
-)
+# A line such as `containerd github.com/containerd/containerd v1.7.24`, `crio version 1.34.0` or `Kubernetes v1.31.4`.
+BANNER = r"^[\w-]+ (?:version )?(?:[\w./-]+ )?v?\d+\.\d+[\w.+~-]*"
 
 
 def file(path: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 20) -> Question:
@@ -95,18 +90,20 @@ def command(
     *,
     timeout: int = 10,
     max: int = 1 << 20,
-    redact: tuple[str, ...] = REDACT,
+    shows: tuple[str, ...] = (BANNER,),
     process: Mapping[str, int] | str | None = None,
     keep: Keep | None = None,
 ) -> Question:
-    """keep: what of the output may travel, where it is a configuration; then nothing of stderr does.
+    """shows: what of a line may travel, by regular expressions of which the first that matches speaks; else a banner with its version.
+
+    keep: what of the output may travel, where it is a configuration; then nothing of stderr does.
 
     process: the one whose program is run, by number and beginning, or the first verified one of a name; else it is looked up.
     """
     q: Question = {
-        "id": "command:" + " ".join(argv), "kind": "command", "argv": argv, "timeout": timeout, "max": max, "redact": list(redact)
+        "id": "command:" + " ".join(argv), "kind": "command", "argv": argv, "timeout": timeout, "max": max, "shows": list(shows)
     }  # fmt: skip
-    q = {**q, "keep": keep, "redact": []} if keep else q
+    q = {**q, "keep": keep, "shows": []} if keep else q
     return {**q, "process": process if isinstance(process, str) else dict(process)} if process else q
 
 

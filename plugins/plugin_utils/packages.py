@@ -23,8 +23,8 @@ FAMILY = (
 )
 NO_MATCH = 104  # zypper's own status
 AVAILABLE: Mapping[str, ask.Question] = {
-    "dnf": ask.command(["dnf", "-q", "repoquery", "--qf", "%{name} %{evr}", BASE], timeout=120),
-    "zypper": ask.command(["zypper", "--non-interactive", "-q", "search", "--match-exact", "-s", BASE], timeout=120),
+    "dnf": ask.command(["dnf", "-q", "repoquery", "--qf", "%{name} %{evr}", BASE], timeout=120, shows=(BASE,)),
+    "zypper": ask.command(["zypper", "--non-interactive", "-q", "search", "--match-exact", "-s", BASE], timeout=120, shows=(BASE,)),
 }
 WHY: Mapping[str, str] = {
     BASE: "the NVIDIA runtime and its tools; all that CDI takes",

@@ -29,7 +29,7 @@ def questions(policy: Policy) -> list[ask.Question]:
     """A driver with a root of its own brings its own nvidia-smi, which finds its libraries only there."""
     root = policy.cdi_driver_root.rstrip("/")
     there = ["chroot", root] if root else []
-    asked = (ask.command([*there, *argv], timeout=SECONDS, redact=()) for argv in (QUERY, LIST))
+    asked = (ask.command([*there, *argv], timeout=SECONDS, shows=(".+",)) for argv in (QUERY, LIST))
     return [{**q, "loads": [f"{root}/usr/bin/{QUERY[0]}"]} if root else q for q in asked]
 
 

@@ -1,51 +1,37 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Equal ids are equal queries: an answer that lacks what somebody asked for must not stand in for it."""
+"""What of a banner travels: the program and its version, as engines print them."""
 
 from __future__ import annotations
 
-import itertools
-from typing import Any
+import re
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, host, listed_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_owners
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, versions
 
-PATHS = ["", *(o.config for o in containerd_owners.OWNERS if o.config), "/etc/containerd/config.toml"]
-OPTIONS: dict[str, list[Any]] = {"state": ["present", "absent"], "root": ["/", "/srv/tree"], "config_path": PATHS}
-
-
-@pytest.mark.parametrize("values", list(itertools.product(*OPTIONS.values())), ids=str)
-def test_no_two_different_queries_of_a_look_share_an_id(values: tuple[Any, ...]) -> None:
-    policy = Policy(**dict(zip(OPTIONS, values, strict=True)))
-    for queries in (host.questions(policy), containerd.questions(policy)):
-        by_id: dict[str, dict[str, Any]] = {}
-        for query in queries:
-            assert by_id.setdefault(query["id"], what(query)) == what(query)
+BANNERS = {
+    "containerd github.com/containerd/containerd v1.7.24 88bf19b2": "1.7.24",
+    "containerd github.com/containerd/containerd/v2 v2.0.1 secret": "2.0.1",
+    "containerd containerd.io 1.7.25 bcc810d6": "1.7.25",
+    "containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+b1": "1.6.20~ds1",
+    "crio version 1.34.0": "1.34.0",
+    "Docker version 26.1.5+dfsg1, build a72d7cd": "26.1.5+dfsg1",
+    "Kubernetes v1.31.4+k3s1": "1.31.4+k3s1",
+    "token=abc 1.2.3": "",
+    "password 1 2": "",
+}
 
 
-def test_two_lists_for_one_file_are_asked_together() -> None:
-    one, other = ({"format": "toml", "places": [[[name], "int"]]} for name in "ab")
-    (both,) = ask.together([ask.file("/x", one), ask.file("/x", other)])
-    assert both["keep"] == {"format": "toml", "places": [[["a"], "int"], [["b"], "int"]], "comments": []}
+@pytest.mark.parametrize("line", BANNERS)
+def test_a_banner_travels_as_far_as_its_version(line: str) -> None:
+    found = re.search(ask.BANNER, line)
+    shown = found.group() if found else ""
+    assert versions.banner(shown) == (versions.banner(line) if BANNERS[line] else "")
+    assert BANNERS[line] in shown
+    assert not {"88bf19b2", "secret", "bcc810d6", "a72d7cd", "token=abc"} & set(shown.split())
 
 
-def test_content_is_not_asked_for_without_a_list() -> None:
-    with pytest.raises(ValueError, match="without a list"):
-        ask.file("/x")
-
-
-def what(query: dict[str, Any]) -> dict[str, Any]:
-    """What decides whether an answer to one serves the other; limits and what is hidden are the same room's for the same file."""
-    return {key: value for key, value in query.items() if key not in ("max", "keep")}
-
-
-def test_the_content_of_a_file_of_which_only_its_presence_is_known_is_asked_for() -> None:
-    seen = Observation({}, {"stat:/x": {"exists": True, "type": "file"}})
-    assert seen.exists("/x")
-    with pytest.raises(NeedMore) as need:
-        seen.file("/x", listed_files.WHOLE)
-    assert need.value.questions == [ask.file("/x", listed_files.WHOLE)]
+def test_no_question_about_a_command_asks_for_all_that_it_prints() -> None:
+    assert ask.command(["engine", "--version"])["shows"] == [ask.BANNER]
+    assert ask.command(["engine", "config"], keep={"format": "toml", "places": []})["shows"] == []
