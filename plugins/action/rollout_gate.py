@@ -26,6 +26,7 @@ def unreachable(variables: Mapping[str, Any], results: str) -> bool:
 class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
+    _requires_connection = False
     # Once per batch, whatever the task says: its answer is about the play, not about a host.
     BYPASS_HOST_LOOP = True
 

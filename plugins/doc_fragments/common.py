@@ -129,8 +129,9 @@ options:
 options:
   engines:
     description:
-      - Which engines to manage. V(auto) manages every engine on the host that can be managed, and Docker only where no Kubernetes is, that
-        is no kubelet and no engine of a Kubernetes distribution. Name V(docker) beside V(auto) to have it configured there, too.
+      - Which engines to manage. V(auto) manages every engine on the host that can be managed, and Docker only on hosts
+        without Kubernetes (no kubelet, and no engine of a Kubernetes distribution). Name V(docker) beside V(auto) to have it
+        configured there, too.
       - V(podman) needs no configuration, only the CDI spec. V(auto) takes it for the engine of a host where no other can be managed.
     type: list
     elements: str

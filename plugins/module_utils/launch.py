@@ -190,10 +190,10 @@ def _listen(fd, job, request, alive):
         if not events and not heard and not alive():  # they died before they opened their end
             return ""
         if not heard and time.monotonic() - began > START and _withdrawn(job):
-            why = "the hands did not begin within %d s; `journalctl --unit %s` may say why" % (START, _unit(request["id"]))
+            why = "the transaction's process did not begin within %d s; `journalctl --unit %s` may say why" % (START, _unit(request["id"]))
             raise nodefs.NodeError("timeout", why)
         if time.monotonic() - began > limit:
-            raise nodefs.NodeError("timeout", "the hands are still at work after %d s; the next look tells how it ended" % limit)
+            raise nodefs.NodeError("timeout", "its process is still at work after %d s; the next look tells how it ended" % limit)
 
 
 def _aftermath(base, request, answer):
@@ -203,13 +203,13 @@ def _aftermath(base, request, answer):
     with ledger.locked(base, who, keep=True, wait=guard.seconds(request), token=request["id"]):
         undo.recover("", base, "its caller", only=request["id"])
     found = [meta for meta in journal.entries(base) if meta["id"] == request["id"]]
-    message = "the hands were killed before they had done anything"
+    message = "the transaction's process was killed before it changed anything"
     if found:
         ended = journal.outcome(found[0])
         answer["journal"] = found[0]["entry"]
         answer["rolled_back"] = found[0]["state"] == "rolled_back" and not ended.get("trouble")
         answer["changed"] = found[0]["state"] == "committed"
-        message = "the hands were killed; the transaction is %s (%s)" % (found[0]["state"], ended.get("why") or "all was done")
+        message = "its process was killed; the transaction is %s (%s)" % (found[0]["state"], ended.get("why") or "all was done")
     steps.set_error(answer, request, "hands", steps.Failed(message), "Find out what killed them, then run again")
     return answer
 

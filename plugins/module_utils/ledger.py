@@ -131,7 +131,7 @@ def _holder(data):
         held = json.loads(data.decode("utf-8"))
         return "process %d, for %d s: %s" % (held["pid"], max(time.time() - held["epoch"], 0), held["who"])
     except (ValueError, KeyError, TypeError):
-        return "a process that has not said yet who it is"
+        return "another process (not identified yet)"
 
 
 def holder(base):

@@ -39,7 +39,7 @@ _NEXT = {
     "request": "Nothing was done; only this collection's own modules write such requests, see docs of the module transaction",
     "lock": "Nothing was changed; mend what the message names, then run again",
     "recover": "Nothing was done; the message says what stands in the way of taking back an earlier transaction",
-    "expect": "Look again and plan anew",
+    "expect": "The host changed since it was looked at; run the task again",
     "command": "Run the command on the host by hand; nothing else was changed",
     "stage": "Nothing was changed; mend what the message names, then run again",
     "validate": "Nothing was changed; the findings say what is refused",

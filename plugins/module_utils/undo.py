@@ -111,7 +111,7 @@ def _end(root, base, meta, by, booting):
     if meta["state"] == "undoing":
         why = meta["states"][-1].get("why") or "it was cut short while it was taken back"
     else:
-        why = "the host was switched off in the middle of it" if again else "the hands died in the middle of it (state %s)" % meta["state"]
+        why = "the host was switched off in the middle of it" if again else "its process died in the middle (state %s)" % meta["state"]
     return take_back(root, base, meta, why, by, booting)
 
 

@@ -49,7 +49,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 differences:
-  description: What differs from the wish, before this run; with C(--check) what a run would change.
+  description: Differences between the current and the desired state, before this run; in check mode what a run would change.
   returned: always
   type: list
   elements: dict

@@ -26,7 +26,7 @@ options:
     description:
       - Image of the containers. It must be on the host already, and needs a shell, C(sleep), C(rm) and C(mknod),
         as any busybox or distribution image has.
-      - It should not carry C(NVIDIA_VISIBLE_DEVICES), else the container that asks for nothing asks for something.
+      - It must not set C(NVIDIA_VISIBLE_DEVICES); otherwise the case without a GPU requests GPUs.
     type: str
     required: true
   evidence_file:

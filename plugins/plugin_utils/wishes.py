@@ -139,7 +139,7 @@ def check_handler(name: str, value: Any) -> None:
         why = "plain containers would run through ours"
         raise PlanError("this is the engine's own handler", where=where, why=why, next="name it otherwise")
     if not isinstance(value, Mapping):
-        raise PlanError("this is no table", where=where, next="give it the keys binary and options, or {}")
+        raise PlanError("it must be a dictionary", where=where, next="give it the keys binary and options, or {}")
     unknown = sorted(str(key) for key in set(value) - {"binary", "options"})
     if unknown:
         raise PlanError(f"unknown key {unknown[0]!r}", where=where, next="known keys are binary and options")

@@ -115,7 +115,7 @@ def test_hands_that_are_killed_are_followed_by_others_that_take_back(fleet: Flee
     fleet.shell(HOST, SETTLED)
     assert (found["error"]["phase"], found["rolled_back"], found["changed"]) == ("hands", True, False)
     assert differing(before, fleet.tree(HOST)) == {}
-    assert any("the hands died in the middle of it (state swapped)" in line for line in told(fleet))
+    assert any("its process died in the middle (state swapped)" in line for line in told(fleet))
 
 
 def test_a_caller_that_vanishes_changes_nothing(fleet: Fleet, before: Tree) -> None:

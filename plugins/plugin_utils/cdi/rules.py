@@ -37,7 +37,7 @@ def _lost(what: str, remedy: str) -> Rule:
 RULES: Mapping[str, Rule] = {
     # The file
     "unreadable": _lost("A spec can be read", "Make it a readable regular file, or remove it"),
-    "hangs": Rule("error", "A spec is a regular file", "Engines wait for it for ever, and with it every container", "Remove it"),
+    "hangs": Rule("error", "A spec is a regular file", "Engines block on it forever, and so does every container start", "Remove it"),
     "not-looked-at": Rule("warning", "A spec is of ordinary size", "Engines read it; this check did not", "Make the file smaller"),
     "empty": _lost("A spec is not empty", "Write it anew, or remove the file"),
     "yaml": _lost("A spec is YAML or JSON", "Mend the text, or generate the file anew"),

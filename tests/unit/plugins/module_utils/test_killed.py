@@ -261,7 +261,7 @@ def test_the_next_transaction_takes_back_what_was_cut_short_and_says_so(host, mo
     assert [entry["state"] for entry in seen["unfinished"]] == ["swapped"]
     found = host.run([], id="2" * 32)
     assert [(entry["outcome"], entry["by"]) for entry in found["recovered"]] == [("rolled_back", "the next transaction")]
-    assert "died in the middle of it (state swapped)" in found["recovered"][0]["why"]
+    assert "died in the middle (state swapped)" in found["recovered"][0]["why"]
     assert host.look() == host.before
     assert host.restarts() == 1, "it may run with the new files, so it is restarted with the old ones"
 

@@ -85,7 +85,7 @@ def test_hands_that_are_killed_are_told_and_taken_back_by_the_caller(host, monke
     host.systemd.hook("engine.service", "restart", "grep -q new %s && kill -9 $(ps -o ppid= -p $PPID); exit 0" % host.config)
     found = host.run([host.write(host.config, "new\n")], units=RESTART, alone=True)
     assert (found["error"]["phase"], found["rolled_back"], found["changed"]) == ("hands", True, False)
-    assert "the hands died in the middle of it (state swapped)" in found["error"]["message"]
+    assert "its process died in the middle (state swapped)" in found["error"]["message"]
     assert host.config.read_text() == CONFIG
 
 
