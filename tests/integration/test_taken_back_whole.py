@@ -114,6 +114,6 @@ def test_somebodys_line_in_a_change_that_fails_does_not_cost_the_copy(fleet: Fle
     assert run(fleet, [host], state="absent")[host]["status"] == "ok"
     left = [line for line in fleet.text(host, ROOT).splitlines() if line.strip()]
     assert left == [*(line for line in text.splitlines() if line.strip()), "# Anna was here"]
-    assert {path for path in differing(before, fleet.tree(host))} == {ROOT}
+    assert set(differing(before, fleet.tree(host))) == {ROOT}
     fleet.shell(host, f"cat >{ROOT} <<'EOF'\n{text}EOF")
     serves(fleet, host)

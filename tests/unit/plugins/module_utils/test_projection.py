@@ -66,8 +66,8 @@ SPELLINGS = {
 }
 
 
-def shown(text, keep=KEEP):
-    found = projection.project(text.encode("utf-8"), keep)
+def shown(text, keep=None):
+    found = projection.project(text.encode("utf-8"), KEEP if keep is None else keep)
     return found, found.data.decode("utf-8")
 
 

@@ -15,7 +15,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, look_system, nodefs, trust
 
 NOBODY = 0xFFFFFFFF
-VERSION = subprocess.run(["sleep", "--version"], stdout=subprocess.PIPE).stdout.decode()
+VERSION = subprocess.run(["sleep", "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
 STAFF, MICROK8S, NIXBLD, STRANGER = 50, 998, 30000, 1001
 GROUPS = "root:x:0:\nstaff:x:50:\nmicrok8s:x:998:\nnixbld:x:30000:\nusers:x:100:\n"
 PASSWD = "root:x:0:0::/root:/bin/sh\nmallory:x:1001:1001::/home/mallory:/bin/sh\n"

@@ -69,7 +69,8 @@ def test_other_users_processes_are_a_number_and_nothing_else(name: str) -> None:
     real = {"pid": 5, "exe": f"/usr/bin/{name}", "argv": [name], "unit": UNITS[name]}
     alone = seen(name, [real])
     more = {**alone.answers["processes:of this test"], "others": {name: 80, "kubelet": 1}}
-    crowded = dc.replace(alone, answers=type(alone.answers)(alone.answers.files, {**alone.answers, "processes:of this test": more}))  # type: ignore[attr-defined, call-arg]
+    answers = {**alone.answers, "processes:of this test": more}
+    crowded = dc.replace(alone, answers=type(alone.answers)(alone.answers.files, answers))  # type: ignore[attr-defined, call-arg]
     assert FINDERS[name](Policy(), crowded) == FINDERS[name](Policy(), alone)
     assert owners.kubelet(Policy(), crowded) == Kubelet()
     assert f"80 {name}" in verified.others_advice(crowded)[0]

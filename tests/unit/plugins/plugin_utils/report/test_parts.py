@@ -107,8 +107,8 @@ PATHS = [
 @pytest.mark.parametrize(("path", "cell"), PATHS)
 def test_columns_of_ones_own(path: str, cell: str) -> None:
     def compiled(text: str) -> columns.Search:
-        expression = jmespath.compile(text)
-        return lambda value: expression.search(value)
+        searched: columns.Search = jmespath.compile(text).search
+        return searched
 
     view = columns.applied(fleet_hosts.View(), [columns.Column("mine", path)], compiled)
     assert view.cells
