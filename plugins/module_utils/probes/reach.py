@@ -29,7 +29,7 @@ def run(request):
     if has_proxy(request.get("proxies") or []):
         return {"tried": False, "reached": False, "why": "the package manager has a proxy of its own"}
     try:
-        urllib.request.urlopen(request["url"], timeout=SECONDS).close()
+        urllib.request.build_opener().open(request["url"], timeout=SECONDS).close()
     except urllib.error.HTTPError as exc:
         exc.close()
     except Exception as exc:
@@ -65,4 +65,4 @@ def has_proxy(patterns):
 
 
 if __name__ == "__main__":
-    print(json.dumps(run(json.loads(sys.argv[1]))))
+    sys.stdout.write(json.dumps(run(json.loads(sys.argv[1]))))
