@@ -128,6 +128,29 @@ def test_absent_gives_everything_back_but_the_packages_and_the_next_run_does_wha
     assert {where.key_path, where.list_path} <= {d["path"] for d in done["differences"]}
 
 
+# ---------------------------------------------------------------- Kubernetes
+
+# A program by that name under a unit of its own: all that the decision needs to know is that a kubelet is here.
+KUBELET = """
+cp /bin/sleep /usr/bin/kubelet
+printf '[Service]\\nExecStart=/usr/bin/kubelet infinity\\n' >/etc/systemd/system/kubelet.service
+systemctl daemon-reload
+systemctl start kubelet.service
+"""
+
+
+def test_beside_a_kubelet_pods_of_a_plugin_with_its_default_get_their_gpu_and_it_is_proven(fleet: Fleet) -> None:
+    fleet.shell(BEFORE, KUBELET)
+    run = fleet.task("node", [BEFORE], options()).of("node")[BEFORE]
+    assert (run["decision"]["isolation"], run["decision"]["plugin_source"]) == ("compatible", "default")
+    assert "With deviceListStrategy: cdi-cri in the plugin's chart" in " ".join(run["advice"])
+    assert "accept-nvidia-visible-devices-envvar-when-unprivileged = true" in fleet.text(BEFORE, CONFIG)
+    proof = fleet.task("node_check", [BEFORE], {"image": PROBE}).of("node_check")[BEFORE]
+    asked = {c["name"]: (c["ok"], (c.get("env") or {}).get("NVIDIA_VISIBLE_DEVICES", "")[:4]) for c in proof["checks"]}
+    assert asked["containerd: plugin"] == (True, "GPU-")
+    assert all(ok for ok, _env in asked.values())
+
+
 # ---------------------------------------------------------------- Podman
 
 
