@@ -55,7 +55,12 @@ default_env = [
 runtime_path = "/usr/bin/crun"
 monitor_env = ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin", "MONITOR_KEY=SECRET3"]   # SECRET4
 """
-DOCKER = '{"log-opts": {"tag": "SECRET1"}, "proxies": {"http-proxy": "http://u:SECRET2@proxy.invalid"}, "labels": ["token=SECRET3"]}\n'
+DOCKER = """{
+  "log-opts": {"tag": "SECRET1"},
+  "proxies": {"http-proxy": "http://u:SECRET2@proxy.invalid"},
+  "labels": ["token=SECRET3"]
+}
+"""
 
 PLANTED = {
     "containerd-1.7": ("/etc/containerd/config.toml", CONTAINERD, "containerd"),

@@ -165,7 +165,9 @@ def watched(policy: Policy, obs: Observation, host: HostDecision, done: tuple[Pl
         return Plan()
     written = {c["path"]: watch.digest(c["content"]) for c in done[0].changes if c["op"] == "write"}
     places = {path(policy, name): one.spec for name, one in done[1].specs.items()}
-    specs = {where: (written.get(where) or seen(policy, obs, where).sha256 or "", spec) for where, spec in places.items()}
+    there = {where: seen(policy, obs, where).content for where in places if where not in written}
+    hashes = {**written, **{where: watch.digest(text) for where, text in there.items() if text is not None}}
+    specs = {where: (hashes.get(where, ""), spec) for where, spec in places.items()}
     return watch.plan(policy, obs, host.cdi_owner, specs, program)
 
 
