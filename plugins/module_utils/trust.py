@@ -33,8 +33,7 @@ def sentence(doubt):
 
 def refusal(path, doubt):
     """The NodeError for something that is not read, run or called: nothing was done with it."""
-    where = "" if doubt.place == path else "%s: " % path
-    return nodefs.NodeError("untrusted", "%s%s" % (where, sentence(doubt)))
+    return nodefs.NodeError("untrusted", ("" if doubt.place == path else "%s: " % path) + sentence(doubt))
 
 
 # --- paths ------------------------------------------------------------------------------------------------------------
@@ -432,10 +431,8 @@ def peer(connection):
 
 
 def connect(wanted, timeout):
-    """A connection to a socket that root may talk to; OSError when nobody listens, NodeError when it is not to be trusted.
-
-    Judged before anything is sent: its place, its owner, and by the kernel's word the user who listens.
-    """
+    """A connection to a socket that root may talk to; OSError when nobody listens, NodeError when it is not to be trusted."""
+    # Judged before anything is sent: its place, its owner, and by the kernel's word the user who listens.
     doubt = socket_path(wanted)
     if doubt:
         raise refusal(wanted, doubt)
