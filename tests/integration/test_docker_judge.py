@@ -97,6 +97,7 @@ class Hands:
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
         answer: dict[str, Any] = observe.run({"schema": 1, "root": "/", "questions": questions})
         ask.note_lists(answer["answers"], questions)
+        answer["answers"].update({qid: {"units": {}} for qid in answer["answers"] if qid.startswith("units:")})  # no systemd is asked here
         return answer
 
     def instance(self) -> Instance:
