@@ -47,6 +47,7 @@ def measure(lab: Lab) -> table.Measured:
     versions = table.versions(stage, done)
     say("CDI specs of many GPUs ...")
     found += generation.measure(boot(lab, generation.FLEET))
+    found += worst.growth()
     say("what a host pays ...")
     lab.down()
     outages, looks = node.measure(lab, {"bench17": "containerd-1.7", "bench23": "containerd-2.3", "benchcrio": "crio-1.34"})

@@ -6,11 +6,19 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import json
 import os
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import json_text, toml
+
+from tests.bench.ratios import Ratio
 
 ROOT = Path(__file__).resolve().parents[2]
 CONTROLLER_MIB, HOST_MIB = 512, 192
@@ -73,6 +81,38 @@ def look() -> Worst:
 
 def measure() -> tuple[Worst, ...]:
     return (*(plan(name) for name in FILES), look())
+
+
+def growth() -> tuple[Ratio, ...]:
+    """An edit beside 10 000 handlers to one beside 1 000, in TOML and in JSON: ten when time is linear, a hundred when it is the square."""
+    what = "an edit beside 10 000 handlers to one beside 1 000"
+    return tuple(Ratio(f"{what}, {kind}", 20.0, *_both(edit), "s") for kind, edit in EDITS.items())
+
+
+def _both(edit: Callable[[int], object]) -> tuple[float, float]:
+    spent = []
+    for count in (10_000, 1_000):
+        begin = time.process_time()
+        edit(count)
+        spent.append(time.process_time() - begin)
+    return spent[0], max(spent[1], 0.01)
+
+
+def edited_toml(count: int) -> list[dict[str, Any]]:
+    text = "version = 2\n" + "".join(f'[{RUNTIMES}.h{n}]\n  runtime_type = "io.containerd.runc.v2"\n' for n in range(count))
+    cri = ("plugins", "io.containerd.grpc.v1.cri", "containerd")
+    wanted = [((*cri, "runtimes", "nvidia", "options", "BinaryName"), "/usr/bin/x"), ((*cri, "default_runtime_name"), "nvidia")]
+    return toml.edits(toml.remove(toml.set_values(toml.parse(text, "/x"), wanted), (*cri, "runtimes", "h7")))
+
+
+def edited_json(count: int) -> object:
+    text = json.dumps({"runtimes": {f"h{n}": {"path": "/usr/bin/runc"} for n in range(count)}}, indent=2)
+    wanted = {"runtimes": {"nvidia": {"path": "/usr/bin/x"}}, "features": {"cdi": True}}
+    doc, _splices = json_text.merge(json_text.parse(text, "/x"), wanted)
+    return json_text.removed(doc, ("runtimes", "h7"))
+
+
+EDITS: dict[str, Callable[[int], object]] = {"TOML": edited_toml, "JSON": edited_json}
 
 
 def _measured(what: str, code: str, bound: int) -> Worst:
