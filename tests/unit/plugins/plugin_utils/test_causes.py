@@ -35,6 +35,8 @@ LINES = {
         "hosts is given both as a flag and in the file",
     "with file /etc/docker/daemon.json: invalid character '}' looking for beginning of object key string":
         "the JSON cannot be read",
+    "json: cannot unmarshal string into Go struct field Runtime.runtimes of type []string":
+        "a value in the JSON is a string, where it takes another type",
     "failed to load listeners: listen unix /run/x.sock: bind: address already in use": "somebody else listens at its socket",
     "panic: runtime error: index out of range": "it panicked",
     "E: Unable to locate package nvidia-container-toolkit": "no repository of this host has the package nvidia-container-toolkit",
