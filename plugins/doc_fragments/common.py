@@ -299,7 +299,8 @@ options:
   cdi_sockets:
     description:
       - Whether containers get the sockets of C(nvidia-persistenced) and C(nvidia-fabricmanager) and the folder of
-        C(nvidia-cuda-mps-control), as far as they are there when the spec is made.
+        C(nvidia-cuda-mps-control), as far as they are there when the spec is made. The folder has to be a directory of root's, since
+        everybody may put one into C(/tmp).
       - A container does not start while one of them is gone, which is why they are left out by default.
     type: bool
     default: false

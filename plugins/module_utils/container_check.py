@@ -317,7 +317,7 @@ class _Check(object):
             raise Failed("image", "image %s is not on this host" % image)
         found = self.ran("run", case["run"] + [image] + _shell(case, nodes))
         if found["rc"]:
-            raise Failed("run", "exit status %s: %s" % (found["rc"], (found["stderr"] or found["stdout"]).strip()[-300:]))
+            raise Failed("run", ": ".join(filter(None, ("exit status %s" % found["rc"], self.heard(found["stderr"] or found["stdout"])))))
         return found["stdout"]
 
     def ran(self, step, argv):

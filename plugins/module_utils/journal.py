@@ -248,6 +248,8 @@ def _original_meta(directory, path):
     missing = sorted(_KEPT - set(meta))
     if meta.get("existed"):
         missing += sorted(key for key in _KEPT_OF_A_FILE if not isinstance(meta.get(key), int))
+    elif meta.get("sha256_before") is not None:
+        missing.append("whether the file was there")
     if missing:
         raise damaged(directory, path, "its meta.json does not say %s" % ", ".join(missing))
     return meta
@@ -276,6 +278,8 @@ def look(root, directory, cap=nodefs.MIB, keep=(), listing=False, beside=()):
         kept_in = os.path.join(base, "originals", name)
         try:
             meta = _original_meta(kept_in, urllib.parse.unquote(name))
+            if original_dir(base, meta["path"]) != kept_in:
+                raise damaged(kept_in, meta["path"], "its meta.json names a file that is kept by another name")
             if not meta.get("forget"):
                 originals[meta["path"]] = _told(root, base, meta, cap, keep)
         except nodefs.NodeError as exc:

@@ -36,10 +36,11 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     ),
     "container_check": (*FILES, "trust", "commands", "wire", "cri", "unix_http", "api_check", "container_check"),
 }
-# RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent.
+# RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent. By path, each: what becomes root
+# is not to be found by a PATH that the account, or a sudo without secure_path, has brought along.
 INTERPRETERS = (
-    "/usr/bin/python3 /usr/libexec/platform-python /usr/local/bin/python3 python3 "
-    "python3.13 python3.12 python3.11 python3.9 python3.8 python3.6"
+    "/usr/bin/python3 /usr/libexec/platform-python /usr/local/bin/python3 /run/current-system/sw/bin/python3 /opt/bin/python3 "
+    + " ".join(f"{folder}/python3.{minor}" for folder in ("/usr/bin", "/usr/local/bin") for minor in (14, 13, 12, 11, 10, 9, 8, 7, 6))
 )
 NO_PYTHON = "gpufleet-no-python"
 INSTALL = "install python3 (3.6 or newer), or set ansible_python_interpreter to the one that is there"

@@ -193,7 +193,7 @@ def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalog
     platforms = [library(real, links) for real in platform_libraries(libraries)]
     suits = functools.partial(fits, features=wanted, listed=known)
     sockets = tuple(first(seen, (f"{root}{name}" for root in catalogue.SOCKET_ROOTS)) for name in catalogue.SOCKETS)
-    mps = first(seen, [catalogue.MPS])
+    mps = _mps(policy, obs, seen)
     root = roots.clean(policy.cdi_driver_root)
     found = DriverFiles(
         version,
@@ -212,6 +212,16 @@ def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalog
     lacking = unique([*missing(found, wanted), *filelist.lacking(inventory, wanted, (m.name for m in seen))])
     left_out = sorted({*outside, *filtered, *(name for name in unused if name not in lacking)})
     return dc.replace(found, missing=tuple(lacking), left_out=tuple(left_out))
+
+
+def _mps(policy: Policy, obs: Observation, seen: Iterable[Match]) -> Match | None:
+    """The folder of MPS, a directory of root's: anybody may put a link or a folder by this name into /tmp, and containers would get it."""
+    found = first(seen, [catalogue.MPS])
+    if not found or not policy.cdi_sockets:
+        return found
+    there = obs.raw(ask.file(roots.beneath(policy.cdi_driver_root, found.path), content=False))
+    roots_own = there.get("type") == "dir" and there.get("uid") == 0 and not there.get("links")
+    return found if roots_own else None
 
 
 def names_of(found: DriverFiles) -> set[str]:

@@ -164,6 +164,16 @@ def test_nothing_is_imported_from_where_a_module_stands(tmp_path: Path) -> None:
     assert not mark.exists(), mark.read_text()
 
 
+def test_no_interpreter_is_looked_up_by_the_path_of_an_account(tmp_path: Path) -> None:
+    for name in ("python3", "python3.13", "python3.6"):
+        (tmp_path / name).write_text("#!/bin/sh\necho planted\n")
+        (tmp_path / name).chmod(0o755)
+    line = transport.command("", "").replace("/usr/", "/no/usr/").replace("/run/", "/no/run/").replace("/opt/", "/no/opt/")
+    environ = {"PATH": f"{tmp_path}:."}
+    done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False, cwd=tmp_path, env=environ)
+    assert (done.returncode, done.stdout.strip()) == (127, transport.NO_PYTHON)
+
+
 def test_every_start_of_python_on_a_host_is_isolated() -> None:
     assert guard.command("/x.py", "run", "/base")[1:3] == ["-I", "-S"]
     assert resident.PYTHON.endswith(" -I -S")

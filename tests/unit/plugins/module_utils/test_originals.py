@@ -41,6 +41,7 @@ DAMAGE = {
     "a list": (lambda node: put(kept(node, "meta.json"), b"[]"), "another release (schema None, known is 1)"),
     "another schema": (lambda node: changed_meta(node, schema=2), "another release (schema 2, known is 1)"),
     "no mode": (lambda node: changed_meta(node, mode=...), "does not say mode"),
+    "gone and not gone": (lambda node: changed_meta(node, existed=False), "does not say whether the file was there"),
     "no hash": (lambda node: changed_meta(node, sha256_after=...), "does not say sha256_after"),
 }
 
@@ -68,6 +69,15 @@ def test_a_look_tells_of_a_damaged_copy_instead_of_passing_over_it(node, damage)
     assert [entry["path"] for entry in found["damaged"]] == [str(node.config)]
     assert DAMAGE[damage][1] in found["damaged"][0]["why"]
     assert found["damaged"][0]["directory"] == os.path.dirname(kept(node, "x"))
+
+
+def test_a_copy_that_names_another_file_is_told_as_damaged(node):
+    node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")])
+    changed_meta(node, path="/etc/passwd")
+    found = journal.look("", node.journal)
+    assert list(found["originals"]) == [str(node.dropin)]
+    assert [entry["directory"] for entry in found["damaged"]] == [os.path.dirname(kept(node, "x"))]
+    assert "names a file that is kept by another name" in found["damaged"][0]["why"]
 
 
 def test_a_write_over_a_file_whose_copy_cannot_be_told_is_refused(node):

@@ -108,6 +108,21 @@ def test_sockets_only_on_request() -> None:
     assert Mount("/run/nvidia-persistenced/socket", "/run/nvidia-persistenced/socket", profiles.SOCKET) in mounted.mounts
 
 
+@pytest.mark.parametrize(
+    ("there", "mounted"),
+    [
+        ({"type": "dir"}, True),
+        ({"type": "dir", "uid": 1001}, False),
+        ({"type": "dir", "links": ["/tmp/nvidia-mps"], "real": "/root"}, False),
+        ({"type": "file"}, False),
+    ],
+    ids=["a directory of root's", "a user's", "a user's link to root's home", "a file"],
+)
+def test_the_folder_of_mps_is_roots_or_no_container_gets_it(there: dict[str, Any], mounted: bool) -> None:
+    driver = found({**drivers.compute(UBUNTU, V), catalogue.MPS: there}, cdi_sockets=True)
+    assert [f.path for f in driver.sockets] == ([catalogue.MPS] if mounted else [])
+
+
 def test_firmware_of_this_kernel_and_this_driver() -> None:
     there = {**drivers.compute(UBUNTU, V), f"/lib/firmware/nvidia/{V}/gsp_ga10x.bin": "", "/lib/firmware/nvidia/535.1/gsp_ga10x.bin": ""}
     there.update({f"/lib/firmware/{kernel}/nvidia/{V}/gsp_tu10x.bin": "" for kernel in ("6.1.0", "5.10.0")})

@@ -135,10 +135,21 @@ def test_what_the_command_says_is_the_evidence(tmp_path: Any, answers: dict[str,
     program.write_text("#!/bin/sh\ncase $1 in\n" + "\n".join(lines) + "\nesac\n")
     program.chmod(0o755)
     case = {**proof()[0], "run": [str(program), "run"], "image_there": [str(program), "image", "exists"]}
-    (answer,) = container_check.run({"cases": [case], "timeout": 0.5, "log_parent": str(tmp_path)})["cases"]
+    request = {"cases": [case], "timeout": 0.5, "phrases": checks.PHRASES, "log_parent": str(tmp_path)}
+    (answer,) = container_check.run(request)["cases"]
     assert answer["error"]["step"] == step
     assert says in answer["error"]["message"]
     assert checks.advice("podman", "native-cdi", checks.sentence(answer)) or step == "run"
+
+
+def test_of_what_the_command_says_only_known_phrases_are_told(tmp_path: Any) -> None:
+    program = tmp_path / "engine"
+    words = "Error: login password=S3CR3T https://u:S3CR3T@h/: permission denied"
+    program.write_text(f"#!/bin/sh\n[ $1 = image ] || {{ echo '{words}' >&2; exit 125; }}\n")
+    program.chmod(0o755)
+    case = {**proof()[0], "run": [str(program), "run"], "image_there": [str(program), "image", "exists"]}
+    (answer,) = container_check.run({"cases": [case], "phrases": checks.PHRASES, "log_parent": str(tmp_path)})["cases"]
+    assert answer["error"] == {"step": "run", "message": "exit status 125: permission denied"}
 
 
 def test_what_the_shell_in_the_container_says_is_judged(tmp_path: Any) -> None:
