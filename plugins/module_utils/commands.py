@@ -33,7 +33,7 @@ def run(argv, timeout=10, cap=nodefs.MIB, stdin=None, env=None, process=None):
     if not isinstance(argv, (list, tuple)) or not argv or not all(isinstance(word, str) for word in argv):
         raise nodefs.NodeError("bad-question", "argv must be a list of strings, not %r" % (argv,))
     with _program(argv[0], process) as (program, fds):
-        return _run(argv, program, fds, timeout, cap, stdin, env)
+        return _run(argv, program, fds, timeout, cap, stdin, dict(_search_path(process), **(env or {})))
 
 
 @contextlib.contextmanager
@@ -46,6 +46,15 @@ def _program(name, process):
         yield name, ()
     else:
         yield trust.require_program(name), ()
+
+
+def _search_path(process):
+    """Where the process itself looks for programs: what it finds there (a proxy, a monitor) its own validation has to find, too."""
+    if not process:
+        return {}
+    with open("/proc/%d/environ" % process["pid"], "rb") as stream:
+        found = [entry[len(b"PATH=") :] for entry in stream.read(nodefs.MIB).split(b"\0") if entry.startswith(b"PATH=")]
+    return {"PATH": found[0].decode("utf-8", "surrogateescape")} if found and found[0] else {}
 
 
 def _run(argv, program, fds, timeout, cap, stdin, env):

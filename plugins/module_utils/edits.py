@@ -10,10 +10,12 @@ scanner costs a refusal, never a file. Node side: standard library only, Python 
 
 import difflib
 import os.path
+import re
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, projection
 
-_MANY = 2000  # lines of one edit that are compared one by one
+_MANY = 2000  # lines of one edit, or words of one line, that are compared one by one
+_WORD = re.compile(rb'"[^"\n]*"|\w+|.', re.DOTALL)
 
 
 def edited(path, data, change):
@@ -106,8 +108,21 @@ def _spans(data, edits):
         old, new = lines[edit["start"] : edit["end"]], split_lines(encoded(edit["text"]))
         for first, behind, text in _differences(old, new):
             at, before = starts[edit["start"] + first], b"".join(old[first:behind])
-            found.append(_narrowed(at, before, text))
+            found += _parts(at, before, text)
     return found
+
+
+def _parts(at, old, new):
+    """What differs within a text, word by word: between two changes of one line may stand what only the original has."""
+    first, behind, text = _narrowed(at, old, new)
+    words = [_WORD.findall(part) for part in (old[first - at : behind - at], text)]
+    if not all(words) or len(words[0]) * len(words[1]) > _MANY * _MANY:
+        return [(first, behind, text)]
+    ends = [first]
+    for word in words[0]:
+        ends.append(ends[-1] + len(word))
+    changed = [codes for codes in difflib.SequenceMatcher(None, words[0], words[1], False).get_opcodes() if codes[0] != "equal"]
+    return [(ends[a], ends[b], b"".join(words[1][c:d])) for _kind, a, b, c, d in changed]
 
 
 def _differences(old, new):

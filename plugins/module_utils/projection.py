@@ -49,7 +49,9 @@ def judge(places, path, value):
         return INSIDE if leads else WITHHOLD if shape is not None else HIDE
     if shape is not None:
         return SHOW if fits(shape, value.data) else WITHHOLD
-    return WITHHOLD if leads else HIDE
+    if leads:  # nothing at all is there where a table would be (JSON's null), and it tells nothing
+        return SHOW if value.data is None else WITHHOLD
+    return HIDE
 
 
 class _Work(object):

@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import edits, observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, differences, json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     CDI_DIRS,
@@ -123,7 +123,8 @@ class Hands:
 
     def apply(self, plan: Plan, *, check: bool = False) -> dict[str, Any]:
         request = base.transaction(plan, self.policy, self.seen, check=check, reason="test", pending=[])
-        here = {"journal_dir": str(self.home / "journal"), "alone": False}
+        # No daemon runs here whose PATH the validation would have.
+        here = {"journal_dir": str(self.home / "journal"), "alone": False, "environment": ["PATH"]}
         answer: dict[str, Any] = transaction.run({**request, **here})
         return answer
 
@@ -171,7 +172,7 @@ def test_what_docker_refuses_is_known_before_anything_is_touched(tmp_path: Path)
     for check in (True, False):
         told = hands.apply(hands.plan(), check=check)
         assert told["error"]["phase"] == "validate"
-        assert "cannot unmarshal string" in told["error"]["message"]
+        assert "a value in the JSON is a string, where it takes another type" in differences.trouble(told)
         assert hands.files() == was
 
 
@@ -223,7 +224,7 @@ def test_docker_reads_ours_and_no_other_byte_differs(tree: Any, style: jsontexts
         wanted = {"runtimes": {"nvidia": {"path": Handler.binary}}, "features": {"cdi": True}}
         wanted = {**wanted, "default-runtime": "nvidia"} if default else wanted
         (change,) = plan.changes
-        after = applied(text, change["edits"])
+        after = edits.edited(change["path"], text.encode(), change).decode()
         assert json.loads(after.removeprefix(jsontexts.MARK)) == json_text.granted(before, wanted)
         hands.write(after.encode())
         assert hands.plan(default=default).changes == ()
@@ -233,14 +234,6 @@ def test_docker_reads_ours_and_no_other_byte_differs(tree: Any, style: jsontexts
         if sum(text.encode()) % 10 == 0:
             event("read by Docker")
             assert refusal(hands.config) == ""
-
-
-def applied(text: str, edits: Any) -> str:
-    lines = text.encode().split(b"\n")
-    lines = [line + b"\n" for line in lines[:-1]] + ([lines[-1]] if lines[-1] else [])
-    for edit in sorted(edits, key=lambda e: e["start"], reverse=True):
-        lines[edit["start"] : edit["end"]] = [edit["text"].encode()]
-    return b"".join(lines).decode()
 
 
 @thorough(15)

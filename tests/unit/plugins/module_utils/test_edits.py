@@ -78,3 +78,23 @@ def test_in_one_line_of_json_what_is_hidden_stays():
     after = seen.replace('"a": 1', '"a": 2')
     change = {"edits": [{"start": 0, "end": 1, "text": after}], "keep": keep, "result": hashlib.sha256(after.encode()).hexdigest()}
     assert edits.edited("/d.json", text.encode(), change).decode() == text.replace('"a": 1', '"a": 2')
+
+
+ONE_LINE = {"format": "json", "places": [[["runtimes", "*", "path"], "program"], [["features", "*"], "bool"]]}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        '{"data-root": "/srv/döcker", "default-runtime": "x", "runtimes": {}}\n',
+        '{"runtimes": {}, "proxy": "http://u:pw@h", "labels": ["a", "b"]}',
+        '{"a": "12", "runtimes": {}, "b": "34", "c": "56"}\n',
+    ],
+)
+def test_what_is_hidden_between_two_changes_of_one_line_stays(text):
+    seen = projection.project(text.encode(), ONE_LINE).data.decode()
+    after = seen.replace("{", '{"features": {"cdi": true}, ', 1).replace('"runtimes": {}', '"runtimes": {"n": {"path": "/usr/bin/n"}}')
+    edit = {"start": 0, "end": 1, "text": after}
+    change = {"path": "/d.json", "edits": [edit], "keep": ONE_LINE, "result": hashlib.sha256(after.encode()).hexdigest()}
+    wanted = text.replace("{", '{"features": {"cdi": true}, ', 1).replace('"runtimes": {}', '"runtimes": {"n": {"path": "/usr/bin/n"}}')
+    assert edits.edited("/d.json", text.encode(), change).decode() == wanted

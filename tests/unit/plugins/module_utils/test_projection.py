@@ -140,6 +140,7 @@ JSON_KEEP = {
          '{"runtimes": {"nvidia": {"path": "/usr/bin/n", "xxxxxxxxxxx": "         "}}}'),
         ('{"live-restore": "pass\\u0077ord"}', '{"live-restore": "             "}'),
         ('{"Live-Restore": null, "a": 1, "b": 2}', '{"Live-Restore": null, "x": 1, "a": 1}'),
+        ('{"runtimes": null, "features" : null, "other": null}', '{"runtimes": null, "features" : null, "xxxxx": "  "}'),
         ("\n", "\n"),
     ],
 )  # fmt: skip
