@@ -48,7 +48,7 @@ def require(root, path, real, links):
 
 
 def _refuse(message):
-    raise nodefs.NodeError("failed", message)
+    raise nodefs.NodeError("failed", message, "Nothing was changed")
 
 
 def _require_guarded(root, path, spot):

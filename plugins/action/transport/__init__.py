@@ -43,6 +43,7 @@ INTERPRETERS = (
     + " ".join(f"{folder}/python3.{minor}" for folder in ("/usr/bin", "/usr/local/bin") for minor in (14, 13, 12, 11, 10, 9, 8, 7, 6))
 )
 NO_PYTHON = "gpufleet-no-python"
+LONGEST = 1 << 27  # bytes of an answer: eight times what a look may hold
 INSTALL = "install python3 (3.6 or newer), or set ansible_python_interpreter to the one that is there"
 # Nothing is imported but the standard library: -I leaves out the directory that the connection stands in, the environment and the user's
 # own packages, -S the site's packages and what their .pth files run. All of these may be written by an account that becomes root here.
@@ -80,7 +81,12 @@ def pack(value: Any) -> str:
 
 
 def unpack(text: str) -> Any:
-    return json.loads(zlib.decompress(base64.b64decode(text)).decode("utf-8"))
+    """What a host has packed. Bounded, since a host that is somebody else's could answer with gigabytes of nothing in a megabyte."""
+    stream = zlib.decompressobj()
+    data = stream.decompress(base64.b64decode(text), LONGEST)
+    if stream.unconsumed_tail:
+        raise AnsibleActionFail(f"the node's answer holds more than {LONGEST >> 20} MiB. Look at what this host runs as its Python")
+    return json.loads(data.decode("utf-8"))
 
 
 @functools.cache

@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import diff, json_text, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import diff, json_text, listed_files, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     STANDARD_PATH,
@@ -124,8 +124,10 @@ def same_program(one: str, other: str) -> bool:
 
 
 def foreign(what: str, name: str, where: str, line: int | None, program: Any) -> PlanError:
-    step = f"Set handlers.{name}.binary to {program} to go on with it, or take it out and run again"
-    return PlanError(what, where=where, line=line, why=f"its program is {program}, and it is not this collection's", next=step)
+    sent = not listed_files.hidden(program)
+    step = f"Set handlers.{name}.binary to {program if sent else 'its program'} to go on with it, or take it out and run again"
+    said = f"its program is {program}" if sent else "its program has a form that is not sent from a host"
+    return PlanError(what, where=where, line=line, why=f"{said}, and it is not this collection's", next=step)
 
 
 def wanted_default(

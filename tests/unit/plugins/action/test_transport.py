@@ -5,10 +5,12 @@
 
 from __future__ import annotations
 
+import base64
 import os
 import shlex
 import subprocess
 import sys
+import zlib
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -172,6 +174,12 @@ def test_no_interpreter_is_looked_up_by_the_path_of_an_account(tmp_path: Path) -
     environ = {"PATH": f"{tmp_path}:."}
     done = subprocess.run(["/bin/sh", "-c", line], capture_output=True, text=True, check=False, cwd=tmp_path, env=environ)
     assert (done.returncode, done.stdout.strip()) == (127, transport.NO_PYTHON)
+
+
+def test_an_answer_that_unpacks_to_more_than_a_look_may_hold_is_refused() -> None:
+    assert transport.unpack(transport.pack({"a": "x" * 1000})) == {"a": "x" * 1000}
+    with pytest.raises(AnsibleActionFail, match="holds more than 128 MiB"):
+        transport.unpack(base64.b64encode(zlib.compress(bytes(transport.LONGEST + 1))).decode("ascii"))
 
 
 def test_every_start_of_python_on_a_host_is_isolated() -> None:

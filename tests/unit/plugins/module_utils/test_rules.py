@@ -90,6 +90,7 @@ def test_refused_with_what_to_do_instead(node, monkeypatch, make, said, check):
     found = node.run([node.write(node.config, "new\n")], check=check)
     assert found["error"]["phase"] == "expect"
     assert said in found["error"]["message"]
+    assert found["error"]["next"] == "Nothing was changed", "running it again is of no use"
     assert node.tree() == before
     same = node.run([node.write(node.config, CONFIG)], check=check, id="2" * 32)
     assert same["error"] is None, "nothing is to be changed, so nothing is refused"

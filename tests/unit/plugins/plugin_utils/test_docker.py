@@ -401,6 +401,14 @@ def test_our_own_runtime_may_get_another_program() -> None:
         planned(wanted, running("26.1.5", json.dumps({"runtimes": ENTRY}), files=files))
 
 
+def test_a_program_that_was_not_sent_is_no_blank_in_a_sentence() -> None:
+    sent = listed_files.shown(json.dumps({"runtimes": {"nvidia": {"path": "/opt/my runtime"}}}), docker_config.keep())
+    with pytest.raises(PlanError) as found:
+        planned(Policy(cdi="false"), running("26.1.5", sent, files={BINARY: ""}))
+    assert "its program has a form that is not sent from a host" in str(found.value)
+    assert "Set handlers.nvidia.binary to its program to go on" in str(found.value)
+
+
 def test_a_token_of_a_log_driver_never_travels() -> None:
     text = '{"log-opts": {"splunk-token": "a\\"bc"}, "https-proxy": "http://me:pass@proxy", '
     text += '"runtimes": {"n": {"path": "/n", "runtimeArgs": ["k=x"]}}}'
