@@ -27,7 +27,7 @@ BY = {
 }
 # systemctl's advice to look at what is told here anyway.
 HINT = re.compile(r'\s*See "systemctl status [^"]*" and "journalctl [^"]*" for details\.')
-COMMAND_WIDTH = 60
+COMMAND_WIDTH = 300  # a package manager's with all that it installs
 
 
 def journal(obs: Observation) -> Entry:

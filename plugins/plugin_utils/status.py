@@ -112,4 +112,4 @@ def parsed(file: File) -> dict[str, Any]:
 def headline(recorded: dict[str, Any]) -> str:
     engines = recorded.get("engines")
     known = [e for e in engines if isinstance(e, dict)] if isinstance(engines, list) else []
-    return "; ".join(f"{e.get('engine')} {e.get('engine_version')}: {e.get('injection')}" for e in known)
+    return "; ".join(f"{e.get('engine')} {e.get('engine_version') or ''}".strip() + f": {e.get('injection')}" for e in known)

@@ -34,6 +34,7 @@ claims = containerd_absent.claims
 PROCESSES = ["containerd", "containerd-shim-.*"]
 PACKAGES = ["containerd", "containerd.io", "moby-containerd", *containerd_owners.DOCKER_PACKAGES]
 NAMES = ["containerd"]
+OTHER_PROGRAMS = ("dockerd", "crio")  # of engines that a version may stand for in another root directory
 RELATIVE = (
     "containerd runs with a configuration whose path is relative ({config}), so that nobody knows which file it is: start it with an "
     "absolute path and run again, or take containerd out of the option engines")
@@ -298,6 +299,16 @@ def _handlers(status: Mapping[str, Any], cri: Mapping[str, Any]) -> dict[str, st
     return {str(n): str(((r or {}).get("options") or {}).get("BinaryName") or "") for n, r in found.items()}
 
 
+def _of_another(policy: Policy, obs: Observation) -> bool:
+    """Whether engine_version, all that speaks for a containerd in this tree, is another engine's: by the options, or by its program."""
+    if "containerd" in policy.engines:
+        return False
+    if "auto" not in policy.engines:
+        return True
+    asked = [q for q in (ask.which([name]) for name in OTHER_PROGRAMS) if obs.asked(q)]
+    return not policy.config_path and any(path for q in asked for path in obs.raw(q).get("found", {}).values())
+
+
 def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     """Another root directory: nothing runs there, so only files, the package database and the user can tell."""
     others = [Daemon(o.config, o.socket, "", "", False, o) for o in containerd_owners.present(obs)]
@@ -308,7 +319,7 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     packaged = _packaged(obs)
     if others and not (policy.config_path or packaged or obs.file(config, tables.keep(policy.handlers)).exists):
         return tuple(_instance(policy, obs, d) for d in others)  # theirs is the containerd of this tree, and no second one is made up
-    if not (policy.engine_version or packaged or obs.file(config, tables.keep(policy.handlers)).exists):
+    if not (packaged or obs.file(config, tables.keep(policy.handlers)).exists or (policy.engine_version and not _of_another(policy, obs))):
         return tuple(_instance(policy, obs, d) for d in others)
     text = policy.engine_version or packaged
     version = versions.parse(text)

@@ -31,7 +31,7 @@ class View:
 def lines(results: outcomes.Results, view: View) -> list[str]:
     counts = outcomes.totals(results, view.check)
     bad = counts["needs_person"]
-    person = layout.hang(f"{outcomes.plural(len(bad))} need{'s' if len(bad) == 1 else ''} a person: {names.some(bad)}", view.width, 0)
+    person = layout.hang(f"{outcomes.plural(len(bad))} need{'s' if len(bad) == 1 else ''} a person: {names.some(bad, groups.HOSTS_SHOWN)}", view.width, 0)
     below = [*(groups.lines(results, view.width, view.check) if view.details else ()), *notes(results, view.width)]
     return [*hosts(results, view), "", outcomes.summary(counts), *(person if bad else ()), *below]
 
@@ -95,5 +95,5 @@ def notes(results: outcomes.Results, width: int) -> list[str]:
         for sentence in (layout.flat(a) for a in result.get("advice") or ()):
             if sentence not in told:
                 found.setdefault(sentences.key(sentence, host), []).append((host, sentence))
-    told_ = [f"{names.some(h for h, _s in same)}: {sentences.common(s for _h, s in same)}" for same in found.values()]
+    told_ = [f"{names.some((h for h, _s in same), groups.HOSTS_SHOWN)}: {sentences.common(s for _h, s in same)}" for same in found.values()]
     return ["", *(line for text in told_ for line in layout.hang(text, width, 0))] if told_ else []

@@ -11,6 +11,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import past
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import fleet_hosts, layout, names, outcomes
 
 HEAD = ("HOST", "TIME", "REASON", "STATE", "DONE")
+EVERYTHING_BACK = "gpufleet.nvidia.node (state: absent)"
 STATES = {"committed": "in force", "probation": "watched"}
 
 
@@ -29,17 +30,25 @@ def of_host(host: str, result: outcomes.Result) -> list[list[str]]:
     trouble = outcomes.trouble(result)
     if trouble not in ("", "refused"):
         return [[host, "-", "-", trouble, fleet_hosts.why(result, "")]]
-    return [entry(host, e) for e in result.get("journal") or ()] or [[host, "-", "-", "no transaction", "-"]]
+    told = list(result.get("journal") or ())  # the newest first
+    newest = next((n for n, e in enumerate(told) if takes_back_all(e)), len(told))
+    rows = [entry(host, e, n > newest) for n, e in enumerate(told)]
+    return rows or [[host, "-", "-", "no transaction", "-"]]
 
 
-def entry(host: str, told: past.Entry) -> list[str]:
+def takes_back_all(told: past.Entry) -> bool:
+    return str(told.get("reason")) == EVERYTHING_BACK and told.get("state") in STATES
+
+
+def entry(host: str, told: past.Entry, taken_back: bool) -> list[str]:
+    """One row. taken_back: by a later transaction that gave the whole host back, so that nothing of this one is in force."""
     state = str(told.get("state"))
     back = state == "rolled_back"
     return [
         host,
         str(told.get("time") or "unknown"),
         str(told.get("reason") or "-"),
-        f"rolled back {past.by(told)}" if back else STATES.get(state, f"not over ({state})"),
+        f"rolled back {past.by(told)}" if back else "taken back since" if taken_back and state in STATES else STATES.get(state, f"not over ({state})"),
         f"{past.done(told)}; because: {past.because(told)}" if back else past.done(told),
     ]
 

@@ -203,6 +203,26 @@ def test_dockers_own_daemon() -> None:
     assert (found.owner, found.cri, bool(found.refusal)) == ("docker", False, True)
 
 
+TREES: dict[str, tuple[dict[str, Any], str, str, bool]] = {
+    # options, a program beneath the root, a file there, whether a containerd of that version is assumed
+    "the version alone": ({}, "", "", True),
+    "Docker's program": ({}, "dockerd", "", False),
+    "CRI-O's program": ({}, "crio", "", False),
+    "Docker's program, and containerd is named": ({"engines": ("containerd", "docker")}, "dockerd", "", True),
+    "Docker's program, and the file is named": ({"config_path": "/etc/containerd/config.toml"}, "dockerd", "", True),
+    "Docker's program, and containerd's file": ({}, "dockerd", "version = 2\n", True),
+    "another engine is named": ({"engines": ("crio",)}, "", "", False),
+}
+
+
+@pytest.mark.parametrize("case", TREES)
+def test_a_version_stands_for_a_containerd_where_no_other_engine_has_it(case: str) -> None:
+    options, program, text, assumed = TREES[case]
+    files = {path: content for path, content in ((CONFIG, text), (f"/usr/bin/{program}", program)) if content}
+    seen = find(Policy(root="/image", engine_version="1.7.24", **options), files=files)
+    assert bool(seen) == assumed
+
+
 def test_another_root_directory() -> None:
     (found,) = find(Policy(root="/image", engine_version="1.7.24"))
     assert (found.version, found.running, found.cdi.able, found.cdi.enabled) == ("1.7.24", False, True, False)

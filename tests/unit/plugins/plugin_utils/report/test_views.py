@@ -104,6 +104,24 @@ def test_the_journals_of_a_fleet_are_one_table() -> None:
     assert transactions.totals(results) == {"hosts": 3, "failed": 0, "lost": 1, "not_reached": 0, "needs_person": ["gpu2"]}
 
 
+HOST_BACK, SPEC_BACK = "gpufleet.nvidia.node (state: absent)", "gpufleet.nvidia.cdi_spec (state: absent)"
+LATER = [
+    # transactions by reason and state, the newest first, and what is said of each
+    ([("gpufleet.nvidia.node", "committed"), (HOST_BACK, "committed"), ("gpufleet.nvidia.node", "committed")],
+     ["in force", "in force", "taken back since"]),
+    ([(HOST_BACK, "probation"), ("gpufleet.nvidia.node", "committed")], ["watched", "taken back since"]),
+    ([(HOST_BACK, "rolled_back"), ("gpufleet.nvidia.node", "committed")], ["rolled back by the host itself", "in force"]),
+    ([(HOST_BACK, "committed"), ("gpufleet.nvidia.node", "rolled_back")], ["in force", "rolled back by the host itself"]),
+    ([(SPEC_BACK, "committed"), ("gpufleet.nvidia.node", "committed")], ["in force", "in force"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("journal", "states"), LATER)
+def test_what_a_later_rollback_of_the_host_took_back_is_not_in_force(journal: list[tuple[str, str]], states: list[str]) -> None:
+    told = [{**ENTRY, "reason": reason, "state": state, "by": "systemd"} for reason, state in journal]
+    assert [row[3] for row in transactions.of_host("gpu1", {"journal": told})] == states
+
+
 # ---------------------------------------------------------------- CDI specs
 
 STALE = {"path": "/var/run/cdi/nvidia.yaml", "state": "stale", "reasons": [{"why": "names a GPU that is gone"}]}
