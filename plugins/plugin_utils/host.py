@@ -285,4 +285,5 @@ def single_absent(policy: Policy, obs: Observation, engine: str) -> Plan:
 
 def summary(record: Mapping[str, Any]) -> str:
     """One line for logs: what was decided for every instance."""
-    return "; ".join(" ".join(filter(None, (d["engine"], d["engine_version"]))) + f": {d['injection']}" for d in record.get("decisions") or ())
+    decided = record.get("decisions") or ()
+    return "; ".join(f"{d['engine']} {d['engine_version']}".strip() + f": {d['injection']}" for d in decided)

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import difflib
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -44,7 +45,7 @@ def problems(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], kno
     """
     names = {*known, *RUN, *RESULTS, OWN}
     unknown = _unknown(hosts, names, set(own))
-    return [*unknown, *([FOR_OWN] if unknown else []), *_ignored(hosts, run)]
+    return [*unknown, *([FOR_OWN] if unknown else []), *_ignored(hosts, run), *_waves(run.get("gpufleet_serial"))]
 
 
 def _unknown(hosts: Mapping[str, Mapping[str, Any]], known: set[str], own: set[str]) -> list[str]:
@@ -71,6 +72,16 @@ def _ignored(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]) -> 
                 f" Take it out there and give it on the command line: -e @rollout.yml, with `{name}: {example}` in that file"
             )
     return found
+
+
+def _waves(serial: Any) -> list[str]:
+    """Sizes of waves that Ansible would end the run over without a word about the variable."""
+    if serial is None or (isinstance(serial, str) and serial.startswith("[")):  # a list as text, which older ansible-core reads as a list
+        return []
+    sizes = [str(size).strip() for size in (serial if isinstance(serial, list) else [serial])]
+    wrong = [size or "''" for size in sizes if not re.fullmatch(r"-?\d+\s*%?", size)]
+    says = "where a wave is a number of hosts or a percentage; write it as"
+    return [f"gpufleet_serial has {', '.join(wrong)}, {says} gpufleet_serial: {RUN['gpufleet_serial']}"] if wrong else []
 
 
 def grouped(sentences: Mapping[str, Iterable[str]]) -> list[str]:

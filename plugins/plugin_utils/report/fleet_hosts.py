@@ -31,7 +31,8 @@ class View:
 def lines(results: outcomes.Results, view: View) -> list[str]:
     counts = outcomes.totals(results, view.check)
     bad = counts["needs_person"]
-    person = layout.hang(f"{outcomes.plural(len(bad))} need{'s' if len(bad) == 1 else ''} a person: {names.some(bad, groups.HOSTS_SHOWN)}", view.width, 0)
+    named = names.some(bad, groups.HOSTS_SHOWN)
+    person = layout.hang(f"{outcomes.plural(len(bad))} need{'s' if len(bad) == 1 else ''} a person: {named}", view.width, 0)
     below = [*(groups.lines(results, view.width, view.check) if view.details else ()), *notes(results, view.width)]
     return [*hosts(results, view), "", outcomes.summary(counts), *(person if bad else ()), *below]
 

@@ -44,11 +44,12 @@ def entry(host: str, told: past.Entry, taken_back: bool) -> list[str]:
     """One row. taken_back: by a later transaction that gave the whole host back, so that nothing of this one is in force."""
     state = str(told.get("state"))
     back = state == "rolled_back"
+    stands = "taken back since" if taken_back and state in STATES else STATES.get(state, f"not over ({state})")
     return [
         host,
         str(told.get("time") or "unknown"),
         str(told.get("reason") or "-"),
-        f"rolled back {past.by(told)}" if back else "taken back since" if taken_back and state in STATES else STATES.get(state, f"not over ({state})"),
+        f"rolled back {past.by(told)}" if back else stands,
         f"{past.done(told)}; because: {past.because(told)}" if back else past.done(told),
     ]
 

@@ -25,7 +25,10 @@ BACK = {**DONE, "ran": [], "removed": [], "state": "rolled_back", "by": "the nex
 HISTORY = {
     "all of it": (
         DONE,
-        "ran apt-get install -y --no-install-recommends nvidia-container-toolkit-base; wrote /etc/a; removed /etc/b; restarted a.service: stands",
+        (
+            "ran apt-get install -y --no-install-recommends nvidia-container-toolkit-base; "
+            "wrote /etc/a; removed /etc/b; restarted a.service: stands"
+        ),
     ),
     "taken back": (BACK, "wrote /etc/a, /etc/b; restarted a.service: rolled back at the next boot because: the host was switched off"),
     "watched": (

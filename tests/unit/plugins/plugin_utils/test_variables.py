@@ -62,3 +62,17 @@ def test_a_setting_of_the_run_that_would_be_ignored_is_named_with_the_right_plac
         name = next(iter(inventory))
         assert f"{name} is set in the inventory, for gpu1," in sentence
         assert "-e @rollout.yml" in sentence
+
+
+WAVES = [
+    # gpufleet_serial, what of it is no size of a wave
+    (1, ""), ("2", ""), ("10%", ""), ([1, "10%", "100%"], ""), (0, ""), ([], ""), ("[1, 2]", ""), (None, ""),
+    ("50 %", ""),
+    ("all", "all"), ([1, "tenth", "50%"], "tenth"), ("12.5%", "12.5%"), ([[1]], "[1]"), ("", "''"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("serial", "wrong"), WAVES)
+def test_what_is_no_size_of_a_wave_is_told_before_ansible_ends_over_it(serial: Any, wrong: str) -> None:
+    found = said({"gpu1": {}}, {"gpufleet_serial": serial})
+    assert [sentence.split(",")[0] for sentence in found] == ([f"gpufleet_serial has {wrong}"] if wrong else [])
