@@ -61,7 +61,7 @@ SHAPES: Mapping[Path, str] = {
 MARK = "# Written by the Ansible collection gpufleet.nvidia"
 FIRST_LINE = f"{MARK}; changes are overwritten."
 # What of CRI-O's files may leave a host.
-_FIELDS = {path: shape for path, shape in listed.CRIO_RUNTIME.items()}
+_FIELDS = dict(listed.CRIO_RUNTIME)
 PLACES: Mapping[Path, str] = {
     ("crio", "runtime", "default_runtime"): "name",
     ("crio", "runtime", "hooks_dir"): "paths",
