@@ -338,10 +338,10 @@ class Judge(object):
             return self._no(found, "service", why, "Run it as such a service")
         shown = self.show([unit]).get(unit) or {}
         if not self._descends(found, shown.get("MainPID", "")):
-            why = "is neither the main process of %s nor its descendant" % unit
-            return self._no(found, "main process", why, "Restart the service")
+            return self._no(found, "main process", "is neither the main process of %s nor its descendant" % unit, "Restart the service")
         files = [shown.get("FragmentPath", "")] + shown.get("DropInPaths", "").split()
-        doubt = _first(path("", name) for name in files if name)
+        # A unit that is masked is a link to /dev/null, which says nothing, whoever writes to it.
+        doubt = _first(path("", name) for name in files if name and os.path.realpath(name) != os.devnull)
         return doubt._replace(row="unit", why=doubt.why + " (a file of %s)" % unit) if doubt else None
 
     @staticmethod

@@ -28,15 +28,15 @@ def entry(path: str, before: str, after: str) -> Entry:
     return path, before, after
 
 
-def for_ansible(diffs: Iterable[Entry], *, journal: str | None = None, verbose: bool = False) -> list[dict[str, str]]:
+def for_ansible(diffs: Iterable[Entry], *, verbose: bool = False) -> list[dict[str, str]]:
     """As Ansible prints them. verbose: files that a program writes whole are shown whole, too."""
-    return [_one(path, before, after, journal, verbose) for path, before, after in diffs]
+    return [_one(path, before, after, verbose) for path, before, after in diffs]
 
 
-def _one(path: str, before: str, after: str, journal: str | None, verbose: bool) -> dict[str, str]:
+def _one(path: str, before: str, after: str, verbose: bool) -> dict[str, str]:
     names = {"before_header": path, "after_header": path}
     if not (path in _OWN or _SPEC.search(after or before)):
-        return {**names, "prepared": changed_lines(path, before, after, journal)}
+        return {**names, "prepared": changed_lines(path, before, after)}
     if verbose:
         return {**names, "before": before, "after": after}
     return {**names, "prepared": f"{path}: {_size(before, after)} (-v shows it)\n"}
@@ -49,10 +49,13 @@ def _size(before: str, after: str) -> str:
     return f"{lines} lines, {'changed' if before else 'new'}"
 
 
-def changed_lines(path: str, before: str, after: str, journal: str | None) -> str:
-    """The lines that go and come, each group of them under its table's header, without the lines around."""
+def changed_lines(path: str, before: str, after: str) -> str:
+    """The lines that go and come, each group of them under its table's header, without the lines around.
+
+    The same in check mode as in the run that follows it, so that no entry of the journal is named, which only the run has.
+    """
     old, new = before.splitlines(), after.splitlines()
-    out = [f"--- {path}{f' (as it was: {journal} on the host)' if journal and before else ''}", f"+++ {path}"]
+    out = [f"--- {path}{' (kept whole in the journal on the host)' if before else ''}", f"+++ {path}"]
     found = list(difflib.unified_diff(old, new, n=0, lineterm=""))[2:]
     gone, come = (Counter(line[1:] for line in found if line[0] == sign) for sign in "-+")
     moved = {"-": gone & come, "+": gone & come}  # a line that goes here and comes there has not changed

@@ -220,7 +220,7 @@ class Door:
         self._connection = SimpleNamespace(become=None, has_pipelining=True)
         self._templar = SimpleNamespace(template=lambda text: text)
 
-    def _compute_environment_string(self) -> str:
+    def _compute_environment_string(self, raw_environment_out: dict[str, Any] | None = None) -> str:
         return ""
 
     def _low_level_execute_command(self, line: str, in_data: bytes) -> dict[str, Any]:
@@ -263,7 +263,7 @@ class Victim:
             target = root / found.relative_to(layer)
             if not target.is_symlink() and not target.exists():
                 shutil.copy2(found, target, follow_symlinks=False)
-        wrapper = root / "usr/local/sbin/systemd-run"
+        wrapper = root / "usr/sbin/systemd-run"
         wrapper.write_text(SYSTEMD_RUN % {"tracer": TRACER})
         wrapper.chmod(0o755)
         fresh = f"{RUNTIME}; mkdir -p /run/cdi; rm -rf /var/lib/gpufleet {KEPT}; mkdir {KEPT}"

@@ -16,8 +16,9 @@ pytestmark = pytest.mark.lab
 
 ENGINES = ["c16", "c17", "c21", "c23", "c24", "crio", "dock"]
 ALL = [*ENGINES, "nogpu"]
-# What the packages' own scripts and their installation leave, and the repository, which the role toolkit added.
-PACKAGES = re.compile(r"/etc/(nvidia-container-toolkit|nvidia-container-runtime|systemd/system/\S*wants|apt|ld\.so\.conf\.d)(/|$)")
+# What the packages' own scripts and their installation leave, the CDI spec of nvidia-cdi-refresh among it.
+SPEC = r"/run/cdi/nvidia\.yaml$"
+PACKAGES = re.compile(SPEC + r"|/etc/(nvidia-container-toolkit|nvidia-container-runtime|systemd/system/\S*wants|apt|ld\.so\.conf\.d)(/|$)")
 
 
 @pytest.mark.parametrize("host", ALL)

@@ -174,12 +174,12 @@ def test_systemctl_that_hangs_is_given_up(stage: Stage, monkeypatch: pytest.Monk
 
     monkeypatch.setattr(base, "transaction", impatient)
     hangs = '#!/bin/sh\\ncase "$*" in *restart*) exec sleep 600;; esac\\nexec /usr/bin/systemctl "$@"\\n'
-    victim.shell(f"printf '{hangs}' >/usr/local/sbin/systemctl; chmod 755 /usr/local/sbin/systemctl")
+    victim.shell(f"printf '{hangs}' >/usr/sbin/systemctl; chmod 755 /usr/sbin/systemctl")
     try:
         done = victim.run()
         now = victim.look()
     finally:
-        victim.shell("rm /usr/local/sbin/systemctl")
+        victim.shell("rm /usr/sbin/systemctl")
     victim.put_back(both.old, victim.look())
     assert done.failed
     assert "did not end within 3 s" in done.words

@@ -60,7 +60,7 @@ NEEDS: dict[str, Needs] = {
     "node_info": Needs(options=MIRROR),
     "observe": Needs(),
     "oci_hook": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime-hook")),
-    "rollout_gate": Needs(hosts="gpu_nodes"),
+    "rollout_gate": Needs(hosts="gpu_nodes", options=MIRROR),
     "toolkit_config": Needs(),
     # The example shows upstream's key; the lab has one of its own.
     "toolkit_repository": Needs(options={name.removeprefix("toolkit_"): variable for name, variable in OF_LAB.items()}),
@@ -91,8 +91,9 @@ def suited(task: Mapping[str, Any], needs: Needs) -> dict[str, Any]:
     """A task with what a reader would set to their own, and the root of the imitated GPUs."""
     found = dict(task)
     for name in [key for key in task if key.startswith(OURS)]:
-        faked = FAKED if set(FAKED) <= options(name.removeprefix(OURS)) else {}
-        own = {option: f"{{{{ {variable} }}}}" for option, variable in needs.options.items()}
+        known = options(name.removeprefix(OURS))
+        faked = FAKED if set(FAKED) <= known else {}
+        own = {option: f"{{{{ {variable} }}}}" for option, variable in needs.options.items() if option in known}
         found[name] = {**faked, **(task[name] or {}), **own}
     return found
 

@@ -25,7 +25,7 @@ HOSTS = {
     "old-nogpu": {"kind": "containerd-1.6", "gpus": 0, "driver": "none"},
 }
 RUNS = {"plan": (), "site": ("--check", "--diff")}
-HEADINGS = ["HOST", "ENGINE", "INJECTION", "CHANGED", "RESTARTED", "WHY"]
+HEADINGS = ["HOST", "ENGINE", "GPUS", "INJECTION", "CHANGED", "RESTARTED", "WHY"]
 
 
 @pytest.fixture(scope="module")

@@ -29,7 +29,7 @@ WAYS: dict[str, tuple[str, dict[str, Any]]] = {
 }
 HOSTS = {"way17": "containerd-1.7", "waycrio": "crio-1.34"}
 STEPS = ("look", "announce", "converge", "again", "back")
-MORTAL = ("journal", "history", "pid", "invocation_id", "_ansible_verbose_always", "_ansible_no_log", "invocation")
+MORTAL = ("journal", "history", "pid", "ticks", "invocation_id", "_ansible_verbose_always", "_ansible_no_log", "invocation")
 OUTSIDE = '[plugins."io.containerd.grpc.v1.cri"]\n  # ours since 2021\n  sandbox_image = "registry.example.org/pause:3.9"\n'
 
 Told = dict[str, dict[str, dict[str, Any]]]

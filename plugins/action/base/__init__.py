@@ -327,14 +327,14 @@ def with_earlier(told: dict[str, Any], whole: Plan, done: Done, restart: str) ->
         "advice": list(dict.fromkeys([*earlier.advice, *told["advice"]])),
     }
     if "diff" in told:
-        shaped["diff"] = [*diffs(earlier, journal), *told["diff"]]
+        shaped["diff"] = [*diffs(earlier), *told["diff"]]
     if told.get("failed"):
         shaped["msg"] = f"{told['msg']}. What was done before that stays: {'; '.join(before)}"
     return shaped
 
 
-def diffs(plan: Plan, journal: str | None) -> list[dict[str, str]]:
-    return diff_.for_ansible(plan.diffs, journal=journal, verbose=Display().verbosity > 0)
+def diffs(plan: Plan) -> list[dict[str, str]]:
+    return diff_.for_ansible(plan.diffs, verbose=Display().verbosity > 0)
 
 
 def acts(plan: Plan) -> bool:
@@ -390,7 +390,7 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
         **outcome.facts,
     }
     if diff:
-        shaped["diff"] = diffs(plan, answer.get("journal"))
+        shaped["diff"] = diffs(plan)
     if trouble:
         kept = bool(answer.get("changed")) and (not answer.get("rolled_back") or bool(answer.get("foreign")))
         shaped.update(failed=True, msg=trouble, changed=kept, evidence=differences_.evidence(answer))

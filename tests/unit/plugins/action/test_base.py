@@ -123,7 +123,7 @@ def test_a_result_masks_secrets_and_lists_what_is_done() -> None:
     assert result["differences"][0]["after"] == "********"
     assert result["differences"][1]["after"] == "cdi"
     assert result["actions"] == ["write /etc/a", "restart a.service"]
-    shown = "--- /etc/a (as it was: /j on the host)\n+++ /etc/a\n@@ -1 +1 @@\n-before\n+after\n"
+    shown = "--- /etc/a (kept whole in the journal on the host)\n+++ /etc/a\n@@ -1 +1 @@\n-before\n+after\n"
     assert result["diff"] == [{"before_header": "/etc/a", "after_header": "/etc/a", "prepared": shown}]
     assert (result["changed"], result["restarted"], result["rolled_back"]) == (True, ["a.service"], False)
 

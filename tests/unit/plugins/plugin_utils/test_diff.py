@@ -23,7 +23,7 @@ BEFORE = """version = 2
   snapshotter = "SECRET"
 """
 AFTER = BEFORE.replace("enable_cdi = false", "enable_cdi = true").replace('"runc"\n', '"nvidia"\n')
-SHOWN = f"""--- {PATH}
+SHOWN = f"""--- {PATH} (kept whole in the journal on the host)
 +++ {PATH}
 @@ -3 +3 @@ [plugins.cri]
 -  enable_cdi = false
@@ -35,8 +35,8 @@ SHOWN = f"""--- {PATH}
 SPEC = '{\n  "cdiVersion": "0.5.0",\n  "kind": "nvidia.com/gpu"\n}\n'
 
 
-def shown(before: str, after: str, path: str = PATH, *, journal: str | None = None, verbose: bool = False) -> str:
-    (one,) = diff.for_ansible([diff.entry(path, before, after)], journal=journal, verbose=verbose)
+def shown(before: str, after: str, path: str = PATH, *, verbose: bool = False) -> str:
+    (one,) = diff.for_ansible([diff.entry(path, before, after)], verbose=verbose)
     assert (one["before_header"], one["after_header"]) == (path, path)
     return one["prepared"] if "prepared" in one else f"{one['before']}=>{one['after']}"
 
@@ -50,17 +50,17 @@ def test_lines_that_change_and_their_tables() -> None:
     ("before", "after", "text"),
     [
         ("", "a = 1\n", f"--- {PATH}\n+++ {PATH}\n@@ -0,0 +1 @@\n+a = 1\n"),
-        ("a = 1\n", "", f"--- {PATH} (as it was: /j on the host)\n+++ {PATH}\n@@ -1 +0,0 @@\n-a = 1\n"),
+        ("a = 1\n", "", f"--- {PATH} (kept whole in the journal on the host)\n+++ {PATH}\n@@ -1 +0,0 @@\n-a = 1\n"),
         (
             "[a]\nb = 1\nc = SECRET\n",
             "[a]\nc = SECRET\n",
-            f"--- {PATH} (as it was: /j on the host)\n+++ {PATH}\n@@ -2 +1,0 @@ [a]\n-b = 1\n",
+            f"--- {PATH} (kept whole in the journal on the host)\n+++ {PATH}\n@@ -2 +1,0 @@ [a]\n-b = 1\n",
         ),
         ("same\n", "same\n", ""),
     ],
 )
 def test_files_that_come_and_go(before: str, after: str, text: str) -> None:
-    assert shown(before, after, journal="/j") == text
+    assert shown(before, after) == text
 
 
 @pytest.mark.parametrize(
