@@ -301,6 +301,9 @@ options:
       - Whether containers get the sockets of C(nvidia-persistenced) and C(nvidia-fabricmanager) and the folder of
         C(nvidia-cuda-mps-control), as far as they are there when the spec is made. The folder has to be a directory of root's, since
         everybody may put one into C(/tmp).
+      - The folder is looked at when the spec is made, and the spec outlives a boot, which may empty C(/tmp). Whoever then makes
+        C(/tmp/nvidia-mps) first has their folder in containers. On a host with local users start MPS before they can log in, or leave
+        this off.
       - A container does not start while one of them is gone, which is why they are left out by default.
     type: bool
     default: false

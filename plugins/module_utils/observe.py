@@ -171,9 +171,31 @@ def _glob(root, question):
 def _described(root, path, question):
     # A link that leads to itself must not hide the other files.
     try:
-        return _read(root, path, question)
+        if not question.get("content", True) or not _is_named(path, question):
+            return _read(root, path, dict(question, content=False))
+        leads = _leads_outside(root, path, question)
+        if leads is None:
+            return _read(root, path, question)
+        answer = nodefs.describe(root, path, content=False, cap=0)
+        return dict(answer, **leads.answer()) if answer.get("type") == "file" else answer
     except nodefs.NodeError as exc:
         return exc.answer()
+
+
+def _is_named(path, question):
+    """names: the endings of the files of a pattern that are read; the others are looked at only."""
+    return not question.get("names") or path.endswith(tuple(question["names"]))
+
+
+def _leads_outside(root, path, question):
+    """inside: the directories where the files of a pattern have to lie to be read. A link may lead to any file of the host."""
+    if not question.get("inside"):
+        return None
+    real = nodefs.resolve(root, path)[0]
+    if any(real.startswith(nodefs.resolve(root, directory)[0].rstrip("/") + "/") for directory in question["inside"]):
+        return None
+    told = (path, real, " and ".join(question["inside"]))
+    return nodefs.NodeError("outside", "%s: is a link to %s, outside of %s, and is not read" % told)
 
 
 def _paths(root, question):
@@ -184,12 +206,12 @@ def _paths(root, question):
 
 def _mentioned(root, question):
     # What files point at, whichever files and paths that may be: nobody can ask for those by name before having read the files.
-    readable = functools.partial(_roots, root)
+    readable = functools.partial(_may_be_read, root, question)
     return nodefs.mentioned(root, question["pattern"], question["find"], question.get("max", nodefs.MIB), readable)
 
 
-def _roots(root, path):
-    return trust.path(root, path) is None
+def _may_be_read(root, question, path):
+    return _is_named(path, question) and _leads_outside(root, path, question) is None and trust.path(root, path) is None
 
 
 def _which(root, question):

@@ -170,6 +170,11 @@ def _json(data, places, _comments):
     return work.done()
 
 
+def _yaml(data, places, comments):
+    """What begins as an object of JSON is one, which YAML's readers take, too."""
+    return _json(data, places, comments) if data.lstrip().startswith(b"{") else _yaml_lines(data, places, comments)
+
+
 def _whole(data, _places, _comments):
     return Projection(data, [], [])
 
@@ -211,6 +216,7 @@ def _flags(data, places, _comments):
     return work.done()
 
 
-_FORMATS = {"toml": _toml, "json": _json, "whole": _whole, "yaml": _by_line(_YAML_LINE), "env": _by_line(_ENV_LINE), "flags": _flags}
+_yaml_lines = _by_line(_YAML_LINE)
+_FORMATS = {"toml": _toml, "json": _json, "whole": _whole, "yaml": _yaml, "env": _by_line(_ENV_LINE), "flags": _flags}
 
 __all__ = ["Projection", "Unreadable", "fits", "judge", "project"]

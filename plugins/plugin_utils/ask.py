@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed, listed_files
@@ -19,6 +19,8 @@ ORIGINALS = [
     {"path": "*.json", "keep": listed_files.keep("json", listed_files.DAEMON_JSON)},
 ]
 
+# Engines read no other files of a CDI directory.
+SPEC_NAMES = (".json", ".yaml")
 # A line such as `containerd github.com/containerd/containerd v1.7.24`, `crio version 1.34.0` or `Kubernetes v1.31.4`.
 BANNER = r"^[\w-]+ (?:version )?(?:[\w./-]+ )?v?\d+\.\d+[\w.+~-]*"
 
@@ -67,6 +69,17 @@ def directory(path: str) -> Question:
 def glob(pattern: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 18) -> Question:
     q: Question = {"id": f"glob:{pattern}", "kind": "glob", "pattern": pattern, "content": content, "max": max}
     return {**q, "keep": _listed(pattern, keep)} if content else q
+
+
+def specs(directory: str, directories: Iterable[str]) -> Question:
+    """A CDI directory: all that is in it by kind and mode, and what engines read of it, where that lies in one of the directories."""
+    question = glob(f"{directory.rstrip('/')}/*", listed_files.WHOLE, max=1 << 20)  # a spec of eight GPUs, all cut up, takes a fifth of it
+    return of_specs(question, directories)
+
+
+def of_specs(question: Question, directories: Iterable[str]) -> Question:
+    """The same question, for which only specs in these directories are read."""
+    return {**question, "names": list(SPEC_NAMES), "inside": list(directories)}
 
 
 def paths(name: str, patterns: list[str], base: str = "/") -> Question:

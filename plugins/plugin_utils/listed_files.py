@@ -26,6 +26,8 @@ NOTHING: Keep = {"format": "flags"}
 # The kubelet's own: which engine it uses.
 KUBELET_CONFIG: Keep = {"format": "yaml", "places": [[["containerRuntimeEndpoint"], "address"]]}
 KUBEADM_FLAGS: Keep = {"format": "flags", "places": [[["container-runtime-endpoint"], "address"]]}
+# A CDI spec where only its release counts.
+SPEC_VERSION: Keep = {"format": "yaml", "places": [[["cdiVersion"], "version"]]}
 # nvidia-cdi-refresh: the file that it writes.
 REFRESH_ENV: Keep = {"format": "env", "places": [[["NVIDIA_CTK_CDI_OUTPUT_FILE_PATH"], "path"]]}
 

@@ -116,7 +116,7 @@ class Command:
 
 def _file(path: str, a: Mapping[str, Any]) -> File:
     if "error" in a:
-        return File(path, exists=True, error=str(a["error"].get("message", "could not be read")))
+        return File(path, exists=True, error=str(a["error"].get("message", "could not be read")), real=a.get("real") or path)
     content = a.get("content")
     if content is not None and a.get("encoding") == "base64":
         content = base64.b64decode(content).decode("utf-8", "surrogateescape")

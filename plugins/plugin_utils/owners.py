@@ -42,7 +42,7 @@ KUBEADM_FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
 READ_FLAGS = {"--config": "path", "--container-runtime-endpoint": "address"}
 # What of these files may travel.
 KEPT = {
-    REFRESH_FILE: listed_files.WHOLE,
+    REFRESH_FILE: listed_files.SPEC_VERSION,
     REFRESH_ENV: listed_files.REFRESH_ENV,
     **dict.fromkeys(MASKS.values(), listed_files.WHOLE),
     KUBELET_CONFIG: listed_files.KUBELET_CONFIG,
@@ -123,7 +123,7 @@ def refresh(policy: Policy, obs: Observation) -> Refresh:
     enabled = not masked and any(exists(obs, link) for link in LINKS.values())
     output = re.findall(r"(?m)^NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=[\"']?([^\s\"']+)", obs.text(REFRESH_ENV))
     where = output[-1] if output else REFRESH_FILE
-    found = re.search(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)", obs.text(where, listed_files.WHOLE))
+    found = re.search(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)", obs.text(where, listed_files.SPEC_VERSION))
     return Refresh(present, enabled, masked, where, found.group(1) if found else "")
 
 

@@ -58,7 +58,10 @@ DEVIATIONS = (
         "sockets",
         "the sockets of nvidia-persistenced and nvidia-fabricmanager and the folder of MPS, where they are there when the spec is made",
         "none, unless `cdi_sockets` asks for them; the result tells them as `left_out`",
-        "a container does not start while one of them is gone, after a boot or while its daemon restarts",
+        "a container does not start while one of them is gone, after a boot or while its daemon restarts. `/tmp/nvidia-mps` is judged when "
+        "the spec is made (a directory of root's); a boot may empty `/tmp`, and whoever then makes the folder first, be it a user without "
+        "privileges, has it in containers until the next run: on a host with local users start MPS before they can log in, or leave "
+        "`cdi_sockets` off",
     ),
     Deviation(
         "absolute links",

@@ -80,20 +80,20 @@ class Host:
 
 
 def questions(policy: Policy, directories: Iterable[str]) -> list[ask.Question]:
-    mentioned = [mentions(directory) for directory in directories]
+    mentioned = [mentions(directory, directories) for directory in directories]
     if policy.root != "/":
         return mentioned
     return [*mentioned, ask.file(TOOLKIT_UNPACKED, content=False)]
 
 
-def mentions(directory: str) -> ask.Question:
-    return ask.mentioned(f"{directory}/*", MENTIONS)
+def mentions(directory: str, directories: Iterable[str]) -> ask.Question:
+    return ask.of_specs(ask.mentioned(f"{directory}/*", MENTIONS), directories)
 
 
 def host(policy: Policy, obs: Observation, driver: Driver, cap: str, directories: Iterable[str]) -> Host:
     there: dict[str, Mapping[str, Any] | None] = {}
     for directory in directories:
-        there.update(obs.raw(mentions(directory)).get("paths") or {})
+        there.update(obs.raw(mentions(directory, directories)).get("paths") or {})
     unpacked = obs.raw(ask.file(TOOLKIT_UNPACKED, content=False)).get("mtime") if policy.root == "/" else None
     return Host(
         driver=driver,

@@ -39,6 +39,12 @@ RULES: Mapping[str, Rule] = {
     "unreadable": _lost("A spec can be read", "Make it a readable regular file, or remove it"),
     "hangs": Rule("error", "A spec is a regular file", "Engines block on it forever, and so does every container start", "Remove it"),
     "not-looked-at": Rule("warning", "A spec is of ordinary size", "Engines read it; this check did not", "Make the file smaller"),
+    "outside": Rule(
+        "warning",
+        "A spec lies in a CDI directory, also where it is reached by a link",
+        "Engines follow the link; this check did not, since what other files of a host say is none of its business",
+        "Put the file itself there",
+    ),
     "empty": _lost("A spec is not empty", "Write it anew, or remove the file"),
     "yaml": _lost("A spec is YAML or JSON", "Mend the text, or generate the file anew"),
     "duplicate-key": _lost("No key is there twice", "Remove one of the two"),

@@ -33,7 +33,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
     watch,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Edits, Spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     CDI_DIRS,
     Difference,
@@ -94,7 +93,7 @@ def path(policy: Policy, of: str = "") -> str:
 
 
 def questions(policy: Policy) -> list[ask.Question]:
-    globs = [ask.glob(f"{d}/*", keep=WHOLE, max=1 << 20) for d in directories(policy)]
+    globs = [ask.specs(d, directories(policy)) for d in directories(policy)]
     found = [*files.questions(policy), *hooks.questions(policy), *freshness.questions(policy, directories(policy))]
     return [*globs, *found, *watch.questions(policy), ask.package([packages.BASE]), wholefile.ORIGINALS]
 
@@ -311,10 +310,11 @@ def refresh_theirs(policy: Policy, obs: Observation, host: HostDecision, driver:
 
 
 def write(policy: Policy, obs: Observation, spec: Spec, source: str, found: freshness.Verdict | None = None) -> Plan:
-    file = wholefile.readable(seen(policy, obs, path(policy, spec.kind)))
+    file = seen(policy, obs, path(policy, spec.kind))
     if file.is_link:
         why = "an engine would read another file than the one that is written"
         raise PlanError(f"this is a symbolic link to {file.real}", where=file.path, why=why, next="Remove the link, then run again")
+    file = wholefile.readable(file)
     if file.exists and wholefile.right_mode(file, MODE) and same(file.content or "", spec):
         return Plan()
     why = f"CDI {spec.version} with {', '.join(d.name for d in spec.devices)}, told by {source}; no consumer on this host is too old for it"
@@ -370,7 +370,7 @@ def strays(policy: Policy, obs: Observation, spec: Spec) -> tuple[str, ...]:
     own = {path(policy, name) for name, _layout in kinds(policy)}
     for directory in directories(policy):
         for file in obs.glob(f"{directory}/*"):
-            if file.path in (*own, REFRESH_FILE) or file.type != "file":
+            if file.path in (*own, REFRESH_FILE) or not (file.error or file.type == "file"):
                 continue
             words += stray(file, mine, spec, outranks=outranks(policy, directory, mine))
     return tuple(words)
@@ -382,13 +382,13 @@ def outranks(policy: Policy, directory: str, mine: str) -> bool:
 
 
 def stray(file: File, mine: str, spec: Spec, *, outranks: bool) -> list[str]:
+    if not file.path.endswith(read.SUFFIXES):
+        advice = f"{file.path} is read by no engine, which read {' and '.join(read.SUFFIXES)} only; remove or rename it"
+        return [advice] if file.path.endswith(".yml") else []
     if file.error:
         return [f"{file.path} could not be read ({file.error}), so nobody knows which devices it defines"]
     if spec.kind not in (file.content or ""):
         return []
-    if not file.path.endswith(read.SUFFIXES):
-        advice = f"{file.path} is read by no engine, which read {' and '.join(read.SUFFIXES)} only; remove or rename it"
-        return [advice] if file.path.endswith(".yml") else []
     try:
         doubles = sorted(set(read.parse(file.content or "").names) & set(spec.names))
     except ValueError as error:

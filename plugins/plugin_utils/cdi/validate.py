@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import posixpath
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
@@ -18,11 +19,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import content
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.directories import Loaded
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.rules import Finding, ordered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.shape import Document
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import CDI_DIRS, NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
-SIZE = 1 << 20  # a spec of eight GPUs with seven MIG instances each takes a fifth of it
+# Written otherwise or with something behind it, such as a package manager's copy. What such a file says is not asked for.
+SPEC_NAME = re.compile(r"\.(?:ya?ml|json)(?:[.~-].*)?\Z", re.IGNORECASE)
+FAILED = {"too-large": "not-looked-at", "timeout": "not-looked-at", "outside": "outside"}
 KINDS = {
     "dir": "a directory",
     "link": "a link to nothing",
@@ -49,12 +51,12 @@ def dirs(policy: Policy) -> tuple[str, ...]:
     return policy.cdi_spec_dirs or CDI_DIRS
 
 
-def files_in(directory: str) -> ask.Question:
-    return ask.glob(f"{directory.rstrip('/')}/*", keep=WHOLE, max=SIZE)
+def files_in(directory: str, policy: Policy) -> ask.Question:
+    return ask.specs(directory, dirs(policy))
 
 
 def questions(policy: Policy) -> list[ask.Question]:
-    return [q for d in dirs(policy) for q in (onhost.question(d), files_in(d))]
+    return [q for d in dirs(policy) for q in (onhost.question(d), files_in(d, policy))]
 
 
 def text_problems(data: bytes, release: library.Library = library.NEWEST) -> tuple[Document | None, tuple[shape.Problem, ...]]:
@@ -72,11 +74,11 @@ def report(policy: Policy, obs: Observation, cap: str) -> Report:
     findings: list[Finding] = []
     loaded: list[Loaded] = []
     for priority, directory in enumerate(dirs(policy)):
-        problems = list(_directory(directory, obs))
+        problems = list(_directory(directory, policy, obs))
         findings += problems
         if any(p.rule == "directory" for p in problems):
             continue
-        for path, answer in _answers(directory, obs):
+        for path, answer in _answers(directory, policy, obs):
             findings += _file(path, answer)
             found, document = _read(path, answer, cap)
             findings += found
@@ -87,14 +89,14 @@ def report(policy: Policy, obs: Observation, cap: str) -> Report:
     return Report(tuple(sorted(resolved.devices)), ordered(findings))
 
 
-def _answers(directory: str, obs: Observation) -> list[tuple[str, Mapping[str, Any]]]:
-    files = obs.attempt(files_in(directory)).get("files") or ()  # what cannot be listed is a finding of _directory()
+def _answers(directory: str, policy: Policy, obs: Observation) -> list[tuple[str, Mapping[str, Any]]]:
+    files = obs.attempt(files_in(directory, policy)).get("files") or ()  # what cannot be listed is a finding of _directory()
     return [(str(f["path"]), f) for f in files]
 
 
-def _directory(directory: str, obs: Observation) -> Iterator[Finding]:
+def _directory(directory: str, policy: Policy, obs: Observation) -> Iterator[Finding]:
     answer = obs.attempt(onhost.question(directory))
-    listing = obs.attempt(files_in(directory))
+    listing = obs.attempt(files_in(directory, policy))
     if "error" in answer or "error" in listing:
         message = str((answer.get("error") or listing["error"]).get("message"))
         yield Finding("not-looked-at", directory, message)
@@ -144,7 +146,7 @@ def _not_read(path: str, name: str, answer: Mapping[str, Any]) -> Iterator[Findi
         yield Finding("sub-directory", path, "it is a directory")
     elif name.startswith("spec.") and name.endswith(".tmp"):
         yield Finding("left-over", path, "a writer of the reference library left it behind")
-    elif posixpath.splitext(name)[1].lower() in (".yml", *directories.SUFFIXES) or "cdiVersion" in str(answer.get("content") or ""):
+    elif SPEC_NAME.search(name):
         yield Finding("never-read", path, f"its name ends in {posixpath.splitext(name)[1] or name}")
 
 
@@ -153,9 +155,9 @@ def _read(path: str, answer: Mapping[str, Any], cap: str) -> tuple[list[Finding]
     if not directories.is_read(path) or answer.get("type", "file") != "file":
         return [], None
     if "error" in answer:
-        large = answer["error"].get("kind") in ("too-large", "timeout")
+        rule = FAILED.get(str(answer["error"].get("kind")), "unreadable")
         message = str(answer["error"].get("message", "it could not be read")).removeprefix(f"{path}: ")
-        return [Finding("not-looked-at" if large else "unreadable", path, message)], None
+        return [Finding(rule, path, message)], None
     data = content_bytes(answer)
     document, problems = text_problems(data)
     findings = [Finding(p.rule, path, p.message, p.line, _device(p.path, document)) for p in problems]

@@ -340,6 +340,36 @@ def test_probes_that_fail(source, timeout, kind, said):
     assert said in error["message"]
 
 
+SPECS = {
+    "cdi__a.yaml": "path: /one", "cdi__b.json": "path: /two", "cdi__notes.txt": "path: /secret", "cdi__c.yml": "path: /secret",
+    "cdi__d.yaml.rpmsave": "path: /secret", "cdi__here.yaml": "->a.yaml", "cdi__other.yaml": "->../run/x.yaml",
+    "run__x.yaml": "path: /three",
+    "cdi__out.yaml": "->../shadow", "cdi__in.yaml": "->../cdi-not/x.yaml", "cdi-not__x.yaml": "path: /secret", "shadow": "path: /secret",
+    "cdi__gone.yaml": "->../gone", "cdi__dir.yaml": "->../run",
+}  # fmt: skip
+
+
+def of_specs(tmp_path, **question):
+    tree(tmp_path, **SPECS)
+    return ask(pattern=str(tmp_path / "cdi/*"), names=[".json", ".yaml"], inside=[str(tmp_path / "cdi"), str(tmp_path / "run")], **question)
+
+
+def test_of_a_directory_only_named_files_are_read_and_no_link_leads_out_of_it(tmp_path):
+    found = {os.path.basename(file["path"]): file for file in of_specs(tmp_path, kind="glob")["files"]}
+    read = {name: file["content"] for name, file in found.items() if file["content"] is not None}
+    assert read == {"a.yaml": "path: /one", "b.json": "path: /two", "here.yaml": "path: /one", "other.yaml": "path: /three"}
+    assert {name: file["error"]["kind"] for name, file in found.items() if "error" in file} == {"out.yaml": "outside", "in.yaml": "outside"}
+    assert found["out.yaml"]["error"]["message"].endswith("is a link to %s, outside of %s, and is not read" % (
+        tmp_path / "shadow", "%s and %s" % (tmp_path / "cdi", tmp_path / "run")))  # fmt: skip
+    assert (found["out.yaml"]["sha256"], found["out.yaml"]["real"]) == (None, str(tmp_path / "shadow"))
+    types = {name: found[name]["type"] for name in ("notes.txt", "c.yml", "d.yaml.rpmsave", "gone.yaml", "dir.yaml")}
+    assert types == {"notes.txt": "file", "c.yml": "file", "d.yaml.rpmsave": "file", "gone.yaml": "link", "dir.yaml": "dir"}
+
+
+def test_what_such_files_point_at_is_asked_of_no_others(tmp_path):
+    assert set(of_specs(tmp_path, kind="mentioned", find=["path: (.*)"])["paths"]) == {"/one", "/two", "/three"}
+
+
 # --- packages, units, processes -------------------------------------------------------------------------------------------
 
 DPKG = """Package: containerd

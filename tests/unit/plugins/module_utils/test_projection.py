@@ -173,6 +173,9 @@ def test_a_text_that_is_not_json_is_told_by_a_code_and_a_line(text, code, line):
          "            --endpoint=unix:///x           \n"),
         ("yaml", [[["endPoint"], "address"]], "a: b\nendPoint: unix:///x\n  endPoint: /y\nendPoint: &a pw\n",
          "#xxx\nendPoint: unix:///x\n#xxxxxxxxxxxxx\n#xxxxxxxxxxxxxx\n"),
+        ("yaml", [[["cdiVersion"], "version"]], '# pw\ncdiVersion: "0.5.0"\nenv:\n- A=pw\n  cdiVersion: 0.6.0\n',
+         '#xxx\ncdiVersion: "0.5.0"\n#xxx\n#xxxxx\n#xxxxxxxxxxxxxxxxxx\n'),
+        ("yaml", [[["cdiVersion"], "version"]], '{"cdiVersion": "0.5.0", "env": ["A=pw"]}', '{"cdiVersion": "0.5.0", "xxx": "      "}'),
         ("whole", [], "anything\n", "anything\n"),
     ],
 )  # fmt: skip

@@ -297,6 +297,7 @@ REFUSED = [
     ("a copy beside it", {"/etc/cdi/nvidia-backup.yaml": file_of()}, "nvidia-backup.yaml: it defines nvidia.com/gpu=0.*engines drop"),
     ("a file above it", {"/var/run/cdi/x.json": file_of()}, "/var/run/cdi/x.json: it defines nvidia.com/gpu=0.*outranks"),
     ("a link", {OURS: {"content": "x", "real": "/srv/cdi.yaml"}}, f"{OURS}: this is a symbolic link to /srv/cdi.yaml"),
+    ("a link out", {OURS: {"real": "/etc/shadow", "error": {"kind": "outside", "message": "x"}}}, "this is a symbolic link to /etc/shadow"),
     ("a folder", {OURS: {"type": "dir"}}, "no regular file but a dir"),
 ]  # fmt: skip
 
@@ -314,10 +315,11 @@ STRAYS = [
     ("/etc/cdi/mig.yaml", file_of(name="9:1"), ""),
     ("/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json", file_of(kind="k8s.device-plugin.nvidia.com/gpu"), ""),
     ("/etc/cdi/notes.txt", "about nvidia.com/gpu", ""),
+    ("/etc/cdi/shadow.yaml", {"type": "file", "error": {"kind": "outside", "message": "is a link to /etc/shadow"}}, "nobody knows"),
 ]
 
 
 @pytest.mark.parametrize(("path", "text", "word"), STRAYS, ids=[case[0] for case in STRAYS])
-def test_other_files_deserve_at_most_a_word(path: str, text: str, word: str) -> None:
+def test_other_files_deserve_at_most_a_word(path: str, text: Any, word: str) -> None:
     advice = plan(seen({path: text})).advice
     assert [path in a and word in a for a in advice] == ([True] if word else [])

@@ -210,6 +210,7 @@ def file(**more: Any) -> dict[str, Any]:
 
 
 ERROR = {"error": {"kind": "denied", "message": f"{ETC}: Permission denied"}}
+OUTSIDE = {"type": "file", "real": "/etc/shadow", "error": {"kind": "outside", "message": f"{ETC}: is a link to /etc/shadow"}}
 LARGE = {"error": {"kind": "too-large", "message": f"{ETC}: is larger than the 1048576 bytes asked for"}}
 # what it is: (the files, file and rule of each finding, whether the device is resolved)
 FILES: dict[str, tuple[dict[str, Any], list[tuple[str, str]], bool]] = {
@@ -219,7 +220,8 @@ FILES: dict[str, tuple[dict[str, Any], list[tuple[str, str]], bool]] = {
     "a file of root's group": ({ETC: file(mode=0o664)}, [], True),
     ".yml": ({"/etc/cdi/a.yml": spec()}, [("/etc/cdi/a.yml", "never-read")], False),
     ".YAML": ({"/etc/cdi/a.YAML": spec()}, [("/etc/cdi/a.YAML", "never-read")], False),
-    "a backup": ({"/etc/cdi/a.yaml.rpmsave": spec()}, [("/etc/cdi/a.yaml.rpmsave", "never-read")], False),
+    "a backup": ({"/etc/cdi/a.yaml.rpmsave": {"content": None}}, [("/etc/cdi/a.yaml.rpmsave", "never-read")], False),
+    "a copy beside it": ({"/etc/cdi/a.json~": {"content": None}}, [("/etc/cdi/a.json~", "never-read")], False),
     "a README": ({"/etc/cdi/README": "Put specs here.\n"}, [], False),
     "what a writer left": ({"/etc/cdi/spec.123.tmp": spec()}, [("/etc/cdi/spec.123.tmp", "left-over")], False),
     "a file that is hidden in the shell": ({"/etc/cdi/.yaml": spec()}, [], True),
@@ -232,6 +234,7 @@ FILES: dict[str, tuple[dict[str, Any], list[tuple[str, str]], bool]] = {
     "a device": ({ETC: {"type": "char", "rdev": [1, 5]}}, [(ETC, "hangs")], False),
     "a socket": ({ETC: {"type": "socket"}}, [(ETC, "unreadable")], False),
     "an unreadable file": ({ETC: ERROR}, [(ETC, "unreadable")], False),
+    "a link to another file of the host": ({ETC: OUTSIDE}, [(ETC, "outside")], False),
     "a huge file": ({ETC: LARGE}, [(ETC, "not-looked-at")], False),
     "a directory that is a link": (
         {"/etc/cdi": {"type": "dir", "real": "/srv", "links": ["/etc/cdi"]}, ETC: spec()},
