@@ -33,7 +33,7 @@ def run(argv, timeout=10, cap=nodefs.MIB, stdin=None, env=None, process=None):
     if not isinstance(argv, (list, tuple)) or not argv or not all(isinstance(word, str) for word in argv):
         raise nodefs.NodeError("bad-question", "argv must be a list of strings, not %r" % (argv,))
     with _program(argv[0], process) as (program, fds):
-        return _run(argv, program, fds, timeout, cap, stdin, dict(_search_path(process), **(env or {})))
+        return _run(argv, program, fds, timeout, cap, stdin, dict(_search_path(process), **dict(env or {})))
 
 
 @contextlib.contextmanager

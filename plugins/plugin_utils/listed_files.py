@@ -94,6 +94,11 @@ def hidden(value: Any) -> bool:
     return value == [1] if isinstance(value, list) else isinstance(value, str) and value != "" and not value.strip(" ")
 
 
+def stand_in(value: Any) -> bool:
+    """Whether this is what stands for a whole value under a key that is not shown: its type is not that of the value, and tells nothing."""
+    return hidden(value) or value in ("", []) or (value == 1 and not isinstance(value, bool))
+
+
 def fault(path: str, code: str, line: int, form: str) -> PlanError:
     """The error for a file of which nothing was sent, since it is not of its format."""
     if code == "utf-16":

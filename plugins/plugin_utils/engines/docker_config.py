@@ -144,7 +144,7 @@ def document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[
         line = 1 if utf16 else json_text.line_at(file.content, broken.start())
         raise PlanError(f"this is not UTF-8{', but UTF-16' if utf16 else ''}", where=path, line=line, next="Save the file as UTF-8")
     doc = json_text.parse(file.content, path)
-    check_shape(doc)
+    check_shape(doc, file.withheld)
     listed_files.require_shown(path, file.withheld, (("runtimes", "*", "**"),))
     return file, doc
 
@@ -158,23 +158,39 @@ SHAPES: tuple[tuple[tuple[str, ...], type, str], ...] = (
 )
 
 
-def check_shape(doc: json_text.Document) -> None:
-    """The keys that count here have the type that dockerd reads; it does not start otherwise."""
+# Types by the words that the node has for them, and as a person says them. A truth value is an int, too, so it comes first.
+KINDS: Mapping[type, str] = {dict: "table", list: "array", bool: "boolean", str: "string", int: "integer", float: "float"}
+BRIEF: Mapping[str, str] = {
+    "table": "an object", "array": "a list", "boolean": "a truth value", "string": "a string", "integer": "a number", "float": "a number",
+    "null": "null",
+}  # fmt: skip
+
+
+def check_shape(doc: json_text.Document, withheld: Iterable[Mapping[str, Any]] = ()) -> None:
+    """The keys that count here have the type that dockerd reads; it does not start otherwise. withheld: values that were not sent."""
+    kinds = {tuple(entry["path"]): str(entry["kind"]) for entry in withheld}
     for path, kind, wanted in SHAPES:
         value = json_text.lookup(doc, path)
-        if value is not None and not isinstance(value, kind):
-            raise wrong(doc, path, wanted)
+        if value is not None and kinds.get(path, said(value)) != KINDS[kind]:
+            raise wrong(doc, path, kinds, wanted)
     for name, value in (json_text.lookup(doc, ("features",)) or {}).items():
-        if value is not None and not isinstance(value, bool):
-            raise wrong(doc, ("features", name), "true or false")
+        if value is not None and not_a(bool, ("features", name), value, kinds):
+            raise wrong(doc, ("features", name), kinds, "true or false")
     for name, entry in (json_text.lookup(doc, ("runtimes",)) or {}).items():
-        if not isinstance(entry, dict):
-            raise wrong(doc, ("runtimes", name), "an object with the key path")
+        if not_a(dict, ("runtimes", name), entry, kinds):
+            raise wrong(doc, ("runtimes", name), kinds, "an object with the key path")
 
 
-def wrong(doc: json_text.Document, path: json_text.Path, wanted: str) -> PlanError:
+def not_a(kind: type, path: json_text.Path, value: Any, kinds: Mapping[json_text.Path, str]) -> bool:
+    """Whether a value under a name that anybody chose has another type. Where the name is not shown, nobody knows the value's type."""
+    if path not in kinds and listed_files.stand_in(value):
+        return False
+    return kinds.get(path, said(value)) != KINDS[kind]
+
+
+def wrong(doc: json_text.Document, path: json_text.Path, kinds: Mapping[json_text.Path, str], wanted: str) -> PlanError:
     return PlanError(
-        f"{'.'.join(path)} is {brief(json_text.lookup(doc, path))}",
+        f"{'.'.join(path)} is {BRIEF[kinds.get(path, said(json_text.lookup(doc, path)))]}",
         where=doc.path,
         line=json_text.line_of(doc, path),
         why="dockerd does not start with it",
@@ -182,9 +198,9 @@ def wrong(doc: json_text.Document, path: json_text.Path, wanted: str) -> PlanErr
     )
 
 
-def brief(value: Any) -> str:
-    kinds = ((dict, "an object"), (list, "a list"), (bool, "a truth value"), (str, "a string"), (int, "a number"), (float, "a number"))
-    return next((name for kind, name in kinds if isinstance(value, kind)), "null")
+def said(value: Any) -> str:
+    """The kind of a value in the node's words."""
+    return next((name for kind, name in KINDS.items() if isinstance(value, kind)), "null")
 
 
 def kept(obs: Observation, path: str) -> dict[str, Any] | None:

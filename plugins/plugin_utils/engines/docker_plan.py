@@ -113,14 +113,24 @@ def runtime(
         return {"path": handler.binary, **options}, handler.binary
     ours = before is not None and handler.name not in (before.get("runtimes") or {})
     if not ours:
-        says = program or present.get("runtimeType") or "no program"
-        raise foreign(f"there is another runtime {handler.name}", handler.name, doc.path, json_text.line_of(doc, path), says)
+        raise another(handler.name, doc, path, present)
     return {"path": handler.binary, **options}, handler.binary
 
 
 def same_program(one: str, other: str) -> bool:
     """nvidia-ctk writes the bare name, which dockerd looks up in its PATH: one that systemd gave it, without folders of anybody's own."""
     return one == other or (posixpath.dirname(other) in STANDARD_PATH and one == posixpath.basename(other))
+
+
+def another(name: str, doc: json_text.Document, path: json_text.Path, present: Mapping[str, Any]) -> PlanError:
+    """The error for a runtime of this name that is not ours. A shim that containerd starts by its type is no program for `binary`."""
+    what, line = f"there is another runtime {name}", json_text.line_of(doc, path)
+    if present.get("path"):
+        return foreign(what, name, doc.path, line, present["path"])
+    shim = present.get("runtimeType") or ""
+    sent = f"its runtimeType is {shim}" if shim and not listed_files.hidden(shim) else "it names no program"
+    why = f"{sent}, and it is not this collection's"
+    return PlanError(what, where=doc.path, line=line, why=why, next="Take it out or give it another name there, then run again")
 
 
 def foreign(what: str, name: str, where: str, line: int | None, program: Any) -> PlanError:

@@ -10,12 +10,12 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, host, listed, listed_files, toolkit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker, docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Kubelet, NeedMore, Plan, PlanError, Policy
 
-from tests.unit.builders import obs, sha
+from tests.unit.builders import file_answer, obs, sha
 from tests.unit.records import ONE_GPU
 
 CONFIG, UNIT = docker_config.CONFIG, docker_config.UNIT
@@ -407,6 +407,53 @@ def test_a_program_that_was_not_sent_is_no_blank_in_a_sentence() -> None:
         planned(Policy(cdi="false"), running("26.1.5", sent, files={BINARY: ""}))
     assert "its program has a form that is not sent from a host" in str(found.value)
     assert "Set handlers.nvidia.binary to its program to go on" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({"runtimeType": "io.containerd.runc.v2"}, "its runtimeType is io.containerd.runc.v2, and it is not"),
+        ({"runtimeType": "my shim"}, "it names no program, and it is not"),
+        ({"options": {}}, "it names no program, and it is not"),
+    ],
+)
+def test_a_type_of_a_shim_is_no_program_to_set(entry: dict[str, Any], why: str) -> None:
+    sent = listed_files.shown(json.dumps({"runtimes": {"nvidia": entry}}), docker_config.keep())
+    with pytest.raises(PlanError) as found:
+        planned(Policy(cdi="false"), running("26.1.5", sent, files={BINARY: ""}))
+    assert why in str(found.value)
+    assert "binary" not in str(found.value)
+    assert "Take it out or give it another name there" in str(found.value)
+
+
+# What stands in the file, and what is said of its type: nothing where the name is hidden, since then so is the value.
+TYPES = [
+    ({"runtimes": {"S 3": {"path": "/x"}}}, ""),
+    ({"runtimes": {"S 3": {}, "S 4": 7, "S 5": "a b", "S 6": [1], "nvidia": ENTRY}}, ""),
+    ({"features": {"a b": True, "c d": False, "cdi": True}}, ""),
+    ({"runtimes": {"S 3": {"path": "/x"}, "other": "/x"}}, "runtimes.other is a string"),
+    ({"runtimes": {"S 3": {"path": "/x"}, "other": 7}}, "runtimes.other is a number"),
+    ({"runtimes": {"other": None}}, "runtimes.other is null"),
+    ({"runtimes": ["x"]}, "runtimes is a list"),
+    ({"features": {"a b": True, "cdi": ""}}, "features.cdi is a string"),
+    ({"features": {"cdi": 1}}, "features.cdi is a number"),
+    ({"features": {"cdi": {"a": 1}}}, "features.cdi is an object"),
+    ({"default-runtime": {"a": 1}}, "default-runtime is an object"),
+]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(("data", "said"), TYPES, ids=[json.dumps(data) for data, _said in TYPES])
+def test_the_type_of_what_is_hidden_is_not_judged(data: dict[str, Any], said: str, indent: int | None) -> None:
+    path = docker_config.CONFIG
+    sent = contents.told(json.dumps(data, indent=indent).encode(), docker_config.keep(), path)
+    seen = obs(files={path: {**file_answer(""), **sent}})
+    if not said:
+        assert docker_config.document(seen, path, ())[1].data.keys() == data.keys()
+        return
+    with pytest.raises(PlanError) as found:
+        docker_config.document(seen, path, ())
+    assert f"{said} (dockerd does not start with it)" in str(found.value)
 
 
 def test_a_token_of_a_log_driver_never_travels() -> None:

@@ -133,3 +133,24 @@ def test_a_secret_of_crio_is_in_no_answer() -> None:
     shown = contents.told(CRIO.encode(), crio_tables.keep(), "/crio.conf")
     assert SECRET not in json.dumps(shown)
     assert [entry["path"][-1] for entry in shown["withheld"]] == ["monitor_env", "a"]
+
+
+RUNTIMES = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes]\n'
+
+
+@pytest.mark.parametrize(
+    ("line", "said"),
+    [
+        ('"S 3" = { runtime_type = "a" }', ""), ('"S 3" = {}', ""), ('"S 3" = "x"', ""), ('"S 3" = 7', ""),
+        ('other = "x"', "other is a string here, and it must be a table"), ("other = 7", "other is a number here, and it must be a table"),
+    ],
+)  # fmt: skip
+def test_the_type_of_what_stands_under_a_hidden_name_is_not_judged(line: str, said: str) -> None:
+    text = f"version = 2\n{RUNTIMES}{line}\n"
+    assert "S 3" not in answer(text)["content"]
+    if not said:
+        assert plan("1.7.20", text).changes
+        return
+    with pytest.raises(PlanError) as found:
+        plan("1.7.20", text)
+    assert said in str(found.value)
