@@ -31,7 +31,7 @@ CODES = (
     "FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED"
 ).split()
 MAX_ANSWER = 32 * 1024 * 1024
-SERVICES = ("runtime.v1.RuntimeService", "runtime.v1alpha2.RuntimeService")  # the second: containerd before 1.6
+SERVICES = ("runtime.v1.RuntimeService", "runtime.v1alpha2.RuntimeService")  # the second: engines of before 2022
 _DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
 _END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
 _MAX_FRAME = 16384

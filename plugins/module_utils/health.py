@@ -4,7 +4,7 @@
 """Act on units, and wait until what they run does its work again: "active" is not yet "serves".
 
 Nothing here makes systemd reload its units (`--no-reload`): that takes devices from containers that got them behind its back
-(NVIDIA/nvidia-container-toolkit issue 48). Node side: standard library only, Python 3.6.
+(the planner cites the issue). Node side: standard library only, Python 3.6.
 """
 
 import json
@@ -33,7 +33,7 @@ def act(name, action, timeout=DEFAULT_TIMEOUT):
     try:
         _systemctl([action, name], timeout)
     except nodefs.NodeError:
-        # Five starts within ten seconds and systemd grants none any more (docker.service: three in a minute). A restart has stopped the
+        # Five starts within ten seconds and systemd grants none any more (of some units three in a minute). A restart has stopped the
         # unit by then, so it would stay down, also where the old configuration has just come back.
         if action not in ("restart", "start") or states([name])[name].get("Result") != "start-limit-hit":
             raise

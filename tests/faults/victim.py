@@ -339,8 +339,7 @@ class Victim:
     def again(self, request: Mapping[str, Any], tracer: Sequence[str], traced: str = "hands") -> Outcome:
         """The transaction of an earlier run once more, as it would be sent now: under a new id, with the engine as it runs now."""
         door: Any = Door(self.lab, self.name, tracer if traced == "caller" else ())
-        units = {name: self.invocation() if name == self.unit else seen for name, seen in request["expect"]["units"].items()}
-        fresh = {**request, "id": uuid.uuid4().hex, "expect": {**request["expect"], "units": units}}
+        fresh = self.renewed(request)
         with self.tracing(tracer, traced):
             try:
                 answer = transport.exchange(door, "transaction", fresh, VARIABLES, "stdin")
@@ -348,6 +347,26 @@ class Victim:
                 return Outcome({}, str(lost))
         trouble = differences.trouble(answer)
         return Outcome({"failed": True, "msg": trouble} if trouble else {})
+
+    def renewed(self, request: Mapping[str, Any]) -> dict[str, Any]:
+        """A request with what another start of the engine, or another boot, has made of its references."""
+        expect = request["expect"]
+        units = {name: self.invocation() if name == self.unit else seen for name, seen in expect["units"].items()}
+        files = {path: self.digest(path) for path in expect["files"]}
+        changes = [{**change, "expect": self.digest(change["path"])} if "expect" in change else change for change in request["changes"]]
+        process = self.process()
+        validate = [{**check, "process": process} if check.get("process") else check for check in request["validate"]]
+        known = {"units": units, "files": files}
+        return {**request, "id": uuid.uuid4().hex, "expect": {**expect, **known}, "changes": changes, "validate": validate}
+
+    def digest(self, path: str) -> str | None:
+        place = self.root / path.lstrip("/")
+        return hashlib.sha256(place.read_bytes()).hexdigest() if place.is_file() else None
+
+    def process(self) -> dict[str, int]:
+        """The engine's main process, and when it began, in the kernel's ticks."""
+        words = self.shell(f"p=$(systemctl show --property=MainPID --value {self.unit}); echo $p; sed 's/.*) //' /proc/$p/stat").split()
+        return {"pid": int(words[0]), "ticks": int(words[20])}
 
     @contextlib.contextmanager
     def tracing(self, tracer: Sequence[str], traced: str) -> Iterator[None]:
