@@ -20,6 +20,7 @@ Node side: standard library only, Python 3.6.
 """
 
 import base64
+import errno
 import fnmatch
 import json
 import os
@@ -95,9 +96,19 @@ def from_properties(meta, data):
     return Snapshot(data, meta["mode"], meta["uid"], meta["gid"], meta["mtime_ns"], xattrs)
 
 
+def read_bytes(path):
+    """A file of the journal. OSError where it cannot be read, and where it is no regular file: a FIFO would block, a device could act."""
+    found = os.lstat(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is a %s, not a regular file" % nodefs.kind_of(found), path)
+    try:
+        return nodefs.read_regular("", path, MAX_FILE)
+    except nodefs.NodeError as exc:
+        raise OSError(errno.EIO, exc.message, path)
+
+
 def read_json(path):
-    with open(path, encoding="utf-8") as stream:
-        return json.load(stream)
+    return json.loads(read_bytes(path).decode("utf-8"))
 
 
 def place(root, directory):
@@ -155,8 +166,7 @@ def _refuse(path, found):
 def states(entry):
     """The states that a transaction went through, oldest first. A slot that a power loss tore does not count."""
     try:
-        with open(os.path.join(entry, "states"), "rb") as stream:
-            data = stream.read(SLOT * SLOTS)
+        data = read_bytes(os.path.join(entry, "states"))[: SLOT * SLOTS]
     except OSError:
         return []
     found = []
@@ -221,8 +231,7 @@ def original(base, path):
     if meta["existed"]:
         place_ = os.path.join(original_dir(base, path), "content")
         try:
-            with open(place_, "rb") as stream:
-                data = stream.read()
+            data = read_bytes(place_)
         except OSError as exc:
             raise damaged(original_dir(base, path), path, "%s: %s" % (place_, exc.strerror))
         require_bytes(place_, data, meta["sha256_before"], original_dir(base, path), path)

@@ -258,8 +258,7 @@ def keep_words(base, token, text):
     make_dirs(place)
     path = os.path.join(place, token + ".txt")
     try:
-        with open(path, "rb") as stream:
-            before = stream.read()
+        before = journal.read_bytes(path)
     except OSError:
         before = b""
     write_durably(path, (before + text.encode("utf-8", "replace"))[-KEPT_WORDS:])

@@ -104,8 +104,7 @@ def _old(root, record, token, entry):
         if _is_before(record, journal.snapshot("", path)):
             return path
     kept = os.path.join(entry, record["backup"])
-    with open(kept, "rb") as stream:
-        data = stream.read()
+    data = journal.read_bytes(kept)
     journal.require_bytes(kept, data, record["sha256_before"], entry, record["path"])
     before = journal.from_properties(record, data)
     with contextlib.suppress(FileExistsError):

@@ -8,7 +8,7 @@ import os
 import time
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, ledger
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, ledger, observe
 
 from .conftest import CONFIG, RESTART, told
 
@@ -69,6 +69,37 @@ def test_a_look_tells_of_a_damaged_copy_instead_of_passing_over_it(node, damage)
     assert [entry["path"] for entry in found["damaged"]] == [str(node.config)]
     assert DAMAGE[damage][1] in found["damaged"][0]["why"]
     assert found["damaged"][0]["directory"] == os.path.dirname(kept(node, "x"))
+
+
+PIPE = "it is a fifo, not a regular file"
+
+
+@pytest.mark.parametrize("name", ["content", "meta.json"])
+def test_a_pipe_in_the_place_of_a_copy_holds_nothing_up(node, name):
+    """Opening a pipe that nobody writes to waits for ever, and so would the whole look."""
+    node.run([node.write(node.config, "ours\n")])
+    os.unlink(kept(node, name))
+    os.mkfifo(kept(node, name))
+    question = {"id": "q", "kind": "originals", "dir": node.journal, "keep": []}
+    found = observe.run({"schema": 1, "root": "/", "limits": {"seconds": 5}, "questions": [question]})["answers"]["q"]
+    assert [(entry["path"], PIPE in entry["why"]) for entry in found["damaged"]] == [(str(node.config), True)]
+
+
+@pytest.mark.parametrize("name", ["states", "meta.json", "outcome.json"])
+def test_a_pipe_in_the_place_of_an_entrys_file_holds_nothing_up(node, name):
+    token = node.run([node.write(node.config, "ours\n")])["id"]
+    entry = next(meta["entry"] for meta in journal.entries(node.journal) if meta["id"] == token)
+    place = os.path.join(entry, name)
+    if os.path.exists(place):
+        os.unlink(place)
+    os.mkfifo(place)
+    for path in ("pending.json", "lock"):
+        if os.path.exists(os.path.join(node.journal, path)):
+            os.unlink(os.path.join(node.journal, path))
+        os.mkfifo(os.path.join(node.journal, path))
+    question = {"id": "q", "kind": "originals", "dir": node.journal, "keep": [], "listing": True}
+    found = observe.run({"schema": 1, "root": "/", "limits": {"seconds": 5}, "questions": [question]})["answers"]["q"]
+    assert (len(found["journal"]), found["pending"]) == (1, [])
 
 
 def test_a_copy_that_names_another_file_is_told_as_damaged(node):
