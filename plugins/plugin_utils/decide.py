@@ -242,9 +242,10 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
     if injection != "native-cdi":
         return True, "workloads get GPUs from the NVIDIA runtime, so that it has to start every container"
     declared = [s for s in policy.device_plugin_strategy if s.startswith("cdi-")]
-    if (kubelet.present or instance.used_by_kubelet) and instance.default_handler == handler and not declared:
+    if (kubelet.expected or instance.used_by_kubelet) and instance.default_handler == handler and not declared:
+        where = "runs" if kubelet.present or instance.used_by_kubelet else "is installed"
         return True, (
-            "a kubelet runs here and the handler is the default today; it stays so until device_plugin_strategy says that the device "
+            f"a kubelet {where} here and the handler is the default today; it stays so until device_plugin_strategy says that the device "
             "plugin uses CDI, else running workloads would lose their GPUs at the next restart"
         )
     return False, "the engine injects by itself; only containers that ask for the handler by RuntimeClass use it"

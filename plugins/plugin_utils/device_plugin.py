@@ -54,9 +54,10 @@ def questions(policy: Policy) -> list[ask.Question]:
 def strategies(policy: Policy, obs: Observation, kubelet: Kubelet) -> Strategies:
     if policy.device_plugin_strategy:
         return Strategies(policy.device_plugin_strategy, "declared", f"declared by the option {OPTION}")
-    if not kubelet.present:
+    if not kubelet.expected:
         return Strategies()
-    return by_process(obs) or by_spec(obs) or Strategies(DEFAULT, "default", f"a kubelet runs here, and {OPTION} declares nothing")
+    where = "runs here" if kubelet.present else "is installed here"
+    return by_process(obs) or by_spec(obs) or Strategies(DEFAULT, "default", f"a kubelet {where}, and {OPTION} declares nothing")
 
 
 def by_process(obs: Observation) -> Strategies | None:

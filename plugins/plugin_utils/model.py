@@ -186,9 +186,16 @@ class Driver:
 
 @dc.dataclass(frozen=True)
 class Kubelet:
+    """present: one runs here. installed: its program is on the host, which may be an image that no node was started from yet."""
+
     present: bool = False
     version: str = ""
     endpoint: str = ""
+    installed: bool = False
+
+    @property
+    def expected(self) -> bool:
+        return self.present or self.installed
 
 
 @dc.dataclass(frozen=True)

@@ -48,13 +48,14 @@ KEPT = {
     KUBELET_CONFIG: listed_files.KUBELET_CONFIG,
     KUBEADM_FLAGS: listed_files.KUBEADM_FLAGS,
 }
+KUBELETS = ("/usr/bin/kubelet", "/usr/local/bin/kubelet", "/opt/bin/kubelet")
 KUBELET_VERSION = ["kubelet", "--version"]
 KUBELET_UNIT = "kubelet.service"  # asked for with the others, so that its process can be verified without a further call
 
 
 def questions(policy: Policy) -> list[ask.Question]:
     files = [ask.file(p, keep) for p, keep in KEPT.items()]
-    marks = [ask.file(p, content=False) for p in (*UNIT_FILES, *LINKS.values(), *OPERATOR_MARKS, KUBESPRAY_MARK)]
+    marks = [ask.file(p, content=False) for p in (*UNIT_FILES, *LINKS.values(), *OPERATOR_MARKS, KUBESPRAY_MARK, *KUBELETS)]
     if policy.root != "/":
         return [*files, *marks]
     return [
@@ -75,7 +76,8 @@ def kubelet(policy: Policy, obs: Observation) -> Kubelet:
     running = next((p for p in obs.processes() if verified.program(p) == "kubelet"), None)
     if policy.root != "/" or running is None:
         # One that nothing vouches for says nothing, and still: Kubernetes is here, and its engine is not to be restarted lightly.
-        return Kubelet(present=policy.root == "/" and bool(verified.called(obs, "kubelet")))
+        installed = any(exists(obs, path) for path in KUBELETS)
+        return Kubelet(present=policy.root == "/" and bool(verified.called(obs, "kubelet")), installed=installed)
     argv = [str(a) for a in running.get("argv") or ()]
     config = option(argv, "--config") or KUBELET_CONFIG
     endpoint = (

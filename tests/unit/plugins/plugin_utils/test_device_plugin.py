@@ -29,6 +29,7 @@ def process(*argv: str, **environment: str) -> dict[str, Any]:
 SEEN: dict[str, tuple[Kubelet, tuple[str, ...], dict[str, Any], tuple[str, ...], str, str]] = {
     "no kubelet": (NONE, (), {}, (), "", "strict"),
     "a kubelet, and nothing else is known": (KUBELET, (), {}, ("envvar",), "default", "compatible"),
+    "an image of a node, whose kubelet does not run": (Kubelet(installed=True), (), {}, ("envvar",), "default", "compatible"),
     "declared": (KUBELET, ("cdi-cri",), {}, ("cdi-cri",), "declared", "strict"),
     "declared, and by the variable": (KUBELET, ("envvar",), {}, ("envvar",), "declared", "compatible"),
     "declared by mounts": (KUBELET, ("volume-mounts",), {}, ("volume-mounts",), "declared", "strict"),

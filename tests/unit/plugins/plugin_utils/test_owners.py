@@ -166,3 +166,10 @@ def test_no_kubelet() -> None:
 )
 def test_other_writers_are_named(mark: str, word: str) -> None:
     assert any(word in a for a in owners.plan(Policy(), host({mark: ""}, {}), record(cdi_owner="theirs")).advice)
+
+
+@pytest.mark.parametrize("root", ["/", "/srv/image"])
+@pytest.mark.parametrize(("files", "installed"), [({}, False), ({"/usr/bin/kubelet": ""}, True), ({"/opt/bin/kubelet": ""}, True)])
+def test_a_kubelet_that_does_not_run_is_known_by_its_program(files: dict[str, str], installed: bool, root: str) -> None:
+    found = owners.kubelet(Policy(root=root), obs(files=files, processes=[]))
+    assert (found.present, found.installed, found.expected) == (False, installed, installed)
