@@ -9,7 +9,7 @@ import dataclasses as dc
 import importlib
 import os
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -73,10 +73,15 @@ def policy(root: Path, **more: object) -> Policy:
     return Policy(cdi_driver_root=str(root), cdi_dev_root=str(root), proc_root=f"{faked}/proc", sys_root=f"{faked}/sys", **more)  # type: ignore[arg-type]
 
 
+def request(wanted: Policy, questions: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
+    """As a task's with `environment: {FAKE_NVML: ...}`: what the node runs gets the variables that the task names, and no others."""
+    return {"schema": 1, "root": wanted.root, "questions": questions, "environment": ["FAKE_NVML"]}
+
+
 def look(wanted: Policy) -> Observation:
     """What the eyes see of a tree, on this machine."""
     questions = [*gpu.questions(wanted), *files.questions(wanted)]
-    return Observation({}, {}).with_answers(EYES.run({"schema": 1, "root": wanted.root, "questions": questions}))
+    return Observation({}, {}).with_answers(EYES.run(request(wanted, questions)))
 
 
 def ours(root: Path, profile: profiles.Profile = "full", layout: str = layouts.WORKLOADS, **more: object) -> Spec:
@@ -86,13 +91,13 @@ def ours(root: Path, profile: profiles.Profile = "full", layout: str = layouts.W
 
 def observed(root: Path, wanted: Policy) -> Observation:
     """All that a spec takes, NVML's answers included."""
-    os.environ["FAKE_NVML"] = str(root / "etc/fake-nvml.conf")  # the probe's child inherits it
+    os.environ["FAKE_NVML"] = str(root / "etc/fake-nvml.conf")  # reaches the probe because each request names it
     seen = look(wanted)
     for _round in range(6):
         try:
             planned(wanted, seen)
         except NeedMore as need:
-            seen = seen.with_answers(EYES.run({"schema": 1, "root": wanted.root, "questions": need.questions}))
+            seen = seen.with_answers(EYES.run(request(wanted, need.questions)))
         else:
             return seen
     raise AssertionError("it still asks")
