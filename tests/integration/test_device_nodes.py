@@ -15,7 +15,8 @@ pytestmark = pytest.mark.lab
 
 HOST = "nodes"
 SERVICE = "gpufleet-device-nodes.service"
-# The host's own modprobe has no module to load. This one does to the lab's driver what loading does to a real one.
+# The host's own modprobe has no module to load. This one does to the lab's driver what loading does to a real one. It takes the other's
+# place, since modprobe is looked for in root's own directories alone.
 MODPROBE = """\
 #!/bin/sh
 [ "$1" != nvidia-uvm ] || sed -i 's/^Block devices:/512 nvidia-uvm\\n\\nBlock devices:/' /opt/fakegpu/proc/devices
@@ -27,7 +28,7 @@ STARTED = "systemctl show -p {} --value {}"
 @pytest.fixture(scope="module")
 def fleet(boot: Any) -> Fleet:
     found: Fleet = boot({HOST: {"kind": "containerd-1.7", "gpus": [{}, {"mig": "on", "migs": 2}]}})
-    found.shell(HOST, f"cat > /usr/local/sbin/modprobe <<'EOF'\n{MODPROBE}EOF\nchmod 755 /usr/local/sbin/modprobe")
+    found.shell(HOST, f"rm -f /usr/sbin/modprobe; cat >/usr/sbin/modprobe <<'EOF'\n{MODPROBE}EOF\nchmod 755 /usr/sbin/modprobe")
     return found
 
 
