@@ -33,7 +33,9 @@ FILES = {
 USAGE = """
 import resource
 used = resource.getrusage(resource.RUSAGE_SELF)
-print(used.ru_utime + used.ru_stime, used.ru_maxrss / 1024)
+# Not ru_maxrss, which a program that is started by a large one begins with that one's (exec keeps the peak of the memory before it).
+peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM:"))
+print(used.ru_utime + used.ru_stime, int(peak.split()[1]) / 1024)
 """
 PLAN = """
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
