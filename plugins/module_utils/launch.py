@@ -77,7 +77,7 @@ def install(base):
     parts = [(part, source(part)) for part in PARTS]
     packed = base64.b64encode(zlib.compress(json.dumps({"package": PACKAGE, "sources": parts}).encode("utf-8"), 9)).decode("ascii")
     data = (_PROGRAM % packed).encode("ascii")
-    path = os.path.join(base, "program", nodefs.sha256(data)[:16] + ".py")
+    path = os.path.join(base, "program", nodefs.sha256(data) + ".py")
     if _is(path, data):
         return path
     ledger.make_dirs(os.path.dirname(path))
@@ -143,7 +143,7 @@ def _start(base, program, request):
     """Set the hands to work: what tells whether they live."""
     argv = guard.command(program, "run", base, request["id"])
     if guard.has_systemd() and os.geteuid() == 0:
-        after = " ".join(word.replace("%", "%%") for word in guard.command(program, "after", base, request["id"]))
+        after = guard.line(guard.command(program, "after", base, request["id"]))
         unit = ["systemd-run", "--quiet", "--unit=" + _unit(request["id"]), "--description=gpufleet.nvidia: " + request.get("reason", "")]
         # KillMode: a package manager that the hands started must not be killed in the middle because they were.
         unit += ["--property=KillMode=process", "--property=ExecStopPost=" + after, "--property=CollectMode=inactive-or-failed"]
@@ -231,6 +231,7 @@ def main(arguments, program):
 
 
 def _run(base, token, program):
+    journal.require_own(base)  # what is read here is carried out
     job = os.path.join(base, "job", token)
     pipe = None
     with contextlib.suppress(OSError):  # nobody listens: then it is done all the same

@@ -4,11 +4,14 @@
 """The host finishes alone: the hands as a program of its own, the caller that waits, the watch over both, the lock."""
 
 import errno
+import hashlib
 import multiprocessing
 import os
 import re
+import shlex
 import signal
 import stat
+import subprocess
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import guard, health, journal, launch, ledger, observe, transaction
@@ -89,6 +92,35 @@ def test_hands_that_are_killed_are_told_and_taken_back_by_the_caller(host, monke
     assert host.config.read_text() == CONFIG
 
 
+@pytest.mark.parametrize(
+    "spoil, says",
+    [
+        (None, "ran after /base id"),
+        (lambda path: path.write_bytes(path.read_bytes() + b"# more"), "was changed, and is not run"),
+        (lambda path: path.write_bytes(b""), "was changed, and is not run"),
+        (lambda path: (path.rename(str(path) + ".real"), path.symlink_to(str(path) + ".real")), "Too many levels of symbolic links"),
+        (lambda path: (path.unlink(), os.mkfifo(str(path))), "was changed, and is not run"),
+    ],
+    ids=["as it was", "longer", "empty", "a link", "a pipe"],
+)
+def test_the_program_on_disk_is_run_by_its_digest(tmp_path, spoil, says):
+    """Whoever has got hold of its directory since its unit was made runs nothing."""
+    text = b"import sys; print('ran', *sys.argv[1:])"
+    program = tmp_path / (hashlib.sha256(text).hexdigest() + ".py")
+    program.write_bytes(text)
+    if spoil:
+        spoil(program)
+    argv = guard.command(str(program), "after", "/base", "id")
+    done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/", check=False)
+    assert says in done.stdout.decode()
+    assert (done.returncode == 0) is (spoil is None)
+
+
+def test_a_line_of_a_unit_means_the_same_words():
+    words = ["/usr/bin/python3", "-c", 'a = "b"; c', "/x/%n.py", "boot"]
+    assert shlex.split(guard.line(words).replace("%%", "%")) == words
+
+
 def test_under_systemd_there_is_a_unit_with_its_follower_and_a_timer(host, monkeypatch):
     monkeypatch.setattr(guard, "has_systemd", lambda: True)
     request = {"id": "a" * 32, "reason": "test", "units": RESTART, "health": [{"timeout": 90}], "probation": 15}
@@ -98,7 +130,7 @@ def test_under_systemd_there_is_a_unit_with_its_follower_and_a_timer(host, monke
     unit, timer = [line for line in host.runs.read_text().splitlines() if line.startswith("--quiet")]
     assert "--unit=gpufleet-%s.service" % ("a" * 32) in unit
     assert "--property=KillMode=process" in unit
-    assert re.search(r"--property=ExecStopPost=\S+ -I -S %s after %s a{32} " % (re.escape(program), re.escape(host.journal)), unit)
+    assert re.search(r"--property=ExecStopPost=\S+ -I -S -c '.*' %s after %s a{32} " % (re.escape(program), re.escape(host.journal)), unit)
     assert "--on-active=%ds" % (2 * (20 + 90) + 15 + guard.MARGIN) in timer
     assert timer.endswith("%s undo %s %s" % (program, host.journal, "a" * 32))
     assert not alive(), "no such unit here"
@@ -126,7 +158,7 @@ def test_the_boots_unit_is_a_file_and_a_link_and_both_go(host, monkeypatch):
     guard.arm_boot(host.journal, "/var/lib/gpufleet/program/x.py")
     text = (host.units / guard.BOOT_UNIT).read_text()
     assert "Before=sysinit.target" in text
-    assert re.search(r"^ExecStart=\S+ -I -S /var/lib/gpufleet/program/x.py boot %s$" % re.escape(host.journal), text, re.MULTILINE)
+    assert re.search(r"^ExecStart=\S+ -I -S -c '.*' /var/lib/gpufleet/program/x.py boot %s$" % re.escape(host.journal), text, re.MULTILINE)
     assert os.readlink(str(host.units / guard.WANTS / guard.BOOT_UNIT)) == str(host.units / guard.BOOT_UNIT)
     guard.disarm_boot()
     assert [name for _dir, _subdirs, names in os.walk(str(host.units)) for name in names] == []
