@@ -443,8 +443,8 @@ def engine(tmp_path):
     path.parent.mkdir()
     shutil.copy(os.path.realpath("/bin/sleep"), str(path))
     child = subprocess.Popen([str(path), "60"])
-    while trust.named(child.pid) != "engine":  # between fork and exec it is us
-        os.sched_yield()
+    while trust.named(child.pid) != "engine" or not open("/proc/%d/cmdline" % child.pid, "rb").read():
+        os.sched_yield()  # between fork and exec it is us, and its words come after its name
     yield path, child
     child.kill()
     child.wait()
