@@ -10,7 +10,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, trust
 
 hypothesis = pytest.importorskip("hypothesis")  # not on the oldest Python
-from hypothesis import given  # noqa: E402
+from hypothesis import example, given  # noqa: E402
 from hypothesis import strategies as st  # noqa: E402
 
 STRANGER = 1001
@@ -21,15 +21,20 @@ ENTRIES = st.lists(
 )
 
 
-def may_exchange(uid, groups, above, entry):
-    """By the kernel's rules alone: whether this account can put something else in the place of an entry, or change it."""
+def may_exchange(uid, groups, above, entry, last):
+    """By the kernel's rules alone: whether this account can put something else in the place of an entry, or change the last one.
+
+    What it could do to the entries of a directory on the way is asked of each of them.
+    """
     owner, gid, mode, _directory = above
     writes = owner == uid or (gid in groups and mode & 0o020) or mode & 0o002
     kept = mode & 0o1000 and owner != uid and entry[0] != uid
-    return entry[0] == uid or (entry[1] in groups and entry[2] & 0o020) or entry[2] & 0o002 or (writes and not kept)
+    changes = (entry[1] in groups and entry[2] & 0o020) or entry[2] & 0o002
+    return entry[0] == uid or (last and changes) or (writes and not kept)
 
 
 @given(ENTRIES)
+@example([(0, 0, 0o1777, True), (0, 0, 0o755, True)])  # a directory of root's in /tmp
 def test_path_that_passes_can_be_changed_by_no_stranger(entries):
     """A stranger in a group of his own, on a path of any owners and modes; the last entry is a file or a directory."""
     tree = {"/": (0, 0, 0o755, True)}
@@ -47,7 +52,7 @@ def test_path_that_passes_can_be_changed_by_no_stranger(entries):
         patch.setattr(trust, "_has_acl", lambda place: False)
         doubt = trust.spot("", wanted)
     chain = [tree["/".join(["", *"abcd"[:n]]) or "/"] for n in range(len(entries) + 1)]
-    exchanged = any(may_exchange(STRANGER, {100}, chain[n], chain[n + 1]) for n in range(len(entries)))
+    exchanged = any(may_exchange(STRANGER, {100}, chain[n], chain[n + 1], n + 1 == len(entries)) for n in range(len(entries)))
     assert doubt or not exchanged
     tidy = all(uid == 0 and not mode & 0o022 for uid, _gid, mode, _directory in chain)
     assert doubt is None or not tidy
