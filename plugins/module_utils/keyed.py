@@ -35,7 +35,7 @@ def _keyed(kind, data):
 
 
 def digest(plain):
-    """The digest that is told for a file's SHA-256; None of a file that is not there."""
+    """The digest that leaves the host for a file's SHA-256; None of a file that is not there."""
     return None if plain is None else _keyed(b"file", plain.encode("ascii"))
 
 

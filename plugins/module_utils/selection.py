@@ -6,7 +6,7 @@
 A list of what is secret is never complete; a list of what is needed is. `keep` is a list of [path, shape]. A path is a list of key
 parts: a key itself (compared without case), "*" for any one key that looks like one, "[]" for the items of a list, and as the
 last part "**" for all that is below. A value travels where its path is listed and the value has the shape. What is listed and has
-another shape is told as HIDDEN, which no value is; what is not listed is not told at all.
+another shape is sent as HIDDEN, which no value is; what is not listed is not sent at all.
 
 Pure functions. Node side: standard library only, Python 3.6. The planner uses them, too, so that both ask by one rule.
 """

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """TOML 1.0 read strictly, byte by byte, for the places and the values of its keys: what a projection is made from.
 
-A text that is not TOML is refused with a line and a code of our own. What it says is told nowhere: a parser's own message quotes keys.
+A text that is not TOML is refused with a line and a code of our own. What it says is repeated nowhere: a parser's own message quotes keys.
 Linear in the length of the text. Node side: standard library only, Python 3.6.
 """
 

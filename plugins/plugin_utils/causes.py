@@ -4,7 +4,7 @@
 """Why engines, their validators and package managers fail, by the lines that they write: what is known of it, and how it is told.
 
 The node looks for the patterns and tells the code with the named groups, each held to its shape; the text stays on the host, since
-engines quote values of their configuration. What is not known here is told as an exit status with the command that shows the text.
+engines quote values of their configuration. What is not known here is reported as an exit status with the command that shows the text.
 """
 
 from __future__ import annotations
