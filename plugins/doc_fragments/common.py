@@ -124,6 +124,21 @@ options:
     default: []
 """
 
+    # What other tools configured before.
+    ADOPT = r"""
+options:
+  adopt:
+    description:
+      - Whether what other tools left on the host is taken over, such as a drop-in of C(nvidia-ctk runtime configure).
+      - V(auto) takes over what is recognised exactly, which means that every key of it is explained by that tool's own rules and by the
+        rest of the configuration, and whose tool no longer works on the host. It goes in the same transaction in which ours is
+        written, the journal keeps its bytes, and O(state=absent) gives them back. What is recognised in part stays and is named.
+      - V(never) takes nothing over. What others left is named in the result all the same.
+    type: str
+    choices: [auto, never]
+    default: auto
+"""
+
     # The decision for a whole host.
     DECISION = r"""
 options:

@@ -23,6 +23,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common
   - gpufleet.nvidia.common.state
   - gpufleet.nvidia.common.engine
+  - gpufleet.nvidia.common.adopt
   - gpufleet.nvidia.common.decision
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.device_nodes
@@ -65,6 +66,13 @@ driver:
     version: 550.163.01
 differences:
   description: What a run of M(gpufleet.nvidia.node) with the same options would change. See there for the keys.
+  returned: always
+  type: list
+  elements: dict
+  sample: []
+leftovers:
+  description: What other tools left on the host, and what a run with the same options would do about it.
+    See M(gpufleet.nvidia.node) for the keys.
   returned: always
   type: list
   elements: dict

@@ -69,6 +69,7 @@ class Policy:
     restart: Literal["auto", "never", "always"] = "auto"
     handlers: tuple[Handler, ...] = (Handler(),)
     default: Literal["auto", "true", "false"] = "auto"
+    adopt: Literal["auto", "never"] = "auto"  # whether what other tools left is taken over
     cdi: Literal["auto", "true", "false"] = "auto"
     cdi_spec_dirs: tuple[str, ...] = ()  # empty: leave the engine's own
     annotation_prefixes: tuple[str, ...] = ()  # of single-resource modules; empty: the NVIDIA runtime's own
@@ -261,6 +262,24 @@ class Difference:
 
 
 @dc.dataclass(frozen=True)
+class Leftover:
+    """What another tool left on the host, and what becomes of it.
+
+    keys: what of the file is the tool's, as dotted keys; () where the whole file is. exact: every key of it is explained by that tool's own
+    rules and by the rest of the configuration. fate: `adopted` (it goes, or is ours from now on, and the journal keeps its bytes), `kept`
+    (somebody has to decide), `live` (its tool still works here, and is never fought).
+    """
+
+    tool: str  # nvidia-ctk | gpu-operator | nvidia-docker2 | ...
+    path: str
+    keys: tuple[str, ...]
+    exact: bool
+    fate: Literal["adopted", "kept", "live"]
+    why: str
+    next: str = ""  # what ends it, where it is not adopted: a command or a setting
+
+
+@dc.dataclass(frozen=True)
 class Restart:
     unit: str
     action: Literal["restart", "reload", "start", "stop"] = "restart"
@@ -286,6 +305,7 @@ class Plan:
     advice: tuple[str, ...] = ()
     beforehand: tuple[str, ...] = ()  # advice that is of no use any more once the plan has been carried out
     diffs: tuple[tuple[str, str, str], ...] = ()  # (path, text before, text after) for --diff, already masked
+    leftovers: tuple[Leftover, ...] = ()
     released: tuple[str, ...] = ()  # state: absent: files that were judged, and in which nothing of ours is left
     first: tuple[Plan, ...] = ()  # transactions of their own before this one; then the host is looked at and planned anew
 
@@ -330,5 +350,6 @@ def merge(plans: list[Plan]) -> Plan:
         advice=tuple(dict.fromkeys(a for p in plans for a in p.advice)),
         beforehand=tuple(dict.fromkeys(a for p in plans for a in p.beforehand)),
         diffs=tuple(d for p in plans for d in p.diffs),
+        leftovers=tuple(dict.fromkeys(left for p in plans for left in p.leftovers)),
         released=tuple(dict.fromkeys(path for p in plans for path in p.released)),
     )

@@ -382,6 +382,7 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
     shaped: dict[str, Any] = {
         "changed": acts(plan),
         "differences": [differences_.plain(d) for d in plan.differences],
+        "leftovers": [dc.asdict(left) for left in plan.leftovers],
         "actions": [word for part in parts for word in differences_.actions(part, restart)],
         "restarted": planned if check else [u for u in answer.get("restarted") or () if u in planned],
         "rolled_back": bool(answer.get("rolled_back")),
@@ -426,6 +427,7 @@ def run_info(
     return {
         "changed": False,
         "differences": [differences_.plain(d) for d in plan.differences],
+        "leftovers": [dc.asdict(left) for left in plan.leftovers],
         "would_restart": plan.interrupts(wanted.restart),
         "advice": [*past.advice(seen), *plan.beforehand, *plan.advice],
         **outcome.facts,
