@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import groups, layout, names, outcomes, sentences
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import groups, layout, leftovers, names, outcomes, sentences
 
 WIDTH = 120
 ONE_BY_ONE = 24  # more hosts than this, and those with equal lines share one
@@ -33,7 +33,11 @@ def lines(results: outcomes.Results, view: View) -> list[str]:
     bad = counts["needs_person"]
     named = names.some(bad, groups.HOSTS_SHOWN)
     person = layout.hang(f"{outcomes.plural(len(bad))} need{'s' if len(bad) == 1 else ''} a person: {named}", view.width, 0)
-    below = [*(groups.lines(results, view.width, view.check) if view.details else ()), *notes(results, view.width)]
+    below = [
+        *(groups.lines(results, view.width, view.check) if view.details else ()),
+        *leftovers.lines(results, view.width, view.check, view.details),
+        *notes(results, view.width),
+    ]
     return [*hosts(results, view), "", outcomes.summary(counts), *(person if bad else ()), *below]
 
 
