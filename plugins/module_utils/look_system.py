@@ -40,7 +40,7 @@ def packages(root, names, candidates=False):
         answer = {"manager": "dpkg", "installed": _dpkg(root, names), "candidates": {}}
         wanted = [name for name in names if candidates != "missing" or not answer["installed"][name]]
         if candidates and wanted and not root:
-            answer["candidates"] = _apt_candidates(wanted)
+            answer.update(_offered_by_apt(wanted))
         return answer
     if any(os.path.isdir(nodefs.full(root, path)) for path in _RPM_DATABASES):
         if root:
@@ -78,11 +78,20 @@ def _rpm(names):
     return {name: found.get(name) for name in names}
 
 
-def _apt_candidates(names):
+def _offered_by_apt(names):
+    """What could be installed; or why that is not known, since what is installed is known without it."""
     try:
-        answer = commands.text(commands.run(["apt-cache", "policy", "--"] + list(names), timeout=30))
-    except nodefs.NodeError:  # what could be installed is of use to a message and a pin; what is installed is known without it
-        return {}
+        return {"candidates": _apt_candidates(names)}
+    except nodefs.NodeError as exc:
+        return {"candidates_error": exc.message}
+
+
+def _apt_candidates(names):
+    answer = commands.text(commands.run(["apt-cache", "policy", "--"] + list(names), timeout=30))
+    if answer["timed_out"]:
+        raise nodefs.NodeError("timeout", "apt-cache policy gave no answer within 30 s")
+    if answer["rc"]:  # sources that cannot be read are no sources without packages
+        raise nodefs.NodeError("failed", "apt-cache policy ended with exit status %s" % answer["rc"])
     found, name = {}, None
     for line in answer["stdout"].splitlines():
         if line and not line.startswith(" "):

@@ -83,16 +83,28 @@ def offered(obs: Observation, names: list[str]) -> bool:
     """
     question = AVAILABLE.get(manager(obs))
     if question is None:
+        require_known(obs, [name for name in names if not obs.package(name)])
         return all(candidates(obs).get(name) or obs.package(name) for name in names)
     answer = obs.attempt(question)
     if "error" in answer or answer.get("timed_out") or answer.get("rc") not in (0, NO_MATCH):
-        argv = " ".join(question["argv"])
-        raise PlanError(
-            "whether a repository of this host has the toolkit's packages is not known",
-            why=f"`{argv}` did not work",
-            next="run it on the host, or set packages: ignore and install them yourself",
-        )
+        raise not_known(" ".join(question["argv"]), "it did not work")
     return bool(obs.package(BASE)) or BASE in str(answer.get("stdout"))
+
+
+def require_known(obs: Observation, names: list[str]) -> None:
+    """A package list that could not be asked is not one without the packages: NVIDIA's repository would be added beside a mirror."""
+    failed = [str(a["candidates_error"]) for q, a in obs.answers.items() if q.startswith("package:") and a.get("candidates_error")]
+    unknown = [name for name in names if name not in candidates(obs)]
+    if failed and unknown:
+        raise not_known(f"apt-cache policy {' '.join(unknown)}", failed[0])
+
+
+def not_known(command: str, why: str) -> PlanError:
+    return PlanError(
+        "whether a repository of this host has the toolkit's packages is not known",
+        why=f"`{command}`: {why}",
+        next="Run that on the host and mend what it says, or set packages: ignore (gpufleet_packages) and install them yourself",
+    )
 
 
 def pin(policy: Policy, obs: Observation) -> str:

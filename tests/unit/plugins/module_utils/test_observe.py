@@ -422,7 +422,14 @@ def test_candidates_of_apt(systemd):
         "#!/bin/sh\nprintf 'a:\\n  Installed: 1\\n  Candidate: 2\\n  Version table:\\n     2 500\\nb:\\n  Candidate: (none)\\n'\n"
     )
     path.chmod(0o755)
-    assert look_system._apt_candidates(["a", "b", "c"]) == {"a": "2", "b": None, "c": None}
+    assert look_system._offered_by_apt(["a", "b", "c"]) == {"candidates": {"a": "2", "b": None, "c": None}}
+
+
+def test_an_apt_that_fails_offers_no_less_than_is_known(systemd):
+    path = systemd.bin / "apt-cache"
+    path.write_text("#!/bin/sh\necho 'E: The list of sources could not be read.' >&2\nexit 100\n")
+    path.chmod(0o755)
+    assert look_system._offered_by_apt(["a"]) == {"candidates_error": "apt-cache policy ended with exit status 100"}
 
 
 def test_units(systemd):

@@ -137,6 +137,23 @@ def test_whether_a_configured_repository_has_it(manager: str, os_id: str, there:
     assert packages.offered(known(manager, os_id, **there), [BASE]) is offered
 
 
+FAILED = {"candidates_error": "apt-cache policy ended with exit status 100"}
+
+
+def test_apt_that_cannot_tell_is_not_taken_for_one_that_has_nothing() -> None:
+    seen = known("dpkg", "debian")
+    seen.answers["package:of this test"].update(FAILED)
+    with pytest.raises(PlanError, match=rf"is not known \(`apt-cache policy {BASE}`: .*exit status 100\)\. Run that on the host") as caught:
+        packages.offered(seen, [BASE])
+    assert "gpufleet_packages" in caught.value.next
+
+
+def test_what_is_installed_is_known_without_it() -> None:
+    seen = known("dpkg", "debian", packages={BASE: OLD})
+    seen.answers["package:of this test"].update(FAILED)
+    assert packages.offered(seen, [BASE])
+
+
 def test_dnf_is_asked_only_here() -> None:
     with pytest.raises(NeedMore) as asked:
         packages.offered(known("rpm", "rocky"), [BASE])
