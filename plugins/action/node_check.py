@@ -5,12 +5,13 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import checks, decide, gpu, host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import checks, gpu, host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -45,7 +46,7 @@ class ActionModule(ActionBase):
         told = {
             "changed": False,
             "image": args["image"],
-            "decision": decide.without_secrets(seen.record),
+            "decision": dc.asdict(seen.record),
             "skipped_why": checks.nothing_to_prove(seen.record, cases),
         }
         if self._task.check_mode or not cases:

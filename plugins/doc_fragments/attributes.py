@@ -41,7 +41,7 @@ attributes:
   diff_mode:
     support: full
     details:
-      - Secrets in files that others own are masked.
+      - The lines that come and go are shown under their table's header, and none of the lines around them.
   idempotent:
     support: full
 """

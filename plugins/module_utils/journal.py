@@ -12,6 +12,7 @@
     DIR/originals/PATH/meta.json    a file as it was before we first wrote it; beside it `content`
     DIR/said/ID.txt                 what a program said that refused or failed, word by word: it may quote anything, and goes nowhere else
     DIR/pending.json                units that still run with what was there before: their restart was left to somebody
+    DIR/aside/                      files that are not true at the moment, set aside by a program that stays on the host
     DIR/stage-ID/                   copies that are being validated; gone when the transaction ends
     DIR/program/, DIR/job/          the hands as a program of the host's own, and what they are given to do
 
@@ -38,7 +39,8 @@ SLOT, SLOTS = 512, 16
 BESIDE = r"\.gpufleet-([0-9a-f]{32})-[0-9a-f]{8}"  # a directory for one file of one transaction, beside that file
 STRAY_AFTER = 3600
 FINAL = ("committed", "rolled_back")
-PARTS = ("journal", "open", "originals", "program", "job", "lock", "pending.json")  # of the directory; beside them, what is for everybody
+# Of the directory; beside them, what is for everybody.
+PARTS = ("journal", "open", "originals", "said", "aside", "program", "job", "lock", "pending.json")
 # What an original must say of itself, and of the file where there was one.
 _KEPT = {"path", "existed", "sha256_before", "sha256_after"}
 _KEPT_OF_A_FILE = {"mode", "uid", "gid", "mtime_ns"}
@@ -392,10 +394,14 @@ def _shown(meta):
 
 def pending(base, offline=False):
     """Units that were not restarted since their files changed."""
+    path = os.path.join(base, "pending.json")
     try:
-        kept = read_json(os.path.join(base, "pending.json"))
-    except (OSError, ValueError):
+        kept = read_json(path)
+    except FileNotFoundError:
         return []
+    except (OSError, ValueError):
+        step = "Restart those that were not since the last change when that suits, then remove that file"
+        raise nodefs.NodeError("damaged", "%s: which units have still to be restarted cannot be read. %s" % (path, step))
     if not offline:
         found = look_system.units(sorted(kept), ["InvocationID"])
         kept = {name: entry for name, entry in kept.items() if found[name].get("InvocationID", "") == entry["invocation"]}

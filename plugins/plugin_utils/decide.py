@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import dataclasses as dc
 import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Literal
@@ -343,6 +342,3 @@ def low_level_runtimes(instances: list[Instance], found: Mapping[str, str | None
     return tuple(dict.fromkeys(names)) or ("runc", "crun")
 
 
-def without_secrets(record: HostDecision) -> dict[str, object]:
-    """The record as plain data, for results and for the status file."""
-    return dc.asdict(record)

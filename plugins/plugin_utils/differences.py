@@ -5,23 +5,11 @@
 
 from __future__ import annotations
 
-import dataclasses as dc
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import causes, past
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Plan
-
-SECRET = re.compile(r"(?i)(password|passwd|auth|identitytoken|registrytoken|token|secret)")
-
-
-def plain(difference: Difference) -> dict[str, Any]:
-    """A difference as a dictionary; values under a secret's name are masked."""
-    value = dc.asdict(difference)
-    if SECRET.search(difference.key.rsplit(".", 1)[-1]):
-        value.update({k: "********" for k in ("before", "after") if value[k] is not None})
-    return value
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan
 
 
 def actions(plan: Plan, restart: str) -> list[str]:

@@ -227,7 +227,7 @@ def facts(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
         row = {**row, "injection": "-", "why": taken_back(plan)}
     elif stale:
         row = {**row, "why": f"{stale}; {row['why']}"}
-    return {"decision": decide.without_secrets(seen.record), "row": row, "freshness": freshness.plain(seen.freshness)}
+    return {"decision": dc.asdict(seen.record), "row": row, "freshness": freshness.plain(seen.freshness)}
 
 
 def left_alone(record: HostDecision) -> bool:

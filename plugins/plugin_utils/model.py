@@ -304,7 +304,7 @@ class Plan:
     pending: tuple[str, ...] = ()  # units that have to be restarted, which is left to somebody
     advice: tuple[str, ...] = ()
     beforehand: tuple[str, ...] = ()  # advice that is of no use any more once the plan has been carried out
-    diffs: tuple[tuple[str, str, str], ...] = ()  # (path, text before, text after) for --diff, already masked
+    diffs: tuple[tuple[str, str, str], ...] = ()  # (path, text before, text after) for --diff, as the host shows them
     leftovers: tuple[Leftover, ...] = ()
     released: tuple[str, ...] = ()  # state: absent: files that were judged, and in which nothing of ours is left
     first: tuple[Plan, ...] = ()  # transactions of their own before this one; then the host is looked at and planned anew

@@ -82,7 +82,7 @@ def forgotten(plan: Plan) -> Plan:
 
 
 def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool = False) -> Plan:
-    """One change that the hands carry out with the bytes they keep; blanked content of it serves the diff only.
+    """One change that the hands carry out with the bytes they keep; what is shown of them serves the diff only.
 
     changed: somebody has written to the file since, which the hands would refuse otherwise.
     """
@@ -97,9 +97,5 @@ def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool 
 
 def originals(obs: Observation) -> Mapping[str, Mapping[str, Any]]:
     """Path -> what the journal tells of the file from before our first change. That it cannot be read does not mean that it keeps none."""
-    answer = obs.raw(ORIGINALS)
-    if "error" in answer:
-        why = str(answer["error"].get("message", "unknown"))
-        raise PlanError("the journal could not be read", where=JOURNAL_DIR, why=why, next="Mend that and run again; nothing was changed")
-    found: Mapping[str, Mapping[str, Any]] = answer.get("originals") or {}
+    found: Mapping[str, Mapping[str, Any]] = obs.raw(ORIGINALS).get("originals") or {}
     return found

@@ -321,7 +321,7 @@ def with_earlier(told: dict[str, Any], whole: Plan, done: Done, restart: str) ->
     shaped = {
         **told,
         "changed": True,
-        "differences": [differences_.plain(d) for d in whole.differences],
+        "differences": [dc.asdict(d) for d in whole.differences],
         "actions": [*before, *told["actions"]],
         "journal": told["journal"] or journal,
         "advice": list(dict.fromkeys([*earlier.advice, *told["advice"]])),
@@ -381,7 +381,7 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
     beforehand = plan.beforehand if check or trouble else ()
     shaped: dict[str, Any] = {
         "changed": acts(plan),
-        "differences": [differences_.plain(d) for d in plan.differences],
+        "differences": [dc.asdict(d) for d in plan.differences],
         "leftovers": [dc.asdict(left) for left in plan.leftovers],
         "actions": [word for part in parts for word in differences_.actions(part, restart)],
         "restarted": planned if check else [u for u in answer.get("restarted") or () if u in planned],
@@ -426,7 +426,7 @@ def run_info(
     plan = outcome.plan.whole
     return {
         "changed": False,
-        "differences": [differences_.plain(d) for d in plan.differences],
+        "differences": [dc.asdict(d) for d in plan.differences],
         "leftovers": [dc.asdict(left) for left in plan.leftovers],
         "would_restart": plan.interrupts(wanted.restart),
         "advice": [*past.advice(seen), *plan.beforehand, *plan.advice],

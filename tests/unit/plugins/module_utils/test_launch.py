@@ -351,10 +351,10 @@ def _below_anothers(host):
     os.chown(str(host.directory), ANOTHER, ANOTHER)
 
 
-def _part(kind):
+def _part(kind, name="program"):
     def make(host):
         os.makedirs(host.journal, 0o755)
-        place = os.path.join(host.journal, "program")
+        place = os.path.join(host.journal, name)
         if kind == "link":
             os.mkdir(str(host.directory / "elsewhere"))
             os.symlink(str(host.directory / "elsewhere"), place)
@@ -385,6 +385,8 @@ WRONG = {
     "the programs' directory is another account's": (_part("owner"), "belongs to user 12345"),
     "the programs' directory may be written to": (_part("mode"), "may be written to by others (mode 0770)"),
     "the programs' directory is a link": (_part("link"), "is a symbolic link"),
+    "the directory of programs' words is another account's": (_part("owner", "said"), "belongs to user 12345"),
+    "the directory of specs set aside is another account's": (_part("owner", "aside"), "belongs to user 12345"),
     "a kept file is another account's": (_file, "belongs to user 12345"),
 }
 

@@ -5,6 +5,7 @@
 
 import json
 import os
+import re
 import time
 
 import pytest
@@ -93,13 +94,22 @@ def test_a_pipe_in_the_place_of_an_entrys_file_holds_nothing_up(node, name):
     if os.path.exists(place):
         os.unlink(place)
     os.mkfifo(place)
-    for path in ("pending.json", "lock"):
-        if os.path.exists(os.path.join(node.journal, path)):
-            os.unlink(os.path.join(node.journal, path))
-        os.mkfifo(os.path.join(node.journal, path))
+    if os.path.exists(os.path.join(node.journal, "lock")):
+        os.unlink(os.path.join(node.journal, "lock"))
+    os.mkfifo(os.path.join(node.journal, "lock"))
     question = {"id": "q", "kind": "originals", "dir": node.journal, "keep": [], "listing": True}
     found = observe.run({"schema": 1, "root": "/", "limits": {"seconds": 5}, "questions": [question]})["answers"]["q"]
     assert (len(found["journal"]), found["pending"]) == (1, [])
+
+
+@pytest.mark.parametrize("make", [os.mkfifo, os.mkdir, lambda path: open(path, "w").close()], ids=["a pipe", "a directory", "emptied"])
+def test_restarts_that_are_due_and_cannot_be_read_are_not_taken_for_none(node, make):
+    node.run([node.write(node.config, "ours\n")])
+    make(os.path.join(node.journal, "pending.json"))
+    question = {"id": "q", "kind": "originals", "dir": node.journal, "keep": []}
+    found = observe.run({"schema": 1, "root": "/", "limits": {"seconds": 5}, "questions": [question]})["answers"]["q"]
+    assert found["error"]["kind"] == "damaged"
+    assert re.search("pending.json: which units .* cannot be read. Restart those .* then remove that file", found["error"]["message"])
 
 
 def test_a_copy_that_names_another_file_is_told_as_damaged(node):
