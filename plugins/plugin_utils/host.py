@@ -46,7 +46,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 # A new engine is one more file and one more row.
 ENGINES = {"containerd": containerd, "crio": crio, "docker": docker, "podman": podman}
 CONFIGURED = {name: engine for name, engine in ENGINES.items() if engine is not podman}  # in whose configuration we write
-KUBERNETES = (*(o.name for o in containerd_owners.OWNERS), "gpu-operator")  # owners that come with it
+KUBERNETES = (*(o.name for o in containerd_owners.OWNERS if o.kubernetes), "gpu-operator")  # owners that come with it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 LOW_LEVEL = ["runc", "crun"]
 # CRI-O's own packages put its runtimes outside PATH (engines.md 2).

@@ -14,15 +14,23 @@ import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, toml, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import deviations, rules, version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables, crio_tables, docker_config, docker_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
+    containerd_owners,
+    containerd_tables,
+    crio_tables,
+    docker_config,
+    docker_plan,
+)
 
+from tests.fixtures import public_configurations as public
 from tests.lab.kinds import KINDS
 
 DOCS = ROOT / "docs"
@@ -178,9 +186,63 @@ def kinds() -> str:
     return table(["host of the lab", "engine"], rows)
 
 
+# ---------------------------------------------------------------- docs/adoption.md
+
+
+def images() -> str:
+    """Node images and installers; rows that differ by the engine's release only are one."""
+    found: dict[Row, tuple[list[str], list[str]]] = {}
+    for row in public.EVERY:
+        engines, sources = found.setdefault((row.title, NAMES[row.engine], handlers_of(row), done(row)), ([], []))
+        engines.extend(release for release in row.releases if release not in engines)
+        sources.extend(source for source in [f"{row.source} ({row.read})"] if source not in sources)
+    body = [
+        [title, f"{engine} {', '.join(sorted(engines))}", there, what, "; ".join(sources)]
+        for (title, engine, there, what), (engines, sources) in found.items()
+    ]
+    return table(["host", "engine, as tested", "handlers there", "what is done", "read from"], body)
+
+
+def handlers_of(row: public.Public) -> str:
+    """What its file says of handlers, the default one first."""
+    data = toml.loads(row.text, row.file)
+    if row.engine == "crio":
+        runtimes = data["crio"]["runtime"]["runtimes"]
+    else:
+        plugins = data["plugins"]
+        cri = plugins.get("io.containerd.cri.v1.runtime") or plugins["io.containerd.grpc.v1.cri"]
+        runtimes = cri["containerd"]["runtimes"]
+    return "; ".join(handler_of(name, runtimes[name], row) for name in sorted(runtimes, key=lambda n: (n != row.default, n)))
+
+
+def handler_of(name: str, entry: Mapping[str, Any], row: public.Public) -> str:
+    options = entry.get("options") or {}
+    words = [f"`{name}`"]
+    if name == row.default:
+        words.append("default")
+    kind = entry.get("runtime_type", "")
+    if kind not in ("", containerd_tables.RUNC_TYPE, "oci"):
+        words.append(f"`{kind}`")
+    program = options.get("BinaryName") or entry.get("runtime_path")
+    if program and program.rsplit("/", 1)[-1] != name:
+        words.append(f"runs `{program}`")
+    if "SystemdCgroup" in options:
+        words.append("systemd" if options["SystemdCgroup"] else "cgroupfs")
+    return ", ".join(words + [f"`{key}`" for key in entry if entry[key] and key not in ("runtime_type", "runtime_path", "options")])
+
+
+def done(row: public.Public) -> str:
+    if row.home.owner:
+        owner = next(o for o in containerd_owners.OWNERS if o.name == row.home.owner)
+        return f"left alone. {owner.instead}"
+    driver = [] if row.engine == "crio" else [f"{'systemd' if row.systemd else 'cgroupfs'} driver"]
+    copied = ", ".join([*driver, *(f"`{key}`" for key in row.copied)])
+    return f"`nvidia` is made as `{row.base}` is: {copied}; `{row.default}` stays the default"
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "caps": caps, "packaged": packaged, "needs": needs, "differences": differences, "checks": checks,
-    "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds,
+    "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds, "images": images,
 }  # fmt: skip
 
 

@@ -26,6 +26,7 @@ class Owner:
     units: tuple[str, ...] = ()
     os_ids: tuple[str, ...] = ()
     own_engine: bool = True  # brings a containerd of its own, beside which a plain one may run
+    kubernetes: bool = True  # comes with Kubernetes
 
     @property
     def refusal(self) -> str:
@@ -64,6 +65,10 @@ OWNERS = (
     Owner(
         "cos", "Container-Optimized OS", "Use the provider's GPU driver installer; its files are read-only.",
         os_ids=("cos",), own_engine=False),
+    Owner(
+        "flatcar", "Flatcar", "Copy /usr/share/containerd/config.toml to /etc/containerd/config.toml, have the unit start it by a drop-in "
+        "(ExecStart=/usr/bin/containerd), and run again; /usr is read-only there.",
+        homes=("/usr/share/containerd/",), own_engine=False, kubernetes=False),
 )  # fmt: skip
 
 DOCKER_HOMES = ("/var/run/docker/containerd/", "/run/docker/containerd/")

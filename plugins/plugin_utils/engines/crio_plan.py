@@ -265,7 +265,7 @@ def validation(
             "baseline": [instance.binary, *config.config_flags(obs, where), "config"],
             "refuse": [{"pattern": r"level=(?:error|fatal)", "says": "it logs an error"}],
             "names": [*tables.HANDLER_FIELDS, "default_runtime", "hooks_dir", "cdi_spec_dirs", "cgroup_manager", "conmon_cgroup", "listen"],
-            "allow": allowed(ours(layers, where), wish),
+            "allow": allowed(ours(layers, where), wish) + allowed_monitor(layers),
             "why": "CRI-O itself reads the new configuration, and nothing but our settings changes in it",
             "process": instance.process,
         },
@@ -285,6 +285,14 @@ def allowed(written: config.Layer | None, wish: Wish) -> list[str]:
     if wish.cdi_dirs or (written and "cdi_spec_dirs" in written.runtime):
         lines += [r"(?:# )?cdi_spec_dirs = .*", r'(?:# )?\s*"/[^"]*",']
     return lines
+
+
+def allowed_monitor(layers: tuple[config.Layer, ...]) -> list[str]:
+    """CRI-O fills the deprecated global settings of conmon in for every handler, the new one included (TranslateMonitorFields)."""
+    said: dict[str, Any] = {}
+    for layer in layers:
+        said.update({key: value for key, value in layer.runtime.items() if key in tables.GLOBAL_MONITOR and value})
+    return [allowed_value(tables.GLOBAL_MONITOR[key], value) for key, value in said.items()]
 
 
 def allowed_value(key: str, value: Any) -> str:

@@ -40,6 +40,9 @@ HANDLER_FIELDS: Mapping[str, str] = {
     "container_create_timeout": "ContainerCreateTimeout",
 }
 
+# Deprecated settings for all handlers at once, and the field of each handler that they replace.
+GLOBAL_MONITOR: Mapping[str, str] = {"conmon": "monitor_path", "conmon_env": "monitor_env"}
+
 # What a handler of NVIDIA's runtime must not take over from the low-level runtime: these say which program is run.
 NOT_COPIED = ("runtime_path", "runtime_type", "runtime_config_path", "inherit_default_runtime", "platform_runtime_paths")
 
@@ -52,6 +55,8 @@ SHAPES: Mapping[Path, str] = {
     ("crio", "runtime", "default_runtime"): toml_shape.STRING,
     ("crio", "runtime", "hooks_dir"): toml_shape.STRINGS,
     ("crio", "runtime", "cdi_spec_dirs"): toml_shape.STRINGS,
+    ("crio", "runtime", "conmon"): toml_shape.STRING,
+    ("crio", "runtime", "conmon_env"): toml_shape.STRINGS,
     _HANDLERS: toml_shape.TABLE,
     (*_HANDLERS, "*"): toml_shape.TABLE,
     **{(*_HANDLERS, "*", field): toml_shape.STRING for field in _STRING_FIELDS},
@@ -66,6 +71,7 @@ PLACES: Mapping[Path, str] = {
     ("crio", "runtime", "default_runtime"): "name",
     ("crio", "runtime", "hooks_dir"): "paths",
     ("crio", "runtime", "cdi_spec_dirs"): "paths",
+    **{("crio", "runtime", key): _FIELDS[(HANDLER_FIELDS[field],)] for key, field in GLOBAL_MONITOR.items()},
     **{(*_HANDLERS, "*", key, *path[1:]): shape for key, go in HANDLER_FIELDS.items() for path, shape in _FIELDS.items() if path[0] == go},
 }
 # A handler's own properties count only where it is copied.

@@ -206,9 +206,9 @@ class Came:
     asked: tuple[str, ...]
 
 
-def planned(node: Node | OneBad, broken: str = "", kind: str = "failed", **options: Any) -> Came:
+def planned(node: Node | OneBad, broken: str = "", kind: str = "failed", os_id: str = "debian", **options: Any) -> Came:
     policy = Policy(**options)
-    seen = Observation({"os_release": {"ID": "debian"}, "epoch": 10.0, "kernel": "6.1", "machine": "x86_64"}, {})
+    seen = Observation({"os_release": {"ID": os_id}, "epoch": 10.0, "kernel": "6.1", "machine": "x86_64"}, {})
     questions = host.questions(policy)
     for _round in range(20):
         error = {"error": {"kind": kind, "message": ERRORS[kind]}}

@@ -1,0 +1,116 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The engines themselves read what node images and installers write, before our change and after it: nothing of theirs is another."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses as dc
+import re
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables
+
+from tests.fixtures import public_configurations as public
+from tests.fixtures.public_configurations import Public
+from tests.integration import test_containerd_judge as containerd
+from tests.integration import test_crio_judge as crio
+
+BUILT_IN = re.compile(r'imports = \["/(?:etc/containerd|var/lib/rancher/k3s/agent/etc/containerd)/')
+TAKEN = [
+    pytest.param(row, release, id=f"{row.file} {release}")
+    for row in {row.file: row for row in public.CONTAINERDS if not row.refused}.values()
+    for release in row.releases
+]
+
+
+@dc.dataclass(frozen=True)
+class Dump:
+    """What containerd makes of its files, and the keys that it says it does not know."""
+
+    whole: dict[str, Any]
+    unknown: frozenset[str]
+
+
+def dumped(release: str, config: Path) -> Dump:
+    done = subprocess.run([containerd.binary(release), "-c", config, "config", "dump"], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    unknown = re.findall(r'Ignoring unknown key.*?key="?([^" ]+)', done.stderr)
+    return Dump(tomllib.loads(done.stdout), frozenset(unknown))
+
+
+def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, default: str, copied: tuple[str, ...]) -> None:
+    containerd.binary(release)
+    tree = containerd.Tree(tmp_path, release)
+    tree.write({"config.toml": BUILT_IN.sub('imports = ["@DIR@/', text)})
+    was = dumped(release, tree.config)
+    tree.apply(tree.plan(default=default == "nvidia"))
+    now = dumped(release, tree.config)
+    before, after = (containerd.cri_of(d.whole)["containerd"] for d in (was, now))
+    ours, theirs = after["runtimes"]["nvidia"], before["runtimes"][base]
+    assert bool(ours["options"].get("SystemdCgroup")) is systemd
+    assert {key: ours[key] for key in copied} == {key: theirs[key] for key in copied}
+    kept = {k: v for k, v in theirs["options"].items() if v and k not in ("BinaryName", "SystemdCgroup")}
+    assert {k: ours["options"].get(k) for k in kept} == kept
+    assert before["default_runtime_name"] == after["default_runtime_name"] == default
+    # What a handler of NVIDIA's had stays, too: nothing of it is less.
+    mine = before["runtimes"].get("nvidia", {"options": {}})
+    said = {k: v for k, v in mine["options"].items() if v and k != "BinaryName"}
+    assert {k: ours["options"].get(k) for k in said} == said
+    assert Path(ours["options"]["BinaryName"]).name == "nvidia-container-runtime"
+    assert containerd.rest_of(copy.deepcopy(now.whole)) == containerd.rest_of(copy.deepcopy(was.whole))
+    assert now.unknown <= was.unknown
+    assert tree.plan(default=default == "nvidia").empty
+
+
+@pytest.mark.parametrize(("row", "release"), TAKEN)
+def test_containerd_sees_our_handler_like_that_of_the_pods_and_no_other_difference(tmp_path: Path, row: Public, release: str) -> None:
+    judged(tmp_path, release, row.text, row.base, row.systemd, row.default, row.copied)
+
+
+@pytest.mark.parametrize("release", containerd.RELEASES)
+def test_the_whole_of_config_default_with_systemd_as_kubeadms_documentation_has_it(tmp_path: Path, release: str) -> None:
+    """Thousands of hosts have all defaults written out; on 1.6 and 1.7 with an empty value for most of a handler's properties."""
+    done = subprocess.run([containerd.binary(release), "config", "default"], capture_output=True, text=True, check=True)
+    assert "SystemdCgroup = false" in done.stdout
+    text = done.stdout.replace("SystemdCgroup = false", "SystemdCgroup = true")
+    judged(tmp_path, release, re.sub(r"(?m)^imports = .*$", "imports = []", text), "runc", systemd=True, default="runc", copied=())
+
+
+@pytest.mark.parametrize("row", public.CRIOS, ids=lambda row: row.file)
+def test_cri_o_sees_a_handler_like_its_default_and_no_other_difference(tmp_path: Path, row: Public) -> None:
+    (tmp_path / "etc").mkdir()
+    tree = crio.Tree(tmp_path / "etc")
+    name = "crio.conf" if row.home.config == public.CRIO else f"crio.conf.d/{Path(row.home.config).name}"
+    tree.write({name: row.text, **({"crio.conf": ""} if name != "crio.conf" else {})})
+    was = tree.printed()
+    answer = tree.apply(tree.plan(tree.policy()))
+    assert (answer["error"], answer["changed"]) == (None, True)
+    now = tree.printed()
+    ours, base = now["runtimes"].pop("nvidia"), was["runtimes"][row.base]
+    named = {k for k in base if k not in crio_tables.NOT_COPIED}
+    assert {k: ours.get(k) for k in named} == {k: base[k] for k in named}
+    assert set(row.copied) <= named
+    assert now["runtimes"] == was["runtimes"]
+    assert {printed.pop("default_runtime", "crun") for printed in (now, was)} == {row.default}  # a comment where it is CRI-O's own
+    assert now == was
+    assert tree.plan(tree.policy()).empty
+
+
+@pytest.mark.parametrize("env", ['["PATH=/usr/local/bin:/usr/bin"]', '["LANG=C", "TOKEN=a secret of theirs"]', "[]"])
+def test_what_cri_o_fills_in_from_its_global_settings_is_no_other_difference(tmp_path: Path, env: str) -> None:
+    """Kubespray's files have conmon and conmon_env for all handlers; CRI-O gives both to ours, known to the controller or not."""
+    (tmp_path / "etc").mkdir()
+    tree = crio.Tree(tmp_path / "etc")
+    row = next(row for row in public.CRIOS if row.file == "kubespray-crio")
+    tree.write({"crio.conf": re.sub(r"(?m)^conmon_env = .*$", f"conmon_env = {env}", row.text)})
+    plan = tree.plan(tree.policy())
+    assert "secret of theirs" not in str(plan)
+    answer = tree.apply(plan)
+    assert (answer["error"], answer["changed"]) == (None, True)
+    assert tree.printed()["runtimes"]["nvidia"]["monitor_path"] == "/usr/local/bin/conmon"

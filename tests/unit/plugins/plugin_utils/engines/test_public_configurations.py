@@ -1,0 +1,198 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What comes of the configurations that node images and installers write: each row of the table, by the module alone and by `node`."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import pathlib
+from collections.abc import Iterable
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_owners, crio_tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
+
+from tests.fixtures import public_configurations as public
+from tests.fixtures.public_configurations import CONTAINERD, Public
+from tests.unit import bare_trees, builders
+from tests.unit.plugins.plugin_utils import test_failed_queries as hosts
+
+NVIDIA = "/usr/bin/nvidia-container-runtime"
+PATCH = {"1.6": "1.6.20", "1.7": "1.7.24", "2.1": "2.1.9", "2.3": "2.3.7", "2.4": "2.4.2", "1.34": "1.34.0"}
+WAYS = ("single", "node")
+
+
+def rows(table: Iterable[Public]) -> list[Any]:
+    return [pytest.param(row, release, id=f"{row.file} {release} {row.home.owner}".strip()) for row in table for release in row.releases]
+
+
+TAKEN = rows({row.file: row for row in public.CONTAINERDS if not row.refused}.values())
+
+
+def version(release: str) -> Version:
+    found = versions.parse(PATCH[release])
+    assert found
+    return found
+
+
+def tree(path: pathlib.Path, config: str, text: str) -> bare_trees.Tree:
+    """The image of a node: the kubelet is installed."""
+    found = bare_trees.Tree(path)
+    found.write(config, text)
+    for program in ("/usr/bin/kubelet", NVIDIA):
+        found.write(program, "", 0o755)
+    return found
+
+
+def run(home: bare_trees.Tree, way: str, row: Public, release: str, **more: Any) -> dict[str, Any]:
+    options = {"engine_version": PATCH[release], **more}
+    if row.engine == "containerd":
+        options["config_path"] = CONTAINERD
+    return home.single(row.engine, **options) if way == "single" else home.node(engines=(row.engine,), **options)
+
+
+def in_force(home: bare_trees.Tree, release: str) -> dict[str, Any]:
+    """The CRI table that containerd's files add up to."""
+    files = {path: data.decode() for path, (data, *_mode) in home.state().items() if data}
+    found = containerd_files.load(builders.obs(files=files), CONTAINERD, version(release))
+    return containerd_files.effective(found, version(release))
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("row", "release"), TAKEN)
+def test_our_handler_is_like_the_one_that_pods_run_with_and_all_others_stay(
+    tmp_path: pathlib.Path, row: Public, release: str, way: str
+) -> None:
+    home = tree(tmp_path, CONTAINERD, row.text)
+    was, bytes_before = in_force(home, release), home.state()
+    result = run(home, way, row, release)
+    assert not result["failed"], result["msg"]
+    now = in_force(home, release)
+    handlers, base = now["containerd"]["runtimes"], was["containerd"]["runtimes"][row.base]
+    ours = handlers.pop("nvidia")
+    assert ours["options"]["SystemdCgroup"] is row.systemd
+    assert ours["options"]["BinaryName"].endswith("nvidia-container-runtime")
+    assert {key: ours[key] for key in row.copied} == {key: base[key] for key in row.copied}
+    assert {k for k, v in base.items() if v and k not in ("options", "runtime_type")} == set(row.copied), "the row says all that there is"
+    assert handlers == {name: entry for name, entry in was["containerd"]["runtimes"].items() if name != "nvidia"}
+    # containerd 1.6 knows no CDI: there the NVIDIA runtime has to start every container.
+    expected = "nvidia" if (way, release) == ("node", "1.6") else row.default
+    assert now["containerd"]["default_runtime_name"] == expected
+    assert not run(home, way, row, release)["changed"]
+    assert not run(home, way, row, release, state="absent")["failed"]
+    assert home.state() == bytes_before
+
+
+@pytest.mark.parametrize(("row", "release"), TAKEN)
+def test_the_reason_names_the_handler_that_it_comes_from(tmp_path: pathlib.Path, row: Public, release: str) -> None:
+    differences = run(tree(tmp_path, CONTAINERD, row.text), "single", row, release)["differences"]
+    whys = {d["key"].rsplit(".", 1)[-1]: d["why"] for d in differences}
+    assert all(whys[key] == f"as {row.base} has it" for key in row.copied if key in whys)
+    says = toml.lookup(toml.loads(row.text, ""), (*_names(row), "containerd", "runtimes", row.base, "options", "SystemdCgroup"))
+    if "SystemdCgroup" in whys and says is not None:
+        assert whys["SystemdCgroup"] == f"as {row.base} has it"
+
+
+def _names(row: Public) -> tuple[str, str]:
+    return ("plugins", "io.containerd.grpc.v1.cri" if "io.containerd.grpc.v1.cri" in row.text else "io.containerd.cri.v1.runtime")
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("row", "release"), rows(row for row in public.CONTAINERDS if row.refused))
+def test_what_is_refused_stays_as_it_was(tmp_path: pathlib.Path, row: Public, release: str, way: str) -> None:
+    home = tree(tmp_path, CONTAINERD, row.text)
+    before = home.state()
+    result = run(home, way, row, release)
+    assert result["failed"]
+    assert row.refused in result["msg"]
+    assert home.state() == before
+
+
+# ---------------------------------------------------------------- on the hosts where such files are found
+
+
+def node(row: Public, release: str) -> hosts.Node:
+    """A live node of a cluster: its engine with this configuration in force, and its kubelet."""
+    told = toml.lookup(toml.loads(row.text, ""), (*_names(row), "containerd", "runtimes"), {})
+    config = {
+        "defaultRuntimeName": row.default,
+        "runtimes": {n: {"runtimeType": e.get("runtime_type", ""), "options": e.get("options", {})} for n, e in told.items()},
+    }
+    found = hosts.containerd(PATCH[release], row.text, containerd=config, enableCDI=True, cdiSpecDirs=["/etc/cdi", "/var/run/cdi"])
+    daemon = {**found.processes[0], "argv": ["/usr/bin/containerd", "--config", row.home.config]}
+    units = {**found.units, **({row.home.unit: hosts.unit(3)} if row.home.unit else {})}
+    files = {p: t for p, t in found.files.items() if p != CONTAINERD}
+    processes = (daemon, hosts.process("/usr/bin/kubelet", "kubelet.service", 9))
+    return dc.replace(found, files={**files, row.home.config: row.text}, processes=processes, units=units)
+
+
+@pytest.mark.parametrize(("row", "release"), rows(row for row in public.CONTAINERDS if row.home.owner))
+def test_a_host_of_another_system_is_left_alone_and_says_what_to_do_there(row: Public, release: str) -> None:
+    owner = next(o for o in containerd_owners.OWNERS if o.name == row.home.owner)
+    came = hosts.planned(node(row, release), os_id=row.home.os_id)
+    assert came.plan is not None, came.said
+    assert owner.refusal in came.plan.advice
+    assert [c["path"] for c in came.plan.changes if "containerd" in c["path"]] == []
+    assert came.plan.restarts == ()
+
+
+OPEN = rows(row for row in public.CONTAINERDS if not row.home.owner)
+
+
+@pytest.mark.parametrize(("row", "release"), [case for case in OPEN if case.values[1] != "1.6"])
+def test_on_a_live_node_only_our_handler_comes(row: Public, release: str) -> None:
+    """Nothing that pods run with is touched: neither a handler that is there, nor the default, nor the cgroup driver."""
+    came = hosts.planned(node(row, release), os_id=row.home.os_id)
+    assert came.plan is not None, came.said
+    keys = {d.key for d in came.plan.differences if "containerd/" in d.path}
+    assert {key for key in keys if ".runtimes.nvidia." not in key} <= {"imports"}
+    driver = [d.after for d in came.plan.differences if d.key.endswith("runtimes.nvidia.options.SystemdCgroup")]
+    assert driver == [row.systemd]
+    assert not [d for d in came.plan.differences if d.key.endswith("default_runtime_name")]
+
+
+def test_docker_on_flatcar_is_not_beside_kubernetes_by_that_alone() -> None:
+    """Its containerd serves Docker there, with a configuration that nobody can write."""
+    row = next(row for row in public.CONTAINERDS if row.home == public.USR)
+    found = hosts.NODES["Docker"]
+    both = node(row, row.releases[0])
+    files, units, packages = {**both.files, **found.files}, {**both.units, **found.units}, {**both.packages, **found.packages}
+    processes = (both.processes[0], *found.processes)
+    both = dc.replace(both, files=files, processes=processes, units=units, packages=packages, http=found.http)
+    came = hosts.planned(both, os_id="flatcar")
+    assert came.plan is not None, came.said
+    changed = {c["path"] for c in came.plan.changes}
+    assert "/etc/docker/daemon.json" in changed
+    assert not any("/containerd/" in path for path in changed)
+    assert any(a.startswith("Flatcar writes this containerd's configuration") for a in came.plan.advice)
+
+
+# ---------------------------------------------------------------- CRI-O
+
+
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize(("row", "release"), rows(public.CRIOS))
+def test_cri_os_handler_is_a_whole_copy(tmp_path: pathlib.Path, row: Public, release: str, way: str) -> None:
+    home = tree(tmp_path, row.home.config, row.text)
+    before = home.state()
+    result = run(home, way, row, release)
+    assert not result["failed"], result["msg"]
+    written = toml.loads(home.read(f"{public.CRIO}.d/{crio_tables.DROP_IN}"), "")["crio"]["runtime"]
+    base = toml.loads(row.text, "")["crio"]["runtime"]["runtimes"][row.base]
+    theirs = {k: v for k, v in base.items() if k not in crio_tables.NOT_COPIED}
+    assert written == {"runtimes": {"nvidia": {"runtime_path": NVIDIA, "runtime_type": "oci", **theirs}}}
+    assert {k for k, v in theirs.items() if v} == set(row.copied)
+    assert not run(home, way, row, release)["changed"]
+    assert not run(home, way, row, release, state="absent")["failed"]
+    assert home.state() == before
+
+
+# ---------------------------------------------------------------- the table
+
+
+def test_every_file_has_a_row_and_every_row_its_source() -> None:
+    assert {row.file for row in public.EVERY} == {path.stem for path in public.FILES.glob("*.toml")}
+    assert all("/" in row.source and row.read for row in public.EVERY)
