@@ -11,7 +11,6 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible import constants
-from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import base
@@ -50,12 +49,9 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         args = base.arguments(self, SPEC)
         check = bool(self._task.check_mode)
-        try:
-            results = gathered(task_vars or {}, args)
-            show, count = VIEWS[args["view"]]
-            lines, counts = show(results, view(args, check)), count(results, check)
-        except PlanError as error:
-            raise AnsibleActionFail(str(error), result=base.failure(error)) from None
+        results = gathered(task_vars or {}, args)
+        show, count = VIEWS[args["view"]]
+        lines, counts = show(results, view(args, check)), count(results, check)
         if for_people():
             Display().display("\n" + "\n".join(lines) + "\n")
         told = {"changed": False, "lines": lines, "totals": counts, "problem": outcomes.problem(counts, args["fail_on_drift"])}

@@ -36,6 +36,7 @@ JUDGED = {name: spec for name, spec in KNOWN.items() if "choices" in spec or spe
 class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
+    _requires_connection = False
     # Once, whatever the task says: it looks at the variables of all hosts of the play.
     BYPASS_HOST_LOOP = True
 

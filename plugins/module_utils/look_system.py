@@ -142,7 +142,9 @@ def processes(names, flags=None, environment=None):
             continue
         with contextlib.suppress(trust.Gone):
             process = trust.process(pid)
-            if process.pids == 1:
+            # Since it was counted it may have become another program, or another user's: what is read now has to be what was asked for.
+            same = process.uids == (0, 0, 0, 0) and re.fullmatch(name, os.path.basename(process.exe))
+            if process.pids == 1 and same:
                 found.append(process)
         if len(found) > MAX_PROCESSES:  # never a part of them, taken for all
             raise nodefs.NodeError("too-large", "more than %d processes are called %s" % (MAX_PROCESSES, " or ".join(names)))

@@ -146,7 +146,6 @@ class Instance:
     refusal: str = ""  # why this instance is left alone, with what to do instead; "" = ours to manage
     silent: bool = False  # it runs, and does not answer: refused, while the other engines of the host go on
     used_by_kubelet: bool = False
-    running_containers: int = 0
     pid: int = 0  # its process, and when that began, in the kernel's ticks; 0 where none was verified
     ticks: int = 0
 

@@ -32,11 +32,11 @@ for n in $(seq 100); do [ -S /run/second/second.sock ] && break; sleep 0.1; done
 systemctl kill --signal=STOP second.service
 """
 CROWD = """
-install -o mallory -m 755 /bin/dash /home/mallory/containerd-shim-x
+install -o mallory -m 755 /bin/dash /home/mallory/containerd
 cat >/home/mallory/crowd <<'EOF'
 import os, subprocess
 for number in range(80):
-    subprocess.Popen(["/home/mallory/containerd-shim-x", "-c", "sleep 600; :"] + ["x" * 100000, "y" * 100000, "z" * 30000])
+    subprocess.Popen(["/home/mallory/containerd", "-c", "sleep 600; :"] + ["x" * 100000, "y" * 100000, "z" * 30000])
 EOF
 su mallory -c 'python3 /home/mallory/crowd' </dev/null >/dev/null 2>&1
 """
@@ -89,10 +89,10 @@ def test_a_crowd_of_a_local_users_processes_changes_no_plan(fleet: Fleet) -> Non
     before = looked(fleet)
     fleet.shell(HOST, CROWD)
     try:
-        assert int(fleet.shell(HOST, "pgrep -c -u mallory -f containerd-shim-x")) >= 80
+        assert int(fleet.shell(HOST, "pgrep -c -u mallory -x containerd")) >= 80
         after = looked(fleet)
     finally:
-        fleet.shell(HOST, "pkill -KILL -u mallory; rm -f /home/mallory/crowd /home/mallory/containerd-shim-x", fails=True)
+        fleet.shell(HOST, "pkill -KILL -u mallory; rm -f /home/mallory/crowd /home/mallory/containerd", fails=True)
     assert (plan(after), after["problem"]) == (plan(before), "")
     assert [i["refusal"] for i in after["instances"]] == [""]
 

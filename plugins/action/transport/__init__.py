@@ -93,10 +93,8 @@ def unpack(text: str) -> Any:
 def sources(program: str) -> tuple[tuple[str, str], ...]:
     found = []
     for name in PROGRAMS[program]:
-        path = os.path.join(SOURCES, name + ".py")
-        if os.path.exists(path):
-            with open(path, encoding="utf-8") as handle:
-                found.append((name, handle.read()))
+        with open(os.path.join(SOURCES, name + ".py"), encoding="utf-8") as handle:
+            found.append((name, handle.read()))
     return tuple(found)
 
 

@@ -31,7 +31,6 @@ main = containerd_absent.main
 marked = containerd_absent.marked
 claims = containerd_absent.claims
 
-PROCESSES = ["containerd", "containerd-shim-.*"]
 PACKAGES = ["containerd", "containerd.io", "moby-containerd", *containerd_owners.DOCKER_PACKAGES]
 NAMES = ["containerd"]
 OTHER_PROGRAMS = ("dockerd", "crio")  # of engines that a version may stand for in another root directory
@@ -72,7 +71,7 @@ def questions(policy: Policy) -> list[ask.Question]:
     socket = policy.socket or tables.SOCKET
     unit = policy.service or tables.UNIT
     return [
-        *files, *containerd_owners.questions(), ask.processes(PROCESSES, READ_FLAGS), ask.units([unit, *containerd_owners.unit_names()]),
+        *files, *containerd_owners.questions(), ask.processes(NAMES, READ_FLAGS), ask.units([unit, *containerd_owners.unit_names()]),
         ask.which(NAMES), ask.cri(socket, "Status"), ask.cri(socket, "Version"),
     ]  # fmt: skip
 
@@ -173,7 +172,6 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
         cdi=_cdi(obs, daemon, config, files, version, ask_dump=not refusal), cri=serves, refusal=refusal, silent=silent,
         invocation_id=obs.unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
         default_handler=_default_handler(config, cri), handlers=_handlers(config, cri),
-        running_containers=sum(1 for p in (*obs.processes(), *obs.unverified()) if _is_shim(p)),  # a shim is nobody's child
         pid=daemon.pid, ticks=daemon.ticks)
 
 
@@ -194,10 +192,6 @@ def _silence(obs: Observation, daemon: Daemon, socket: str) -> str:
     return (
         f"containerd runs, but its CRI does not answer at {socket} ({why}): see `journalctl -u {daemon.unit or 'containerd'}` for "
         "\"failed to load plugin\", mend that and run again, or take containerd out of the option engines")
-
-
-def _is_shim(process: Mapping[str, Any]) -> bool:
-    return verified.program(process).startswith("containerd-shim-")
 
 
 def _refused(daemon: Daemon, owner: str, refusal: str) -> Instance:

@@ -88,7 +88,6 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
         default_handler=str(info.get("DefaultRuntime") or setting(obs, where.config, "default-runtime") or docker_plan.BUILT_IN),
         handlers={name: str((table or {}).get("path") or "") for name, table in (info.get("Runtimes") or {}).items()},
         cri=False,
-        running_containers=int(info.get("ContainersRunning") or 0),
         pid=int(daemon.get("pid") or 0),
         ticks=int(daemon.get("ticks") or 0),
     )

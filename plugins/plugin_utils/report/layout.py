@@ -30,9 +30,8 @@ def wrap(text: str, width: int) -> list[str]:
     for word in flat(text).split(" "):
         if found[-1] and len(found[-1]) + 1 + len(word) > width:
             found.append("")
-        found[-1] += f" {word}" if found[-1] else word
-        while len(found[-1]) > width:
-            found[-1:] = [found[-1][:width], found[-1][width:]]
+        last = f"{found[-1]} {word}" if found[-1] else word
+        found[-1:] = [last[at : at + width] for at in range(0, len(last), width)] or [""]
     return found
 
 

@@ -405,11 +405,11 @@ def test_process_that_is_gone_is_dropped():
 
 
 def test_process_is_named_by_its_program_never_by_what_it_calls_itself(tmp_path):
-    child = subprocess.Popen(["containerd", "60"], executable="/bin/sleep")
+    child = subprocess.Popen(["an-engine", "60"], executable="/bin/sleep")
     try:
         assert trust.named(child.pid) == os.path.basename(os.path.realpath("/bin/sleep"))
         assert trust.is_root(child.pid)
-        assert look_system.processes(["containerd"])["processes"] == []
+        assert look_system.processes(["an-engine"])["processes"] == []
     finally:
         child.kill()
         child.wait()
@@ -431,6 +431,22 @@ def test_process_of_anybody_else_is_counted_and_never_read(tmp_path, monkeypatch
             child.kill()
             child.wait()
         shutil.rmtree(str(place))
+
+
+BECOME = [
+    ("another program", {"exe": "/usr/bin/passwd"}),
+    ("another user's", {"uids": (0, 0, 1001, 1001)}),
+    ("one in a PID namespace of its own", {"pids": 2}),
+]
+
+
+@pytest.mark.parametrize("become", [case[1] for case in BECOME], ids=[case[0] for case in BECOME])
+def test_process_that_has_become_something_else_since_it_was_named_is_dropped(engine, monkeypatch, become):
+    """Between its name and its being read it may have started a setuid program, which is root's and not what was asked for."""
+    real = trust.process
+    assert [found["pid"] for found in look_system.processes(["engine"])["processes"]] == [engine[1].pid]
+    monkeypatch.setattr(trust, "process", lambda pid: real(pid)._replace(**become))
+    assert look_system.processes(["engine"])["processes"] == []
 
 
 # --- programs that run ------------------------------------------------------------------------------------------------------

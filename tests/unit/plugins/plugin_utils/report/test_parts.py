@@ -140,3 +140,16 @@ def test_a_mistyped_variable_is_named_with_the_right_one(name: str, defined: lis
 def test_a_name_of_the_roles_is_right_though_every_host_was_lost_before() -> None:
     registered.require_known("gpufleet_node_result", [])
     registered.require_known("mine", ["mine"])
+
+
+@given(st.text("ab \n\t", max_size=300), st.integers(8, 40))
+def test_wrapped_lines_fit_and_lose_nothing(text: str, width: int) -> None:
+    lines = layout.wrap(text, width)
+    assert lines
+    assert max(map(len, lines)) <= width
+    assert "".join(lines).replace(" ", "") == "".join(text.split())
+
+
+def test_a_word_of_megabytes_is_wrapped_in_linear_time() -> None:
+    """One host's message must not hold up the table of all: what is copied anew for each line takes an hour here."""
+    assert len(layout.wrap("x" * 8_000_000, 80)) == 100_000
