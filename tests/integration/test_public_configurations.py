@@ -44,12 +44,26 @@ def dumped(release: str, config: Path) -> Dump:
     return Dump(tomllib.loads(done.stdout), frozenset(unknown))
 
 
-def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, default: str, copied: tuple[str, ...]) -> None:
+@dc.dataclass(frozen=True)
+class Wanted:
+    """What a run asks for on a Kubernetes node: the module alone just the handler, `node` also what that release needs for CDI."""
+
+    default: bool
+    enable_cdi: bool
+
+
+def wanted(way: str, release: str, default: str) -> Wanted:
+    if way == "module":
+        return Wanted(default == "nvidia", False)
+    return Wanted(release == "1.6" or default == "nvidia", release == "1.7")
+
+
+def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, default: str, copied: tuple[str, ...], way: str) -> None:
     containerd.binary(release)
-    tree = containerd.Tree(tmp_path, release)
+    tree, asked = containerd.Tree(tmp_path, release), dc.asdict(wanted(way, release, default))
     tree.write({"config.toml": BUILT_IN.sub('imports = ["@DIR@/', text)})
     was = dumped(release, tree.config)
-    tree.apply(tree.plan(default=default == "nvidia"))
+    tree.apply(tree.plan(**asked))
     now = dumped(release, tree.config)
     before, after = (containerd.cri_of(d.whole)["containerd"] for d in (was, now))
     ours, theirs = after["runtimes"]["nvidia"], before["runtimes"][base]
@@ -57,29 +71,37 @@ def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, de
     assert {key: ours[key] for key in copied} == {key: theirs[key] for key in copied}
     kept = {k: v for k, v in theirs["options"].items() if v and k not in ("BinaryName", "SystemdCgroup")}
     assert {k: ours["options"].get(k) for k in kept} == kept
-    assert before["default_runtime_name"] == after["default_runtime_name"] == default
+    assert (before["default_runtime_name"], after["default_runtime_name"]) == (default, "nvidia" if asked["default"] else default)
     # What a handler of NVIDIA's had stays, too: nothing of it is less.
     mine = before["runtimes"].get("nvidia", {"options": {}})
     said = {k: v for k, v in mine["options"].items() if v and k != "BinaryName"}
     assert {k: ours["options"].get(k) for k in said} == said
     assert Path(ours["options"]["BinaryName"]).name == "nvidia-container-runtime"
-    assert containerd.rest_of(copy.deepcopy(now.whole)) == containerd.rest_of(copy.deepcopy(was.whole))
+    asked_for = ("default_runtime_name", "enable_cdi") if way == "node" else ()
+    assert containerd.rest_of(copy.deepcopy(now.whole), keys=asked_for) == containerd.rest_of(copy.deepcopy(was.whole), keys=asked_for)
     assert now.unknown <= was.unknown
-    assert tree.plan(default=default == "nvidia").empty
+    assert tree.plan(**asked).empty
 
 
+WAYS = ("module", "node")
+
+
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize(("row", "release"), TAKEN)
-def test_containerd_sees_our_handler_like_that_of_the_pods_and_no_other_difference(tmp_path: Path, row: Public, release: str) -> None:
-    judged(tmp_path, release, row.text, row.base, row.systemd, row.default, row.copied)
+def test_containerd_sees_our_handler_like_that_of_the_pods_and_no_other_difference(
+    tmp_path: Path, row: Public, release: str, way: str
+) -> None:
+    judged(tmp_path, release, row.text, row.base, row.systemd, row.default, row.copied, way)
 
 
+@pytest.mark.parametrize("way", WAYS)
 @pytest.mark.parametrize("release", containerd.RELEASES)
-def test_the_whole_of_config_default_with_systemd_as_kubeadms_documentation_has_it(tmp_path: Path, release: str) -> None:
+def test_the_whole_of_config_default_with_systemd_as_kubeadms_documentation_has_it(tmp_path: Path, release: str, way: str) -> None:
     """Thousands of hosts have all defaults written out; on 1.6 and 1.7 with an empty value for most of a handler's properties."""
     done = subprocess.run([containerd.binary(release), "config", "default"], capture_output=True, text=True, check=True)
     assert "SystemdCgroup = false" in done.stdout
     text = done.stdout.replace("SystemdCgroup = false", "SystemdCgroup = true")
-    judged(tmp_path, release, re.sub(r"(?m)^imports = .*$", "imports = []", text), "runc", systemd=True, default="runc", copied=())
+    judged(tmp_path, release, re.sub(r"(?m)^imports = .*$", "imports = []", text), "runc", systemd=True, default="runc", copied=(), way=way)
 
 
 @pytest.mark.parametrize("row", public.CRIOS, ids=lambda row: row.file)

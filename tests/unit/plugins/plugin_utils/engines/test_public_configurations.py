@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import pathlib
+import re
 from collections.abc import Iterable
 from typing import Any
 
@@ -188,6 +189,19 @@ def test_cri_os_handler_is_a_whole_copy(tmp_path: pathlib.Path, row: Public, rel
     assert not run(home, way, row, release)["changed"]
     assert not run(home, way, row, release, state="absent")["failed"]
     assert home.state() == before
+
+
+def test_what_cri_o_fills_in_from_its_global_settings_may_come_with_our_handler() -> None:
+    """`crio config` prints conmon and conmon_env in every handler, ours included; that is no other change (TranslateMonitorFields)."""
+    row = next(row for row in public.CRIOS if row.file == "kubespray-crio")
+    node = hosts.NODES["CRI-O"]
+    files = {p: t for p, t in node.files.items() if "/etc/crio" not in p}
+    came = hosts.planned(dc.replace(node, files={**files, row.home.config: row.text}))
+    assert came.plan is not None, came.said
+    (check,) = came.plan.validate
+    lines = ['monitor_path = "/usr/local/bin/conmon"', '\t"PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin",']
+    assert [line for line in lines if not any(re.fullmatch(pattern, line) for pattern in check["allow"])] == []
+    assert not any(re.fullmatch(pattern, 'monitor_path = "/opt/other"') for pattern in check["allow"])
 
 
 # ---------------------------------------------------------------- the table
