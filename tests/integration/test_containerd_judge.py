@@ -286,6 +286,8 @@ class Hands:
         ask.note_lists(answer["answers"], questions)
         answer["answers"].update({qid: {"units": {}} for qid in answer["answers"] if qid.startswith("units:")})  # no systemd is asked here
         answer["answers"].pop("units:containerd.service", None)
+        # Nor what runs on this machine: the containerds of the lab's hosts are in its process table, and are none of this tree's.
+        answer["answers"].update({qid: {"processes": []} for qid in answer["answers"] if qid.startswith("processes:")})
         answer["answers"]["which:containerd"] = {"found": {"containerd": str(binary(self.tree.release))}}
         return answer
 
