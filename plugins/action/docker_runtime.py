@@ -10,7 +10,6 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -20,8 +19,7 @@ SPEC = base.argument_spec("docker_runtime")
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.state == "absent":
         return base.Outcome(host.single_absent(policy, obs, "docker"))
-    instance, decision = host.single(policy, obs, "docker")
-    return base.Outcome(docker.plan(policy, obs, instance, decision))
+    return base.Outcome(host.single_plan(policy, obs, "docker"))
 
 
 class ActionModule(ActionBase):
@@ -31,5 +29,5 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        asks = docker.questions
+        asks = host.single_questions("docker")
         return base.run(self, task_vars, module="docker_runtime", spec=SPEC, questions=asks, planner=planner, single=True)

@@ -244,6 +244,22 @@ def pods(path, handlers, annotation="", timeout=5):
     return {"pods": sorted(found)}
 
 
+def sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):
+    """How many pods, stopped ones too, were started with each of these handlers, and how many have a name that begins like one of these.
+
+    Nothing but the number of what was asked for is told. The handler "" is that of pods that name none, and so have the default one.
+    """
+    deadline = time.monotonic() + timeout
+    _service, fields = _ask(path, "ListPodSandbox", [], timeout)
+    pods_ = [decode(value) for value in values(fields, 1)]
+    names = [text(decode((values(pod, 2) or [b""])[-1]), 1) for pod in pods_]
+    used = [text(pod, 7) or (_handler(path, text(pod, 1), annotation, deadline) if handlers else "") for pod in pods_]
+    return {
+        "handlers": {handler: used.count(handler) for handler in [""] + list(handlers)},
+        "named": {prefix: sum(1 for name in names if name.startswith(prefix)) for prefix in prefixes},
+    }
+
+
 def _handler(path, pod, annotation, deadline):
     """The handler that a pod was started with by its own status, '' where it is not told."""
     if not annotation:

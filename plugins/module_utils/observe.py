@@ -318,6 +318,9 @@ def _cri(_root, question):
     if method == "Version":
         answer = cri.version(path, timeout)
         return dict(answer, peer=trust.answered.get(path))
+    if method == "ListPodSandbox" and question.get("count"):
+        answer = cri.sandboxes(path, question["handlers"], question.get("prefixes") or (), question.get("annotation", ""), timeout)
+        return dict(answer, peer=trust.answered.get(path))
     if method == "ListPodSandbox":
         answer = cri.pods(path, question["handlers"], question.get("annotation", ""), timeout)
         return dict(answer, peer=trust.answered.get(path))

@@ -147,6 +147,13 @@ def pods(socket: str, handlers: Sequence[str], annotation: str = "", *, timeout:
     return {**q, "handlers": list(handlers), "annotation": annotation}
 
 
+def sandboxes(socket: str, handlers: Sequence[str], prefixes: Sequence[str] = (), annotation: str = "", *, timeout: int = 10) -> Question:
+    """How many pods, stopped ones too, use each of these handlers, and how many have a name that begins so; their names stay there."""
+    name = f"cri:ListPodSandbox:{socket} {','.join([*handlers, *prefixes])}"
+    q: Question = {"id": name, "kind": "cri", "socket": socket, "method": "ListPodSandbox", "timeout": timeout, "count": True}
+    return {**q, "handlers": list(handlers), "prefixes": list(prefixes), "annotation": annotation}
+
+
 def http(socket: str, path: str, keep: Keep | None = None, *, timeout: int = 5) -> Question:
     """What is needed of the answer is listed by path; of one that is a configuration, by `keep`."""
     q: Question = {"id": f"http:{socket}{path}", "kind": "http", "socket": socket, "path": path, "timeout": timeout}

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import functools
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
@@ -27,6 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
     toolkit,
     verified,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import freshness, spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_owners, crio, docker, podman
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
@@ -81,7 +82,7 @@ def questions(policy: Policy) -> list[ask.Question]:
     """Everything a normal host needs, in one look."""
     own = [*low_level_questions(), ask.which(MODE_BINARIES), *originals()]
     engines = [q for engine in ENGINES.values() for q in engine.questions(policy)]
-    every = (gpu, device_nodes, consumers, owners, device_plugin, packages, toolkit, hooks, spec, status)
+    every = (gpu, device_nodes, consumers, owners, device_plugin, packages, toolkit, hooks, spec, status, gpu_operator, programs)
     rooms = [q for room in every for q in room.questions(policy)]
     return [*own, *engines, *rooms, *repository.host_questions(policy)]
 
@@ -105,6 +106,7 @@ def decided(policy: Policy, obs: Observation) -> Seen:
     kubelet = owners.kubelet(policy, obs)
     instances = tuple(dc.replace(i, used_by_kubelet=bool(kubelet.endpoint) and same_socket(kubelet.endpoint, i.socket)) for i in instances)
     instances = tuple(beside_kubernetes(policy, i, kubelet, instances) for i in instances)
+    instances = gpu_operator.leave_alone(policy, obs, instances)
     driver = gpu.parse(policy, obs)
     readers = consumers.others(policy, obs, instances)
     cap, _reason = decide.version_cap(instances, readers)
@@ -171,6 +173,7 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
     nodes = device_nodes.plan(policy, obs, seen.driver, (residents or {}).get("device_rules", ""))
     others = owners.plan(policy, obs, record)
     parts = [
+        left_by_others(policy, obs, seen.instances, record.decisions),
         before(policy, obs, record, installing, others),
         nodes,
         coming(toolkit.plan(policy, obs, record)) if installing.commands else toolkit.plan(policy, obs, record),
@@ -183,6 +186,12 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
     ]
     refusals = (*(sentence for _key, sentence in record.refused), *verified.others_advice(obs))
     return merge([*parts, Plan(advice=refusals)])
+
+
+def left_by_others(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: tuple[Decision, ...]) -> Plan:
+    """What other tools left beside the engines' configurations. Pods that cannot start are the first that is said."""
+    first = programs.plan(policy, obs, instances, decisions)
+    return dc.replace(first, leftovers=gpu_operator.leftovers(policy, obs, instances))
 
 
 def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: Plan, program: str) -> Plan:
@@ -256,9 +265,21 @@ def info(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
     }
 
 
+def single_questions(engine: str) -> Callable[[Policy], list[ask.Question]]:
+    """What the module of one engine needs, in one look."""
+    return lambda policy: [q for room in (ENGINES[engine], gpu_operator, programs) for q in room.questions(policy)]
+
+
+def single_plan(policy: Policy, obs: Observation, engine: str) -> Plan:
+    """The plan of the module of one engine."""
+    instance, decision = single(policy, obs, engine)
+    return merge([left_by_others(policy, obs, (instance,), (decision,)), ENGINES[engine].plan(policy, obs, instance, decision)])
+
+
 def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Decision]:
     """The one instance that a single-resource module works on, and a decision that says just what its options say."""
     instances = ENGINES[engine].find(dc.replace(policy, engines=(engine,)), obs)
+    instances = gpu_operator.leave_alone(policy, obs, instances)
     found = [i for i in instances if not i.refusal]
     if not found and instances:
         raise PlanError(instances[0].refusal, where=instances[0].config_path or instances[0].binary)

@@ -35,11 +35,12 @@ MASKS = {unit: f"/etc/systemd/system/{unit}" for unit in (PATH, SERVICE)}
 # systemd keeps the state "enabled" of a loaded unit in mind until it reloads; the links on disk are the truth.
 LINKS = {unit: f"/etc/systemd/system/multi-user.target.wants/{unit}" for unit in (PATH, SERVICE)}
 
-OPERATOR_MARKS = ("/usr/local/nvidia/toolkit", "/run/nvidia/validations/toolkit-ready")
+# The GPU Operator's validator writes it, with toolkit.enabled=false, too (cmd/nvidia-validator in gpu-operator).
+OPERATOR_MARK = "/run/nvidia/validations/toolkit-ready"
 KUBESPRAY_MARK = "/etc/kubernetes/kubelet.env"
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 KUBEADM_FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
-READ_FLAGS = {"--config": "path", "--container-runtime-endpoint": "address"}
+READ_FLAGS = {"--config": "path", "--container-runtime-endpoint": "address", "--root-dir": "path"}
 # What of these files may travel.
 KEPT = {
     REFRESH_FILE: listed_files.SPEC_VERSION,
@@ -55,7 +56,7 @@ KUBELET_UNIT = "kubelet.service"  # asked for with the others, so that its proce
 
 def questions(policy: Policy) -> list[ask.Question]:
     files = [ask.file(p, keep) for p, keep in KEPT.items()]
-    marks = [ask.file(p, content=False) for p in (*UNIT_FILES, *LINKS.values(), *OPERATOR_MARKS, KUBESPRAY_MARK, *KUBELETS)]
+    marks = [ask.file(p, content=False) for p in (*UNIT_FILES, *LINKS.values(), OPERATOR_MARK, KUBESPRAY_MARK, *KUBELETS)]
     if policy.root != "/":
         return [*files, *marks]
     return [
@@ -257,11 +258,10 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 
 def operator_advice(obs: Observation) -> tuple[str, ...]:
-    marks = [m for m in OPERATOR_MARKS if exists(obs, m)]
-    if not marks:
+    if not exists(obs, OPERATOR_MARK):
         return ()
-    step = "set toolkit.enabled=false in its ClusterPolicy where this collection is to do that"
-    return (f"the GPU Operator's toolkit works or worked here ({', '.join(marks)}) and writes NVIDIA's handlers itself: {step}",)
+    step = "its toolkit has to be off (toolkit.enabled=false in its ClusterPolicy) where this collection configures the engines"
+    return (f"the GPU Operator works or worked here ({OPERATOR_MARK}): {step}",)
 
 
 def kubespray_advice(obs: Observation) -> tuple[str, ...]:

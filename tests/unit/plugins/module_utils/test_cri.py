@@ -259,3 +259,24 @@ def test_a_handler_that_the_list_of_pods_does_not_tell_is_looked_up_pod_by_pod(r
     told = [{"runtimeSpec": {"annotations": {"handler": name}}} for name in ("nvidia", "")]
     server = runtime(listed, noted(told[0]), noted(told[1]), noted({"runtimeSpec": None}))
     assert cri.pods(server.path, ["nvidia"], "handler") == {"pods": ["ml/a"]}
+
+
+def test_of_pods_that_are_counted_only_numbers_are_told_stopped_ones_too(runtime):
+    message = wire.encode(
+        [
+            pod("ml", "train-0", "nvidia"),
+            pod("ml", "done", "nvidia", state=1),
+            pod("default", "secret-project", ""),
+            pod("gpu-operator", "nvidia-container-toolkit-daemonset-x7k2p", "", state=1),
+            pod("ml", "sandboxed", "kata"),
+        ]
+    )
+    found = cri.sandboxes(runtime(answer(message)).path, ["nvidia", "nvidia-cdi"], ["nvidia-container-toolkit-daemonset"])
+    assert found == {"handlers": {"": 2, "nvidia": 2, "nvidia-cdi": 0}, "named": {"nvidia-container-toolkit-daemonset": 1}}
+
+
+def test_pods_are_counted_by_their_own_word_where_the_list_does_not_tell_their_handler(runtime):
+    listed = answer(wire.encode([pod("ml", "a", "", state=1), pod("ml", "b", "")]))
+    told = [{"runtimeSpec": {"annotations": {"handler": name}}} for name in ("nvidia-cdi", "")]
+    found = cri.sandboxes(runtime(listed, noted(told[0]), noted(told[1])).path, ["nvidia-cdi"], (), "handler")
+    assert found == {"handlers": {"": 1, "nvidia-cdi": 1}, "named": {}}

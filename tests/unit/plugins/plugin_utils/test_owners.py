@@ -162,7 +162,7 @@ def test_no_kubelet() -> None:
 
 @pytest.mark.parametrize(
     ("mark", "word"),
-    [(owners.OPERATOR_MARKS[0], "GPU Operator"), (owners.OPERATOR_MARKS[1], "GPU Operator"), (owners.KUBESPRAY_MARK, "Kubespray")],
+    [(owners.OPERATOR_MARK, "GPU Operator"), (owners.KUBESPRAY_MARK, "Kubespray")],
 )
 def test_other_writers_are_named(mark: str, word: str) -> None:
     assert any(word in a for a in owners.plan(Policy(), host({mark: ""}, {}), record(cdi_owner="theirs")).advice)

@@ -1,0 +1,57 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A handler whose program is gone is the first thing that is said of a host."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Cdi, Evidence, Instance, Kubelet, NeedMore, Policy
+
+from tests.unit.builders import obs
+
+USUAL = "/usr/bin/nvidia-container-runtime"
+TOOLKIT = "/usr/local/nvidia/toolkit/nvidia-container-runtime"
+CDI = Cdi(True, True, ("/etc/cdi",), "1.0.0", Evidence("files", ""))
+
+
+def engine(default: str = "runc", **handlers: str) -> Instance:
+    return Instance(
+        "containerd", "2.1.4", "/usr/bin/containerd", "/run/c.sock", "/etc/containerd/config.toml", "containerd.service", "package", True,
+        CDI, default_handler=default, handlers={"runc": "", **handlers})  # fmt: skip
+
+
+FAILS = "Every pod of the handler {} fails: {} is not there. {}"
+TAKE_OUT = "Take the handler out of /etc/containerd/config.toml, or bring the program back"
+POINTED = "This run points the handler to a program that is"
+CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
+    ("all there", engine(nvidia=USUAL), {USUAL: ""}, (), ()),
+    ("other handlers are not ours to judge", engine(kata="/opt/kata"), {}, (), ()),
+    ("a bare name is looked up by the engine", engine(nvidia="nvidia-container-runtime"), {}, (), ()),
+    ("an operator's, whose directory was cleaned", engine(nvidia=USUAL, **{"nvidia-cdi": f"{TOOLKIT}.cdi"}), {USUAL: ""},
+     (FAILS.format("nvidia-cdi", f"{TOOLKIT}.cdi", TAKE_OUT),), ()),
+    ("one that this run mends", engine(nvidia=TOOLKIT), {}, (), (FAILS.format("nvidia", TOOLKIT, POINTED),)),
+    ("the default one", engine("old", old=TOOLKIT), {},
+     (f"Every pod fails that names no handler: the default one, old, runs {TOOLKIT}, which is not there. {TAKE_OUT}",), ()),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("case", "instance", "files", "advice", "beforehand"), CASES, ids=[case for case, *_rest in CASES])
+def test_a_handler_whose_program_is_gone_is_told(
+    case: str, instance: Instance, files: dict[str, Any], advice: tuple[str, ...], beforehand: tuple[str, ...]
+) -> None:
+    decision = decide.decide_one(Policy(), instance, Kubelet())
+    plan = programs.plan(Policy(), obs(files=files), (instance,), (decision,))
+    assert (plan.advice, plan.beforehand) == (advice, beforehand)
+
+
+def test_the_module_of_one_engine_looks_for_the_kubelet_before_it_says_that_there_is_none() -> None:
+    """Its own look is at containerd's processes only, and a kubelet that nobody looked for is no host without one."""
+    seen = obs(files={"/usr/local/nvidia/toolkit": ""}, processes=[{"pid": 7, "exe": "/usr/bin/containerd"}])
+    with pytest.raises(NeedMore) as more:
+        host.left_by_others(Policy(), seen, (engine(nvidia=TOOLKIT),), ())
+    assert "processes:kubelet" in [q["id"] for q in more.value.questions]
