@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
     containerd_absent,
     containerd_files,
+    containerd_options,
     containerd_owners,
     containerd_plan,
 )
@@ -171,7 +172,7 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
         owner=owner, running=daemon.running, schema=files.schema if files else 0,
         cdi=_cdi(obs, daemon, config, files, version, ask_dump=not refusal), cri=serves, refusal=refusal, silent=silent,
         invocation_id=obs.unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
-        default_handler=_default_handler(config, cri), handlers=_handlers(config, cri),
+        default_handler=_default_handler(config, cri), handlers=_handlers(config, cri, version),
         pid=daemon.pid, ticks=daemon.ticks)
 
 
@@ -288,8 +289,9 @@ def _default_handler(status: Mapping[str, Any], cri: Mapping[str, Any]) -> str:
     return str(toml.lookup(status, ("containerd", "defaultRuntimeName")) or toml.lookup(cri, ("containerd", "default_runtime_name")) or "")
 
 
-def _handlers(status: Mapping[str, Any], cri: Mapping[str, Any]) -> dict[str, str]:
+def _handlers(status: Mapping[str, Any], cri: Mapping[str, Any], version: Version) -> dict[str, str]:
     found = toml.lookup(status, ("containerd", "runtimes")) or toml.lookup(cri, ("containerd", "runtimes")) or {}
+    found = containerd_options.of_handlers(found, version)
     return {str(n): str(((r or {}).get("options") or {}).get("BinaryName") or "") for n, r in found.items()}
 
 
@@ -331,5 +333,5 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         unit=policy.service or tables.UNIT, owner=owner, running=False, schema=files.schema if files else 0, cri=not refusal,
         refusal=refusal,
         cdi=_cdi_of_files(files, version, versions.max_cdi("containerd", str(version)), tables.cri_field(version)),
-        default_handler=_default_handler({}, cri), handlers=_handlers({}, cri))
+        default_handler=_default_handler({}, cri), handlers=_handlers({}, cri, version))
     return (*(_instance(policy, obs, d) for d in others), plain)

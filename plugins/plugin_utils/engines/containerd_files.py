@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, toml, toml_file, toml_shape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, NeedMore, PlanError
@@ -240,7 +241,7 @@ def effective(files: FileSet, version: Version, *, built_in: bool = True) -> dic
     runtimes = containerd.get("runtimes") or {}
     if built_in and (facts.keeps_runc or not runtimes):
         runtimes = merged(dict(copy.deepcopy(tables.BUILTIN_RUNTIMES)), runtimes)
-    containerd["runtimes"] = runtimes
+    containerd["runtimes"] = containerd_options.of_handlers(runtimes, version)
     containerd.setdefault("default_runtime_name", "runc")
     if not containerd["default_runtime_name"]:
         containerd["default_runtime_name"] = "runc"

@@ -11,7 +11,12 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, cgroup_driver, toml, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cgroup_driver import InUse
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_base, containerd_files, containerd_proof
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
+    containerd_base,
+    containerd_files,
+    containerd_options,
+    containerd_proof,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_edit as edit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_base import Base
@@ -177,6 +182,7 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
     for wish in edit.unmet(found, wanted):
         for file in reversed(after.files):
             for table in (tables.V3_NAMES, tables.V2_NAMES, tables.V1_NAMES):
+                containerd_options.require_own_spelling(file.doc, table, wish.path, file.path)
                 if toml.lookup(file.doc.data, table) is not None and toml.lookup(file.doc.data, (*table, *wish.path)) != wish.value:
                     raise _shadowed(file, table, wish, version)
     if found != edit.granted(cri, wanted):

@@ -11,7 +11,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed, toml, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Wish
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Instance, Plan, PlanError, Policy, Restart
@@ -44,11 +45,20 @@ def status_path(wish: Wish) -> tuple[str, ...] | None:
 
 def in_force(obs: Observation, instance: Instance, wanted: list[Wish]) -> bool:
     """Whether the running daemon already works with these keys."""
-    info = obs.cri(instance.socket, pid=instance.pid).get("info") or {}
+    info = as_read(obs.cri(instance.socket, pid=instance.pid).get("info") or {}, instance)
     if not isinstance(info.get("config"), Mapping):
         return False
     paths = [(w, status_path(w)) for w in wanted]
     return all(_same(toml.lookup(info, path), w.value, path) for w, path in paths if path)
+
+
+def as_read(info: Mapping[str, Any], instance: Instance) -> Mapping[str, Any]:
+    """The status with the options of handlers by their own names; it tells them as the files spell them."""
+    version, runtimes = versions.parse(instance.version), toml.lookup(info, ("config", "containerd", "runtimes"))
+    if version is None or not isinstance(runtimes, Mapping):
+        return info
+    containerd = {**info["config"]["containerd"], "runtimes": containerd_options.of_handlers(runtimes, version)}
+    return {**info, "config": {**info["config"], "containerd": containerd}}
 
 
 def _same(found: Any, wanted: Any, path: tuple[str, ...]) -> bool:
