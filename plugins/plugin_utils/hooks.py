@@ -11,22 +11,25 @@ import posixpath
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import hook_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config, crio_tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import HOOK_BINARY, HostDecision, Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
 NAME = "oci-nvidia-hook.json"
 DIRECTORY = crio_tables.HOOKS_DIRS[0]
-# What of a hook file may travel: all that ours has.
+# What of a hook file may travel: all that ours has, and all that the form of hooks 0.1.0 has.
 KEEP = listed_files.keep("json", {
     ("version",): "version", ("hook", "path"): "program", ("hook", "args"): "programs", ("hook", "env"): "search paths",
     ("when", "always"): "bool", ("when", "commands"): ["is", [".*"]], ("stages",): "names",
+    ("hook",): "program", ("arguments",): "programs", ("annotations",): "names", ("stage",): "names",
 })  # fmt: skip
 PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 def questions(policy: Policy) -> list[ask.Question]:
-    return [ask.file(f"{DIRECTORY}/{NAME}", KEEP), ask.file(HOOK_BINARY, content=False)]
+    places = [ask.file(f"{place}/{NAME}", KEEP) for place in (DIRECTORY, hook_files.ADMINS)]
+    return [*places, ask.file(HOOK_BINARY, content=False), *hook_files.questions()]
 
 
 def content(binary: str = HOOK_BINARY) -> dict[str, Any]:
@@ -60,8 +63,11 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
         return Plan()
     wanted = any(d.hook for d in record.decisions)
     where = directory(policy, obs) if any(d.engine == "crio" for d in record.decisions) else DIRECTORY
-    places = dict.fromkeys((where, DIRECTORY))
-    return merge([plan_file(policy, obs, f"{place}/{NAME}", wanted=wanted and place == where) for place in places])
+    places = {place: f"{place}/{NAME}" for place in (where, DIRECTORY, hook_files.ADMINS)}
+    # A GPU Operator that works writes its file again.
+    mine = {place: path for place, path in places.items() if not hook_files.live(record, earlier(obs.file(path, KEEP)))}
+    plans = [plan_file(policy, obs, path, wanted=wanted and place == where) for place, path in mine.items()]
+    return merge([*plans, hook_files.scripts(obs)])
 
 
 def plan_file(policy: Policy, obs: Observation, path: str, *, wanted: bool, binary: str = HOOK_BINARY) -> Plan:
@@ -71,11 +77,20 @@ def plan_file(policy: Policy, obs: Observation, path: str, *, wanted: bool, bina
         return plan_present(policy, obs, file, binary)
     if not file.exists:
         return Plan()
-    if hooks(file) in (binary, HOOK_BINARY):
-        return expecting(file, wholefile.remove(file, why="GPUs come another way here, and a hook beside it would inject them twice"))
+    if earlier(file):
+        return plan_gone(policy, obs, file)
     return Plan(
         advice=(f"{path} is not the hook file that this collection or NVIDIA's tool writes, so it is left alone: check what it injects",)
     )
+
+
+def plan_gone(policy: Policy, obs: Observation, file: File) -> Plan:
+    """Ours goes, and what others left does where it may be taken over."""
+    ours = file.path in wholefile.originals(obs)
+    if not ours and policy.adopt == "never":
+        return Plan(leftovers=(hook_files.kept(file.path, earlier(file)),))
+    gone = expecting(file, wholefile.remove(file, why="GPUs come another way here, and a hook beside it would inject them twice"))
+    return gone if ours else dc.replace(gone, leftovers=(hook_files.adopted(file.path, earlier(file)),))
 
 
 def plan_present(policy: Policy, obs: Observation, file: File, binary: str) -> Plan:
@@ -91,7 +106,7 @@ def plan_present(policy: Policy, obs: Observation, file: File, binary: str) -> P
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """The bytes from before, if there were any."""
-    places = dict.fromkeys((directory(policy, obs), DIRECTORY))
+    places = dict.fromkeys((directory(policy, obs), DIRECTORY, hook_files.ADMINS))
     return merge([absent_file(obs, f"{place}/{NAME}") for place in places])
 
 
@@ -121,6 +136,11 @@ def hooks(file: File) -> str:
     data = parsed(file)
     path = (data.get("hook") or {}).get("path") if isinstance(data, dict) and isinstance(data.get("hook"), dict) else None
     return path if isinstance(path, str) and data == content(path) else ""
+
+
+def earlier(file: File) -> str:
+    """The program that a hook file of NVIDIA's runs, in any of the forms that it ever had; '' for any other file."""
+    return hooks(file) or hook_files.program(parsed(file))
 
 
 def check_binary(policy: Policy, obs: Observation, binary: str) -> None:
