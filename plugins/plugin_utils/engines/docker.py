@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Plan,
     PlanError,
     Policy,
+    merge,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
@@ -223,11 +224,22 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     planned, after = given_back(policy, obs, file, doc, original) if original else without_copy(policy, obs, file, doc)
     if planned.empty or policy.root != "/" or not instance.running:
         return planned
+    if not config.info(obs, instance.socket):
+        return merge([planned, unheard(instance)])
     lag = forgotten(policy, obs, instance, flags, after)
     ended = docker_plan.cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
     health = docker_plan.health(instance, docker_plan.Wish({}, {}), False)
     checked = docker_plan.validation(instance, config.process(obs) if policy.root == "/" else {}, planned)
     return docker_plan.acted(policy, obs, instance, checked, lag, ended, health)
+
+
+def unheard(instance: Instance) -> Plan:
+    """What is left to do for a daemon that does not answer: its restart may end containers, and nobody can be asked which."""
+    told = (
+        f"{instance.config_path} was given back, but Docker runs and does not answer at {instance.socket}, so that it was not restarted: "
+        f"restart {instance.unit or 'it'} when that suits"
+    )
+    return Plan(advice=(told,), pending=(instance.unit,) if instance.unit else ())
 
 
 def given_back(

@@ -314,6 +314,17 @@ def test_absent_leaves_a_restart_that_ends_containers_to_you() -> None:
     assert (plan.changes[0]["op"], plan.pending, plan.interrupts("auto")) == ("restore", (UNIT,), [])
 
 
+def test_absent_restarts_no_daemon_that_does_not_answer_and_says_so() -> None:
+    """What it works with and which containers run is not known, which is not the same as nothing."""
+    kept = {CONFIG: {"existed": True, "sha256_after": sha(AFTER), "content": '{"debug": true}'}}
+    mute = {INFO: {"error": {"kind": "timeout", "message": "no answer"}}, "package:docker": {"installed": {"docker-ce": "5:26.1.5"}}}
+    seen = running("26.1.5", AFTER, originals=kept, answers=mute)
+    (instance,) = docker.find(Policy(), seen)
+    plan = docker.plan_absent(Policy(state="absent"), seen, dc.replace(instance, refusal=""))
+    assert ([c["op"] for c in plan.changes], plan.restarts, plan.pending) == (["restore"], (), (UNIT,))
+    assert "does not answer at /var/run/docker.sock" in plan.advice[0]
+
+
 def test_absent_reloads_where_other_runtimes_remain() -> None:
     text = json.dumps({"runtimes": {**ENTRY, "kata": {"path": "/opt/kata"}}})
     kept = {CONFIG: {"existed": True, "sha256_after": sha(text), "content": '{"runtimes": {"kata": {"path": "/opt/kata"}}}'}}
