@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURN
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
 CHANGED_SINCE = "it goes all the same, and the newest entry of the host's journal keeps what it held"
+BACK = "state: absent gives back what was there before"
 ORIGINALS = ask.originals(JOURNAL_DIR)
 
 
@@ -48,7 +49,7 @@ def remove(file: File, *, why: str) -> Plan:
     if not file.exists:
         return Plan()
     return Plan(
-        differences=(Difference("file", file.path, "", "present", None, why),),
+        differences=(back(file.path, True, False, why),),
         changes=({"path": file.path, "op": "remove", "expect": file.sha256},),
         diffs=((file.path, file.content or "", ""),),
     )
@@ -86,13 +87,22 @@ def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool 
 
     changed: somebody has written to the file since, which the hands would refuse otherwise.
     """
-    was = "the content from before" if original.get("existed") else None
     more = {"changed": True} if changed else {}
     return Plan(
-        differences=(Difference("file", file.path, "", "present" if file.exists else None, was, why),),
+        differences=(back(file.path, file.exists, bool(original.get("existed")), why),),
         changes=({"path": file.path, "op": "restore", "id": "", "expect": file.sha256 if file.exists else None, **more},),
         diffs=((file.path, file.content or "", str(original.get("content") or "")),),
     )
+
+
+def back(path: str, exists: bool, existed: bool, why: str) -> Difference:
+    """What a file becomes that is given back whole, in the same words whosever it is."""
+    return Difference("file", path, "", "present" if exists else None, "the content from before" if existed else None, why)
+
+
+def keys_out(path: str) -> Difference:
+    """What a file becomes that somebody else has changed since, or of which there is no copy."""
+    return Difference("file", path, "", "with this collection's keys", "without them", "taken out key by key")
 
 
 def originals(obs: Observation) -> Mapping[str, Mapping[str, Any]]:

@@ -83,9 +83,7 @@ def is_ours(file: ConfigFile) -> bool:
 def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, leaving: list[str]) -> Part:
     original = wholefile.originals(obs).get(file.real)
     if original and original.get("sha256_after") == file.sha256:
-        after = "as before" if original.get("existed", True) else "absent"
-        why = "the bytes from before our first change"
-        said = Difference("file", file.path, "", "with our keys", after, why)
+        said = wholefile.back(file.path, True, bool(original.get("existed", True)), wholefile.BACK)
         return Part(gone=({"path": file.real, "op": "restore"},), differences=(said,))
     if file is not files.root:
         return of_drop_in(file, original) if is_ours(file) else Part()
@@ -96,10 +94,10 @@ def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
     """It is ours alone, so that it goes also where somebody has changed it."""
     told = (f"{file.path} was changed by somebody since it was written here, but is ours alone: {wholefile.CHANGED_SINCE}",)
     if original and original.get("existed"):
-        said = Difference("file", file.path, "", "present", "as before", "the bytes from before our first change")
+        said = wholefile.back(file.path, True, True, wholefile.BACK)
         change: Mapping[str, Any] = {"path": file.real, "op": "restore", "expect": file.sha256, "changed": True}
         return Part(gone=(change,), differences=(said,), advice=told)
-    said = Difference("file", file.path, "", "present", "absent", "this file is ours")
+    said = wholefile.back(file.path, True, False, wholefile.BACK)
     remove = {"path": file.real, "op": "remove", "expect": file.sha256, "forget": True}  # ours is no copy from before
     return Part(gone=(remove,), differences=(said,), advice=told if original else ())
 
@@ -120,7 +118,7 @@ def of_root(
     if doc.text == file.doc.text:
         return Part(advice=advice, released=released)
     change = FileChange(file.path, file.real, file.doc, file.sha256, doc, whole=False, forget=True)
-    said = Difference("file", file.path, "", "with our keys", "without our keys", "taken out key by key")
+    said = wholefile.keys_out(file.path)
     told = f"{file.path}: changed by others since, or without a copy in the journal; only our keys were taken out."
     return Part(edited=(change,), differences=(said,), advice=(*advice, told), released=released)
 

@@ -19,7 +19,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     CDI_DIRS,
     Cdi,
     Decision,
-    Difference,
     Evidence,
     Instance,
     Plan,
@@ -250,7 +249,7 @@ def given_back(
     if before is None:
         before = without_ours(policy, doc, {}).data if doc.root else {}
     if (file.sha256 if file.exists else None) == original.get("sha256_after"):
-        planned = wholefile.restore(file, original, "state: absent gives back the file from before")
+        planned = wholefile.restore(file, original, wholefile.BACK)
         planned = dc.replace(planned, expect_files={file.path: file.sha256 if file.exists else None})
         empty = json_text.Document(file.path, "", None)
         return planned, json_text.merge(empty, before)[0] if before else empty
@@ -323,11 +322,10 @@ def taken_out(file: File, doc: json_text.Document, after: json_text.Document, *,
     if after.text == doc.text:
         return Plan()
     splice = json_text.Splice(0, len(doc.text), after.text)
-    said = Difference("file", file.path, "", "with our keys", "without our keys", "taken out key by key")
     told = f"{file.path} was changed by somebody else since it was written here: only our keys are taken out"
     planned = docker_plan.change(file, doc, after, (splice,))
     changes = tuple({**c, "forget": True} for c in planned.changes)
-    return dc.replace(planned, changes=changes, differences=(said,), advice=(told,))
+    return dc.replace(planned, changes=changes, differences=(wholefile.keys_out(file.path),), advice=(told,))
 
 
 def forgotten(policy: Policy, obs: Observation, instance: Instance, flags: tuple[str, ...], after: json_text.Document) -> docker_plan.Lag:

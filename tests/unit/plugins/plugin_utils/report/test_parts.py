@@ -63,7 +63,7 @@ VALUES = [
     ("/var/lib/gpufleet/decision.json", "decision", "containerd 2.1: native-cdi", "containerd 2.1: native-cdi"),
     ("nvidia-container-toolkit", "version", None, "none"),
     ("nvidia-container-toolkit", "version", "1.17.8", "1.17.8"),
-    (TOML, "", "with our keys", "with our keys"),
+    (TOML, "", "with this collection's keys", "with this collection's keys"),
     (TOML, "long", "x" * 300, '"' + "x" * 196 + "..."),
 ]
 
