@@ -47,6 +47,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 # A new engine is one more file and one more row.
 ENGINES = {"containerd": containerd, "crio": crio, "docker": docker, "podman": podman}
 CONFIGURED = {name: engine for name, engine in ENGINES.items() if engine is not podman}  # in whose configuration we write
+LEFTOVERS = {"crio": crio.leftovers}
 KUBERNETES = (*(o.name for o in containerd_owners.OWNERS if o.kubernetes), "gpu-operator")  # owners that come with it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 LOW_LEVEL = ["runc", "crun"]
@@ -189,9 +190,13 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
 
 
 def left_by_others(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: tuple[Decision, ...]) -> Plan:
-    """What other tools left beside the engines' configurations. Pods that cannot start are the first that is said."""
+    """What other tools left beside the engines' configurations, and in those of engines that are left alone, most often because of it.
+
+    Pods that cannot start are the first that is said.
+    """
     first = programs.plan(policy, obs, instances, decisions)
-    return dc.replace(first, leftovers=gpu_operator.leftovers(policy, obs, instances))
+    alone = [left for i in instances if i.refusal and i.engine in LEFTOVERS for left in LEFTOVERS[i.engine](policy, obs, i)]
+    return dc.replace(first, leftovers=(*gpu_operator.leftovers(policy, obs, instances), *alone))
 
 
 def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: Plan, program: str) -> Plan:

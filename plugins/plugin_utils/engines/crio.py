@@ -11,8 +11,9 @@ import re
 from collections.abc import Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, verified, versions, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk_crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_adopt, crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Cdi,
@@ -20,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Difference,
     Evidence,
     Instance,
+    Leftover,
     NeedMore,
     Plan,
     PlanError,
@@ -43,6 +45,7 @@ def questions(policy: Policy) -> list[ask.Question]:
         ask.directory(f"{main}.d"),
         ask.glob(f"{main}.d/*", keep),
         ask.file(main, keep),
+        ask.file(nvidia_ctk_crio.UNREAD, keep),
         *(ask.file(h.binary, content=False) for h in policy.handlers),
     ]
     if policy.root != "/":
@@ -94,7 +97,7 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         default_handler=force.default,
         handlers={name: str(table.get("runtime_path") or "") for name, table in force.handlers.items()},
     )
-    owner, refusal = nvidia_owner(policy, obs, where)
+    owner, refusal = nvidia_owner(policy, obs, where, force)
     return (dc.replace(instance, owner=owner or instance.owner, refusal=refusal),)
 
 
@@ -183,32 +186,65 @@ def stopped(obs: Observation, where: config.Places, unit: str) -> str:
     return f"CRI-O is installed but not running ({unit} is {state}): start it and run again, or take crio out of the option engines"
 
 
-def nvidia_owner(policy: Policy, obs: Observation, where: config.Places) -> tuple[str, str]:
-    """A file of NVIDIA's own configurator is read after ours and replaces our handler: that owner is named and left alone."""
+def nvidia_owner(policy: Policy, obs: Observation, where: config.Places, force: config.Effective) -> tuple[str, str]:
+    """A file of NVIDIA's own configurator is read after ours and replaces our handler: one that is not taken over is left alone."""
     names = {h.name for h in policy.handlers}
     for path in config.listing(obs, where.directory):
-        if not config.NVIDIA_FILE.fullmatch(posixpath.basename(path)):
+        if not nvidia_ctk_crio.NAMES.fullmatch(posixpath.basename(path)):
             continue
         layer = config.layer_of(obs, where, path, main=False)
         if layer and (names & set(layer.handlers) or "default_runtime" in layer.runtime):
-            by = "the GPU Operator's toolkit" if "/usr/local/nvidia/toolkit" in (layer.file.content or "") else "nvidia-ctk"
-            owner = "gpu-operator" if "Operator" in by else "nvidia-ctk"
-            return owner, (
-                f"{path} configures NVIDIA's runtime already and looks like the work of {by}; it is read after our drop-in and would win. "
-                "Leave CRI-O to that owner, or remove the file (with the GPU Operator: toolkit.enabled=false) and run again"
+            operator = nvidia_ctk_crio.is_of_operator(layer.handlers)
+            by = "the GPU Operator's toolkit" if operator else "nvidia-ctk"
+            left = None if operator else next((f for f in leftover_files(policy, obs, where, force) if f.path == path), None)
+            if left and not left.why:
+                continue
+            more = f" It is not taken over: {left.why}." if left and policy.adopt == "auto" else ""
+            return nvidia_ctk_crio.OPERATOR if operator else nvidia_ctk_crio.TOOL, (
+                f"{path} configures NVIDIA's runtime already and looks like the work of {by}; it is read after our drop-in and would win."
+                f"{more} Leave CRI-O to that owner, or remove the file (with the GPU Operator: toolkit.enabled=false) and run again"
             )
     return "", ""
 
 
+def leftover_files(policy: Policy, obs: Observation, where: config.Places, force: config.Effective) -> tuple[crio_adopt.Found, ...]:
+    """Beside a file that cannot be read nothing is taken over; the plan names that file."""
+    try:
+        return crio_adopt.find(policy, obs, where, config.layers(obs, where), force)
+    except PlanError:
+        return ()
+
+
+def leftovers(policy: Policy, obs: Observation, instance: Instance) -> tuple[Leftover, ...]:
+    """What others left in the configuration of an instance that is left alone."""
+    if instance.owner not in (nvidia_ctk_crio.TOOL, nvidia_ctk_crio.OPERATOR):
+        return ()
+    where = config.places(policy, obs)
+    force = config.in_force(policy, obs, where, instance.binary, pair(instance.version))
+    return crio_adopt.leftovers(leftover_files(policy, obs, where, force))
+
+
 def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
-    """What differs from the decision, and how it gets there. Nothing but our drop-in is written."""
+    """What differs from the decision, and how it gets there. Nothing but our drop-in is written, and nothing but nvidia-ctk's removed."""
     where = config.places(policy, obs)
     config.check_drop_in(policy, where)
     layers = config.layers(obs, where)
-    wish = crio_plan.wish(policy, obs, instance, decision, where, layers)
-    crio_plan.check_shadow(where, layers, wish)
-    check_binaries(policy, obs, decision)
     force = config.in_force(policy, obs, where, instance.binary, pair(instance.version))
+    found = crio_adopt.find(policy, obs, where, layers, force)
+    edited = crio_adopt.edited(policy, where, layers, found, force) if decision.handler else ()
+    return crio_adopt.completed(_plan(policy, obs, instance, decision, where, layers, force, found), found, edited)
+
+
+def _plan(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, where: config.Places, layers: tuple[config.Layer, ...],
+    force: config.Effective, found: tuple[crio_adopt.Found, ...],
+) -> Plan:  # fmt: skip
+    gone = crio_adopt.taken(found)
+    rest = tuple(layer for layer in layers if layer not in gone)
+    wish = crio_plan.wish(policy, obs, instance, decision, where, rest)
+    crio_plan.check_shadow(where, rest, wish)
+    check_binaries(policy, obs, decision)
+    crio_adopt.require_same_place(obs, instance, found, wish, pair(instance.version), force)
     before = crio_plan.own(obs.file(where.drop_in, where.keep)) if any(layer.path == where.drop_in for layer in layers) else None
     text = crio_plan.text(wish)
     served = crio_plan.served(force, wish, crio_plan.ours(layers, where))
@@ -216,16 +252,17 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     same = ours is not None and crio_plan.flat(ours.data) == crio_plan.flat(crio_plan.tree(wish))
     changes, diffs = crio_plan.change(where, before, text, crio_plan.hidden(wish), same)
     differences = crio_plan.differences(where, crio_plan.ours(layers, where), wish, bool(changes))
-    advice = crio_plan.stray_advice(where, layers) + crio_plan.tree_advice(policy, obs, decision)
+    advice = crio_plan.stray_advice(where, rest) + crio_plan.tree_advice(policy, obs, decision)
     if policy.root != "/":
         return Plan(differences, changes=changes, expect_files=expected(obs, where, layers), diffs=diffs, advice=advice)
+    acts = bool(changes or gone)
     return Plan(
         differences=differences or (() if served else (unserved(instance, wish),)),
         changes=changes,
         expect_files=expected(obs, where, layers),
         expect_units=expected_unit(instance),
-        stage_files=crio_plan.stage(obs, where) if changes else (),
-        validate=crio_plan.validation(obs, instance, where, layers, wish) if changes else (),
+        stage_files=crio_plan.stage(obs, where) if acts else (),
+        validate=crio_plan.validation(obs, instance, where, layers, wish, crio_adopt.allowed(gone)) if acts else (),
         restarts=restarts(policy, instance, served),
         health=() if served or policy.restart == "never" else crio_plan.health(instance, pair(instance.version), wish),
         advice=advice
@@ -249,7 +286,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     force = config.in_force(policy, obs, where, instance.binary, pair(instance.version))
     served = not (set(ours.handlers) & set(force.handlers) or "cdi_spec_dirs" in ours.runtime or "default_runtime" in ours.runtime)
     # CRI-O cannot stop a container whose handler it does not know any more (nvidia-container-toolkit PR 1360).
-    hanging = left_hanging(obs, instance, tuple(ours.handlers))
+    hanging = () if crio_adopt.comes_back(obs, where) else left_hanging(obs, instance, tuple(ours.handlers))
     return dc.replace(
         back,
         expect_files=expected(obs, where, layers),
@@ -260,14 +297,11 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     )
 
 
-HANDLER_NOTE = "io.kubernetes.cri-o.RuntimeHandler"  # CRI-O's list and status of pods leave the handler empty (seen with 1.34)
-
-
 def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) -> tuple[str, ...]:
     """Pods that were started with these handlers hang in Terminating once they are gone; by name where CRI-O tells them."""
     if not handlers or not instance.running:
         return ()
-    question = ask.pods(instance.socket, handlers, HANDLER_NOTE)
+    question = ask.pods(instance.socket, handlers, crio_adopt.HANDLER_NOTE)
     if not obs.asked(question):
         raise NeedMore([question])
     answer = obs.said_by(question, instance.pid)

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses as dc
 import posixpath
-import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -17,9 +16,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import cri
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import Keep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
-
-# Files of NVIDIA's own configurators: nvidia-ctk 1.19.1+ writes 99-nvidia.toml, the GPU Operator hands over 99-nvidia.conf.
-NVIDIA_FILE = re.compile(r"99-nvidia\.(?:conf|toml)")
 
 
 @dc.dataclass(frozen=True)

@@ -254,9 +254,9 @@ def stage(obs: Observation, where: config.Places) -> tuple[dict[str, Any], ...]:
 
 
 def validation(
-    obs: Observation, instance: Instance, where: config.Places, layers: tuple[config.Layer, ...], wish: Wish
+    obs: Observation, instance: Instance, where: config.Places, layers: tuple[config.Layer, ...], wish: Wish, gone: list[str]
 ) -> tuple[dict[str, Any], ...]:
-    """`crio config` on the staged tree: it must print what it printed before, but for our keys."""
+    """`crio config` on the staged tree: it must print what it printed before, but for our keys. gone: lines of files taken over."""
     main = "{stage}/crio.conf" if obs.file(where.config, where.keep).exists else ""
     return (
         {
@@ -265,7 +265,7 @@ def validation(
             "baseline": [instance.binary, *config.config_flags(obs, where), "config"],
             "refuse": [{"pattern": r"level=(?:error|fatal)", "says": "it logs an error"}],
             "names": [*tables.HANDLER_FIELDS, "default_runtime", "hooks_dir", "cdi_spec_dirs", "cgroup_manager", "conmon_cgroup", "listen"],
-            "allow": allowed(ours(layers, where), wish) + allowed_monitor(layers),
+            "allow": [*allowed(ours(layers, where), wish), *allowed_monitor(layers), *gone],
             "why": "CRI-O itself reads the new configuration, and nothing but our settings changes in it",
             "process": instance.process,
         },

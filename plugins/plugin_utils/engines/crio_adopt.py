@@ -1,0 +1,222 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What nvidia-ctk left in CRI-O's configuration: which file goes, which one stays and why, and what a plan that takes one over needs."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, toml_file, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk_crio as rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+    Instance,
+    Leftover,
+    NeedMore,
+    Plan,
+    PlanError,
+    Policy,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+
+HANDLER_NOTE = "io.kubernetes.cri-o.RuntimeHandler"  # CRI-O's list and status of pods leave the handler empty (seen with 1.34)
+WRITES = "nvidia-ctk runtime configure writes just this for this configuration"
+OVERRIDDEN = "it was edited into this file, which stays as it is; this collection's drop-in is read later and decides"
+
+
+@dc.dataclass(frozen=True)
+class Found:
+    """One file with the tool's part in it. why, next: why it stays, and what ends that; '' where it is taken over."""
+
+    layer: config.Layer
+    judged: rules.Judged
+    keys: tuple[str, ...] = ()  # that nothing explains
+    why: str = ""
+    next: str = ""
+
+    @property
+    def path(self) -> str:
+        return self.layer.path
+
+
+def find(
+    policy: Policy, obs: Observation, where: config.Places, layers: tuple[config.Layer, ...], force: config.Effective
+) -> tuple[Found, ...]:
+    """Drop-ins that are the tool's and nobody else's, in the directory that CRI-O reads and in the one that it does not."""
+    ours = {where.config, where.drop_in}
+    here = [
+        layer for layer in layers if layer.path not in ours and rules.is_of_tool(*_seen(layer)) and not rules.is_of_operator(layer.handlers)
+    ]
+    others = tuple(layer for layer in layers if layer not in here and layer.path != where.drop_in)
+    known = tuple(candidates(others, force, {name for layer in here for name in layer.handlers}))
+    found = tuple(_judged(policy, layer, known) for layer in here)
+    unread = config.layer_of(obs, where, rules.UNREAD, main=True) if where.directory == f"{tables.CONFIG}.d" else None
+    return (*found, *((_sleeping(_judged(policy, unread, known)),) if unread else ()))
+
+
+def _seen(layer: config.Layer) -> tuple[str, str, Mapping[str, Any]]:
+    return posixpath.basename(layer.path), layer.file.content or "", layer.handlers
+
+
+def candidates(layers: tuple[config.Layer, ...], force: config.Effective, tools: set[str]) -> Iterator[Mapping[str, Any]]:
+    """Every table that the tool may have taken for its source's default handler, runc or crun, as files say it and as CRI-O prints it."""
+    for source in (*(layer.handlers for layer in layers), force.handlers):
+        for name, table in source.items():
+            if name not in tools and not name.startswith("nvidia") and isinstance(table, Mapping):
+                yield table
+
+
+def _judged(policy: Policy, layer: config.Layer, known: tuple[Mapping[str, Any], ...]) -> Found:
+    wanted = {h.binary for h in policy.handlers}
+    programs = {
+        str(t.get("runtime_path")) for t in layer.handlers.values() if isinstance(t, Mapping) and rules.nvidias(t.get("runtime_path"))
+    }
+    judged = rules.judge(layer.data, known, wanted | programs)
+    keys = named(layer, judged.unexplained)
+    return Found(layer, judged, keys, *_stays(policy, layer.path, judged, keys))
+
+
+def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...]) -> tuple[str, str]:
+    """Why a file is not taken over, and what ends it; empty where it is."""
+    names = [h.name for h in policy.handlers]
+    strange = [name for name in judged.handlers if name not in names]
+    if policy.adopt == "never":
+        return "adopt: never leaves it to its owner", f"set adopt: auto to have it taken over, or remove {path} and run again"
+    if keys:
+        why = f"nvidia-ctk runtime configure does not explain {', '.join(keys)}"
+        return why, f"move what you need of it to a drop-in of your own that is read before {tables.DROP_IN}, remove {path} and run again"
+    if strange:
+        why = f"it declares the handler {strange[0]}, which is none of those wanted here, and pods may use it"
+        return why, f"name {strange[0]} in the option handlers to have it taken over, or remove {path} once no pod uses it"
+    if judged.default not in ("", names[0]):
+        return (
+            f"it makes {judged.default} the default handler, and {names[0]} is the first one wanted",
+            "set the option default, or take that line out",
+        )
+    if not wants_handler(policy):
+        return "an OCI hook is wanted here and no handler, and pods may use this one", f"remove {path} once no pod uses it"
+    return "", ""
+
+
+def wants_handler(policy: Policy) -> bool:
+    return policy.single or not (policy.injection == "oci-hook" or (policy.injection == "auto" and policy.cdi == "false"))
+
+
+def _sleeping(found: Found) -> Found:
+    """In the directory that CRI-O does not read nothing is in force, so that no pod uses it."""
+    if found.keys or not found.why or found.why.startswith("adopt"):
+        return found
+    return dc.replace(found, why="", next="")
+
+
+def named(layer: config.Layer, paths: tuple[rules.Path, ...]) -> tuple[str, ...]:
+    """Keys as a person finds them: by name where names are shown, else by line."""
+    doc = toml_file.read(layer.file)
+    shown = {".".join(path) for path in tables.PLACES}
+    found = []
+    for path in paths:
+        general = ".".join((*path[:3], "*", *path[4:])) if path[:3] == rules.RUNTIMES and len(path) > 3 else ".".join(path)
+        known = general in shown or path == rules.RUNTIMES or (path[:3] == rules.RUNTIMES and len(path) == 4)
+        found.append(toml.dotted(path) if known else f"line {toml.line_of(doc, path)}")
+    return tuple(dict.fromkeys(found))
+
+
+# ---------------------------------------------------------------- plans
+
+
+def taken(found: tuple[Found, ...]) -> tuple[config.Layer, ...]:
+    return tuple(one.layer for one in found if not one.why)
+
+
+def require_same_place(
+    obs: Observation, instance: Instance, found: tuple[Found, ...], wish: crio_plan.Wish, version: tuple[int, int], force: config.Effective
+) -> None:
+    """CRI-O looks for a container's state below runtime_root of its handler as it is now: another one, and it can stop none of them."""
+    usual = f"/run/{tables.default_runtime(version)}"
+    for layer in taken(found):
+        for name, table in layer.handlers.items():
+            was, will = (str(t.get("runtime_root") or usual) for t in (table, wish.handlers.get(name, table)))
+            if was != will and layer.path != rules.UNREAD and _in_use(obs, instance, name, force):
+                raise PlanError(
+                    f"containers of the handler {name} are kept below {was}, and those of the handler that takes its place below {will}",
+                    where=layer.path,
+                    why="CRI-O could not stop the containers that run now",
+                    next=f"set runtime_root: {was} in the option handlers ({name}: options), or drain the node first, and run again",
+                )
+
+
+def _in_use(obs: Observation, instance: Instance, name: str, force: config.Effective) -> bool:
+    """Whether a pod may have been started with it; what CRI-O does not tell counts as yes."""
+    if not instance.running or name not in force.handlers:
+        return False
+    if force.default == name:
+        return True
+    question = ask.pods(instance.socket, (name,), HANDLER_NOTE)
+    if not obs.asked(question):
+        raise NeedMore([question])
+    answer = obs.said_by(question, instance.pid)
+    return "error" in answer or bool(answer.get("pods"))
+
+
+def allowed(layers: tuple[config.Layer, ...]) -> list[str]:
+    """Lines of `crio config` that go with these files."""
+    lines = []
+    for layer in layers:
+        for name, table in layer.handlers.items():
+            lines.append(rf"(?:# )?\[crio\.runtime\.runtimes\.{re.escape(name)}\]")
+            lines.extend(crio_plan.allowed_value(key, value) for key, value in table.items())
+    return lines
+
+
+def completed(plan: Plan, found: tuple[Found, ...], edited: tuple[Leftover, ...]) -> Plan:
+    """The plan, with what it takes over and what stays."""
+    gone = [wholefile.remove(layer.file, why=f"{WRITES}; {tables.DROP_IN} takes its place") for layer in taken(found)]
+    expect = {layer.path: layer.file.sha256 for layer in taken(found)}
+    return merge([plan, *gone, Plan(expect_files=expect, leftovers=(*leftovers(found), *edited))])
+
+
+def comes_back(obs: Observation, where: config.Places) -> bool:
+    """state: absent: whether a drop-in of nvidia-ctk's, which we took over, is given back, and with it its handler."""
+    return any(
+        path.startswith(f"{where.directory}/") and path != where.drop_in and kept.get("existed") and kept.get("now") is None
+        for path, kept in wholefile.originals(obs).items()
+        if kept.get("sha256_after") is None
+    )
+
+
+def leftovers(found: tuple[Found, ...]) -> tuple[Leftover, ...]:
+    return tuple(
+        Leftover(
+            rules.TOOL, one.path, one.keys, exact=not one.keys, fate="kept" if one.why else "adopted", why=one.why or WRITES, next=one.next
+        )
+        for one in found
+    )
+
+
+def edited(
+    policy: Policy, where: config.Places, layers: tuple[config.Layer, ...], found: tuple[Found, ...], force: config.Effective
+) -> tuple[Leftover, ...]:
+    """Handlers of NVIDIA's in a file that has other settings, too: up to 1.17 the tool edits the main file."""
+    names = {h.name for h in policy.handlers}
+    apart = {where.drop_in, *(one.path for one in found)}
+    known = tuple(candidates(layers, force, names))
+    lines = []
+    for layer in layers:
+        theirs = {n: t for n, t in layer.handlers.items() if n in names and isinstance(t, Mapping) and rules.nvidias(t.get("runtime_path"))}
+        if layer.path in apart or not theirs or rules.is_of_operator(theirs):
+            continue
+        keys = [toml.dotted((*rules.RUNTIMES, name)) for name in theirs]
+        keys += [toml.dotted(rules.DEFAULT)] if layer.runtime.get("default_runtime") in theirs else []
+        exact = not any(rules.unexplained(t, known, {str(t.get("runtime_path"))}) for t in theirs.values())
+        tool = rules.TOOL if (layer.file.content or "").startswith(rules.WRITER) else "an unknown tool"
+        never = policy.adopt == "never"
+        lines.append(Leftover(tool, layer.path, tuple(keys), exact, "kept" if never else "adopted", OVERRIDDEN))
+    return tuple(lines)

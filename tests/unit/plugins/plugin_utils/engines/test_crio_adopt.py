@@ -1,0 +1,246 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What nvidia-ctk left in CRI-O's configuration: which file is taken over, which one stays, and with which sentence."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk_crio as rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio, crio_tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Kubelet, Leftover, NeedMore, Plan, PlanError, Policy
+
+from tests.unit.plugins.plugin_utils.test_crio import DIRECTORY, NVIDIA, OURS, host, status
+
+THEIRS = f"{DIRECTORY}/99-nvidia.toml"
+MAIN = "/etc/crio/crio.conf"
+# As 1.20.1 prints them, to the byte.
+BARE = """
+[crio]
+
+  [crio.runtime]
+
+    [crio.runtime.runtimes]
+
+      [crio.runtime.runtimes.nvidia]
+        runtime_path = "/usr/bin/nvidia-container-runtime"
+        runtime_type = "oci"
+"""
+BARE_DEFAULT = BARE.replace("  [crio.runtime]\n", '  [crio.runtime]\n    default_runtime = "nvidia"\n')
+COPY = """
+[crio]
+
+  [crio.runtime]
+
+    [crio.runtime.runtimes]
+
+      [crio.runtime.runtimes.nvidia]
+        allowed_annotations = ["io.containers.trace-syscall"]
+        monitor_cgroup = "system.slice"
+        monitor_path = "/usr/libexec/crio/conmon"
+        runtime_path = "/usr/bin/nvidia-container-runtime"
+        runtime_root = "/run/crun"
+        runtime_type = "oci"
+"""
+PRINTED = """
+[crio]
+
+  [crio.runtime]
+
+    [crio.runtime.runtimes]
+
+      [crio.runtime.runtimes.nvidia]
+        container_min_memory = ""
+        inherit_default_runtime = false
+        monitor_cgroup = "system.slice"
+        monitor_exec_cgroup = ""
+        monitor_path = "/usr/libexec/crio/conmon"
+        privileged_without_host_devices = false
+        runtime_config_path = ""
+        runtime_path = "/usr/bin/nvidia-container-runtime"
+        runtime_root = ""
+        runtime_type = "oci"
+"""
+OPERATOR = COPY.replace("/usr/bin/", "/usr/local/nvidia/toolkit/")
+
+
+def shown(text: str) -> dict[str, Any]:
+    """A file as the node sends it: what is not listed is hidden."""
+    found = projection.project(text.encode(), crio_tables.keep())
+    return {"content": found.data.decode(), "withheld": [dict(w) for w in found.withheld]}
+
+
+def plan(files: dict[str, Any], policy: Policy | None = None, *, said: Any = None, pods: Any = None, default: bool = False) -> Plan:
+    seen = host({path: shown(text) for path, text in files.items()}, said or status(nvidia=NVIDIA), pods)
+    instance = crio.find(policy or Policy(), seen)[0]
+    assert instance.refusal == ""
+    record = decide.decide_one(policy or Policy(), instance, Kubelet())
+    return crio.plan(policy or Policy(), seen, instance, dc.replace(record, default=default))
+
+
+@pytest.mark.parametrize(
+    ("text", "path"),
+    [
+        (BARE, THEIRS),
+        (BARE_DEFAULT, THEIRS),
+        (COPY, THEIRS),
+        (PRINTED, THEIRS),
+        (COPY, f"{DIRECTORY}/99-nvidia.conf"),
+        (COPY, f"{DIRECTORY}/50-gpus.toml"),  # --drop-in-config
+        (COPY.replace('runtime"\n        runtime_root', 'runtime.cdi"\n        runtime_root'), THEIRS),  # --nvidia-runtime-path
+        (COPY, rules.UNREAD),
+    ],
+)
+def test_a_file_that_says_what_the_tool_writes_and_nothing_else_goes(text: str, path: str) -> None:
+    found = plan({path: text})
+    assert [(x.path, x.exact, x.fate, x.keys) for x in found.leftovers] == [(path, True, "adopted", ())]
+    assert [(c["op"], c["path"]) for c in found.changes] == [("write", OURS), ("remove", path)]
+    assert found.expect_files[path]
+    assert "runtime_path" in found.changes[0]["content"]
+
+
+def test_what_was_in_force_is_in_force_again_without_a_restart() -> None:
+    """The copy says what ours says, and CRI-O runs with it already."""
+    assert (plan({THEIRS: COPY}).restarts, plan({THEIRS: COPY}).health) == ((), ())
+
+
+def test_a_poorer_handler_becomes_a_whole_one_with_one_restart() -> None:
+    poor = {"RuntimePath": NVIDIA["RuntimePath"], "RuntimeType": "oci"}
+    found = plan({THEIRS: BARE}, said=status(nvidia=poor))
+    assert [r.unit for r in found.restarts] == ["crio.service"]
+    assert "monitor_path" in found.changes[0]["content"]
+
+
+def test_the_staged_tree_may_lose_what_the_file_said_and_nothing_else() -> None:
+    allow = plan({THEIRS: COPY}).validate[0]["allow"]
+    assert r'(?:# )?runtime_path = "/usr/bin/nvidia\-container\-runtime"' in allow
+    assert not [line for line in allow if "log_level" in line]
+
+
+HANDLER = "crio.runtime.runtimes.nvidia"
+ADDED = "        monitor_env = []\n        no_sync_log = true\n        monitor_path"
+KATA = '\n      [crio.runtime.runtimes.kata]\n        runtime_path = "/usr/bin/kata"\n'
+OF_KATA = ("crio.runtime.runtimes.kata.runtime_path", "crio.runtime.runtimes.kata.runtime_type", "crio.runtime.runtimes.kata")
+
+
+def with_setting(line: str) -> str:
+    return COPY.replace("  [crio.runtime]\n", f"  [crio.runtime]\n    {line}\n")
+
+
+UNEXPLAINED = [
+    (COPY.replace("/usr/libexec/crio/conmon", "/opt/conmon"), (f"{HANDLER}.monitor_path",)),
+    (COPY.replace('        runtime_type = "oci"\n', ""), (f"{HANDLER}.runtime_type",)),
+    (COPY.replace("        monitor_path", ADDED), (f"{HANDLER}.no_sync_log",)),
+    (COPY.replace('        monitor_path = "/usr/libexec/crio/conmon"\n', ""), (f"{HANDLER}.monitor_path",)),  # the root has it by now
+    (COPY + '\n  [crio.image]\n    pause_image = "registry.example/pause"\n', ("line 17",)),
+    (COPY + KATA, OF_KATA),
+    (with_setting('hooks_dir = ["/opt/hooks"]'), ("crio.runtime.hooks_dir",)),
+    (with_setting('default_runtime = "runc"'), ("crio.runtime.default_runtime",)),
+    (COPY.replace("nvidia-container-runtime", "my-own-runtime"), (f"{HANDLER}.runtime_path",)),
+]
+
+
+@pytest.mark.parametrize(("text", "keys"), UNEXPLAINED)
+def test_a_file_with_more_in_it_stays_and_each_key_is_named(text: str, keys: tuple[str, ...]) -> None:
+    seen = host({THEIRS: shown(text)}, status(nvidia=NVIDIA))
+    (instance,) = crio.find(Policy(), seen)
+    assert instance.owner == "nvidia-ctk"
+    assert f"nvidia-ctk runtime configure does not explain {', '.join(keys)}" in instance.refusal
+    (left,) = crio.leftovers(Policy(), seen, instance)
+    assert (left.keys, left.exact, left.fate) == (keys, False, "kept")
+    assert left.next.startswith("move what you need of it to a drop-in of your own")
+
+
+NAMED = f"{DIRECTORY}/50-gpus.toml"
+GPU = COPY.replace("runtimes.nvidia", "runtimes.gpu")
+TWO = {"handlers": (Handler("other"), Handler())}
+STAYS: list[tuple[str, str, dict[str, Any], str, str]] = [
+    (COPY, THEIRS, {"adopt": "never"}, "adopt: never leaves it to its owner", "set adopt: auto"),
+    (GPU, NAMED, {}, "declares the handler gpu, which is none of those wanted", "name gpu in the option handlers"),
+    (BARE_DEFAULT, NAMED, TWO, "makes nvidia the default handler, and other is", "option default"),
+    (COPY, NAMED, {"injection": "oci-hook"}, "an OCI hook is wanted here and no handler", "once no pod uses it"),
+]
+
+
+@pytest.mark.parametrize(("text", "path", "options", "why", "step"), STAYS)
+def test_what_is_recognised_may_stay_all_the_same(text: str, path: str, options: dict[str, Any], why: str, step: str) -> None:
+    policy = Policy(**options)
+    seen = host({path: shown(text)}, status(nvidia=NVIDIA))
+    (instance,) = crio.find(policy, seen)
+    if instance.refusal:
+        lefts: tuple[Leftover, ...] = crio.leftovers(policy, seen, instance)
+    else:
+        planned = crio.plan(policy, seen, instance, decide.decide_one(policy, instance, Kubelet()))
+        lefts = planned.leftovers
+        assert path not in [c["path"] for c in planned.changes]
+    (left,) = lefts
+    assert (left.fate, left.exact, why in left.why, step in left.next) == ("kept", True, True, True)
+
+
+def test_the_operators_file_is_left_to_the_operator() -> None:
+    seen = host({f"{DIRECTORY}/99-nvidia.conf": shown(OPERATOR)}, status(nvidia=NVIDIA))
+    (instance,) = crio.find(Policy(), seen)
+    assert (instance.owner, crio.leftovers(Policy(), seen, instance)) == ("gpu-operator", ())
+    assert "toolkit.enabled=false" in instance.refusal
+
+
+EDITED = COPY.replace("  [crio.runtime]\n", '  [crio.runtime]\n    default_runtime = "nvidia"\n    log_level = "warn"\n')
+
+
+@pytest.mark.parametrize(
+    ("text", "tool", "exact"),
+    [
+        (EDITED, "nvidia-ctk", True),
+        (EDITED.replace("/usr/libexec/crio/conmon", "/opt/conmon"), "nvidia-ctk", False),
+        (EDITED.lstrip(), "an unknown tool", True),
+    ],
+)
+def test_a_main_file_that_was_edited_stays_and_ours_decides(text: str, tool: str, exact: bool) -> None:
+    found = plan({MAIN: text}, default=True)
+    keys = ("crio.runtime.runtimes.nvidia", "crio.runtime.default_runtime")
+    assert [(x.tool, x.path, x.keys, x.exact, x.fate) for x in found.leftovers] == [(tool, MAIN, keys, exact, "adopted")]
+    assert [c["path"] for c in found.changes] == [OURS]
+
+
+ROOTED = COPY.replace("/run/crun", "/run/runc")
+RUNC = """\
+[crio.runtime.runtimes.runc]
+runtime_root = "/run/runc"
+allowed_annotations = ["io.containers.trace-syscall"]
+monitor_path = "/usr/libexec/crio/conmon"
+"""
+
+
+@pytest.mark.parametrize(
+    ("pods", "default", "refused"),
+    [
+        ({"pods": []}, "crun", False),
+        ({"pods": ["a/b"]}, "crun", True),
+        ({"error": {"kind": "timeout", "message": "no answer"}}, "crun", True),  # unknown counts as in use
+        ({"pods": []}, "nvidia", True),  # pods of the default handler do not name it
+    ],
+)
+def test_a_handler_whose_containers_would_be_lost_stays_until_none_runs(pods: Any, default: str, refused: bool) -> None:
+    files = {THEIRS: ROOTED, f"{DIRECTORY}/20-runc.conf": RUNC}
+    said = status(nvidia={**NVIDIA, "RuntimeRoot": "/run/runc"})
+    said["info"]["config"]["crio"]["DefaultRuntime"] = default
+    if default == "crun":
+        with pytest.raises(NeedMore):
+            plan(files, said=said)
+    if refused:
+        with pytest.raises(PlanError, match="kept below /run/runc, and those of the handler that takes its place below /run/crun"):
+            plan(files, said=said, pods=pods)
+    else:
+        assert [x.fate for x in plan(files, said=said, pods=pods).leftovers] == ["adopted"]
+
+
+def test_absent_names_no_pod_where_the_tools_handler_comes_back() -> None:
+    files = {OURS: COPY.replace("\n[crio]", "# Written by the Ansible collection gpufleet.nvidia; changes are overwritten.\n[crio]", 1)}
+    kept = {THEIRS: {"existed": True, "sha256_before": "b" * 64, "sha256_after": None}}
+    seen = host({p: shown(t) for p, t in files.items()}, status(nvidia=NVIDIA), originals=kept)
+    assert crio.plan_absent(Policy(state="absent"), seen, crio.find(Policy(), seen)[0]).advice == ()
