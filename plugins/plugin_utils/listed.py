@@ -18,8 +18,10 @@ RUNC_OPTIONS: Mapping[str, str] = {
     "BinaryName": "program", "SystemdCgroup": "bool", "Root": "path", "NoPivotRoot": "bool", "NoNewKeyring": "bool",
     "ShimCgroup": "cgroup", "IoUid": "int", "IoGid": "int", "CriuPath": "path", "CriuImagePath": "path", "CriuWorkPath": "path",
 }  # fmt: skip
+# Fields of a handler as containerd's status names them, the same in 1.6 to 2.4.
 _CONTAINERD_RUNTIME: Mapping[tuple[str, ...], str] = {
-    ("runtimeType",): "name",
+    ("runtimeType",): "name", ("ContainerAnnotations",): "annotations", ("PodAnnotations",): "annotations", ("baseRuntimeSpec",): "path",
+    ("privileged_without_host_devices",): "bool",
     **{("options", name): shape for name, shape in RUNC_OPTIONS.items()},
 }
 # Fields of a handler as CRI-O's status names them: all that a copy of it takes over.

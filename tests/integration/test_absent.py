@@ -14,7 +14,7 @@ from tests.tools.onlab import differing
 
 pytestmark = pytest.mark.lab
 
-ENGINES = ["c16", "c17", "c21", "c23", "c24", "crio", "dock"]
+ENGINES = ["c16", "c17", "c21", "ctk21", "c23", "c24", "crio", "dock"]
 ALL = [*ENGINES, "nogpu"]
 # What the packages' own scripts and their installation leave, the CDI spec of nvidia-cdi-refresh among it.
 SPEC = r"/run/cdi/nvidia\.yaml$"

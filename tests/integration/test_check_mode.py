@@ -12,7 +12,7 @@ from tests.tools.onlab import differing
 
 pytestmark = pytest.mark.lab
 
-HOSTS = ["c16", "c17", "c21", "c23", "c24", "crio", "dock", "nogpu"]
+HOSTS = ["c16", "c17", "c21", "ctk21", "c23", "c24", "crio", "dock", "nogpu"]
 
 
 @pytest.mark.parametrize("host", HOSTS)

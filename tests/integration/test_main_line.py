@@ -23,6 +23,8 @@ GPU_HOSTS = {
     "c16": ("nvidia-runtime", "/etc/containerd/config.toml", ["one", "all", "none"]),
     "c17": ("native-cdi", "/etc/containerd/config.toml", ["one", "all", "none", "management"]),
     "c21": ("native-cdi", "/etc/containerd/conf.d/90-gpufleet.toml", ["one", "all", "none", "management"]),
+    # `nvidia-ctk runtime configure` 1.20.1 was here before, and left its handler in 99-nvidia.toml.
+    "ctk21": ("native-cdi", "/etc/containerd/conf.d/90-gpufleet.toml", ["one", "all", "none", "management"]),
     "c23": ("native-cdi", "/etc/containerd/conf.d/90-gpufleet.toml", ["one", "all", "none", "management"]),
     "c24": ("native-cdi", "/etc/containerd/conf.d/90-gpufleet.toml", ["one", "all", "none", "management"]),
     "crio": ("native-cdi", "/etc/crio/crio.conf.d/90-gpufleet.conf", ["one", "all", "none", "management"]),

@@ -69,7 +69,7 @@ class Stage:
             "ANSIBLE_INVENTORY": str(self.inventory),
             "ANSIBLE_FORCE_COLOR": "1" if sys.stdout.isatty() else "0",
             "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "0",
-            "ANSIBLE_FORKS": "8",
+            "ANSIBLE_FORKS": "9",
             "ANSIBLE_RETRY_FILES_ENABLED": "0",
             "COUNT_SSH_LOG": str(COUNT),
             "COUNT_SSH_PROGRAM": str(lab.runtime / "ssh"),

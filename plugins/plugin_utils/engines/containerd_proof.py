@@ -31,6 +31,8 @@ NAMED = (
 
 STATUS_NAMES: Mapping[str, str] = {
     "runtime_type": "runtimeType", "default_runtime_name": "defaultRuntimeName", "enable_cdi": "enableCDI", "cdi_spec_dirs": "cdiSpecDirs",
+    "container_annotations": "ContainerAnnotations", "pod_annotations": "PodAnnotations", "base_runtime_spec": "baseRuntimeSpec",
+    "privileged_without_host_devices": "privileged_without_host_devices",
 }  # fmt: skip
 
 

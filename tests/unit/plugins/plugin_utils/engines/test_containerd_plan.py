@@ -46,13 +46,10 @@ def instance(version: str, **more: Any) -> Instance:
 
 
 def loaded(default: str = "runc", **runtimes: Any) -> dict[str, Any]:
-    """CRI's word of a daemon with these handlers: name -> options."""
-    config = {
-        "containerd": {
-            "defaultRuntimeName": default,
-            "runtimes": {n: {"runtimeType": "io.containerd.runc.v2", "options": o} for n, o in runtimes.items()},
-        }
-    }
+    """CRI's word of a daemon with these handlers: name -> options. Ours has its annotations."""
+    of_ours = {"nvidia": {"ContainerAnnotations": ["nvidia.cdi.k8s.io/*"]}}
+    every = {n: {"runtimeType": "io.containerd.runc.v2", "options": o, **of_ours.get(n, {})} for n, o in runtimes.items()}
+    config = {"containerd": {"defaultRuntimeName": default, "runtimes": every}}
     return {f"Status:{SOCKET}": {"runtime": {"RuntimeReady": True}, "handlers": [], "info": {"config": config}}}
 
 
@@ -329,6 +326,17 @@ def test_a_change_restarts_the_unit_and_asks_cri_for_the_handler() -> None:
 
 def ready() -> dict[str, str]:
     return applied({ROOT: OLD}, plan("1.7.24", {ROOT: OLD}))
+
+
+def test_a_property_that_the_daemon_does_not_work_with_yet_takes_a_restart() -> None:
+    """A handler that was there before, of nvidia-ctk or of a node image, often lacks just the annotations."""
+    without = loaded(runc={"SystemdCgroup": True}, nvidia=OPTIONS)
+    (status,) = without.values()
+    status["info"]["config"]["containerd"]["runtimes"]["nvidia"]["ContainerAnnotations"] = []
+    found = plan("1.7.24", ready(), running=True, cri=without)
+    assert [(r.unit, r.action) for r in found.restarts] == [("containerd.service", "restart")]
+    before = {ROOT: ready()[ROOT].replace('container_annotations = ["nvidia.cdi.k8s.io/*"]', "")}
+    assert plan("1.7.24", before, running=True, cri=without).restarts
 
 
 def test_nothing_changes_and_nothing_restarts_where_all_is_in_force() -> None:
