@@ -26,7 +26,7 @@ class ActionModule(ActionBase):
             self,
             task_vars or {},
             base.policy(args, single=True),
-            lambda _policy: repository.questions(),
+            lambda _policy: repository.questions(url=args["url"] or ""),
             lambda policy, obs: base.Outcome(
                 repository.plan(obs, url=args["url"], key=args["key"], expected=args["key_fingerprint"], state=policy.state)
             ),

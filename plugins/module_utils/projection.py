@@ -5,8 +5,9 @@
 
 `keep` says what may travel: {"format": FORMAT, "places": [[path, shape], ...], "comments": [text, ...]}. Paths and shapes are those of
 `selection`, and two shapes more: "key" (the key is shown, its value never) and ["is", value] (this very value, which the asker knows).
-Formats: toml; json; yaml (scalars at the top level); env (lines `KEY=value`); flags (words `--name=value`); whole (all of it: for files
-of the kernel, and for files of this collection). A listed value that has not its shape is withheld: its key is shown, with its kind.
+Formats: toml; json; yaml (scalars at the top level); env (lines `KEY=value`); flags (words `--name=value`); text (what `patterns` match,
+in their order); whole (all of it: for files of the kernel). A listed value that has not its shape is withheld: its key is shown, with its
+kind.
 Node side: standard library only, Python 3.6.
 """
 
@@ -25,6 +26,8 @@ Projection = NamedTuple("Projection", [("data", bytes), ("withheld", list), ("hi
 
 def project(data, keep):
     """The Projection of a file's bytes; placeholders.Unreadable for a text that has not its format."""
+    if keep.get("format") == "text":
+        return _text(data, keep.get("patterns") or [])
     made = _FORMATS.get(keep.get("format"))
     if made is None:
         raise ValueError("there is no format %r of what may travel" % (keep.get("format"),))
@@ -177,6 +180,22 @@ def _yaml(data, places, comments):
 
 def _whole(data, _places, _comments):
     return Projection(data, [], [])
+
+
+def _text(data, patterns):
+    """What a pattern matches is shown, ^ and $ being those of a line; everything else becomes comments, line by line."""
+    work, at = _Work(data, []), 0
+    found = sorted(match.span() for pattern in patterns for match in re.finditer(_bytewise(pattern), work.text, re.MULTILINE))
+    for start, end in found + [(len(work.text), len(work.text))]:
+        for line in re.finditer(r"[^\r\n]+", work.text[at:start]):
+            work.replace(at + line.start(), at + line.end(), placeholders.comment(line.group()))
+        at = max(at, end)
+    return work.done()
+
+
+def _bytewise(pattern):
+    """A pattern for texts of one character for each byte."""
+    return pattern.encode("utf-8").decode("latin-1")
 
 
 # --- formats that are read line by line -------------------------------------------------------------------------------

@@ -127,7 +127,7 @@ _anything = _form("anything", lambda value: True)
 
 _PATH = {"path": _anything, "expect": _or_none(_digest), "forget": _flag}  # what a path may be is said with the file that it names
 _PLACE = _form("a path and a shape", lambda value: isinstance(value, list) and len(value) == 2 and isinstance(value[0], list))
-_KEEP = _record({"format": _text, "places": _list(_PLACE), "comments": _list(_content)}, ("format",))
+_KEEP = _record({"format": _text, "places": _list(_PLACE), "comments": _list(_content), "patterns": _list(_pattern)}, ("format",))
 _SPAN = _list(_form("a number, 0 or more", lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0), least=2)
 _REFERENCE = _record({"at": _line, "path": _text, "expect": _digest, "span": _SPAN}, ("at", "path", "expect", "span"))
 _EDIT = _record({"start": _line, "end": _line, "text": _content}, ("start", "end", "text"))

@@ -53,7 +53,7 @@ def note_lists(answers: Mapping[str, Any], questions: list[Question]) -> None:
 def _both(one: Keep, other: Keep) -> Keep:
     if one["format"] != other["format"]:
         return other
-    return {**one, **{key: [*one.get(key, ()), *other.get(key, ())] for key in ("places", "comments")}}
+    return {**one, **{key: [*one.get(key, ()), *other.get(key, ())] for key in ("places", "comments", "patterns")}}
 
 
 def _listed(path: str, keep: Keep | None) -> Keep:

@@ -19,10 +19,15 @@ Keep = Mapping[str, Any]
 Path = tuple[str, ...]
 Places = Mapping[Path, Any]
 
-# Files of the kernel, files of this collection, CDI specs and the like: those that say nothing that others may not know.
+# Files of the kernel, programs of this collection, CDI specs and the like: those that say nothing that others may not know.
 WHOLE: Keep = {"format": "whole"}
 # Whether it is there.
 NOTHING: Keep = {"format": "flags"}
+# Of a file that carries our names: all of it where it carries our mark, too, and else that somebody has written to it.
+OUR_UNIT: Keep = {"format": "text", "patterns": [r"(?s)\A# Written by gpufleet\.nvidia\.\n.*"]}
+OUR_RECORD: Keep = {"format": "text", "patterns": [r'(?s)\A\{.*"writer": "gpufleet\.nvidia".*']}
+# Whether there is anything in it.
+EMPTY_OR_NOT: Keep = {"format": "text", "patterns": []}
 # The kubelet's own: which engine it uses.
 KUBELET_CONFIG: Keep = {"format": "yaml", "places": [[["containerRuntimeEndpoint"], "address"]]}
 KUBEADM_FLAGS: Keep = {"format": "flags", "places": [[["container-runtime-endpoint"], "address"]]}

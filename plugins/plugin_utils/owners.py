@@ -45,7 +45,7 @@ READ_FLAGS = {"--config": "path", "--container-runtime-endpoint": "address", "--
 KEPT = {
     REFRESH_FILE: listed_files.SPEC_VERSION,
     REFRESH_ENV: listed_files.REFRESH_ENV,
-    **dict.fromkeys(MASKS.values(), listed_files.WHOLE),
+    **dict.fromkeys(MASKS.values(), listed_files.EMPTY_OR_NOT),
     KUBELET_CONFIG: listed_files.KUBELET_CONFIG,
     KUBEADM_FLAGS: listed_files.KUBEADM_FLAGS,
 }

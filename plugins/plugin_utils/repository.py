@@ -17,7 +17,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wholefile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import Keep
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
@@ -76,6 +76,10 @@ FAMILIES: Mapping[str, Family] = {
         "https://nvidia.github.io/libnvidia-container/stable/rpm/$basearch",
     ),
 }
+# What of a key may travel: what says that it is public.
+KEY: Keep = {"format": "text", "patterns": [rf"(?s)^{BEGIN}\s*$.*?^{END}\s*$"]}
+# No address with a user's name, a password or a token in it.
+PLAIN_URL = r"(?:https?|file)://[\w./:$()~+-]*"
 KEY_PLACES = ("/etc/apt/keyrings/", "/etc/pki/")  # a list goes before its key
 PATHS = frozenset(path for f in FAMILIES.values() for path in (f.key_path, f.list_path))
 LIKE = {
@@ -187,11 +191,22 @@ def _new_length(data: bytes, at: int) -> tuple[int, int]:
 
 def host_questions(policy: Policy) -> list[ask.Question]:
     """A repository that the user names is part of every look; NVIDIA's is looked at where it is needed."""
-    return questions() if policy.state == "absent" or (wanted(policy) and policy.toolkit_repository != NVIDIA) else []
+    named = wanted(policy) and policy.toolkit_repository != NVIDIA
+    return questions(url=policy.toolkit_repository) if policy.state == "absent" or named else []
 
 
-def questions(families: tuple[Family, ...] = tuple(FAMILIES.values())) -> list[ask.Question]:
-    return [wholefile.ORIGINALS, *(ask.file(path, WHOLE) for f in families for path in (f.key_path, f.list_path))]
+def questions(families: tuple[Family, ...] = tuple(FAMILIES.values()), url: str = "") -> list[ask.Question]:
+    """url: the address that is to stand there, which is no news to who asks."""
+    files = [ask.file(path, keep) for f in families for path, keep in ((f.key_path, KEY), (f.list_path, kept(f, url)))]
+    return [wholefile.ORIGINALS, *files]
+
+
+def kept(where: Family, url: str) -> Keep:
+    """Of a list what we write may travel, and another address than ours only without a user's name, a password or a token."""
+    lines = [re.escape(line) for line in where.text.replace("{key}", where.key_path).splitlines() if "{url}" not in line]
+    address = re.escape(next(line for line in where.text.splitlines() if "{url}" in line)).replace(re.escape("{url}"), "{url}")
+    urls = [address.replace("{url}", PLAIN_URL), *([address.replace("{url}", re.escape(url))] if url else [])]
+    return {"format": "text", "patterns": [rf"^(?:{line})$" for line in [*lines, *urls]]}
 
 
 def wanted(policy: Policy) -> bool:

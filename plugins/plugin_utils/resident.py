@@ -14,7 +14,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wholefile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import OUR_UNIT, WHOLE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Plan, Policy, Restart, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -74,7 +74,8 @@ def paths(name: str, units: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def questions(name: str, units: tuple[str, ...]) -> list[ask.Question]:
-    return [*(ask.file(path, keep=WHOLE) for path in paths(name, units)), ask.units(list(units)), wholefile.ORIGINALS]
+    files = [ask.file(path, keep=OUR_UNIT if path.startswith(f"{UNITS}/") else WHOLE) for path in paths(name, units)]
+    return [*files, ask.units(list(units)), wholefile.ORIGINALS]
 
 
 def plan(policy: Policy, obs: Observation, wanted: Resident) -> Plan:

@@ -13,7 +13,7 @@ import json
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, wholefile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import OUR_RECORD
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Decision, Driver, HostDecision, Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
@@ -28,7 +28,7 @@ TOLD_ONLY = ("reasons", "why")
 
 
 def questions(policy: Policy) -> list[ask.Question]:
-    return [ask.file(DECISION_PATH, keep=WHOLE), ask.file(FACT_PATH, keep=WHOLE), wholefile.ORIGINALS]
+    return [ask.file(DECISION_PATH, keep=OUR_RECORD), ask.file(FACT_PATH, keep=OUR_RECORD), wholefile.ORIGINALS]
 
 
 def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
@@ -46,16 +46,16 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 def was_here(obs: Observation) -> bool:
     """Whether this collection has converged the whole host, by the fact that it leaves: true also where the journal is gone."""
-    return parsed(obs.file(FACT_PATH, WHOLE)).get("writer") == WRITER
+    return parsed(obs.file(FACT_PATH, OUR_RECORD)).get("writer") == WRITER
 
 
 def withdraw(obs: Observation, why: str) -> Plan:
-    files = [obs.file(path, WHOLE) for path in (DECISION_PATH, FACT_PATH)]
+    files = [obs.file(path, OUR_RECORD) for path in (DECISION_PATH, FACT_PATH)]
     return merge([wholefile.give_back(obs, f, why=why, ours=parsed(f).get("writer") == WRITER) for f in files])
 
 
 def write(obs: Observation, path: str, wanted: dict[str, Any]) -> Plan:
-    file = wholefile.readable(obs.file(path, WHOLE))
+    file = wholefile.readable(obs.file(path, OUR_RECORD))
     before = parsed(file)
     if wholefile.right_mode(file, MODE) and lasting(before) == lasting(wanted):
         return Plan()

@@ -24,7 +24,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu, owners, resident
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import freshness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import OUR_UNIT
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -49,7 +49,7 @@ def questions(policy: Policy) -> list[ask.Question]:
     aside = ask.glob(f"{ASIDE}/*", content=False)
     if policy.cdi_refresh == "watch" or policy.state == "absent":
         return [*(q for name, units in WATCHES for q in resident.questions(name, units)), aside]
-    return [*(ask.file(resident.drop_in(name), keep=WHOLE) for name, _units in WATCHES), aside]
+    return [*(ask.file(resident.drop_in(name), keep=OUR_UNIT) for name, _units in WATCHES), aside]
 
 
 def withdrawn(obs: Observation, path: str) -> bool:

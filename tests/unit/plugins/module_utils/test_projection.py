@@ -177,10 +177,28 @@ def test_a_text_that_is_not_json_is_told_by_a_code_and_a_line(text, code, line):
          '#xxx\ncdiVersion: "0.5.0"\n#xxx\n#xxxxx\n#xxxxxxxxxxxxxxxxxx\n'),
         ("yaml", [[["cdiVersion"], "version"]], '{"cdiVersion": "0.5.0", "env": ["A=pw"]}', '{"cdiVersion": "0.5.0", "xxx": "      "}'),
         ("whole", [], "anything\n", "anything\n"),
+        ("text", [], "anything\r\n\n[x]\n", "#xxxxxxx\r\n\n#xx\n"),
+        ("text", [], "", ""),
     ],
 )  # fmt: skip
 def test_of_lines_the_listed_ones_stay(form, places, text, projected):
     assert shown(text, {"format": form, "places": places})[1] == projected
+
+
+LINES = {"format": "text", "patterns": [r"^A: b$", r"^ü$", r"(?s)^BEGIN$.*?^END$"]}
+
+
+@pytest.mark.parametrize(
+    "text, projected",
+    [
+        ("A: b\nA: bc\n", "A: b\n#xxxx\n"),
+        ("xA: b\r\nü\n", "#xxxx\r\nü\n"),
+        ("BEGIN\npw\nEND\npw\nBEGIN\npw\n", "BEGIN\npw\nEND\n#x\n#xxxx\n#x\n"),
+        ("A: b", "A: b"),
+    ],
+)
+def test_of_a_text_what_a_pattern_matches_stays(text, projected):
+    assert shown(text, LINES)[1] == projected
 
 
 HANDLERS = ".".join(json.dumps(part) for part in RUNTIME[:-1])

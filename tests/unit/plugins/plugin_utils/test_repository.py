@@ -10,7 +10,7 @@ import hashlib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_files, repository
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 from hypothesis import given
@@ -137,6 +137,27 @@ def test_each_distribution_gets_its_own_files_and_a_second_run_changes_nothing(o
     gone = repository.plan(again, url=URL, key="", expected="", state="absent")
     assert [c["op"] for c in gone.changes] == ["remove", "remove"]
     assert repository.plan(seen(os_id, like), url=URL, key="", expected="", state="absent").empty
+
+
+@pytest.mark.parametrize("os_id", ["debian", "rocky", "sles"])
+@pytest.mark.parametrize("url", ["https://mirror.example/deb/$(ARCH)", "https://user:pw@mirror.example/?token=x", "http://ü.example/"])
+@pytest.mark.parametrize("key", [armor(OLD), armor(OLD).replace("\n", " \r\n")])
+def test_what_was_written_here_is_seen_whole_by_who_wants_it_there(os_id: str, url: str, key: str) -> None:
+    plan = repository.plan(seen(os_id, "rhel suse"), url=url, key=key, expected="", state="present")
+    keeps = {q["path"]: q["keep"] for q in repository.questions(url=url) if q["kind"] == "file"}
+    for change in plan.changes:
+        assert listed_files.shown(change["content"], keeps[change["path"]]) == change["content"]
+
+
+@pytest.mark.parametrize("os_id", ["debian", "rocky", "sles"])
+def test_of_a_list_that_somebody_has_changed_no_password_travels(os_id: str) -> None:
+    where = repository.family({"ID": os_id, "ID_LIKE": "rhel suse"})
+    changed = where.text.format(url="https://user:hunter2@mirror.example", key=where.key_path) + "# hunter2\npassword=hunter2\n"
+    for url in ("", "https://mirror.example"):
+        keeps = {q["path"]: q["keep"] for q in repository.questions(url=url) if q["kind"] == "file"}
+        shown = listed_files.shown(changed, keeps[where.list_path])
+        assert ("hunter2" in shown, where.key_path in shown) == (False, True)
+        assert "hunter2" not in listed_files.shown("-----BEGIN PGP PRIVATE KEY BLOCK-----\nhunter2\n", keeps[where.key_path])
 
 
 def test_absent_gives_back_what_stood_there_before() -> None:

@@ -1,0 +1,152 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A secret at any place of a host that is not listed: it leaves by no way that there is, and everything is planned and done as without it.
+
+Whole actions on whole hosts: what Ansible gets, what travels, what the table shows, what other accounts of the host can read afterwards.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import functools
+import hashlib
+import json
+import os
+import re
+import urllib.parse
+import zlib
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from ansible.utils.display import Display
+from ansible_collections.gpufleet.nvidia.plugins.filter import gpufleet
+from hypothesis import HealthCheck, Phase, event, given, settings
+from hypothesis import strategies as st
+
+from tests.unit.running_host import Node
+from tests.unit.running_hosts import ENGINES, Spec, build
+from tests.unit.unlisted_places import places
+
+BASE = {"no_gpu": "prepare", "packages": "ignore"}
+EXAMPLES = int(os.environ.get("GPUFLEET_EXAMPLES", "25"))
+Step = tuple[str, bool, dict[str, Any]]
+# What is done to a host, one after the other: (module, check mode, options).
+STORIES: dict[str, tuple[Step, ...]] = {
+    "whole": (
+        ("node_info", False, {"no_gpu": "prepare"}), ("node", True, BASE), ("node", False, BASE), ("node", False, BASE),
+        ("node_info", False, {"no_gpu": "prepare"}), ("node", False, {**BASE, "state": "absent"}),
+    ),
+    "parts": (
+        ("ENGINE_runtime", True, {}), ("ENGINE_runtime", False, {"default": "true"}), ("toolkit_config", False, {"mode": "cdi"}),
+        ("cdi_spec", False, {"state": "validated"}), ("cdi_spec", True, {}), ("toolkit_config", False, {"state": "absent"}),
+        ("ENGINE_runtime", False, {"state": "absent"}), ("node_info", False, {}),
+    ),
+}  # fmt: skip
+TOLD = ("changed", "failed", "msg", "differences", "actions", "restarted", "rolled_back", "advice", "decision", "row", "problem", "error")
+# What differs between any two runs: numbers of transactions, times.
+PASSING = re.compile(r"[0-9a-f]{32}|\d{8}T\d{6}Z|\d{4}-\d\d-\d\dT[\d:]+Z|@\d{9,}")
+PACKED = re.compile(r"[A-Za-z0-9+/]{40,}={0,2}")
+
+tails = st.sampled_from(["", "", "/x", " x", "=", "%s", "$(x)", "é", "{0}", "\tx", "+/=", "'", '"', "\\"])
+secrets = st.one_of(
+    st.builds(lambda word, tail: f"s3cR3t{word}{tail}", st.text("abcXYZ019", min_size=6, max_size=12), tails),
+    st.text("0123456789", min_size=6, max_size=9).map(lambda digits: f"91736482{digits}"),
+)
+
+
+@pytest.fixture(scope="module")
+def node() -> Iterator[Node]:
+    made = Node()
+    if made.refused:
+        pytest.skip(f"no process may have a root of its own here: {made.refused}")
+    yield made
+    made.end()
+
+
+class Run:
+    """A story on one host, and all that it has shown to anybody."""
+
+    def __init__(self, node: Node, spec: Spec, story: str, mode: int, way: str) -> None:
+        host = build(node, spec, mode)
+        try:
+            steps = [(module.replace("ENGINE", spec.engine), check, options) for module, check, options in STORIES[story]]
+            self.results = [host.task(module, check=check, way=way, **options) for module, check, options in steps]
+            self.wire = list(host.wire)
+            self.readable = dict(host.readable())
+        finally:
+            host.close()
+
+    @property
+    def told(self) -> list[Any]:
+        """What is planned and done, without what differs between any two runs."""
+        return [json.loads(PASSING.sub("X", json.dumps({key: r.get(key) for key in TOLD}))) for r in self.results]
+
+    @property
+    def shown(self) -> str:
+        """Everything that reaches Ansible, its log and its callbacks, with what is packed in it."""
+        tables = [gpufleet.gpufleet_table({"gpu1": r}, details=True) for r in self.results if "row" in r]
+        text = json.dumps([self.results, self.wire, tables], ensure_ascii=False, default=repr)
+        return "\n".join([text, *unpacked(text)])
+
+
+def unpacked(text: str) -> Iterator[str]:
+    for word in set(PACKED.findall(text)):
+        try:
+            data = base64.b64decode(word)
+            inner = (zlib.decompress(data) if data[:1] == b"\x78" else data).decode("utf-8", "replace")
+        except (binascii.Error, zlib.error, ValueError):
+            continue
+        yield inner
+        if data[:1] == b"\x78":
+            yield from unpacked(inner)
+
+
+def forms(secret: str) -> set[str]:
+    """The secret as it may be written somewhere; in small letters, since case hides nothing."""
+    data = secret.encode()
+    aligned = {base64.b64encode(b"\0" * n + data + b"\0" * 3).decode()[4 if n else 0 :][: len(data)] for n in range(3)}
+    found = {
+        secret, secret[::-1], secret.swapcase(), json.dumps(secret)[1:-1], json.dumps(json.dumps(secret))[3:-3], repr(secret)[1:-1],
+        urllib.parse.quote(secret), data.hex(), hashlib.sha256(data).hexdigest(), *aligned,
+    }  # fmt: skip
+    return {form.lower() for form in found}
+
+
+@functools.cache
+def without(node: Node, name: str, story: str, mode: int, way: str, said: tuple[str, str, str]) -> list[Any]:
+    """said: how the host fails, and what it says then, which a known cause may be."""
+    spec = ENGINES[name].copy()
+    spec.fails, spec.log, spec.words = said
+    return Run(node, spec, story, mode, way).told
+
+
+@pytest.mark.parametrize("name", ENGINES)
+def test_a_secret_at_no_listed_place(node: Node, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Display(), "verbosity", 3)
+    printed: list[str] = []
+    monkeypatch.setattr(Display, "display", lambda _self, msg, *_more, **_others: printed.append(str(msg)))
+
+    # Nothing is gained by a shorter story: what fails names the place and the words.
+    phases = [Phase.explicit, Phase.reuse, Phase.generate]
+
+    @settings(deadline=None, max_examples=EXAMPLES, phases=phases, suppress_health_check=list(HealthCheck))
+    @given(st.data(), secrets, st.sampled_from(sorted(STORIES)), st.sampled_from([0o600, 0o644]), st.sampled_from(["stdin", "module"]))
+    def holds(data: st.DataObject, secret: str, story: str, mode: int, way: str) -> None:
+        spec = ENGINES[name].copy()
+        place = data.draw(st.sampled_from(sorted(places(spec))), label="place")
+        event(place)
+        places(spec)[place](spec, secret, data.draw)
+        run = Run(node, spec, story, mode, way)
+        shown = (run.shown + "\n".join(printed)).lower()
+        assert [form for form in forms(secret) if form in shown] == []
+        digests = [hashlib.sha256(text.encode()).hexdigest() for path, text in spec.files.items() if text != ENGINES[name].files[path]]
+        assert [digest for digest in digests if digest in shown] == []
+        others = {path for path, held in run.readable.items() if secret.encode() in held and path not in spec.files}
+        assert others == set() or mode == 0o644, "a file of ours that everybody may read holds what root alone could"
+        said = (spec.fails, spec.log.replace(secret, "x"), spec.words.replace(secret, "x"))
+        assert run.told == without(node, name, story, mode, way, said)
+
+    holds()

@@ -1,0 +1,301 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A host that runs, beneath a directory: the real node programs see it as their own root, by chroot, and whole actions work on it.
+
+Played are the kernel's word of processes (files in /proc), what programs print (a table of command lines), and what engines answer over
+their sockets. All else is real: files, trust, projections, the journal, the transaction; and the actions with their wire.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import http.client  # noqa: F401 (what the programs import late is not to be found once their root is the host's)
+import importlib
+import json
+import multiprocessing as mp
+import os
+import pathlib
+import shutil
+import socketserver
+import stat
+import tempfile
+import threading
+import types
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.action import transport
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
+    commands,
+    container_check,
+    cri,
+    nodefs,
+    observe,
+    transaction,
+)
+
+from tests.unit.plugins.module_utils import conftest as runtime
+
+ACTIONS = "ansible_collections.gpufleet.nvidia.plugins.action."
+NEWUSER = 0x10000000
+BOOT = "11111111-2222-3333-4444-555555555555"
+# How a command line begins, and what such a program does: exit status, output (or what makes it of the words), errors.
+Out = str | Callable[[list[str]], str]
+Row = tuple[str, int, Out, str]
+
+
+# --- the node: a process of its own, whose root is the host's directory --------------------------------------------------
+
+
+def node(pipe: Any) -> None:
+    """Answers requests in the directory that comes with each, until there are no more."""
+    if os.geteuid() != 0:
+        me = os.geteuid()
+        if ctypes.CDLL(None, use_errno=True).unshare(NEWUSER):
+            pipe.send({"refused": os.strerror(ctypes.get_errno())})
+            return
+        pathlib.Path("/proc/self/uid_map").write_text(f"0 {me} 1")
+    try:
+        outside = os.open("/", os.O_RDONLY)
+        os.chroot("/")
+    except OSError as error:
+        pipe.send({"refused": str(error)})
+        return
+    pipe.send({"ready": True})
+    os.umask(0o022)
+    while (job := pipe.recv()) is not None:
+        root, program, request, known = job
+        commands.run = Played(known).run
+        os.chroot(root)
+        os.chdir("/")
+        try:
+            answer = PROGRAMS[program](request)
+        finally:
+            os.fchdir(outside)
+            os.chroot(".")
+        pipe.send(answer)
+
+
+PROGRAMS: Mapping[str, Callable[[Any], Any]] = {
+    "observe": observe.run,
+    "transaction": lambda request: transaction.run({**request, "alone": False}),
+    "container_check": container_check.run,
+}
+
+
+class Played:
+    """Programs by the first row of the table that begins as a command line does; all others are not there."""
+
+    def __init__(self, known: list[Row]) -> None:
+        self.known = known
+
+    def run(self, argv: list[str], *_more: Any, **_others: Any) -> dict[str, Any]:
+        line = " ".join(argv)
+        for begins, status, out, err in self.known:
+            if line.startswith(begins):
+                text = out if isinstance(out, str) else out(argv)
+                return {"rc": status, "stdout": text.encode(), "stderr": err.encode(), "timed_out": False, "truncated": False}
+        raise nodefs.NodeError("not-found", f"{argv[0]}: there is no such program")
+
+
+class Node:
+    """The process that answers, started before any thread of this one."""
+
+    def __init__(self) -> None:
+        context = mp.get_context("fork")
+        self.pipe, end = context.Pipe()
+        self.process = context.Process(target=node, args=(end,), daemon=True)
+        self.process.start()
+        self.refused: str = self.pipe.recv().get("refused", "")
+
+    def ask(self, root: pathlib.Path, program: str, request: Any, known: Any) -> Any:
+        self.pipe.send((str(root), program, request, known))
+        while not self.pipe.poll(1):
+            if not self.process.is_alive():
+                raise RuntimeError("the node died")
+        return self.pipe.recv()
+
+    def end(self) -> None:
+        if self.process.is_alive() and not self.refused:
+            self.pipe.send(None)
+        self.process.join(10)
+
+
+# --- the host -------------------------------------------------------------------------------------------------------------
+
+
+class Host:
+    """One host's directory, its processes, sockets and programs."""
+
+    def __init__(self, node_: Node) -> None:
+        self.node = node_
+        self.root = pathlib.Path(tempfile.mkdtemp(prefix="gf", dir="/tmp"))  # a socket's path has to be short
+        self.root.chmod(0o755)
+        self.known: list[Row] = []
+        self.closing: list[Callable[[], None]] = []
+        self.wire: list[Any] = []
+        for folder in ("tmp", "etc", "var/lib", "run", "usr/bin", "proc/1/ns"):
+            (self.root / folder).mkdir(parents=True)
+        self.write("/proc/1/cgroup", "0::/init.scope\n")
+        self.write("/proc/stat", "btime 1000\n")
+        self.write("/proc/sys/kernel/random/boot_id", BOOT + "\n")
+        self.write("/proc/1/stat", "1 (systemd) S " + "0 " * 18 + "5 0\n")
+        (self.root / "proc/1/ns/user").symlink_to("user:[1]")
+
+    def path(self, name: str) -> pathlib.Path:
+        return self.root / name.lstrip("/")
+
+    def write(self, name: str, text: str, mode: int = 0o644) -> None:
+        place = self.path(name)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        place.write_text(text, encoding="utf-8", newline="")
+        place.chmod(mode)
+
+    def program(self, line: str, out: Out = "", *, status: int = 0, err: str = "") -> None:
+        self.known.append((line, status, out, err))
+
+    def process(self, pid: int, exe: str, *words: str, unit: str, environ: Mapping[str, str] | None = None) -> None:
+        """One of root's, a service of the host's systemd."""
+        place = self.path(f"/proc/{pid}")
+        (place / "ns").mkdir(parents=True)
+        self.write(f"/proc/{pid}/stat", f"{pid} (x) S 1 " + "0 " * 17 + "200 0\n")
+        self.write(f"/proc/{pid}/status", f"Name:\tx\nUid:\t0\t0\t0\t0\nNSpid:\t{pid}\n")
+        self.write(f"/proc/{pid}/cmdline", "".join(word + "\0" for word in (exe, *words)))
+        self.write(f"/proc/{pid}/environ", "".join(f"{name}={value}\0" for name, value in (environ or {}).items()))
+        self.write(f"/proc/{pid}/cgroup", f"0::/system.slice/{unit}\n")
+        (place / "exe").symlink_to(exe)
+        (place / "root").symlink_to("/")
+        (place / "ns/user").symlink_to("user:[1]")
+        if not self.path(exe).exists():
+            self.write(exe, "a program", 0o755)
+
+    def units(self, table: Mapping[str, Mapping[str, str]]) -> None:
+        """What systemctl shows: of every unit, since a look asks for many at once."""
+        blocks = [
+            "\n".join(f"{key}={value}" for key, value in {"Id": name, "Names": name, "LoadState": "loaded", **more}.items())
+            for name, more in table.items()
+        ]
+        self.program("systemctl show", "\n\n".join(blocks) + "\n")
+
+    def runtime(self, path: str, replies: Callable[[str], bytes]) -> None:
+        """Answers CRI calls at a socket. replies: a method's name to the message."""
+        self._serve(path, lambda stream: answer_cri(stream, replies))
+
+    def api(self, path: str, replies: Callable[[str], Any]) -> None:
+        """Answers GET with JSON at a socket."""
+        self._serve(path, lambda stream: answer_http(stream, replies))
+
+    def _serve(self, path: str, answer: Callable[[Any], bytes]) -> None:
+        class Handler(socketserver.StreamRequestHandler):
+            def handle(self) -> None:
+                self.wfile.write(answer(self.rfile))
+
+        place = self.path(path)
+        place.parent.mkdir(parents=True, exist_ok=True)
+        server = socketserver.ThreadingUnixStreamServer(str(place), Handler)
+        server.daemon_threads = True
+        thread = threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}, daemon=True)
+        thread.start()
+        self.closing += [server.shutdown, server.server_close, thread.join]
+
+    def close(self) -> None:
+        for step in self.closing:
+            step()
+        shutil.rmtree(self.root)
+
+    # ------------------------------------------------------------ whole tasks
+
+    def task(self, module: str, *, check: bool = False, way: str = "stdin", **options: Any) -> dict[str, Any]:
+        """What a task's user gets: the result of the action, or of its failure."""
+        cls = importlib.import_module(ACTIONS + module).ActionModule
+        action = cls.__new__(cls)
+        action._task = types.SimpleNamespace(
+            args={**options, "transport": way}, check_mode=check, diff=True, async_val=0, delegate_to=None, action=module
+        )
+        action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None), has_pipelining=True, become=None)
+        action._templar = types.SimpleNamespace(template=lambda value: value)
+        action._compute_environment_string = lambda _found=None: ""
+        action._low_level_execute_command = self._by_stdin
+        action._execute_module = self._by_module
+        action._supports_check_mode = True
+        try:
+            result: dict[str, Any] = action.run(None, {"inventory_hostname": "gpu1"})
+        except Exception as error:  # what Ansible makes of it
+            result = {"failed": True, "msg": str(error), **(getattr(error, "result", None) or {})}
+        return result
+
+    def _by_stdin(self, _line: str, in_data: bytes) -> dict[str, Any]:
+        text = in_data.decode()
+        job = transport.unpack(text.split("job = unpack('", 1)[1].split("'", 1)[0])
+        marker = text.split("sys.stdout.write('\\n' + '", 1)[1].split("'", 1)[0]
+        answer = self.node.ask(self.root, job["main"], job["request"], self.known)
+        self.wire += [job["request"], answer]
+        return {"rc": 0, "stdout": f"\n{marker}{transport.pack(answer)}\n", "stderr": ""}
+
+    def _by_module(self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        program = module_args.get("program") or module_name.rpartition(".")[2]
+        request = transport.unpack(module_args["request"])
+        answer = self.node.ask(self.root, program, request, self.known)
+        self.wire += [request, answer]
+        return {"answer": transport.pack(answer)}
+
+    def readable(self) -> Iterator[tuple[str, bytes]]:
+        """What accounts other than root can read: files whose mode allows it, in directories that let them through."""
+        folders = ["/"]
+        while folders:
+            folder = folders.pop()
+            for place in sorted(self.path(folder).iterdir()):
+                seen, name = place.lstat(), f"{folder.rstrip('/')}/{place.name}"
+                if stat.S_ISDIR(seen.st_mode) and seen.st_mode & 0o001 and name != "/proc":
+                    folders.append(name)
+                elif stat.S_ISREG(seen.st_mode) and seen.st_mode & 0o004:
+                    yield name, place.read_bytes()
+
+
+# --- engines' answers ----------------------------------------------------------------------------------------------------
+
+
+def answer_cri(stream: Any, replies: Callable[[str], bytes]) -> bytes:
+    """One call: its path stands in the first headers."""
+    stream.read(24)
+    method = b""
+    while True:
+        head = stream.read(9)
+        if len(head) < 9:
+            break
+        payload = stream.read(int.from_bytes(head[:3], "big"))
+        if head[3] == 1:
+            method = payload
+        if head[3] == 0 and head[4] & 1:
+            break
+    if b"runtime.v1." not in method:
+        return runtime.answer(None, code="12")
+    name = method.split(b"RuntimeService/", 1)[1]
+    called = next((known for known in ("Status", "Version", "ListPodSandbox", "PodSandboxStatus") if name.startswith(known.encode())), "")
+    return runtime.answer(replies(called))
+
+
+def answer_http(stream: Any, replies: Callable[[str], Any]) -> bytes:
+    target = stream.readline().split()[1].decode()
+    with contextlib.suppress(OSError):
+        while stream.readline().strip():
+            pass
+    said = replies(target)
+    body = json.dumps(said).encode()
+    head = f"HTTP/1.1 {200 if said is not None else 404} OK\r\nContent-Type: application/json\r\nContent-Length: {len(body)}\r\n\r\n"
+    return head.encode() + body
+
+
+def version_message(name: str, version: str) -> bytes:
+    return bytes(runtime.wire_version(name, version))
+
+
+def status_message(config: Any, handlers: tuple[str, ...] = ()) -> bytes:
+    return bytes(runtime.status_message(config, handlers))
+
+
+def pods_message(pods: list[dict[str, str]]) -> bytes:
+    """Pods with labels (field 7 is a map of them)."""
+    return bytes(cri.encode([(1, 2, [(1, 2, p["id"]), (7, 2, [(1, 2, "label"), (2, 2, p["label"])]), (9, 2, p["handler"])]) for p in pods]))

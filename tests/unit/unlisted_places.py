@@ -1,0 +1,235 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a host may have a secret that nobody has asked for: each place is a function that puts one there, as its owner would write it.
+
+What is listed is no such place: the names of handlers, say, and paths of programs.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any
+
+from hypothesis import strategies as st
+
+from tests.unit.running_hosts import V2, Spec
+
+Draw = Callable[[st.SearchStrategy[Any]], Any]
+Place = Callable[[Spec, str, Draw], None]
+
+HEADER = re.compile(r"\s*\[.*\]\s*")
+HANDLERS = "runtimes]"  # what stands in this table is a handler, whose name is listed
+
+
+def quoted(secret: str, draw: Draw) -> str:
+    """A string as TOML and JSON write it; with escapes, or without them."""
+    return json.dumps(secret, ensure_ascii=draw(st.booleans()))
+
+
+def spelled(secret: str, draw: Draw) -> str:
+    """A value of TOML that holds the secret."""
+    basic = quoted(secret, draw)
+    ways = [
+        basic, f'"""{basic[1:-1]}"""', f'"""\n\\\n  {basic[1:-1]}\n"""', f'["A=b", {basic}]', f'[\n  {basic}, # {secret}\n]',
+        f"{{ a = {basic}, b = {{ c = [{basic}] }} }}", f"[[{basic}], []]", f"{{ {basic} = 1 }}", f"{basic} # {secret}",
+        f'"https://user:{basic[1:-1]}@registry.example"', f'"a\\"{basic[1:-1]}"',
+    ]  # fmt: skip
+    if "'" not in secret:
+        ways += [f"'{secret}'", f"'''\n{secret}'''"]
+    if secret.isdigit():
+        ways += [secret, f"[{secret}]", f"-{secret}"]
+    return str(draw(st.sampled_from(ways)))
+
+
+def put(text: str, at: int, line: str) -> str:
+    lines = text.split("\n")
+    return "\n".join([*lines[:at], line, *lines[at:]])
+
+
+# --- TOML ---------------------------------------------------------------------------------------------------------------
+
+
+def statements(text: str) -> list[int]:
+    """Line numbers at which a key may be written into a table that has no list of names: behind each header, and at the top."""
+    lines = text.split("\n")
+    behind = [number + 1 for number, line in enumerate(lines) if HEADER.fullmatch(line) and not line.strip().endswith(HANDLERS)]
+    top = [number for number, line in enumerate(lines) if line.startswith(("version", "disable", "server"))]
+    return [*top, *behind]
+
+
+def toml_value(path: str) -> Place:
+    def place(spec: Spec, secret: str, draw: Draw) -> None:
+        at = draw(st.sampled_from(statements(spec.files[path])))
+        spec.files[path] = put(spec.files[path], at, f"a_key_of_theirs = {spelled(secret, draw)}")
+
+    return place
+
+
+def toml_name(path: str) -> Place:
+    def place(spec: Spec, secret: str, draw: Draw) -> None:
+        at = draw(st.sampled_from(statements(spec.files[path])))
+        name = quoted(secret, draw)
+        line = draw(st.sampled_from([f"{name} = 1", f"theirs.{name}.x = 'y'", f"{name} = {spelled(secret, draw)}"]))
+        spec.files[path] = put(spec.files[path], at, line)
+
+    return place
+
+
+def toml_comment(path: str) -> Place:
+    def place(spec: Spec, secret: str, draw: Draw) -> None:
+        lines = spec.files[path].split("\n")
+        at = draw(st.integers(0, len(lines) - 1))
+        if draw(st.booleans()) and lines[at] and not lines[at].startswith("#"):
+            lines[at] += f"  # {secret}"
+        else:
+            lines.insert(at, f"{draw(st.sampled_from(['#', '  # key = ', '#[', '##']))}{secret}")
+        spec.files[path] = "\n".join(lines)
+
+    return place
+
+
+def toml_table(path: str) -> Place:
+    def place(spec: Spec, secret: str, draw: Draw) -> None:
+        name = quoted(secret, draw)
+        # A drop-in of 1.7 with a table of CRI's takes the place of all that the main file says of CRI.
+        first = 'plugins."io.containerd.grpc.v1.cri".registry.configs' if f"[{V2}]" in spec.files[path] else "theirs"
+        headers = [f"[theirs.{name}]", f"[[{name}]]", f"[{first}.{name}.auth]", f"[[theirs.{name}]]\n[[theirs.{name}]]"]
+        header = draw(st.sampled_from(headers))
+        spec.files[path] += f"{header}\npassword = {spelled(secret, draw)}\n"
+
+    return place
+
+
+def inline(path: str) -> Place:
+    """A pair in an inline table that leads to a listed value."""
+
+    def place(spec: Spec, secret: str, draw: Draw) -> None:
+        text = spec.files[path]
+        at = draw(st.sampled_from([found.end() for found in re.finditer(r"= \{ ", text)]))
+        name = draw(st.sampled_from(["a_key_of_theirs", quoted(secret, draw)]))
+        spec.files[path] = f"{text[:at]}{name} = {quoted(secret, draw)}, {text[at:]}"
+
+    return place
+
+
+# --- JSON ---------------------------------------------------------------------------------------------------------------
+
+NAMED = ("runtimes", "features")  # whose keys are listed
+
+
+def containers(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    """Objects and arrays of a document in which nobody has listed what stands there."""
+    if path[-1:] != ("cdi-spec-dirs",) and (not path or path[-1] not in NAMED):
+        yield path
+    for key, value in data.items() if isinstance(data, dict) else enumerate(data):
+        if isinstance(value, (dict, list)):
+            yield from containers(value, (*path, key))
+
+
+def planted(data: Any, secret: str, draw: Draw, *, without: tuple[str, ...] = ()) -> None:
+    """Put the secret somewhere into a document."""
+    path = draw(st.sampled_from([p for p in containers(data) if not set(p) & set(without)]))
+    at = data
+    for key in path:
+        at = at[key]
+    values = [secret, [secret], {"a": secret}, {secret: {"b": [secret]}}, f"https://user:{secret}@host", f"--key={secret}"]
+    value = draw(st.sampled_from(values))
+    if isinstance(at, list):
+        at.append(value)
+    else:
+        at[draw(st.sampled_from(["theirs", secret, f"a {secret}"]))] = value
+
+
+def json_file(path: str) -> Place:
+    def place(spec: Spec, secret: str, draw: Draw) -> None:
+        data = json.loads(spec.files[path])
+        planted(data, secret, draw)
+        layout: Mapping[str, Any] = draw(st.sampled_from([{"indent": 2}, {"indent": "\t"}, {"separators": (",", ":")}, {}]))
+        spec.files[path] = json.dumps(data, ensure_ascii=draw(st.booleans()), **layout) + "\n"
+
+    return place
+
+
+# --- lines --------------------------------------------------------------------------------------------------------------
+
+
+def line(path: str, *forms: str) -> Place:
+    """A line of a file; in a form, $ is the secret."""
+
+    def place(spec: Spec, secret: str, draw: Draw) -> None:
+        text = spec.files[path]
+        at = draw(st.integers(0, text.count("\n")))
+        spec.files[path] = put(text, at, draw(st.sampled_from(forms)).replace("$", secret))
+
+    return place
+
+
+def kubelet_flags(spec: Spec, secret: str, draw: Draw) -> None:
+    form = draw(st.sampled_from([" --token $", " --token=$", " --node-labels=a=$", " --$"]))
+    path = "/var/lib/kubelet/kubeadm-flags.env"
+    spec.files[path] = spec.files[path].replace('"\n', form.replace("$", secret) + '"\n')
+
+
+# --- processes, sockets, logs ---------------------------------------------------------------------------------------------
+
+
+def arguments(spec: Spec, secret: str, draw: Draw) -> None:
+    proxies = [["--http-proxy=http://u:$@h"], ["--http-proxy", "http://u:$@h"]]
+    forms = [*proxies, ["--label", "token=$"], ["--$"], ["--$=x"], ["-x$"], ["--key=$"]]
+    words = spec.kubelet if spec.kubelet and draw(st.booleans()) else spec.argv
+    at = draw(st.sampled_from([0, len(words)]))
+    words[at:at] = [word.replace("$", secret) for word in draw(st.sampled_from(forms))]
+
+
+def environment(spec: Spec, secret: str, draw: Draw) -> None:
+    name = draw(st.sampled_from(["HTTPS_PROXY", "TOKEN", "path", secret]))
+    spec.environ[name] = draw(st.sampled_from([secret, f"http://user:{secret}@proxy:3128", f"A={secret}"]))
+
+
+def answer(spec: Spec, secret: str, draw: Draw) -> None:
+    planted(spec.said, secret, draw, without=("HooksDir", "CDISpecDirs", "cdiSpecDirs", "Runtimes", "runtimes"))
+
+
+def label(spec: Spec, secret: str, draw: Draw) -> None:
+    spec.label = draw(st.sampled_from([secret, f"token={secret}"]))
+
+
+SAID = (
+    'level=fatal msg="$"', "$", "Bearer $", "panic: $", 'error: invalid value "$"', "Error: unknown flag: --$", "level=error $", "a:$:1: $",
+)  # fmt: skip
+
+
+def log(spec: Spec, secret: str, draw: Draw) -> None:
+    spec.log = draw(st.sampled_from(SAID)).replace("$", secret)
+    spec.fails = draw(st.sampled_from(["", "restart"]))
+
+
+def words(spec: Spec, secret: str, draw: Draw) -> None:
+    spec.words = draw(st.sampled_from(SAID)).replace("$", secret)
+    spec.fails = draw(st.sampled_from(["", "validator"]))
+
+
+def places(spec: Spec) -> dict[str, Place]:
+    """All places of a host, by what a person calls them."""
+    found: dict[str, Place] = {
+        "argument": arguments, "environment": environment, "engine's answer": answer, "container label": label, "log": log,
+        "validator's words": words,
+        "kubelet config": line("/var/lib/kubelet/config.yaml", "theirs: $", "# $", "  theirs: [$]", "$: 1", "containerRuntimeEndpointX: $"),
+        "kubelet flags": kubelet_flags,
+        "refresh env": line("/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env", "TOKEN=$", "# $", "HTTPS_PROXY=http://u:$@h", "$=1"),
+        "unit of another": line("/etc/systemd/system/nvidia-cdi-refresh.service", "Environment=A=$", "# $", "[X-$]"),
+        "repository of another": line("/etc/apt/sources.list.d/gpufleet-nvidia.sources", "# $", "URIs: https://u:$@mirror.example"),
+    }  # fmt: skip
+    for path in spec.files:
+        if path.endswith((".toml", ".conf")):
+            name = path.rpartition("/")[2]
+            made = {"value": toml_value, "name": toml_name, "comment": toml_comment, "table": toml_table}
+            found.update({f"{kind} in {name}": make(path) for kind, make in made.items()})
+        if "= { " in spec.files[path]:
+            found[f"pair in {path.rpartition('/')[2]}"] = inline(path)
+        if path.endswith(".json"):
+            found[f"member of {path.rpartition('/')[2]}"] = json_file(path)
+    return found
