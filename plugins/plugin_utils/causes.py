@@ -83,7 +83,7 @@ CAUSES: tuple[Cause, ...] = (
     Cause("package-lock", r"Could not get lock|Waiting for process with pid|is another process using it",
           "another package manager is at work"),
     Cause("package-unsigned", r"NO_PUBKEY|is not signed|GPG (?:check|key).*(?:FAILED|failed)|signatures couldn't be verified|EXPKEYSIG",
-          "a repository's signature cannot be verified; that of toolkit_repository is judged by toolkit_key (gpufleet_toolkit_key)"),
+          "a repository is not signed with the key that counts for it; for toolkit_repository that is toolkit_key (gpufleet_toolkit_key)"),
     Cause("package-fetch",
           r"Failed to fetch|Failed to download|Could(?:n't| not) resolve|Cannot download|404 +Not Found|Connection (?:failed|refused)",
           "a repository cannot be reached"),

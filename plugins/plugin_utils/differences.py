@@ -55,7 +55,8 @@ def words(answer: Mapping[str, Any]) -> list[str]:
     if not failed:
         return []
     where = f"its own words are in {answer['said']} on the host" if answer.get("said") else "check mode keeps none of its words"
-    return [f"{'; '.join(known)}; {where}" if known else where]
+    said = f"{'; '.join(known)}; {where}" if known else where
+    return [said[0].upper() + said[1:]]
 
 
 def evidence(answer: Mapping[str, Any]) -> dict[str, Any]:

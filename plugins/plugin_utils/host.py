@@ -41,6 +41,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     PlanError,
     Policy,
     merge,
+    refused,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -151,10 +152,10 @@ def require_engine(policy: Policy, seen: Seen) -> None:
         )
     stopped = [i for i in seen.instances if i.refusal and ((not i.running and i.owner == "package") or i.owner == verified.OWNER)]
     if stopped and len(stopped) == len(seen.instances):
-        raise PlanError(stopped[0].refusal, where=stopped[0].config_path or stopped[0].binary)
+        raise refused(stopped[0])
     silent = [i for i in seen.instances if i.silent]
     if silent and all(i.refusal for i in seen.instances):
-        raise PlanError(silent[0].refusal, where=silent[0].config_path)
+        raise refused(silent[0])
     for engine in policy.engines:
         if engine != "auto" and not any(i.engine == engine for i in seen.instances):
             raise PlanError(f"engine {engine} is not on this host", next=f"found: {', '.join(i.key for i in seen.instances)}")
@@ -287,7 +288,7 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
     instances = gpu_operator.leave_alone(policy, obs, instances)
     found = [i for i in instances if not i.refusal]
     if not found and instances:
-        raise PlanError(instances[0].refusal, where=instances[0].config_path or instances[0].binary)
+        raise refused(instances[0])
     if not found:
         raise PlanError(f"no {engine} found on this host", next="install it first, or name config_path and socket where it lives elsewhere")
     if len(found) > 1:

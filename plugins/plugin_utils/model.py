@@ -159,6 +159,12 @@ class Instance:
         return f"{self.engine}:{self.config_path or self.socket or self.binary}"
 
 
+def refused(instance: Instance) -> PlanError:
+    """Why an instance is left alone, as an error. The last sentence of a refusal is the step."""
+    what, _stop, step = instance.refusal.rpartition(". ")
+    return PlanError(what or step, where=instance.config_path or instance.binary, next=step if what else "")
+
+
 @dc.dataclass(frozen=True)
 class Gpu:
     """One GPU as the everyday look sees it (procfs and sysfs only). uuid may be unknown ('') before first use."""

@@ -32,6 +32,8 @@ MIRROR = f"Name a mirror in {OPTIONS}, or leave it empty where the packages are 
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
 HEADER = re.compile(r"[A-Za-z][A-Za-z-]*: [ -~]*")
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+FINGERPRINTS = re.compile(r"[0-9A-F]{40}")
+EXPECTED = "toolkit_key_fingerprint (gpufleet_toolkit_key_fingerprint)"
 CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}")
 # Signature, primary key, trust, user id, subkey, user attribute (RFC 4880, 4.3).
 PRIMARY, PACKETS = 6, (2, 6, 12, 13, 14, 17)
@@ -304,19 +306,31 @@ def plan(obs: Observation, *, url: str, key: str, expected: str, state: str) -> 
         return _taken_back(obs, (where.list_path, where.key_path))
     if url == NVIDIA:
         key, expected, url = key or nvidias_key(obs), expected or FINGERPRINT, where.nvidia
-    found, awaited = fingerprint(key), expected.replace(" ", "").upper()
-    if awaited and found != awaited:
-        raise PlanError(
-            "the repository key is not the one expected",
-            why=f"its fingerprint is {found}, expected {awaited}",
-            next="do not install from there before you know why",
-        )
+    found = fingerprint(key)
+    require_expected(found, expected)
     return merge(
         [
             _file(obs.file(where.key_path), key.strip() + "\n", "key", found),
             _file(obs.file(where.list_path), where.text.format(url=url, key=where.key_path), "repository", url),
         ]
     )
+
+
+def require_expected(found: str, expected: str) -> None:
+    """The key's fingerprint against the one that was given, if one was."""
+    awaited = expected.replace(" ", "").upper()
+    if awaited and not FINGERPRINTS.fullmatch(awaited):
+        raise PlanError(
+            f"{expected!r} is no fingerprint of a key",
+            why="that has 40 hexadecimal digits; fewer of them can be had for a key of somebody else's",
+            next=f"Give all of them in {EXPECTED}, as gpg --show-keys prints them",
+        )
+    if awaited and found != awaited:
+        raise PlanError(
+            "the key of the package repository is not the expected one",
+            why=f"its fingerprint is {found}, and {awaited} is expected",
+            next=f"Ask whoever runs the repository for its key's fingerprint. If this is it, set {EXPECTED}; if not, install nothing",
+        )
 
 
 def _file(now: File, text: str, what: str, after: str) -> Plan:

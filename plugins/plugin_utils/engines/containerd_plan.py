@@ -32,6 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     PlanError,
     Policy,
     Restart,
+    refused,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
@@ -40,7 +41,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Ve
 def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
     """What differs from the decision, and the transaction that mends it. May raise NeedMore or PlanError."""
     if instance.refusal:
-        raise PlanError(instance.refusal, where=instance.config_path)
+        raise refused(instance)
     version = version_of(instance)
     files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
     _check(files, version)

@@ -25,6 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     PlanError,
     Policy,
     merge,
+    refused,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
@@ -172,7 +173,7 @@ def refusal(policy: Policy, obs: Observation, found: Instance, info: Mapping[str
 def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
     """What differs from the decision, and how it gets there."""
     if instance.refusal:
-        raise PlanError(instance.refusal, where=instance.config_path)
+        raise refused(instance)
     flags = config.flags(config.process(obs)) if policy.root == "/" else ()
     file, doc = config.document(obs, instance.config_path, policy.handlers)
     wish = docker_plan.wish(policy, obs, instance, decision, doc, flags)

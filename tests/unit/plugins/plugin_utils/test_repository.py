@@ -172,7 +172,7 @@ def test_absent_gives_back_what_stood_there_before() -> None:
 
 
 def test_another_key_than_expected_writes_nothing() -> None:
-    with pytest.raises(PlanError, match="not the one expected"):
+    with pytest.raises(PlanError, match="not the expected one"):
         repository.plan(seen("debian"), url=URL, key=armor(OLD), expected="00" * 20, state="present")
 
 
@@ -242,7 +242,7 @@ def test_apt_reads_the_repository_before_it_is_put_in_place() -> None:
 
 
 REFUSED = {
-    "another key than NVIDIA's": ({"toolkit_key_fingerprint": ""}, {**REACHED, **FETCHED}, "not the one expected"),
+    "another key than NVIDIA's": ({"toolkit_key_fingerprint": ""}, {**REACHED, **FETCHED}, "not the expected one"),
     "a key that is none": ({}, {**REACHED, f"fetch:{repository.KEY_URL}": {"content": "<html>"}}, "no armored OpenPGP public key"),
     "no key": (
         {}, {**REACHED, f"fetch:{repository.KEY_URL}": {"error": {"message": "timed out"}}},

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host, owners, verified
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio, docker
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Kubelet, NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Kubelet, NeedMore, PlanError, Policy, refused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 from tests.unit.builders import obs
@@ -125,3 +125,19 @@ def test_no_process_is_known_by_the_name_that_it_was_started_with(name: str) -> 
     given = obs(processes=[called])
     assert all(find(Policy(), given) == () for find in FINDERS.values())
     assert owners.kubelet(Policy(), given) == Kubelet()
+
+
+REFUSALS = {
+    "a sentence and a step": (
+        'CRI is switched off here: /etc/x.toml:2 lists it. Take "cri" out of disabled_plugins and run again.',
+        ("CRI is switched off here: /etc/x.toml:2 lists it", 'Take "cri" out of disabled_plugins and run again.'),
+    ),
+    "one sentence": ("Docker is installed but not running: start it", ("Docker is installed but not running: start it", "")),
+}
+
+
+@pytest.mark.parametrize(("sentence", "parts"), REFUSALS.values(), ids=REFUSALS)
+def test_a_refusal_as_an_error_has_its_step_by_itself(sentence: str, parts: tuple[str, str]) -> None:
+    error = refused(dc.replace(verified.instance("docker", "Docker", {"exe": "/usr/bin/dockerd"}), refusal=sentence))
+    assert (error.what, error.next) == parts
+    assert str(error) == f"/usr/bin/dockerd: {sentence}"
