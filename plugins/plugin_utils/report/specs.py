@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import fleet_hosts, layout, names, outcomes
 
 HEAD = ("HOST", "CDI SPEC", "WHY")
+NOT_YET = "nothing to refresh: gpufleet.nvidia.site sees to the first spec of this host"
 SUMMED = {"none": "without one"}
 ORDER = ("failed", "rolled back", "lost", "not reached", "stale", "would be written", "written", "none", "fresh")
 
@@ -36,7 +37,8 @@ def of_host(result: outcomes.Result, check: bool) -> tuple[str, str]:
         return trouble, fleet_hosts.why(result, "")
     if result.get("skipped"):
         decision = result.get("decision") or {}
-        return "none", str(decision.get("skipped") or "nothing on this host reads CDI specs")
+        unread = "" if decision.get("cdi_owner", "none") != "none" else "nothing on this host reads CDI specs"
+        return "none", str(decision.get("skipped") or unread or NOT_YET)
     if result.get("differences"):
         why = "; ".join(dict.fromkeys(str(d.get("why")) for d in result["differences"]))
         return "would be written" if check else "written", why

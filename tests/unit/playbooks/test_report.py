@@ -148,7 +148,7 @@ ENDS = [
     ("plan", ["gpu1", "crio1"], UNIFORM, False, "2 hosts: 2 would change"),
     ("verify", ["lost1"], ("-e", "gpufleet_verify_image=busybox"), False, "1 host: 1 lost"),
     ("journal", ["gpu1", "lost1"], (), False, "of 2 hosts: 1 lost: lost1"),
-    ("refresh_cdi", ["gpu1"], (), True, "No CDI spec: No NVIDIA GPU"),
+    ("refresh_cdi", ["gpu1"], (), True, "gpu1 none nothing to refresh: gpufleet.nvidia.site"),
     ("site", ["lost1"], (), False, "1 host: 1 lost"),
     ("site", ["lost1", "gpu1", "gpu2"], ("--check",), False, "3 hosts: 1 lost, 2 not reached"),
     ("site", ["gpu1", "lost1"], ("--check", *SOME), False, "2 hosts: 1 lost, 1 would change"),
