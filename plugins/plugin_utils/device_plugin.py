@@ -82,7 +82,7 @@ def flag(argv: Iterable[str]) -> str:
 
 
 def by_spec(obs: Observation) -> Strategies | None:
-    """With a strategy of CDI the plugin writes this file, root's alone in root's directory; with any other it does not."""
+    """With a strategy of CDI the plugin writes this file; with any other it does not. It counts where only root can have written it."""
     seen = obs.raw(ask.file(SPEC, content=False))
     if not seen.get("exists") or seen.get("uid") != 0 or int(seen.get("mode") or 0) & 0o022:
         return None

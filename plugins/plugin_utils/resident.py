@@ -23,8 +23,9 @@ SETTINGS = "/etc/gpufleet"
 UNITS = "/etc/systemd/system"
 # Whoever starts containers, or writes CDI specs from the nodes that are there.
 BEFORE = "containerd.service crio.service docker.service podman.service podman-restart.service kubelet.service nvidia-cdi-refresh.service"
-# RHEL 8 has its Python there only.
-PYTHON = 'exec "$$(command -v python3 || echo /usr/libexec/platform-python)" -I -S'
+# RHEL 8 has its Python in /usr/libexec only. By path: systemd's own PATH begins with /usr/local, which is not root's alone everywhere.
+PYTHONS = "/usr/bin/python3 /usr/libexec/platform-python /run/current-system/sw/bin/python3"
+START = "for p in {pythons}; do [ -x $$p ] && exec $$p -I -S {words}; done; echo There is no Python at {pythons} >&2; exit 127"
 
 
 @dc.dataclass(frozen=True)
@@ -62,10 +63,11 @@ def drop_in(name: str) -> str:
 def service(name: str, description: str, after: str = "") -> str:
     """A unit that runs the program once, before anything starts containers."""
     later = f" {after}" if after else ""
+    command = START.format(pythons=PYTHONS, words=f"{program_path(name)} {settings_path(name)}")
     return (
         "# Written by gpufleet.nvidia.\n"
         f"[Unit]\nDescription={description}\nAfter=systemd-modules-load.service local-fs.target{later}\nBefore={BEFORE}\n\n"
-        f"[Service]\nType=oneshot\nExecStart=/bin/sh -c '{PYTHON} {program_path(name)} {settings_path(name)}'\n"
+        f"[Service]\nType=oneshot\nExecStart=/bin/sh -c '{command}'\n"
     )
 
 

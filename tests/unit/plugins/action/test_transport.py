@@ -176,6 +176,21 @@ def test_no_interpreter_is_looked_up_by_the_path_of_an_account(tmp_path: Path) -
     assert (done.returncode, done.stdout.strip()) == (127, transport.NO_PYTHON)
 
 
+@pytest.mark.parametrize(("there", "said"), [((), "There is no Python at"), (("own",), "own -I -S"), (("other", "own"), "other -I -S")])
+def test_no_interpreter_of_a_program_that_stays_is_looked_up_either(there: tuple[str, ...], said: str, tmp_path: Path) -> None:
+    """systemd's PATH begins with /usr/local, which belongs to an account on some hosts."""
+    (tmp_path / "local").mkdir()
+    for name in ("local/python3", *there):
+        (tmp_path / name).write_text('#!/bin/sh\necho "${0##*/} $*"\n')
+        (tmp_path / name).chmod(0o755)
+    unit = resident.service("x", "X").replace(resident.PYTHONS, " ".join(str(tmp_path / name) for name in ("other", "own")))
+    (start,) = (line for line in unit.splitlines() if line.startswith("ExecStart="))
+    argv = shlex.split(start.removeprefix("ExecStart=").replace("$$", "$"))
+    done = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": f"{tmp_path}/local:/usr/bin:/bin"})
+    assert (done.stdout + done.stderr).startswith(said)
+    assert all(path.startswith(("/usr/bin/", "/usr/libexec/", "/run/current-system/")) for path in resident.PYTHONS.split())
+
+
 def test_an_answer_that_unpacks_to_more_than_a_look_may_hold_is_refused() -> None:
     assert transport.unpack(transport.pack({"a": "x" * 1000})) == {"a": "x" * 1000}
     with pytest.raises(AnsibleActionFail, match="holds more than 128 MiB"):
@@ -184,7 +199,7 @@ def test_an_answer_that_unpacks_to_more_than_a_look_may_hold_is_refused() -> Non
 
 def test_every_start_of_python_on_a_host_is_isolated() -> None:
     assert guard.command("/x.py", "run", "/base")[1:3] == ["-I", "-S"]
-    assert resident.PYTHON.endswith(" -I -S")
+    assert "exec $$p -I -S {words}" in resident.START
     assert all(" -I -S -" in transport.command(python, "") for python in ("", "/usr/bin/python3"))
 
 
