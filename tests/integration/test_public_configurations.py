@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables
 
+from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
 from tests.fixtures.public_configurations import Public
 from tests.integration import test_containerd_judge as containerd
@@ -24,7 +25,7 @@ from tests.integration import test_crio_judge as crio
 BUILT_IN = re.compile(r'imports = \["/(?:etc/containerd|var/lib/rancher/k3s/agent/etc/containerd)/')
 TAKEN = [
     pytest.param(row, release, id=f"{row.file} {release}")
-    for row in {row.file: row for row in public.CONTAINERDS if not row.refused}.values()
+    for row in {row.file: row for row in (*public.CONTAINERDS, *earlier.ROWS) if not row.refused}.values()
     for release in row.releases
 ]
 
@@ -67,7 +68,8 @@ def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, de
     now = dumped(release, tree.config)
     before, after = (containerd.cri_of(d.whole)["containerd"] for d in (was, now))
     ours, theirs = after["runtimes"]["nvidia"], before["runtimes"][base]
-    assert bool(ours["options"].get("SystemdCgroup")) is systemd
+    says = {key.lower(): value for key, value in ours["options"].items()}  # in any spelling, as containerd decodes them
+    assert bool(says.get("systemdcgroup")) is systemd
     assert {key: ours[key] for key in copied} == {key: theirs[key] for key in copied}
     kept = {k: v for k, v in theirs["options"].items() if v and k not in ("BinaryName", "SystemdCgroup")}
     assert {k: ours["options"].get(k) for k in kept} == kept
@@ -76,7 +78,7 @@ def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, de
     mine = before["runtimes"].get("nvidia", {"options": {}})
     said = {k: v for k, v in mine["options"].items() if v and k != "BinaryName"}
     assert {k: ours["options"].get(k) for k in said} == said
-    assert Path(ours["options"]["BinaryName"]).name == "nvidia-container-runtime"
+    assert Path(says["binaryname"]).name == "nvidia-container-runtime"
     asked_for = ("default_runtime_name", "enable_cdi") if way == "node" else ()
     assert containerd.rest_of(copy.deepcopy(now.whole), keys=asked_for) == containerd.rest_of(copy.deepcopy(was.whole), keys=asked_for)
     assert now.unknown <= was.unknown

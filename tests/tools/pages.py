@@ -10,6 +10,7 @@ A page marks the place of a table with `<!-- table NAME -->` and `<!-- end -->`;
 
 from __future__ import annotations
 
+import json
 import re
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -30,6 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
     docker_plan,
 )
 
+from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
 from tests.lab.kinds import KINDS
 
@@ -240,9 +242,32 @@ def done(row: public.Public) -> str:
     return f"`nvidia` is made as `{row.base}` is: {copied}; `{row.default}` stays the default"
 
 
+def by_hand() -> str:
+    """Older Ansible content, guides and blog posts: what they left in containerd's main file."""
+    body = [
+        [row.title, ", ".join(row.releases), handlers_of(row), f"{kept(row)}; {row.more}", f"{row.source} ({row.read})"]
+        for row in earlier.ROWS
+    ]
+    return table(["what was there before", "containerd, as tested", "handlers there", "what is done", "read from"], body)
+
+
+def kept(row: public.Public) -> str:
+    driver = "systemd" if row.systemd else "cgroupfs"
+    if row.base == "nvidia":
+        return f"`nvidia` keeps what it has, with the {driver} driver"
+    return f"`nvidia` is made as `{row.base}` is, with the {driver} driver"
+
+
+def of_docker() -> str:
+    """What they left in Docker's."""
+    body = [[row.title, f"`{json.dumps(row.data)}`", f"{row.source} ({row.read})"] for row in earlier.DOCKERS]
+    return table(["what was there before", "its daemon.json", "read from"], body)
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "caps": caps, "packaged": packaged, "needs": needs, "differences": differences, "checks": checks,
     "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds, "images": images,
+    "by-hand": by_hand, "docker-before": of_docker,
 }  # fmt: skip
 
 

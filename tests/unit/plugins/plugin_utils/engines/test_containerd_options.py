@@ -20,7 +20,7 @@ OLD, NEW = Version(1, 7, 24), Version(2, 1, 4)
 NVIDIA, RUNC = "/usr/bin/nvidia-container-runtime", "/usr/local/bin/runc"
 CASES: list[tuple[str, dict[str, Any], dict[str, Any], dict[str, Any]]] = [
     ("as they are called", {"SystemdCgroup": True}, {"SystemdCgroup": True}, {"SystemdCgroup": True}),
-    ("Kubespray to 2.23", {"systemdCgroup": True, "binaryName": RUNC}, *2 * ({"SystemdCgroup": True, "BinaryName": RUNC},)),
+    ("older releases of Kubespray", {"systemdCgroup": True, "binaryName": RUNC}, *2 * ({"SystemdCgroup": True, "BinaryName": RUNC},)),
     ("all small, all large", {"binaryname": RUNC, "SYSTEMDCGROUP": True}, *2 * ({"BinaryName": RUNC, "SystemdCgroup": True},)),
     ("both spellings", {"BinaryName": NVIDIA, "binaryName": RUNC}, {"BinaryName": NVIDIA}, {"BinaryName": RUNC}),
     ("the same in another order", {"binaryName": RUNC, "BinaryName": NVIDIA}, {"BinaryName": NVIDIA}, {"BinaryName": RUNC}),

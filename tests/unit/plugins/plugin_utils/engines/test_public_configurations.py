@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml, versi
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_owners, crio_tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
+from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
 from tests.fixtures.public_configurations import CONTAINERD, Public
 from tests.unit import bare_trees, builders
@@ -30,7 +31,7 @@ def rows(table: Iterable[Public]) -> list[Any]:
     return [pytest.param(row, release, id=f"{row.file} {release} {row.home.owner}".strip()) for row in table for release in row.releases]
 
 
-TAKEN = rows({row.file: row for row in public.CONTAINERDS if not row.refused}.values())
+TAKEN = rows({row.file: row for row in (*public.CONTAINERDS, *earlier.ROWS) if not row.refused}.values())
 
 
 def version(release: str) -> Version:
@@ -209,4 +210,5 @@ def test_what_cri_o_fills_in_from_its_global_settings_may_come_with_our_handler(
 
 def test_every_file_has_a_row_and_every_row_its_source() -> None:
     assert {row.file for row in public.EVERY} == {path.stem for path in public.FILES.glob("*.toml")}
-    assert all("/" in row.source and row.read for row in public.EVERY)
+    assert {row.file for row in earlier.ROWS} == {path.stem for path in earlier.FILES.glob("*.toml")}
+    assert all("/" in row.source and row.read for row in (*public.EVERY, *earlier.ROWS))
