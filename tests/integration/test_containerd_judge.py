@@ -376,44 +376,8 @@ def test_our_drop_in_of_2_x_beneath_1_x_is_named_and_taken_out(tmp_path: Path) -
     assert containers["runtimes"]["nvidia"]["options"]["SystemdCgroup"] is True
 
 
-# What node images and people make of runc's properties, by where it comes from; the handler that pods run with is the first one named.
+# What people make of runc's properties; the handler that pods run with is the first one named. Node images: test_public_configurations.py.
 NODE_IMAGES: dict[str, tuple[str, str]] = {
-    # awslabs/amazon-eks-ami, nodeadm's template for its NVIDIA image: nvidia is the default, and there is no runc
-    "EKS with NVIDIA's image": ("nvidia", """
-[plugins.@CRI@.containerd]
-default_runtime_name = "nvidia"
-[plugins.@CRI@.containerd.runtimes.nvidia]
-runtime_type = "io.containerd.runc.v2"
-base_runtime_spec = "/etc/containerd/base-runtime-spec.json"
-[plugins.@CRI@.containerd.runtimes.nvidia.options]
-BinaryName = "/usr/bin/nvidia-container-runtime"
-SystemdCgroup = true
-"""),
-    # Azure/AgentBaker, GPU nodes
-    "AKS with GPUs": ("nvidia-container-runtime", """
-[plugins.@CRI@.containerd]
-default_runtime_name = "nvidia-container-runtime"
-[plugins.@CRI@.containerd.runtimes.nvidia-container-runtime]
-runtime_type = "io.containerd.runc.v2"
-[plugins.@CRI@.containerd.runtimes.nvidia-container-runtime.options]
-BinaryName = "/usr/bin/nvidia-container-runtime"
-SystemdCgroup = true
-[plugins.@CRI@.containerd.runtimes.untrusted]
-runtime_type = "io.containerd.runc.v2"
-[plugins.@CRI@.containerd.runtimes.untrusted.options]
-BinaryName = "/usr/bin/runc"
-"""),
-    # bottlerocket-os/bottlerocket-core-kit, packages/containerd
-    "Bottlerocket": ("shimpei", """
-[plugins.@CRI@.containerd]
-default_runtime_name = "shimpei"
-[plugins.@CRI@.containerd.runtimes.shimpei]
-runtime_type = "io.containerd.runc.v2"
-base_runtime_spec = "/etc/containerd/cri-base.json"
-[plugins.@CRI@.containerd.runtimes.shimpei.options]
-BinaryName = "shimpei"
-SystemdCgroup = true
-"""),
     "crun is the default": ("crun", """
 [plugins.@CRI@.containerd]
 default_runtime_name = "crun"
