@@ -71,8 +71,10 @@ def told_digest(state):
 def _xattrs(path):
     try:
         return {name: os.getxattr(path, name, follow_symlinks=False) for name in os.listxattr(path, follow_symlinks=False)}
-    except OSError:  # a file system without them
-        return {}
+    except OSError as exc:  # of any other error the file would come back without its ACL and its label
+        if exc.errno in nodefs.NO_ATTRIBUTE:
+            return {}
+        raise nodefs.from_os_error(exc, path)
 
 
 def properties(state):

@@ -30,6 +30,7 @@ _KINDS = {
     stat.S_IFSOCK: "socket",
 }
 _ERRNO_KINDS = {errno.ENOENT: "not-found", errno.ENOTDIR: "not-found", errno.EACCES: "denied", errno.EPERM: "denied"}
+NO_ATTRIBUTE = (errno.ENODATA, errno.EOPNOTSUPP, errno.ENOSYS)  # none of that name, or a file system without any
 _REMEDIES = {
     errno.EROFS: "Mount this file system writable, then run again",
     errno.ENOSPC: "Make room on this file system, then run again",

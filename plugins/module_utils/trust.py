@@ -113,8 +113,8 @@ def _writers(root, place, found, groups):
 def _has_acl(place):
     try:
         return bool(os.getxattr(place, "system.posix_acl_access", follow_symlinks=False))
-    except (OSError, AttributeError):
-        return False
+    except OSError as exc:
+        return exc.errno not in nodefs.NO_ATTRIBUTE
 
 
 def _first(doubts):

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The hands: the state wanted or the state before, and an answer that says which and why."""
 
+import errno
 import json
 import os
 import re
@@ -106,6 +107,17 @@ def test_owner_mode_and_attributes_of_an_existing_file_stay(node):
     after = node.config.stat()
     assert (after.st_uid, after.st_gid, after.st_mode) == (before.st_uid, before.st_gid, before.st_mode)
     assert os.listxattr(str(node.config)) == attributes
+
+
+@pytest.mark.parametrize("number, refused", [(errno.EOPNOTSUPP, False), (errno.EIO, True), (errno.EPERM, True)])
+def test_a_file_whose_attributes_cannot_be_read_is_not_written_without_them(node, monkeypatch, number, refused):
+    def fails(*_words, **_more):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(os, "listxattr", fails)
+    found = node.run([node.write(node.config, "new\n")])
+    assert bool(found["error"]) is refused
+    assert node.config.read_text() == (CONFIG if refused else "new\n")
 
 
 @pytest.mark.parametrize("kind", ["fifo", "dir", "dangling"])

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Who is trusted: a table for each row, with the set-ups that have to pass and those that must not."""
 
+import errno
 import os
 import pathlib
 import shutil
@@ -236,6 +237,16 @@ def test_path_with_an_acl_is_not_judged_by_the_groups_bits(tree):
     except OSError:
         pytest.skip("this file system has no ACLs")
     assert "those that its ACL names" in trust.path(tree.root, "/etc/c").why
+
+
+@pytest.mark.parametrize("number, doubted", [(errno.ENODATA, False), (errno.EOPNOTSUPP, False), (errno.EIO, True), (errno.EACCES, True)])
+def test_an_acl_that_cannot_be_read_is_not_taken_for_none(tree, monkeypatch, number, doubted):
+    def fails(*_words, **_more):
+        raise OSError(number, "")
+
+    tree.add(("/etc/c", "file", 0o664, 0, 0))
+    monkeypatch.setattr(os, "getxattr", fails)
+    assert bool(trust.path(tree.root, "/etc/c")) is doubted
 
 
 def test_program_is_an_executable_file_on_such_a_path(tree):
