@@ -121,5 +121,5 @@ def _restored(obs: Observation, one: Original) -> Plan:
     """The change, without any look at the content: the node has the bytes, and compares hashes."""
     answer = wholefile.originals(obs)[one.path]
     file = File(one.path, one.now is not None, "file", None, one.now)
-    known = f"file:{one.path}" in obs.answers
-    return wholefile.restore(obs.file(one.path) if known else file, answer, WHY)
+    seen = obs.file(one.path) if f"file:{one.path}" in obs.answers else file
+    return wholefile.restore(file if seen.error else seen, answer, WHY)  # the executor says what is wrong with its place

@@ -58,9 +58,13 @@ def remove(file: File, *, why: str) -> Plan:
 def give_back(obs: Observation, file: File, *, why: str, ours: bool) -> Plan:
     """The bytes from before where the journal has them and the file is still what we wrote; else our file goes, another's stays.
 
-    `ours`: the content says that this collection wrote it, whatever the journal has.
+    `ours`: the content says that this collection wrote it, whatever the journal has. Of a file that cannot be read nobody can say so.
     """
     original = originals(obs).get(file.path)
+    if original and file.exists:
+        file = readable(file)
+    elif file.error:
+        return Plan(advice=(f"{file.path} is left alone: it could not be read, so that nobody can tell whose it is ({file.error})",))
     if original and (file.sha256 if file.exists else None) == original.get("sha256_after"):
         return restore(file, original, why)
     if not file.exists:
