@@ -215,11 +215,12 @@ def status(path, timeout=5):
 def selected(found, keep):
     """What of a status may leave the host: flags, names, and of the configuration what is listed. Not the sentences: they quote."""
     conditions = [
-        {"type": condition["type"], "status": condition["status"], "reason": selection.shown("name", condition["reason"])}
+        dict({key: selection.shown("name", condition[key]) for key in ("type", "reason")}, status=condition["status"])
         for condition in found["conditions"]
     ]
+    runtime = {condition["type"]: condition["status"] for condition in conditions}
     handlers = [selection.shown("name", name) for name in found["handlers"]]
-    return dict(found, conditions=conditions, handlers=handlers, info=selection.select(found["info"], keep))
+    return dict(found, conditions=conditions, runtime=runtime, handlers=handlers, info=selection.select(found["info"], keep))
 
 
 def version(path, timeout=5):

@@ -209,6 +209,11 @@ def test_of_a_status_only_what_is_listed_leaves_the_host(runtime):
     assert found["info"] == {"config": {"enableCDI": True, "cdiSpecDirs": ["/etc/cdi", "(hidden)"]}}
     assert found["handlers"] == ["", "nvidia", "(hidden)"]
     assert found["conditions"] == [{"type": "RuntimeReady", "status": True, "reason": ""}]
+    assert found["runtime"] == {"RuntimeReady": True}
+    quoting = cri.selected({"conditions": [{"type": "at user:pw@host", "status": True, "reason": "a b"}], "handlers": [], "info": {}}, keep)
+    assert (quoting["conditions"], quoting["runtime"]) == (
+        [{"type": "(hidden)", "status": True, "reason": "(hidden)"}], {"(hidden)": True},
+    )  # fmt: skip
 
 
 def test_an_old_runtime_is_asked_by_the_old_name(runtime):
