@@ -104,6 +104,11 @@ def state(policy: Policy, obs: Observation, instances: Iterable[Instance]) -> St
     return State("dead", "the kubelet has been active for 10 minutes, and neither a process nor a pod of it is here", traces)
 
 
+def gone(policy: Policy, obs: Observation, instance: Instance) -> bool:
+    """Whether what it left for this engine may be taken over."""
+    return state(policy, obs, [instance]).fate == "dead"
+
+
 def _evidence(obs: Observation, instances: tuple[Instance, ...]) -> list[ask.Question]:
     """What the proof needs beyond a normal look."""
     pods = [sandboxes.question(i) for i in instances if sandboxes.serves(i)]
@@ -203,7 +208,7 @@ def leave_alone(policy: Policy, obs: Observation, instances: tuple[Instance, ...
     found = state(policy, obs, instances)
     if not found.counts_as_live:
         return instances
-    return tuple(dc.replace(i, refusal=_refusal(obs, i, found)) if _concerns(policy, i, found, instances) else i for i in instances)
+    return tuple(dc.replace(i, refusal=refusal(obs, i, found)) if _concerns(policy, i, found, instances) else i for i in instances)
 
 
 def _concerns(policy: Policy, instance: Instance, found: State, instances: tuple[Instance, ...]) -> bool:
@@ -219,7 +224,7 @@ def _concerns(policy: Policy, instance: Instance, found: State, instances: tuple
     return instance.engine in ("containerd", "crio") and instance.cri and (instance.used_by_kubelet or not known)
 
 
-def _refusal(obs: Observation, instance: Instance, found: State) -> str:
+def refusal(obs: Observation, instance: Instance, found: State) -> str:
     again = returned(obs)
     back = f"It is back: it has written {again} again, which this collection had taken over. " if again else ""
     engine = TITLES.get(instance.engine, instance.engine)

@@ -16,11 +16,12 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator
+
 TOOL, OPERATOR = "nvidia-ctk", "gpu-operator"
 NAMES = re.compile(r"99-nvidia\.(?:conf|toml)")
 UNREAD = "/etc/crio/conf.d/99-nvidia.toml"  # of 1.18.0 to 1.19.0, in a directory that CRI-O never reads
 WRITER = "\n[crio]\n"  # how go-toml, which it writes with, begins a file: nobody writes that by hand
-TOOLKIT = "/usr/local/nvidia/toolkit/"  # where the GPU Operator's toolkit installs
 PROGRAM = re.compile(r"nvidia-container-runtime(?:\.\w+)?")
 RUNTIME = ("crio", "runtime")
 RUNTIMES = (*RUNTIME, "runtimes")
@@ -52,11 +53,14 @@ def is_of_tool(name: str, text: str, handlers: Mapping[str, Table]) -> bool:
 
 
 def is_of_operator(handlers: Mapping[str, Table]) -> bool:
-    return any(str(table.get("runtime_path")).startswith(TOOLKIT) for table in handlers.values() if isinstance(table, Mapping))
+    return any(gpu_operator.is_its(str(table.get("runtime_path"))) for table in handlers.values() if isinstance(table, Mapping))
 
 
-def judge(data: Table, candidates: Iterable[Table], programs: Iterable[str]) -> Judged:
-    """A drop-in, whole. candidates: tables that the tool may have copied from. programs: those that may stand there."""
+def judge(data: Table, candidates: Iterable[Table], programs: Iterable[str], handlers_written: int = 1) -> Judged:
+    """A drop-in, whole. candidates: tables that the tool may have copied from. programs: those that may stand there.
+
+    handlers_written: how many the tool writes; it writes nothing that was in the file before. The GPU Operator's toolkit writes three.
+    """
     runtime = _table(_table(data, "crio"), "runtime")
     handlers = _table(runtime, "runtimes")
     default = str(runtime.get("default_runtime") or "")
@@ -66,7 +70,7 @@ def judge(data: Table, candidates: Iterable[Table], programs: Iterable[str]) -> 
     known = tuple(candidates)
     for name, table in handlers.items():
         left += [(*RUNTIMES, name, key) for key in unexplained(table, known, programs)]
-    left += [(*RUNTIMES, name) for name in list(handlers)[1:]]  # it writes one handler, and nothing that was in the file before
+    left += [(*RUNTIMES, name) for name in list(handlers)[handlers_written:]]
     return Judged(handlers, default, tuple(dict.fromkeys(left)) or (() if handlers else (RUNTIMES,)))
 
 

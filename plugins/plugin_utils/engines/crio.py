@@ -11,7 +11,7 @@ import re
 from collections.abc import Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, verified, versions, wholefile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk_crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, nvidia_ctk_crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_adopt, crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
@@ -97,7 +97,7 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         default_handler=force.default,
         handlers={name: str(table.get("runtime_path") or "") for name, table in force.handlers.items()},
     )
-    owner, refusal = nvidia_owner(policy, obs, where, force)
+    owner, refusal = nvidia_owner(policy, obs, where, force, instance)
     return (dc.replace(instance, owner=owner or instance.owner, refusal=refusal),)
 
 
@@ -186,7 +186,9 @@ def stopped(obs: Observation, where: config.Places, unit: str) -> str:
     return f"CRI-O is installed but not running ({unit} is {state}): start it and run again, or take crio out of the option engines"
 
 
-def nvidia_owner(policy: Policy, obs: Observation, where: config.Places, force: config.Effective) -> tuple[str, str]:
+def nvidia_owner(
+    policy: Policy, obs: Observation, where: config.Places, force: config.Effective, instance: Instance
+) -> tuple[str, str]:
     """A file of NVIDIA's own configurator is read after ours and replaces our handler: one that is not taken over is left alone."""
     names = {h.name for h in policy.handlers}
     for path in config.listing(obs, where.directory):
@@ -196,9 +198,12 @@ def nvidia_owner(policy: Policy, obs: Observation, where: config.Places, force: 
         if layer and (names & set(layer.handlers) or "default_runtime" in layer.runtime):
             operator = nvidia_ctk_crio.is_of_operator(layer.handlers)
             by = "the GPU Operator's toolkit" if operator else "nvidia-ctk"
-            left = None if operator else next((f for f in leftover_files(policy, obs, where, force) if f.path == path), None)
+            left = next((f for f in leftover_files(policy, obs, where, force, instance) if f.path == path), None)
             if left and not left.why:
                 continue
+            toolkit = gpu_operator.state(policy, obs, [instance]) if operator and not left else None
+            if toolkit and toolkit.counts_as_live:
+                return nvidia_ctk_crio.OPERATOR, gpu_operator.refusal(obs, instance, toolkit)
             more = f" It is not taken over: {left.why}." if left and policy.adopt == "auto" else ""
             return nvidia_ctk_crio.OPERATOR if operator else nvidia_ctk_crio.TOOL, (
                 f"{path} configures NVIDIA's runtime already and looks like the work of {by}; it is read after our drop-in and would win."
@@ -207,10 +212,12 @@ def nvidia_owner(policy: Policy, obs: Observation, where: config.Places, force: 
     return "", ""
 
 
-def leftover_files(policy: Policy, obs: Observation, where: config.Places, force: config.Effective) -> tuple[crio_adopt.Found, ...]:
+def leftover_files(
+    policy: Policy, obs: Observation, where: config.Places, force: config.Effective, instance: Instance
+) -> tuple[crio_adopt.Found, ...]:
     """Beside a file that cannot be read nothing is taken over; the plan names that file."""
     try:
-        return crio_adopt.find(policy, obs, where, config.layers(obs, where), force)
+        return crio_adopt.find(policy, obs, where, config.layers(obs, where), force, instance)
     except PlanError:
         return ()
 
@@ -221,7 +228,7 @@ def leftovers(policy: Policy, obs: Observation, instance: Instance) -> tuple[Lef
         return ()
     where = config.places(policy, obs)
     force = config.in_force(policy, obs, where, instance.binary, pair(instance.version))
-    return crio_adopt.leftovers(leftover_files(policy, obs, where, force))
+    return crio_adopt.leftovers(leftover_files(policy, obs, where, force, instance))
 
 
 def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
@@ -230,7 +237,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     config.check_drop_in(policy, where)
     layers = config.layers(obs, where)
     force = config.in_force(policy, obs, where, instance.binary, pair(instance.version))
-    found = crio_adopt.find(policy, obs, where, layers, force)
+    found = crio_adopt.find(policy, obs, where, layers, force, instance)
     edited = crio_adopt.edited(policy, where, layers, found, force) if decision.handler else ()
     return crio_adopt.completed(_plan(policy, obs, instance, decision, where, layers, force, found), found, edited)
 

@@ -12,6 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, toml_file, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk_crio as rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_plan
@@ -23,12 +24,14 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Plan,
     PlanError,
     Policy,
+    QueryFailed,
     merge,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 HANDLER_NOTE = "io.kubernetes.cri-o.RuntimeHandler"  # CRI-O's list and status of pods leave the handler empty (seen with 1.34)
 WRITES = "nvidia-ctk runtime configure writes just this for this configuration"
+OPERATOR_WRITES = "the GPU Operator's toolkit, which is gone, writes just this for this configuration"
 OVERRIDDEN = "it was edited into this file, which stays as it is; this collection's drop-in is read later and decides"
 
 
@@ -46,18 +49,29 @@ class Found:
     def path(self) -> str:
         return self.layer.path
 
+    @property
+    def tool(self) -> str:
+        return rules.OPERATOR if rules.is_of_operator(self.layer.handlers) else rules.TOOL
+
+    @property
+    def by(self) -> str:
+        """Whose it is, as a reason."""
+        return OPERATOR_WRITES if self.tool == rules.OPERATOR else WRITES
+
 
 def find(
-    policy: Policy, obs: Observation, where: config.Places, layers: tuple[config.Layer, ...], force: config.Effective
+    policy: Policy, obs: Observation, where: config.Places, layers: tuple[config.Layer, ...], force: config.Effective, instance: Instance
 ) -> tuple[Found, ...]:
-    """Drop-ins that are the tool's and nobody else's, in the directory that CRI-O reads and in the one that it does not."""
+    """Drop-ins that are the tool's and nobody else's, in the directory that CRI-O reads and in the one that it does not.
+
+    Those of a GPU Operator's toolkit count once it is proven to be gone: its own cleanup leaves them on CRI-O.
+    """
     ours = {where.config, where.drop_in}
-    here = [
-        layer for layer in layers if layer.path not in ours and rules.is_of_tool(*_seen(layer)) and not rules.is_of_operator(layer.handlers)
-    ]
+    tools = [layer for layer in layers if layer.path not in ours and rules.is_of_tool(*_seen(layer))]
+    here = [layer for layer in tools if not rules.is_of_operator(layer.handlers) or gpu_operator.gone(policy, obs, instance)]
     others = tuple(layer for layer in layers if layer not in here and layer.path != where.drop_in)
     known = tuple(candidates(others, force, {name for layer in here for name in layer.handlers}))
-    found = tuple(_judged(policy, layer, known) for layer in here)
+    found = tuple(_judged(policy, layer, known, _free(obs, instance, layer)) for layer in here)
     unread = config.layer_of(obs, where, rules.UNREAD, main=True) if where.directory == f"{tables.CONFIG}.d" else None
     return (*found, *((_sleeping(_judged(policy, unread, known)),) if unread else ()))
 
@@ -74,20 +88,31 @@ def candidates(layers: tuple[config.Layer, ...], force: config.Effective, tools:
                 yield table
 
 
-def _judged(policy: Policy, layer: config.Layer, known: tuple[Mapping[str, Any], ...]) -> Found:
+def _free(obs: Observation, instance: Instance, layer: config.Layer) -> frozenset[str]:
+    """Handlers that may go with a file whoever wants them: those of a toolkit container that is gone and that no pod was started with."""
+    if not rules.is_of_operator(layer.handlers):
+        return frozenset()
+    try:
+        return frozenset(layer.handlers) - set(sandboxes.in_use(obs, instance, layer.handlers))
+    except QueryFailed:  # it does not tell, so pods may use any of them
+        return frozenset()
+
+
+def _judged(policy: Policy, layer: config.Layer, known: tuple[Mapping[str, Any], ...], free: frozenset[str] = frozenset()) -> Found:
     wanted = {h.binary for h in policy.handlers}
     programs = {
         str(t.get("runtime_path")) for t in layer.handlers.values() if isinstance(t, Mapping) and rules.nvidias(t.get("runtime_path"))
     }
-    judged = rules.judge(layer.data, known, wanted | programs)
+    count = len(gpu_operator.HANDLERS) if rules.is_of_operator(layer.handlers) else 1
+    judged = rules.judge(layer.data, known, wanted | programs, count)
     keys = named(layer, judged.unexplained)
-    return Found(layer, judged, keys, *_stays(policy, layer.path, judged, keys))
+    return Found(layer, judged, keys, *_stays(policy, layer.path, judged, keys, free))
 
 
-def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...]) -> tuple[str, str]:
+def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...], free: frozenset[str]) -> tuple[str, str]:
     """Why a file is not taken over, and what ends it; empty where it is."""
     names = [h.name for h in policy.handlers]
-    strange = [name for name in judged.handlers if name not in names]
+    strange = [name for name in judged.handlers if name not in names and name not in free]
     if policy.adopt == "never":
         return "adopt: never leaves it to its owner", f"set adopt: auto to have it taken over, or remove {path} and run again"
     if keys:
@@ -178,7 +203,7 @@ def allowed(layers: tuple[config.Layer, ...]) -> list[str]:
 
 def completed(plan: Plan, found: tuple[Found, ...], edited: tuple[Leftover, ...]) -> Plan:
     """The plan, with what it takes over and what stays."""
-    gone = [wholefile.remove(layer.file, why=f"{WRITES}; {tables.DROP_IN} takes its place") for layer in taken(found)]
+    gone = [wholefile.remove(one.layer.file, why=f"{one.by}; {tables.DROP_IN} takes its place") for one in found if not one.why]
     expect = {layer.path: layer.file.sha256 for layer in taken(found)}
     return merge([plan, *gone, Plan(expect_files=expect, leftovers=(*leftovers(found), *edited))])
 
@@ -194,10 +219,7 @@ def comes_back(obs: Observation, where: config.Places) -> bool:
 
 def leftovers(found: tuple[Found, ...]) -> tuple[Leftover, ...]:
     return tuple(
-        Leftover(
-            rules.TOOL, one.path, one.keys, exact=not one.keys, fate="kept" if one.why else "adopted", why=one.why or WRITES, next=one.next
-        )
-        for one in found
+        Leftover(one.tool, one.path, one.keys, not one.keys, "kept" if one.why else "adopted", one.why or one.by, one.next) for one in found
     )
 
 
