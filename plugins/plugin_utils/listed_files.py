@@ -39,6 +39,7 @@ REFRESH_ENV: Keep = {"format": "env", "places": [[["NVIDIA_CTK_CDI_OUTPUT_FILE_P
 # Docker's own.
 DAEMON_JSON: Places = {
     ("runtimes", "*", "path"): "program", ("runtimes", "*", "runtimeType"): "name", ("default-runtime",): "name", ("features", "*"): "bool",
+    ("runtimes", "*", "args"): ["is", []], ("runtimes", "*", "runtimeArgs"): ["is", []],  # that there are none
     ("cdi-spec-dirs",): "paths", ("live-restore",): "bool",
 }  # fmt: skip
 

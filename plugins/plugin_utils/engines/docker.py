@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text, take_back, verified, versions, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk_docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio, docker_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.docker_config import CONFIG, PACKAGES, SOCKET, UNIT
@@ -21,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Decision,
     Evidence,
     Instance,
+    Leftover,
     Plan,
     PlanError,
     Policy,
@@ -40,7 +42,7 @@ def questions(policy: Policy) -> list[ask.Question]:
     told = policy if config.named(policy) else Policy()
     asked = [
         ask.which(["dockerd"]),
-        ask.package([*PACKAGES, config.DESKTOP]),
+        ask.package([*PACKAGES, config.DESKTOP, nvidia_ctk_docker.PACKAGE]),
         config.question(told.config_path or CONFIG, policy.handlers),
         *(ask.file(h.binary, content=False) for h in policy.handlers),
     ]
@@ -181,6 +183,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     after, splices = json_text.merge(doc, wish.tree) if wish.tree else (doc, ())
     planned = docker_plan.change(file, doc, after, splices)
     planned = dc.replace(planned, differences=docker_plan.differences(doc, wish.tree, wish), advice=advice(policy, instance))
+    planned = dc.replace(planned, leftovers=leftovers(policy, obs, doc) if decision.handler else ())
     if policy.root != "/":
         return planned
     info = config.info(obs, instance.socket)
@@ -190,6 +193,13 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     health = docker_plan.health(instance, wish, restarted)
     checked = docker_plan.validation(instance, config.process(obs) if policy.root == "/" else {}, planned)
     return docker_plan.acted(policy, obs, instance, checked, lag, ended, health)
+
+
+def leftovers(policy: Policy, obs: Observation, doc: json_text.Document) -> tuple[Leftover, ...]:
+    """What NVIDIA's tools wrote of our runtimes before us."""
+    before, names = config.kept(obs, doc.path), [h.name for h in policy.handlers]
+    packaged = bool(obs.package(nvidia_ctk_docker.PACKAGE))
+    return nvidia_ctk_docker.found(doc.path, doc.data, before, names, never=policy.adopt == "never", packaged=packaged)
 
 
 def advice(policy: Policy, instance: Instance) -> tuple[str, ...]:

@@ -471,4 +471,4 @@ def test_a_token_of_a_log_driver_never_travels() -> None:
     text = '{"log-opts": {"splunk-token": "a\\"bc"}, "https-proxy": "http://me:pass@proxy", '
     text += '"runtimes": {"n": {"path": "/n", "runtimeArgs": ["k=x"]}}}'
     shown = listed_files.shown(text, docker_config.keep())
-    assert json.loads(shown) == {"xxxxxxxx": " " * 23, "xxxxxxxxxxx": " " * 20, "runtimes": {"n": {"path": "/n", "xxxxxxxxxxx": "     "}}}
+    assert json.loads(shown) == {"xxxxxxxx": " " * 23, "xxxxxxxxxxx": " " * 20, "runtimes": {"n": {"path": "/n", "runtimeArgs": [1]}}}
