@@ -29,7 +29,8 @@ def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
         return base.Outcome(Plan(), validate.report(policy, obs, cap).facts())
     shared = spec.shared_kind(policy)
     if policy.state == "absent":
-        return base.Outcome(originals.taken_back(obs, spec.own_paths(policy), lambda: absent(policy, obs)), facts(spec.NOTHING_MADE))
+        paths = (*spec.own_paths(policy), *spec.taken_over(policy, obs))
+        return base.Outcome(originals.taken_back(obs, paths, lambda: absent(policy, obs)), facts(spec.NOTHING_MADE))
     # A kind that nvidia-cdi-refresh does not write has no other owner, and its units may go on.
     owner = owners.cdi_owner(policy, obs, cap)[0] if shared else "ours"
     record, driver = spec.told(owner, cap), gpu.parse(policy, obs)

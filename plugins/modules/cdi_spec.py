@@ -33,6 +33,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.attributes.changes
   - gpufleet.nvidia.attributes.actiongroup_node
   - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.adopt
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_devices
   - gpufleet.nvidia.common.cdi_files

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Difference,
     HostDecision,
     Kubelet,
+    Leftover,
     Plan,
     PlanError,
     Policy,
@@ -213,7 +214,12 @@ def stop_refresh(policy: Policy, obs: Observation, record: HostDecision) -> Plan
         differences=tuple(Difference("unit", u, "state", "active", "stopped", why) for u in busy),
         commands=(stop,) if busy else (),
     )
-    return merge([stops, *(mask(obs, path, why) for path in MASKS.values())])
+    planned = merge([stops, *(mask(obs, path, why) for path in MASKS.values())])
+    if not found.present or planned.empty:
+        return planned
+    unit = next((path for path in UNIT_FILES if exists(obs, path)), UNIT_FILES[0])
+    left = Leftover("nvidia-cdi-refresh", unit, (), True, "adopted", why, "set cdi_owner: theirs to leave the spec to it")
+    return dc.replace(planned, leftovers=(left,))
 
 
 def is_active(obs: Observation, unit: str) -> bool:

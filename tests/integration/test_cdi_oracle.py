@@ -11,6 +11,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import cdi_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import deviations
 
 from tests.lab import trees, userland
@@ -49,6 +50,11 @@ def test_layouts_of_documented_lists(tree: Path) -> None:
     assert compared(oracle.facts(oracle.theirs(tree), tree), oracle.facts(oracle.ours(tree), tree)) == ALWAYS
 
 
+def test_nothing_that_the_tool_generates_is_taken_for_a_persons_work(tree: Path) -> None:
+    for mode in ("nvml", "management"):
+        assert cdi_files.unexplained(oracle.theirs(tree, mode)) == ()
+
+
 def test_layouts_for_management(tree: Path) -> None:
     """Theirs has the one device `all`."""
     theirs, ours = oracle.facts(oracle.theirs(tree, "management"), tree), oracle.facts(oracle.ours(tree, layout="management"), tree)
@@ -58,6 +64,7 @@ def test_layouts_for_management(tree: Path) -> None:
 
 
 def test_real_drivers_as_a_host_has_them(debian: Path) -> None:
+    assert cdi_files.is_tools(oracle.chrooted(debian))
     assert compared(oracle.facts(oracle.chrooted(debian), debian), oracle.facts(oracle.ours(debian), debian)) == ALWAYS
 
 

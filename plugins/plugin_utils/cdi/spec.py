@@ -17,6 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, owners, packages, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import cdi_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
     catalogue,
     files,
@@ -25,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
     hardware,
     hooks,
     layouts,
+    others,
     profiles,
     read,
     render,
@@ -38,6 +40,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Difference,
     Driver,
     HostDecision,
+    Leftover,
     Plan,
     PlanError,
     Policy,
@@ -152,10 +155,10 @@ def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
         return without_gpu(policy, obs, driver), NOTHING_MADE
     require_driver(driver)
     made = make(policy, obs, host, driver, probe_source)
-    strange = tuple(word for one in made.specs.values() for word in strays(policy, obs, one.spec))
+    left = [left_by_others(policy, obs, one.spec) for one in made.specs.values()]
     found = {v.path: v for v in verdicts(policy, obs, host, driver)}
     writes = [write(policy, obs, one.spec, made.source, found.get(path(policy, name))) for name, one in made.specs.items()]
-    return merge([take_over(policy, obs, host), *writes, Plan(advice=(*driver.notes, *made.notes, *strange))]), made
+    return merge([take_over(policy, obs, host), *left, *writes, Plan(advice=(*driver.notes, *made.notes))]), made
 
 
 def watched(policy: Policy, obs: Observation, host: HostDecision, done: tuple[Plan, Made], program: str) -> Plan:
@@ -197,6 +200,13 @@ def own_paths(policy: Policy) -> tuple[str, ...]:
     """The files that a spec of these kinds is in, and those that go with it."""
     others = (REFRESH_FILE, *owners.MASKS.values()) if shared_kind(policy) else ()
     return (*(path(policy, name) for name, _layout in kinds(policy)), *others)
+
+
+def taken_over(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    """Files of nvidia-ctk's, under any name, that went when ours came."""
+    folders = tuple(f"{directory}/" for directory in directories(policy))
+    gone = (path_ for path_, kept in wholefile.originals(obs).items() if kept.get("existed") and kept.get("now") is None)
+    return tuple(path_ for path_ in gone if path_.startswith(folders))
 
 
 def withdraw(policy: Policy, obs: Observation, why: str) -> Plan:
@@ -351,8 +361,14 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
     if host.packages and obs.package(packages.BASE) is None and packages.plan(policy, obs, host).commands:
         return Plan(commands=(AFTER_INSTALLATION,))
     file = seen(policy, obs, REFRESH_FILE) if posixpath.dirname(REFRESH_FILE) in directories(policy) else File(REFRESH_FILE, exists=False)
-    why = f"nvidia-cdi-refresh wrote it; it would hide {path(policy, KIND)}, which is ours on this host"
-    return wholefile.remove(file, why=why)
+    if not file.exists:
+        return Plan()
+    mine = path(policy, KIND)
+    if not owners.refresh(policy, obs).present:
+        others.require_explained(policy, file, f"it would hide {mine}, which is ours on this host")
+    why = f"nvidia-cdi-refresh wrote it; it would hide {mine}, which is ours on this host"
+    left = Leftover(cdi_files.REFRESH, REFRESH_FILE, (), True, "adopted", why, "set cdi_owner: theirs to leave the spec to it")
+    return dc.replace(wholefile.remove(file, why=why), leftovers=(left,))
 
 
 def seen(policy: Policy, obs: Observation, wanted: str) -> File:
@@ -364,40 +380,19 @@ def seen(policy: Policy, obs: Observation, wanted: str) -> File:
     return File(wanted, exists=False)
 
 
-def strays(policy: Policy, obs: Observation, spec: Spec) -> tuple[str, ...]:
-    """Other files that define our devices. Raises where engines would then drop or hide ours; returns what merely deserves a word."""
-    mine, words = path(policy, spec.kind), []
+def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
+    """Other files that define our devices: what nvidia-ctk wrote goes. Raises where engines would drop or hide ours because of another."""
+    mine = path(policy, spec.kind)
     own = {path(policy, name) for name, _layout in kinds(policy)}
+    there = seen(policy, obs, mine)
+    plans = [] if is_ours(there) else [others.in_our_place(policy, there)]
     for directory in directories(policy):
         for file in obs.glob(f"{directory}/*"):
-            if file.path in (*own, REFRESH_FILE) or not (file.error or file.type == "file"):
-                continue
-            words += stray(file, mine, spec, outranks=outranks(policy, directory, mine))
-    return tuple(words)
+            if file.path not in (*own, REFRESH_FILE) and (file.error or file.type == "file"):
+                plans.append(others.of_other(policy, file, mine, spec, outranks=outranks(policy, directory, mine)))
+    return merge(plans)
 
 
 def outranks(policy: Policy, directory: str, mine: str) -> bool:
     order = directories(policy)
     return order.index(directory) > order.index(posixpath.dirname(mine))
-
-
-def stray(file: File, mine: str, spec: Spec, *, outranks: bool) -> list[str]:
-    if not file.path.endswith(read.SUFFIXES):
-        advice = f"{file.path} is read by no engine, which read {' and '.join(read.SUFFIXES)} only; remove or rename it"
-        return [advice] if file.path.endswith(".yml") else []
-    if file.error:
-        return [f"{file.path} could not be read ({file.error}), so nobody knows which devices it defines"]
-    if spec.kind not in (file.content or ""):
-        return []
-    try:
-        doubles = sorted(set(read.parse(file.content or "").names) & set(spec.names))
-    except ValueError as error:
-        return [f"{file.path} is no CDI spec: {error}; engines ignore it"]
-    if not doubles:
-        return []
-    same_directory = posixpath.dirname(file.path) == posixpath.dirname(mine)
-    if not same_directory and not outranks:
-        return [f"{file.path} defines {doubles[0]}, too; {mine} hides it"]
-    effect = "engines drop a device that two files of one directory define" if same_directory else f"it outranks {mine} and hides it"
-    step = "Remove the file, or keep it outside of the CDI directories"
-    raise PlanError(f"it defines {', '.join(doubles)}, as {mine} does", where=file.path, why=effect, next=step)

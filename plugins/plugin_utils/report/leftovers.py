@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import posixpath
 from collections.abc import Hashable, Mapping
 from typing import Any
 
@@ -33,7 +34,8 @@ def lines(results: outcomes.Results, width: int, check: bool, details: bool) -> 
 
 def changed(result: outcomes.Result, left: Leftover) -> bool:
     """Whether this run takes it over: one that a run before took over is the host's own configuration by now."""
-    return any(difference.get("path") == left.get("path") for difference in result.get("differences") or ())
+    name = posixpath.basename(str(left.get("path")))  # a unit is masked by a file of its name
+    return any(posixpath.basename(str(difference.get("path"))) == name for difference in result.get("differences") or ())
 
 
 def shape(left: Leftover, host: str) -> Hashable:

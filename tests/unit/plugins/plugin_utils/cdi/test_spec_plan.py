@@ -53,6 +53,15 @@ def file_of(minors: int = 2, name: str = "0", kind: str = "nvidia.com/gpu") -> s
     return f"cdiVersion: 0.5.0\nkind: {kind}\ndevices: [{{name: '{name}', containerEdits: {{deviceNodes: [{{path: /dev/nvidia0}}]}}}}]\n"
 
 
+def two_names() -> str:
+    return file_of().replace("devices: [", "devices: [{name: gpu0, containerEdits: {deviceNodes: [{path: /dev/nvidia0}]}}, ")
+
+
+def by_hand() -> str:
+    """With a variable that no tool writes."""
+    return file_of() + "containerEdits: {env: [A=b]}\n"
+
+
 # ---------------------------------------------------------------- what is generated
 
 
@@ -202,6 +211,42 @@ def test_the_refresh_units_file_is_taken_over() -> None:
     assert made.commands == ()
 
 
+TAKEN = ("/etc/cdi/nvidia-backup.yaml", "/var/run/cdi/nvidia-gpu.yaml", "/var/run/cdi/x.json")
+
+
+@pytest.mark.parametrize("path", TAKEN)
+def test_what_the_tool_generated_under_another_name_goes(path: str) -> None:
+    made = plan(seen({path: file_of()}))
+    assert paths(made) == [("remove", path), ("write", OURS)]
+    assert [(x.tool, x.path, x.exact, x.fate) for x in made.leftovers] == [("nvidia-ctk", path, True, "adopted")]
+    with pytest.raises(PlanError, match=f"{path}: it defines nvidia.com/gpu=0.*adopt: never.*Remove the file"):
+        plan(seen({path: file_of()}), adopt="never")
+
+
+@pytest.mark.parametrize(("path", "tool"), [(OURS, "nvidia-ctk"), (THEIRS, "nvidia-cdi-refresh")])
+def test_what_stood_in_our_place_and_what_the_unit_wrote_is_named(path: str, tool: str) -> None:
+    assert [(x.tool, x.path, x.fate) for x in plan(seen({path: file_of()})).leftovers] == [(tool, path, "adopted")]
+
+
+@pytest.mark.parametrize(
+    ("name", "gone"),
+    [
+        ("9", True),  # a name of a GPU that is not here any more
+        ("9:1", False),  # another name of a GPU that is here
+    ],
+)
+def test_a_name_that_containers_may_ask_for_keeps_the_file(name: str, gone: bool) -> None:
+    node = "/dev/nvidia9" if gone else "/dev/nvidia0"
+    made = plan(seen({"/etc/cdi/mig.yaml": file_of(name=name).replace("/dev/nvidia0", node)}))
+    assert [(x.fate, x.exact) for x in made.leftovers] == [("adopted" if gone else "kept", True)]
+
+
+def test_absent_alone_gives_back_what_was_under_another_name() -> None:
+    kept = {path: {"existed": True, "sha256_after": None, "now": None} for path in TAKEN}
+    other = {"/etc/hosts": {"existed": True, "sha256_after": None, "now": None}}
+    assert spec.taken_over(Policy(), seen(originals={**kept, **other})) == TAKEN
+
+
 def test_the_package_that_starts_the_unit_comes_with_the_same_transaction() -> None:
     record = dc.replace(RECORD, packages=packages.FAMILY[:1])
     answers = {packages.QUESTION["id"]: {"manager": "dpkg", "installed": {}, "candidates": {packages.BASE: "1.20.1-1"}}}
@@ -294,8 +339,11 @@ REFUSED = [
     ("not loaded", {p: None for p in host() if p.startswith(("/proc/driver", "/sys/module"))}, "not loaded.*Load the driver"),
     ("no uvm node", {"/dev/nvidia-uvm": None}, "device node missing: /dev/nvidia-uvm .*nvidia-modprobe -c 0 -u"),
     ("no node of a GPU", {"/dev/nvidia1": None}, "device node missing: /dev/nvidia1"),
-    ("a copy beside it", {"/etc/cdi/nvidia-backup.yaml": file_of()}, "nvidia-backup.yaml: it defines nvidia.com/gpu=0.*engines drop"),
-    ("a file above it", {"/var/run/cdi/x.json": file_of()}, "/var/run/cdi/x.json: it defines nvidia.com/gpu=0.*outranks"),
+    ("a copy beside it", {"/etc/cdi/nvidia-own.yaml": by_hand()}, "own.yaml: it defines nvidia.com/gpu=0.*engines drop.*variable A"),
+    ("a file above it", {"/var/run/cdi/x.json": by_hand()}, "/var/run/cdi/x.json: it defines nvidia.com/gpu=0.*outranks.*the variable A"),
+    ("by hand in our place", {OURS: by_hand()}, f"{OURS}: it has the variable A .*written there.*Move what is yours to a spec"),
+    ("by hand where the unit writes", {THEIRS: by_hand()}, f"{THEIRS}: it has the variable A .*would hide {OURS}"),
+    ("a name of theirs", {"/etc/cdi/x.yaml": two_names()}, "x.yaml: it defines nvidia.com/gpu=0.*only it has gpu0.*type-index"),
     ("a link", {OURS: {"content": "x", "real": "/srv/cdi.yaml"}}, f"{OURS}: this is a symbolic link to /srv/cdi.yaml"),
     ("a link out", {OURS: {"real": "/etc/shadow", "error": {"kind": "outside", "message": "x"}}}, "this is a symbolic link to /etc/shadow"),
     ("a folder", {OURS: {"type": "dir"}}, "no regular file but a dir"),

@@ -1,0 +1,78 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Spec files of others with our devices: what nvidia-ctk wrote goes; what a person wrote stays, or is refused where it hides ours."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import cdi_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import read
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Leftover, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File
+
+
+def in_our_place(policy: Policy, file: File) -> Plan:
+    """A spec of somebody else's where ours is written."""
+    if not file.exists or file.content is None or policy.adopt == "never" or parsed(file) is None:
+        return Plan()
+    require_explained(policy, file, "the spec of this host is written there")
+    why = "nvidia-ctk cdi generate writes this; ours takes its place"
+    return Plan(leftovers=(Leftover(cdi_files.TOOL, file.path, (), True, "adopted", why),))
+
+
+def require_explained(policy: Policy, file: File, effect: str) -> None:
+    """What a person added to a spec is not thrown away with it."""
+    found = parsed(file)
+    strange = cdi_files.unexplained(found) if found and policy.adopt == "auto" else ()
+    if strange:
+        why = f"nvidia-ctk cdi generate does not write that, and {effect}"
+        raise PlanError(f"it has {', '.join(strange)}", where=file.path, why=why, next=cdi_files.STEPS[True])
+
+
+def parsed(file: File) -> Spec | None:
+    try:
+        return read.parse(file.content or "")
+    except ValueError:
+        return None
+
+
+def of_other(policy: Policy, file: File, mine: str, spec: Spec, *, outranks: bool) -> Plan:
+    if not file.path.endswith(read.SUFFIXES):
+        advice = f"{file.path} is read by no engine, which read {' and '.join(read.SUFFIXES)} only; remove or rename it"
+        return Plan(advice=(advice,) if file.path.endswith(".yml") else ())
+    if file.error:
+        return Plan(advice=(f"{file.path} could not be read ({file.error}), so nobody knows which devices it defines",))
+    if spec.kind not in (file.content or ""):
+        return Plan()
+    try:
+        theirs = read.parse(file.content or "")
+    except ValueError as error:
+        return Plan(advice=(f"{file.path} is no CDI spec: {error}; engines ignore it",))
+    return Plan() if theirs.kind != spec.kind else judged(policy, file, theirs, mine, spec, outranks=outranks)
+
+
+def judged(policy: Policy, file: File, theirs: Spec, mine: str, spec: Spec, *, outranks: bool) -> Plan:
+    """Of one file of our kind: it goes, it stays beside ours, or the two cannot be together."""
+    strange, lost = cdi_files.unexplained(theirs), cdi_files.lost(theirs, spec)
+    if policy.adopt == "auto" and theirs.kind == KIND and not (strange or lost or file.is_link):
+        why = f"nvidia-ctk cdi generate writes this, and {mine} has its devices"
+        left = Leftover(cdi_files.TOOL, file.path, (), True, "adopted", why)
+        return dc.replace(wholefile.remove(file, why=why), leftovers=(left,))
+    why = f"it has {', '.join(strange)}, which nvidia-ctk cdi generate does not write" if strange else "adopt: never leaves it to its owner"
+    step = cdi_files.STEPS[bool(strange)]
+    if lost and not strange and policy.adopt == "auto":
+        why, step = f"only it has {', '.join(lost)}", cdi_files.way_out(lost)
+    left = Leftover(cdi_files.TOOL, file.path, (), not strange, "kept", why, step)
+    doubles = sorted(set(theirs.names) & set(spec.names))
+    if not doubles:
+        return Plan(leftovers=(left,))
+    same_directory = posixpath.dirname(file.path) == posixpath.dirname(mine)
+    if not same_directory and not outranks:
+        return Plan(advice=(f"{file.path} defines {doubles[0]}, too; {mine} hides it",), leftovers=(left,))
+    effect = "engines drop a device that two files of one directory define" if same_directory else f"it outranks {mine} and hides it"
+    raise PlanError(f"it defines {', '.join(doubles)}, as {mine} does", where=file.path, why=f"{effect}; {why}", next=step)
