@@ -183,7 +183,7 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
     for wish in edit.unmet(found, wanted):
         for file in reversed(after.files):
             for table in (tables.V3_NAMES, tables.V2_NAMES, tables.V1_NAMES):
-                containerd_options.require_own_spelling(file.doc, table, wish.path, file.path)
+                containerd_options.require_own_spelling((base.get(file.path) or file).doc, table, wish.path, file.path)
                 if toml.lookup(file.doc.data, table) is not None and toml.lookup(file.doc.data, (*table, *wish.path)) != wish.value:
                     raise _shadowed(file, table, wish, version)
     if found != edit.granted(cri, wanted):
