@@ -55,8 +55,9 @@ seealso:
 EXAMPLES = r"""
 - name: Ask for one file (the other modules write such requests; a person uses ansible.builtin.slurp)
   gpufleet.nvidia.observe:
-    # {"schema": 1, "root": "/", "questions": [{"id": "hostname", "kind": "file", "path": "/etc/hostname"}]}
-    request: eJyrVipOzkjNTVSyUjDUUVAqys8vATKV9JWAnMLS1OKSzPy8YqBIdLVSZgpIJiO/uCQvMTcVpCA7Mw8slpaZA+YXJJZkgHWnliTrwxXWxtYCABeTHzU=
+    # {"schema": 1,
+    #  "questions": [{"id": "a", "kind": "file", "path": "/etc/hosts", "keep": {"format": "whole"}}]}
+    request: eNoVijsOgCAQBe/yahJiy1WMxQaXQJSP7hoLwt3FbiYzHeIjZ4JbDK6HRVMtArd2pB0OBIMjlR9DOnlaI43TLKu3sYrKfzA3uI5Q70w66xvrnMfYxgfvVh+Z
   register: seen
 """
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import base64
+import json
 import os
 import shlex
 import subprocess
@@ -18,7 +19,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import guard
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import guard, observe
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import resident
 
 
@@ -189,6 +190,15 @@ def test_no_interpreter_of_a_program_that_stays_is_looked_up_either(there: tuple
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": f"{tmp_path}/local:/usr/bin:/bin"})
     assert (done.stdout + done.stderr).startswith(said)
     assert all(path.startswith(("/usr/bin/", "/usr/libexec/", "/run/current-system/")) for path in resident.PYTHONS.split())
+
+
+def test_the_request_in_the_documentation_of_observe_is_answered() -> None:
+    text = (Path(transport.__file__).parents[2] / "modules" / "observe.py").read_text()
+    request = transport.unpack(text.partition("    request: ")[2].partition("\n")[0])
+    shown = " ".join(line.strip(" #") for line in text.splitlines() if line.startswith("    # "))
+    assert json.loads(shown) == request
+    (answer,) = observe.run(request)["answers"].values()
+    assert "error" not in answer
 
 
 def test_an_answer_that_unpacks_to_more_than_a_look_may_hold_is_refused() -> None:
