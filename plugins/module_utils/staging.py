@@ -80,17 +80,21 @@ def conflict(what, path, expected, found):
 
 def _write(root, change, before):
     data = base64.b64decode(change["content_b64"]) if "content_b64" in change else edits.encoded(change["content"])
-    if change.get("references"):
-        planned, data = data, _with_references(root, data, change["references"])
+    referred = change.get("references") or []
+    if referred:
+        planned, data = data, _with_references(root, data, referred)
         edits.require_same(change["path"], data, planned, change.get("keep") or {"format": "toml"})
     if before is None:
         before = journal.Snapshot(b"", 0o644, os.geteuid(), os.getegid(), 0, {})
-    return before._replace(
+    after = before._replace(
         data=data,
         mode=int(change["mode"], 8) if change.get("mode") else before.mode,
         uid=nodefs.id_number(root, "passwd", change["owner"]) if change.get("owner") is not None else before.uid,
         gid=nodefs.id_number(root, "group", change["group"]) if change.get("group") is not None else before.gid,
     )
+    for path in sorted({reference["path"] for reference in referred}):
+        after = after._replace(mode=after.mode & _readers(root, nodefs.resolve(root, path)[0], after.gid))
+    return after
 
 
 def _with_references(root, data, references):
@@ -103,6 +107,21 @@ def _with_references(root, data, references):
         at = reference["at"]
         data = data[:at] + found.data[first:behind] + data[at + behind - first :]
     return data
+
+
+def _readers(root, real, gid):
+    """The bits of a mode that let nobody read in a file of this group what he cannot read where it was copied from."""
+    found = nodefs.lstat(root, real)
+    others, group = found.st_mode & 0o007, found.st_mode >> 3 & 0o007
+    group = group if found.st_gid == gid else others
+    directory = os.path.dirname(real)
+    while directory != "/":
+        seen = nodefs.lstat(root, directory)
+        if not seen.st_mode & 0o001:
+            others = 0
+            group = group if seen.st_gid == gid and seen.st_mode & 0o010 else 0
+        directory = os.path.dirname(directory)
+    return 0o7700 | group << 3 | others
 
 
 def _edit(_root, change, before):

@@ -10,14 +10,12 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
-
-from hypothesis import strategies as st
 
 from tests.unit.running_hosts import V2, Spec
 
-Draw = Callable[[st.SearchStrategy[Any]], Any]
+Draw = Callable[[Sequence[Any]], Any]  # one of these
 Place = Callable[[Spec, str, Draw], None]
 
 HEADER = re.compile(r"\s*\[.*\]\s*")
@@ -26,7 +24,7 @@ HANDLERS = "runtimes]"  # what stands in this table is a handler, whose name is 
 
 def quoted(secret: str, draw: Draw) -> str:
     """A string as TOML and JSON write it; with escapes, or without them."""
-    return json.dumps(secret, ensure_ascii=draw(st.booleans()))
+    return json.dumps(secret, ensure_ascii=draw((False, True)))
 
 
 def spelled(secret: str, draw: Draw) -> str:
@@ -41,7 +39,7 @@ def spelled(secret: str, draw: Draw) -> str:
         ways += [f"'{secret}'", f"'''\n{secret}'''"]
     if secret.isdigit():
         ways += [secret, f"[{secret}]", f"-{secret}"]
-    return str(draw(st.sampled_from(ways)))
+    return str(draw(ways))
 
 
 def put(text: str, at: int, line: str) -> str:
@@ -62,7 +60,7 @@ def statements(text: str) -> list[int]:
 
 def toml_value(path: str) -> Place:
     def place(spec: Spec, secret: str, draw: Draw) -> None:
-        at = draw(st.sampled_from(statements(spec.files[path])))
+        at = draw(statements(spec.files[path]))
         spec.files[path] = put(spec.files[path], at, f"a_key_of_theirs = {spelled(secret, draw)}")
 
     return place
@@ -70,9 +68,9 @@ def toml_value(path: str) -> Place:
 
 def toml_name(path: str) -> Place:
     def place(spec: Spec, secret: str, draw: Draw) -> None:
-        at = draw(st.sampled_from(statements(spec.files[path])))
+        at = draw(statements(spec.files[path]))
         name = quoted(secret, draw)
-        line = draw(st.sampled_from([f"{name} = 1", f"theirs.{name}.x = 'y'", f"{name} = {spelled(secret, draw)}"]))
+        line = draw([f"{name} = 1", f"theirs.{name}.x = 'y'", f"{name} = {spelled(secret, draw)}"])
         spec.files[path] = put(spec.files[path], at, line)
 
     return place
@@ -81,11 +79,11 @@ def toml_name(path: str) -> Place:
 def toml_comment(path: str) -> Place:
     def place(spec: Spec, secret: str, draw: Draw) -> None:
         lines = spec.files[path].split("\n")
-        at = draw(st.integers(0, len(lines) - 1))
-        if draw(st.booleans()) and lines[at] and not lines[at].startswith("#"):
+        at = draw(range(len(lines)))
+        if draw((False, True)) and lines[at] and not lines[at].startswith("#"):
             lines[at] += f"  # {secret}"
         else:
-            lines.insert(at, f"{draw(st.sampled_from(['#', '  # key = ', '#[', '##']))}{secret}")
+            lines.insert(at, f"{draw(['#', '  # key = ', '#[', '##'])}{secret}")
         spec.files[path] = "\n".join(lines)
 
     return place
@@ -97,8 +95,21 @@ def toml_table(path: str) -> Place:
         # A drop-in of 1.7 with a table of CRI's takes the place of all that the main file says of CRI.
         first = 'plugins."io.containerd.grpc.v1.cri".registry.configs' if f"[{V2}]" in spec.files[path] else "theirs"
         headers = [f"[theirs.{name}]", f"[[{name}]]", f"[{first}.{name}.auth]", f"[[theirs.{name}]]\n[[theirs.{name}]]"]
-        header = draw(st.sampled_from(headers))
+        header = draw(headers)
         spec.files[path] += f"{header}\npassword = {spelled(secret, draw)}\n"
+
+    return place
+
+
+def odd(path: str) -> Place:
+    """A listed place of the handler that ours is copied from, with a value of another form than such values have."""
+
+    def place(spec: Spec, secret: str, draw: Draw) -> None:
+        variable, annotation = quoted(f"KEY={secret}", draw), quoted(f"{secret} x", draw)
+        made = [f'monitor_env = ["PATH=/usr/bin", {variable}]', f"default_annotations = {{ a = {annotation} }}"]
+        text = "\n".join(line for line in spec.files[path].split("\n") if not line.startswith("monitor_env"))
+        header = "[crio.runtime.runtimes.crun]\n"
+        spec.files[path] = text.replace(header, header + draw(made) + "\n")
 
     return place
 
@@ -108,8 +119,8 @@ def inline(path: str) -> Place:
 
     def place(spec: Spec, secret: str, draw: Draw) -> None:
         text = spec.files[path]
-        at = draw(st.sampled_from([found.end() for found in re.finditer(r"= \{ ", text)]))
-        name = draw(st.sampled_from(["a_key_of_theirs", quoted(secret, draw)]))
+        at = draw([found.end() for found in re.finditer(r"= \{ ", text)])
+        name = draw(["a_key_of_theirs", quoted(secret, draw)])
         spec.files[path] = f"{text[:at]}{name} = {quoted(secret, draw)}, {text[at:]}"
 
     return place
@@ -131,24 +142,24 @@ def containers(data: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...
 
 def planted(data: Any, secret: str, draw: Draw, *, without: tuple[str, ...] = ()) -> None:
     """Put the secret somewhere into a document."""
-    path = draw(st.sampled_from([p for p in containers(data) if not set(p) & set(without)]))
+    path = draw([p for p in containers(data) if not set(p) & set(without)])
     at = data
     for key in path:
         at = at[key]
     values = [secret, [secret], {"a": secret}, {secret: {"b": [secret]}}, f"https://user:{secret}@host", f"--key={secret}"]
-    value = draw(st.sampled_from(values))
+    value = draw(values)
     if isinstance(at, list):
         at.append(value)
     else:
-        at[draw(st.sampled_from(["theirs", secret, f"a {secret}"]))] = value
+        at[draw(["theirs", secret, f"a {secret}"])] = value
 
 
 def json_file(path: str) -> Place:
     def place(spec: Spec, secret: str, draw: Draw) -> None:
         data = json.loads(spec.files[path])
         planted(data, secret, draw)
-        layout: Mapping[str, Any] = draw(st.sampled_from([{"indent": 2}, {"indent": "\t"}, {"separators": (",", ":")}, {}]))
-        spec.files[path] = json.dumps(data, ensure_ascii=draw(st.booleans()), **layout) + "\n"
+        layout: Mapping[str, Any] = draw([{"indent": 2}, {"indent": "\t"}, {"separators": (",", ":")}, {}])
+        spec.files[path] = json.dumps(data, ensure_ascii=draw((False, True)), **layout) + "\n"
 
     return place
 
@@ -161,14 +172,14 @@ def line(path: str, *forms: str) -> Place:
 
     def place(spec: Spec, secret: str, draw: Draw) -> None:
         text = spec.files[path]
-        at = draw(st.integers(0, text.count("\n")))
-        spec.files[path] = put(text, at, draw(st.sampled_from(forms)).replace("$", secret))
+        at = draw(range(text.count("\n") + 1))
+        spec.files[path] = put(text, at, draw(forms).replace("$", secret))
 
     return place
 
 
 def kubelet_flags(spec: Spec, secret: str, draw: Draw) -> None:
-    form = draw(st.sampled_from([" --token $", " --token=$", " --node-labels=a=$", " --$"]))
+    form = draw([" --token $", " --token=$", " --node-labels=a=$", " --$"])
     path = "/var/lib/kubelet/kubeadm-flags.env"
     spec.files[path] = spec.files[path].replace('"\n', form.replace("$", secret) + '"\n')
 
@@ -179,14 +190,14 @@ def kubelet_flags(spec: Spec, secret: str, draw: Draw) -> None:
 def arguments(spec: Spec, secret: str, draw: Draw) -> None:
     proxies = [["--http-proxy=http://u:$@h"], ["--http-proxy", "http://u:$@h"]]
     forms = [*proxies, ["--label", "token=$"], ["--$"], ["--$=x"], ["-x$"], ["--key=$"]]
-    words = spec.kubelet if spec.kubelet and draw(st.booleans()) else spec.argv
-    at = draw(st.sampled_from([0, len(words)]))
-    words[at:at] = [word.replace("$", secret) for word in draw(st.sampled_from(forms))]
+    words = spec.kubelet if spec.kubelet and draw((False, True)) else spec.argv
+    at = draw([0, len(words)])
+    words[at:at] = [word.replace("$", secret) for word in draw(forms)]
 
 
 def environment(spec: Spec, secret: str, draw: Draw) -> None:
-    name = draw(st.sampled_from(["HTTPS_PROXY", "TOKEN", "path", secret]))
-    spec.environ[name] = draw(st.sampled_from([secret, f"http://user:{secret}@proxy:3128", f"A={secret}"]))
+    name = draw(["HTTPS_PROXY", "TOKEN", "path", secret])
+    spec.environ[name] = draw([secret, f"http://user:{secret}@proxy:3128", f"A={secret}"])
 
 
 def answer(spec: Spec, secret: str, draw: Draw) -> None:
@@ -194,7 +205,7 @@ def answer(spec: Spec, secret: str, draw: Draw) -> None:
 
 
 def label(spec: Spec, secret: str, draw: Draw) -> None:
-    spec.label = draw(st.sampled_from([secret, f"token={secret}"]))
+    spec.label = draw([secret, f"token={secret}"])
 
 
 SAID = (
@@ -203,13 +214,13 @@ SAID = (
 
 
 def log(spec: Spec, secret: str, draw: Draw) -> None:
-    spec.log = draw(st.sampled_from(SAID)).replace("$", secret)
-    spec.fails = draw(st.sampled_from(["", "restart"]))
+    spec.log = draw(SAID).replace("$", secret)
+    spec.fails = draw(["", "restart"])
 
 
 def words(spec: Spec, secret: str, draw: Draw) -> None:
-    spec.words = draw(st.sampled_from(SAID)).replace("$", secret)
-    spec.fails = draw(st.sampled_from(["", "validator"]))
+    spec.words = draw(SAID).replace("$", secret)
+    spec.fails = draw(["", "validator"])
 
 
 def places(spec: Spec) -> dict[str, Place]:
@@ -228,6 +239,8 @@ def places(spec: Spec) -> dict[str, Place]:
             name = path.rpartition("/")[2]
             made = {"value": toml_value, "name": toml_name, "comment": toml_comment, "table": toml_table}
             found.update({f"{kind} in {name}": make(path) for kind, make in made.items()})
+        if "monitor_env" in spec.files[path]:
+            found[f"odd value in {path.rpartition('/')[2]}"] = odd(path)
         if "= { " in spec.files[path]:
             found[f"pair in {path.rpartition('/')[2]}"] = inline(path)
         if path.endswith(".json"):

@@ -4,11 +4,11 @@
 """Edits whose planner has seen a projection: what is hidden stays to the byte, and what would mean something else is refused."""
 
 import hashlib
-import os.path
+import os
 import re
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import edits, nodefs, projection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import edits, nodefs, projection, staging
 
 KEEP = {"format": "toml", "places": [[["a"], "int"], [["t", "b"], "int"], [["t", "c"], "names"]]}
 TEXT = "a = 1 # hunter2\npassword = '''\nhunter2\n\n'''\n[t]\n  b = 2   # hunter2\n  secret = 'x'\n[[u]]\nb = 'hunter2'\n"
@@ -98,3 +98,38 @@ def test_what_is_hidden_between_two_changes_of_one_line_stays(text):
     change = {"path": "/d.json", "edits": [edit], "keep": ONE_LINE, "result": hashlib.sha256(after.encode()).hexdigest()}
     wanted = text.replace("{", '{"features": {"cdi": true}, ', 1).replace('"runtimes": {}', '"runtimes": {"n": {"path": "/usr/bin/n"}}')
     assert edits.edited("/d.json", text.encode(), change).decode() == wanted
+
+
+MINE, OTHERS = os.getegid(), 54321
+COPIED = {"format": "toml", "places": [[["e"], "names"]]}
+as_root = pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
+
+
+@pytest.mark.parametrize(
+    "mode, gid, folder, wanted",
+    [
+        (0o644, MINE, 0o755, 0o644),
+        (0o600, MINE, 0o755, 0o600),
+        (0o640, MINE, 0o755, 0o640),
+        (0o644, MINE, 0o700, 0o600),
+        (0o644, MINE, 0o750, 0o640),
+        pytest.param(0o640, OTHERS, 0o755, 0o600, marks=as_root),
+        pytest.param(0o604, OTHERS, 0o755, 0o644, marks=as_root),
+    ],
+)
+def test_what_is_copied_from_a_file_can_be_read_by_nobody_who_cannot_read_it_there(tmp_path, mode, gid, folder, wanted):
+    source, text = tmp_path / "etc" / "site" / "c.toml", b'e = ["KEY=hunter2"]\n'
+    source.parent.mkdir(parents=True)
+    source.write_bytes(text)
+    source.chmod(mode)
+    if gid != MINE:
+        os.chown(str(source), -1, gid)
+    source.parent.chmod(folder)
+    expect = nodefs.sha256(text)
+    reference = {"at": 4, "path": "/etc/site/c.toml", "expect": expect, "span": [4, 19]}
+    shown = projection.project(text, COPIED).data.decode()
+    change = {"path": "/etc/ours.toml", "op": "write", "content": shown, "mode": "0644", "references": [reference]}
+    tmp_path.chmod(0o755)
+    [planned], conflicts = staging.plan(str(tmp_path), str(tmp_path / "journal"), [dict(change, keep=COPIED)])
+    assert (conflicts, planned.after.data) == ([], text)
+    assert oct(planned.after.mode) == oct(wanted)
