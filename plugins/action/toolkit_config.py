@@ -28,7 +28,7 @@ class ActionModule(ActionBase):
         def planner(policy: Policy, obs: Observation) -> base.Outcome:
             if policy.state == "absent":
                 return base.Outcome(originals.taken_back(obs, (toolkit.PATH,), lambda: toolkit.plan_absent(policy, obs)))
-            runtimes = tuple(args["low_level_runtimes"]) or host.low_level(policy, obs)
+            runtimes = tuple(args["low_level_runtimes"]) or host.low_level_runtimes(policy, obs)
             keys = toolkit.wanted(args["mode"], args["isolation"], tuple(args["annotation_prefixes"]), runtimes, ())
             return base.Outcome(toolkit.plan_keys(obs, toolkit.PATH, keys))
 

@@ -5,15 +5,14 @@
 
 from __future__ import annotations
 
-import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.consumers import Consumer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.device_plugin import Strategies
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.low_level import one_list
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
-    STANDARD_PATH,
     Decision,
     Driver,
     HostDecision,
@@ -77,7 +76,7 @@ def decide(
         runtime_mode=mode,
         annotation_prefixes=(RUNTIME_PREFIX,),
         isolation=isolation,
-        low_level_runtimes=low_level_runtimes(managed, low_level or {}),
+        low_level_runtimes=one_list([i for i in managed if handed_over(i, decisions)], low_level or {}),
         packages=packages(decisions),
         cdi_owner=cdi_owner if reads_specs(found, decisions, policy) else "none",
         cdi_version_cap=cap,
@@ -85,6 +84,11 @@ def decide(
         plugin_strategies=plugin.names,
         plugin_source=plugin.source,
     )
+
+
+def handed_over(instance: Instance, decisions: list[Decision]) -> bool:
+    """Whether containers of this instance go through the NVIDIA runtime, which then calls the low-level one."""
+    return any(d.instance == instance.key and d.handler for d in decisions)
 
 
 def chosen(policy: Policy, instance: Instance) -> bool:
@@ -329,16 +333,3 @@ def packages(decisions: list[Decision]) -> tuple[str, ...]:
     if not any(d.handler or d.hook for d in decisions):
         return ()
     return LEGACY_PACKAGES if any(d.runtime_mode == "legacy" for d in decisions) else BASE_PACKAGES
-
-
-def low_level_runtimes(instances: list[Instance], found: Mapping[str, str | None]) -> tuple[str, ...]:
-    """What the NVIDIA runtime hands over to: the engine's own choice first. Full paths outside PATH, as with CRI-O's /usr/libexec/crio."""
-    defaults = [i.handlers.get(i.default_handler, "") for i in instances]
-    # Once the NVIDIA runtime is the default, the engine's own choice is still among its handlers.
-    own = [path for i in instances for path in i.handlers.values()]
-    paths = [p for p in (*defaults, *own) if posixpath.basename(p) in ("runc", "crun")]
-    paths += [p for p in (found.get("runc"), found.get("crun")) if p]
-    names = [posixpath.basename(p) if posixpath.dirname(p) in (*STANDARD_PATH, "") else p for p in paths]
-    return tuple(dict.fromkeys(names)) or ("runc", "crun")
-
-

@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
     device_plugin,
     gpu,
     hooks,
+    low_level,
     owners,
     packages,
     repository,
@@ -51,7 +52,6 @@ CONFIGURED = {name: engine for name, engine in ENGINES.items() if engine is not 
 LEFTOVERS = {"crio": crio.leftovers}
 KUBERNETES = (*(o.name for o in containerd_owners.OWNERS if o.kubernetes), "gpu-operator")  # owners that come with it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
-LOW_LEVEL = ["runc", "crun"]
 # CRI-O's own packages put its runtimes outside PATH (engines.md 2).
 LOW_LEVEL_PATHS = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/libexec/crio"]
 
@@ -68,12 +68,12 @@ class Seen:
 
 
 def low_level_questions() -> list[ask.Question]:
-    return [ask.which(LOW_LEVEL, LOW_LEVEL_PATHS)]
+    return [ask.which(list(low_level.KNOWN), LOW_LEVEL_PATHS)]
 
 
-def low_level(policy: Policy, obs: Observation) -> tuple[str, ...]:
+def low_level_runtimes(policy: Policy, obs: Observation) -> tuple[str, ...]:
     """The low-level runtimes of a host, without a decision."""
-    return decide.low_level_runtimes([], obs.raw(low_level_questions()[0]).get("found") or {})
+    return low_level.one_list([], obs.raw(low_level_questions()[0]).get("found") or {})
 
 
 def originals() -> list[ask.Question]:

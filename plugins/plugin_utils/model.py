@@ -142,6 +142,7 @@ class Instance:
     schema: int = 0  # declared config version (containerd); 0 where the engine has none
     default_handler: str = ""
     handlers: Mapping[str, str] = dc.field(default_factory=dict)  # name -> binary as in force
+    low_level: str = ""  # the program that runs its containers (runc, crun or youki, or a path of one); "" = another one, or not known
     cri: bool = True  # serves CRI (a Docker-only containerd does not)
     refusal: str = ""  # why this instance is left alone, with what to do instead; "" = ours to manage
     silent: bool = False  # it runs, and does not answer: refused, while the other engines of the host go on

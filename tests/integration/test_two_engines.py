@@ -39,9 +39,16 @@ class Case:
 def fleet(boot: Boot) -> Fleet:
     """A host that has the packages already, so that all that differs is ours."""
     up = boot({HOST: {"kind": "crio-1.34-containerd-1.7", "gpus": 1, "driver": "ok"}})
+    default(up, "runc")  # as containerd has it
     up.play("site", [HOST], variables=repository())
     assert up.play("rollback", [HOST]).failed == {}
     return up
+
+
+def default(fleet: Fleet, name: str) -> None:
+    """Make one of CRI-O's handlers its default."""
+    main = "/etc/crio/crio.conf.d/10-crio.conf"
+    fleet.shell(HOST, f"sed -i 's/^default_runtime = .*/default_runtime = \"{name}\"/' {main}; systemctl restart crio")
 
 
 def serving(fleet: Fleet) -> dict[str, str]:
@@ -89,3 +96,16 @@ def test_both_come_in_one_transaction(fleet: Fleet) -> None:
     folders = {change["path"].split("/")[2] for change in meta["changes"]}
     assert {"containerd", "crio"} <= folders
     assert fleet.task("node", [HOST]).changed == {}
+
+
+def test_engines_with_different_low_level_runtimes_are_refused_before_anything_is_touched(fleet: Fleet) -> None:
+    """NVIDIA's runtime has one list for the host, so that one of the engines would get the other's runtime."""
+    default(fleet, "crun")
+    try:
+        before = fleet.tree(HOST)
+        answer = fleet.task("node", [HOST]).of("node")[HOST]
+        assert "crio:/etc/crio/crio.conf runs /usr/libexec/crio/crun" in answer["msg"]
+        assert "one list of low-level runtimes for the whole host" in answer["msg"]
+        assert differing(before, fleet.tree(HOST)) == {}
+    finally:
+        default(fleet, "runc")

@@ -29,7 +29,7 @@ def instance(engine: str = "containerd", version: str = "2.3.7", **more: Any) ->
     socket = "/var/run/crio/crio.sock" if engine == "crio" else "/run/containerd/containerd.sock"
     config = "/etc/crio/crio.conf" if engine == "crio" else "/etc/containerd/config.toml"
     known = Instance(engine, version, f"/usr/bin/{engine}", socket, config, f"{engine}.service", "package", True, cdi)
-    return dc.replace(known, **{"default_handler": "runc", "handlers": {"runc": "/usr/sbin/runc"}, **more})
+    return dc.replace(known, **{"default_handler": "runc", "handlers": {"runc": "/usr/sbin/runc"}, "low_level": "runc", **more})
 
 
 def record(policy: Policy | None = None, *instances: Instance, driver: Driver = ONE_GPU, **more: Any) -> HostDecision:

@@ -15,7 +15,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_files, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_files, low_level, toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cgroup_driver import InUse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, PlanError
@@ -23,11 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handl
 # containerd decodes the options of these types alike; the first release of runc.v2 replaced the two older ones.
 RUNC_TYPES = ("", "io.containerd.runc.v1", tables.RUNC_TYPE, "io.containerd.runtime.v1.linux")
 LINUX_TYPE = "io.containerd.runtime.v1.linux"
-# Sandboxed runtimes: their options and annotations mean nothing to runc, and runc's nothing to them.
-SANDBOXED = frozenset(("runsc", "kata-runtime", "sysbox-runc", "crun-wasm"))
-LOW_LEVEL = frozenset(("runc", "crun", "youki"))
 BUILTIN = "the built-in runc"
-NVIDIA_PROGRAMS = "nvidia-container-runtime"  # and its mode-specific siblings: .cdi, .legacy, .experimental
 # The old linux type had a key of its own for what the others call Root; its other options belong to its shim.
 _LINUX_OPTIONS = {"RuntimeRoot": "Root"}
 
@@ -50,8 +46,7 @@ class Base:
     @property
     def foreign(self) -> bool:
         """Whether it runs a program that the NVIDIA runtime cannot hand over to: a shim of the node's own system."""
-        name = posixpath.basename(self.program)
-        return bool(name) and name not in LOW_LEVEL and not name.startswith(NVIDIA_PROGRAMS)
+        return low_level.foreign(self.program)
 
 
 def choose(
@@ -92,6 +87,12 @@ def _candidates(cri: Mapping[str, Any], name: str, written: bool, default_before
     yield BUILTIN, tables.BUILTIN_RUNC
 
 
+def runs(cri: Mapping[str, Any], handler: Handler, *, written: bool = False, default_before: str = "") -> str:
+    """The low-level program behind the handlers in the same order: the shim runs runc where a handler names none."""
+    entries = (entry for _name, entry in _candidates(cri, handler.name, written, default_before) if fits(entry))
+    return low_level.first(str(options_of(cri, entry).get("BinaryName") or "runc") for entry in entries)
+
+
 def fits(entry: Mapping[str, Any]) -> bool:
     """Whether its properties mean to runc what they mean to it."""
     program = posixpath.basename(str(toml.lookup(entry, ("options", "BinaryName"), "")))
@@ -99,7 +100,7 @@ def fits(entry: Mapping[str, Any]) -> bool:
         entry.get("runtime_type", "") in RUNC_TYPES
         and not entry.get("runtime_path")
         and entry.get("sandboxer", "") in ("", "podsandbox")
-        and program not in SANDBOXED
+        and program not in low_level.SANDBOXED
     )
 
 
@@ -134,8 +135,7 @@ def _require_fitting(cri: Mapping[str, Any], handler: Handler) -> None:
         kind = entry.get("runtime_path") or entry.get("runtime_type") or toml.lookup(entry, ("options", "BinaryName"))
         raise PlanError(f"the handler {handler.name} is of another kind ({kind})", why="it is not one of runc's", next=step)
     program = str(toml.lookup(entry, ("options", "BinaryName"), ""))
-    known = posixpath.basename(program).startswith(NVIDIA_PROGRAMS) or posixpath.basename(program) in LOW_LEVEL
-    if program and not known and program != handler.binary and not handler.chosen:
+    if low_level.foreign(program) and program != handler.binary and not handler.chosen:
         raise PlanError(
             f"the handler {handler.name} runs {program}",
             why="it is not a known place of the NVIDIA runtime",

@@ -63,6 +63,14 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     return dc.replace(found, advice=(*found.advice, *_doubts(bases, cri, instance)))
 
 
+def low_level(policy: Policy, obs: Observation, files: FileSet, version: Version) -> str:
+    """The program that runs containers here, by the handlers of others."""
+    mine = _our_drop_in(policy, obs, files)
+    cri = containerd_files.effective(files.without(mine) if mine else files, version, built_in=False)
+    before, handler = _original(obs, files), policy.handlers[0]
+    return containerd_base.runs(cri, handler, written=handler.name in _written(policy, before), default_before=_default_in(before))
+
+
 def version_of(instance: Instance) -> Version:
     version = versions.parse(instance.version)
     if version is None:

@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, verified, versions, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, nvidia_ctk_crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_adopt, crio_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_adopt, crio_base, crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
@@ -96,9 +96,19 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         cdi=cdi_of(pair(version), force.cdi_dirs, force.source, version),
         default_handler=force.default,
         handlers={name: str(table.get("runtime_path") or "") for name, table in force.handlers.items()},
+        low_level=low_level(policy, obs, where, pair(version)),
     )
     owner, refusal = nvidia_owner(policy, obs, where, force, instance)
     return (dc.replace(instance, owner=owner or instance.owner, refusal=refusal),)
+
+
+def low_level(policy: Policy, obs: Observation, where: config.Places, version: tuple[int, int]) -> str:
+    """The program behind the handlers of others; '' where a file cannot be read, which the plan will tell."""
+    try:
+        others = [layer.data for layer in config.layers(obs, where) if layer.path != where.drop_in]
+    except PlanError:
+        return ""
+    return crio_base.runs(config.from_tables(others, version, "files"), policy.handlers[0])
 
 
 def answers(obs: Observation, where: config.Places) -> bool:
@@ -259,7 +269,7 @@ def _plan(
     same = ours is not None and crio_plan.flat(ours.data) == crio_plan.flat(crio_plan.tree(wish))
     changes, diffs = crio_plan.change(where, before, text, crio_plan.hidden(wish), same)
     differences = crio_plan.differences(where, crio_plan.ours(layers, where), wish, bool(changes))
-    advice = crio_plan.stray_advice(where, rest) + crio_plan.tree_advice(policy, obs, decision)
+    advice = crio_plan.stray_advice(where, rest) + crio_plan.base_advice(wish) + crio_plan.tree_advice(policy, obs, decision)
     if policy.root != "/":
         return Plan(differences, changes=changes, expect_files=expected(obs, where, layers), diffs=diffs, advice=advice)
     acts = bool(changes or gone)

@@ -11,7 +11,8 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, toml, toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, low_level, toml, toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, Difference, Instance, PlanError, Policy
@@ -24,14 +25,13 @@ LEFTOVER = re.compile(r".*(?:~|\.(?:bak|orig|old|save|swp|tmp|rpmnew|rpmsave|rpm
 
 @dc.dataclass(frozen=True)
 class Wish:
-    """What our drop-in has to say. base: the low-level handler whose table is taken over, with that table."""
+    """What our drop-in has to say. bases: for each handler of ours the one whose table is taken over, with that table."""
 
     handlers: Mapping[str, Mapping[str, Any]]
     default: str  # "" = the drop-in does not name one
     unwanted_default: tuple[str, ...]  # handlers that must not be the default in force
     cdi_dirs: tuple[str, ...]
-    base: str = ""
-    base_table: Mapping[str, Any] = dc.field(default_factory=dict)
+    bases: Mapping[str, tuple[str, Mapping[str, Any]]] = dc.field(default_factory=dict)
 
 
 def ours(layers: tuple[config.Layer, ...], where: config.Places) -> config.Layer | None:
@@ -59,21 +59,31 @@ def wish(
     names = [h.name for h in policy.handlers]
     version = (int(instance.version.lstrip("v").split(".")[0]), int(instance.version.split(".")[1]))
     declared = config.from_tables([layer.data for layer in others], version, "files")
-    base = choose_base(declared, names, where)
-    table = dict(declared.handlers[base])
-    if not any(base in layer.handlers for layer in others) and policy.root == "/":
-        # Built in, so no file shows it: the daemon itself does.
-        table = dict(config.in_force(policy, obs, where, instance.binary, version).handlers.get(base) or table)
-    copied = {k: v for k, v in table.items() if k in tables.HANDLER_FIELDS and k not in tables.NOT_COPIED}
-    require_sent(base, copied)
-    handlers = {h.name: {"runtime_path": h.binary, "runtime_type": "oci", **copied, **dict(h.options)} for h in policy.handlers}
+    bases = {h.name: base_of(policy, obs, instance, where, others, crio_base.choose(declared, h, where)) for h in policy.handlers}
+    handlers = {}
+    for handler in policy.handlers:
+        copied = {k: v for k, v in bases[handler.name][1].items() if k in tables.HANDLER_FIELDS and k not in tables.NOT_COPIED}
+        require_sent(bases[handler.name][0], copied)
+        handlers[handler.name] = {"runtime_path": handler.binary, "runtime_type": "oci", **copied, **dict(handler.options)}
     default, unwanted = "", tuple(names)
     if decision.default:
         default, unwanted = decision.handler, ()
     elif declared.default in names:
         # Somebody else's file makes it the default: taken back only when asked for.
-        default, unwanted = (base, unwanted) if policy.default == "false" else ("", ())
-    return Wish(handlers, default, unwanted, policy.cdi_spec_dirs, base, table)
+        default, unwanted = (crio_base.successor(declared, names), unwanted) if policy.default == "false" else ("", ())
+    return Wish(handlers, default, unwanted, policy.cdi_spec_dirs, bases)
+
+
+def base_of(
+    policy: Policy, obs: Observation, instance: Instance, where: config.Places, others: tuple[config.Layer, ...],
+    chosen: tuple[str, Mapping[str, Any]]
+) -> tuple[str, Mapping[str, Any]]:
+    """The handler to copy, as the daemon itself tells it where it is built in, so that no file shows it."""
+    name, table = chosen
+    if any(name in layer.handlers for layer in others) or policy.root != "/":
+        return chosen
+    version = (int(instance.version.lstrip("v").split(".")[0]), int(instance.version.split(".")[1]))
+    return name, config.in_force(policy, obs, where, instance.binary, version).handlers.get(name) or table
 
 
 def require_sent(base: str, copied: Mapping[str, Any]) -> None:
@@ -88,20 +98,6 @@ def require_sent(base: str, copied: Mapping[str, Any]) -> None:
             )
 
 
-def choose_base(declared: config.Effective, names: list[str], where: config.Places) -> str:
-    """The low-level runtime that NVIDIA's stands before: the default of CRI-O where that is none of ours, else crun, else runc."""
-    for name in (declared.default, "crun", "runc"):
-        table = declared.handlers.get(name)
-        if table is not None and name not in names and not name.startswith("nvidia") and table.get("runtime_type", "") in ("", "oci"):
-            return name
-    raise PlanError(
-        "CRI-O has no handler of type oci to copy from",
-        where=where.directory,
-        why=f"the default is {declared.default!r}, the handlers are {', '.join(sorted(declared.handlers)) or 'none'}",
-        next="declare crun or runc in a drop-in of your own",
-    )
-
-
 def text(wish: Wish) -> str:
     """Our drop-in as it has to be, '' where there is nothing to say."""
     head = []
@@ -111,7 +107,8 @@ def text(wish: Wish) -> str:
         head.append(f"cdi_spec_dirs = {toml.dumps(wish.cdi_dirs)}")
     parts = ["[crio.runtime]\n" + "".join(f"{line}\n" for line in head)] if head else []
     for name, table in wish.handlers.items():
-        note = f"# All but the first two keys are those of the handler {wish.base}: CRI-O fills in nothing.\n" if wish.base else ""
+        base = wish.bases[name][0] if name in wish.bases else ""
+        note = f"# All but the first two keys are those of the handler {base}: CRI-O fills in nothing.\n" if base else ""
         lines = "".join(f"{toml.key(k)} = {toml_file.dumps(v)}\n" for k, v in table.items())
         parts.append(f"{note}[crio.runtime.runtimes.{toml.key(name)}]\n{lines}")
     return HEADER + "\n" + "\n".join(parts) if parts else ""
@@ -150,6 +147,17 @@ def stray_advice(where: config.Places, layers: tuple[config.Layer, ...]) -> tupl
     )
 
 
+def base_advice(wish: Wish) -> tuple[str, ...]:
+    """A node system's own shim as default: its properties are taken over, its program cannot be."""
+    programs = {name: (base, crio_base.program(base, table)) for name, (base, table) in wish.bases.items() if base not in wish.handlers}
+    return tuple(
+        f"The handler {base} runs {program}. The handler {name} has its properties, but the NVIDIA runtime starts runc or crun instead of "
+        f"that program: containers of {name} get nothing that only {program} does."
+        for name, (base, program) in programs.items()
+        if low_level.foreign(program)
+    )
+
+
 def tree_advice(policy: Policy, obs: Observation, decision: Decision) -> tuple[str, ...]:
     """In a tree the binary may well come later; what happens when it does not is worth a word."""
     if policy.root == "/" or not decision.handler:
@@ -164,8 +172,8 @@ def served(force: config.Effective, wish: Wish, written: config.Layer | None) ->
     if force.source == "files":
         return True
     gone = set(written.handlers if written else ()) - set(wish.handlers)
-    base = force.handlers.get(wish.base, {})
-    handlers = all(same(force.handlers.get(name), table, base) for name, table in wish.handlers.items())
+    bases = {name: force.handlers.get(base, {}) for name, (base, _table) in wish.bases.items()}
+    handlers = all(same(force.handlers.get(name), table, bases.get(name, {})) for name, table in wish.handlers.items())
     default = force.default == wish.default if wish.default else force.default not in wish.unwanted_default
     return handlers and default and not gone & set(force.handlers) and (not wish.cdi_dirs or force.cdi_dirs == wish.cdi_dirs)
 
@@ -245,7 +253,8 @@ def why(key: str, wish: Wish) -> str:
     }
     if not wish.handlers and last not in ("default_runtime", "cdi_spec_dirs"):
         return "no handler is wanted here"
-    return reasons.get(last, f"as in the handler {wish.base}")
+    base = next((base for name, (base, _table) in wish.bases.items() if key.startswith(f"crio.runtime.runtimes.{name}.")), "")
+    return reasons.get(last, f"as in the handler {base}" if base else "this handler is not wanted any more")
 
 
 def stage(obs: Observation, where: config.Places) -> tuple[dict[str, Any], ...]:
@@ -274,7 +283,7 @@ def validation(
 
 def allowed(written: config.Layer | None, wish: Wish) -> list[str]:
     """Lines of `crio config` that may come or go. While only built-in handlers exist it prints them as comments; ours uncomments them."""
-    named = {wish.base: wish.base_table, **dict(wish.handlers), **dict(written.handlers if written else {})}
+    named = {**dict(wish.bases.values()), **dict(wish.handlers), **dict(written.handlers if written else {})}
     lines = ["", "# ", r"(?:# )?default_runtime = .*"]
     for name, table in named.items():
         lines.append(rf"(?:# )?\[crio\.runtime\.runtimes\.{re.escape(name)}\]")

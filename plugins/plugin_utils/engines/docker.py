@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text, take_back, verified, versions, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, json_text, low_level, take_back, verified, versions, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk_docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio, docker_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker_config as config
@@ -90,11 +90,22 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
         invocation_id=obs.unit(where.unit).get("InvocationID", ""),
         default_handler=str(info.get("DefaultRuntime") or setting(obs, where.config, "default-runtime") or docker_plan.BUILT_IN),
         handlers={name: str((table or {}).get("path") or "") for name, table in (info.get("Runtimes") or {}).items()},
+        low_level=runs(policy, obs, where.config, info),
         cri=False,
         pid=int(daemon.get("pid") or 0),
         ticks=int(daemon.get("ticks") or 0),
     )
     return (dc.replace(found, refusal=refusal(policy, obs, found, info), silent=found.running and not info),)
+
+
+def runs(policy: Policy, obs: Observation, path: str, info: Mapping[str, Any]) -> str:
+    """The program of the default runtime; where that is ours or NVIDIA's, of the one from before, else the built-in one."""
+    default = str(info.get("DefaultRuntime") or setting(obs, path, "default-runtime") or docker_plan.BUILT_IN)
+    before = str((config.kept(obs, path) or {}).get("default-runtime") or "")
+    names = [before if default in {h.name for h in policy.handlers} else default, docker_plan.BUILT_IN]
+    told = {name: str((table or {}).get("path") or "") for name, table in (info.get("Runtimes") or {}).items()}
+    said = (told.get(name) or str(setting(obs, path, "runtimes", name, "path") or "") for name in names)
+    return low_level.first((*said, docker_plan.BUILT_IN))
 
 
 def wanted_in_tree(policy: Policy) -> bool:

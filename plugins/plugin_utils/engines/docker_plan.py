@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import diff, json_text, listed_files, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import diff, json_text, listed_files, low_level, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     STANDARD_PATH,
@@ -112,7 +112,8 @@ def runtime(
     if program == posixpath.basename(handler.binary):  # nvidia-ctk's bare name, and a folder where dockerd would not find it
         return {"path": handler.binary, **options}, handler.binary
     ours = before is not None and handler.name not in (before.get("runtimes") or {})
-    if not ours:
+    adopted = isinstance(program, str) and low_level.nvidias(program)
+    if not (ours or adopted or (program and handler.chosen)):
         raise another(handler.name, doc, path, present)
     return {"path": handler.binary, **options}, handler.binary
 

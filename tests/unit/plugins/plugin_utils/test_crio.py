@@ -231,10 +231,10 @@ def test_a_built_in_default_handler_is_copied_from_the_daemons_word() -> None:
         ("README", "Put your drop-ins here.\n", r"crio\.conf\.d/README:1: CRI-O would refuse to start.*whatever its name"),
         (
             "99-site.conf.bak",
-            '[crio.runtime.runtimes.nvidia]\nruntime_path = "/old"\n',
+            '[crio.runtime.runtimes.nvidia]\nruntime_path = "/old/nvidia-container-runtime"\n',
             r"99-site\.conf\.bak: this file is read after .*: nvidia",
         ),
-        ("zz/deep", '[crio.runtime.runtimes.nvidia]\nruntime_path = "/old"\n', r"zz/deep: this file is read after"),
+        ("zz/deep", f'[crio.runtime.runtimes.nvidia]\nruntime_path = "/o{NVIDIA["RuntimePath"]}"\n', r"zz/deep: this file is read after"),
         ("99-default", '[crio.runtime]\ndefault_runtime = "runc"\n', r"default_runtime = 'runc'"),
     ],
 )

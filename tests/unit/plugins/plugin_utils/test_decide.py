@@ -23,7 +23,7 @@ def engine(
 ) -> Instance:
     cdi = Cdi(able, enabled, ("/etc/cdi",) if able else (), newest if able else "", Evidence("cri-status", "as asked"), field)
     plain = Instance(name, version, f"/usr/bin/{name}", f"/run/{name}.sock", f"/etc/{name}", f"{name}.service", "package", True, cdi)
-    return dc.replace(plain, **{"default_handler": "runc", "handlers": {"runc": "/usr/sbin/runc"}, **more})  # type: ignore[arg-type]
+    return dc.replace(plain, **{"default_handler": "runc", "handlers": {"runc": "/usr/sbin/runc"}, "low_level": "/usr/sbin/runc", **more})  # type: ignore[arg-type]
 
 
 C16 = engine("containerd", "1.6.20", able=False, enabled=False)
@@ -31,7 +31,7 @@ C17 = engine("containerd", "1.7.24", enabled=False, newest="0.7.0")
 C170 = engine("containerd", "1.7.0", enabled=False, newest="0.5.0", field=False)
 C23 = engine("containerd", "2.3.7", newest="1.1.0")
 C24 = engine("containerd", "2.4.2", newest="1.1.0")
-CRIO = engine("crio", "1.34.0", default_handler="crun", handlers={"crun": "/usr/libexec/crio/crun"})
+CRIO = engine("crio", "1.34.0", default_handler="crun", handlers={"crun": "/usr/libexec/crio/crun"}, low_level="/usr/libexec/crio/crun")
 K130 = Kubelet(True, "v1.30.2", "unix:///run/containerd.sock")
 K128 = Kubelet(True, "v1.28.4", "unix:///run/containerd.sock")
 NONE = Kubelet()
@@ -166,20 +166,39 @@ def test_a_refused_instance_is_reported_and_never_decided_on() -> None:
     assert record.refused == ((k3s.key, "k3s writes this file at every start"),)
 
 
+CRUN = dc.replace(C23, low_level="crun")
+
+
 @pytest.mark.parametrize(
-    ("instances", "found", "runtimes"),
+    ("instances", "options", "found", "runtimes"),
     [
-        ([C23], {"runc": "/usr/sbin/runc", "crun": "/usr/bin/crun"}, ("runc", "crun")),
-        ([CRIO], {"runc": "/usr/sbin/runc"}, ("/usr/libexec/crio/crun", "runc")),
-        # Once the NVIDIA runtime is the default, the engine's own choice is still the first.
-        ([dc.replace(CRIO, default_handler="nvidia", handlers={**CRIO.handlers, "nvidia": "/usr/bin/nvidia-container-runtime"})],
-         {"runc": "/usr/sbin/runc"}, ("/usr/libexec/crio/crun", "runc")),
-        ([C23], {}, ("runc",)),
-        ([], {}, ("runc", "crun")),
+        ([C23], {}, {"runc": "/usr/sbin/runc", "crun": "/usr/bin/crun"}, ("runc", "crun")),
+        ([C23], {}, {}, ("runc",)),
+        ([CRIO], {}, {"runc": "/usr/sbin/runc"}, ("/usr/libexec/crio/crun", "runc")),
+        ([dc.replace(C23, low_level="/opt/youki")], {}, {"runc": "/usr/sbin/runc"}, ("/opt/youki", "runc")),
+        # a shim of the node's own system is none that the NVIDIA runtime can hand over to
+        ([dc.replace(C23, low_level="")], {}, {"runc": "/usr/sbin/runc"}, ("runc",)),
+        ([dc.replace(C23, low_level="")], {}, {}, ("runc", "crun")),
+        ([CRIO, CRUN], {}, {}, ("/usr/libexec/crio/crun", "crun")),
+        ([CRIO, dc.replace(C23, low_level="")], {}, {}, ("/usr/libexec/crio/crun",)),
+        # only who goes through the NVIDIA runtime has a say: of the hook it is the engine that calls the low-level one
+        ([CRIO, C23], {"injection": "oci-hook", "engines": ("crio",)}, {}, ("runc", "crun")),
+        ([CRIO, dc.replace(C23, refusal="left alone")], {}, {}, ("/usr/libexec/crio/crun",)),
     ],
 )  # fmt: skip
-def test_low_level_runtimes(instances: list[Instance], found: dict, runtimes: tuple) -> None:
-    assert decide.low_level_runtimes(instances, found) == runtimes
+def test_low_level_runtimes(instances: list[Instance], options: dict, found: dict, runtimes: tuple) -> None:
+    assert decide.decide(Policy(**options), instances, GPU, NONE, low_level=found).low_level_runtimes == runtimes
+
+
+def test_engines_with_different_low_level_runtimes_are_refused() -> None:
+    with pytest.raises(PlanError) as refused:
+        decide.decide(Policy(), [C23, CRIO], GPU, NONE)
+    assert str(refused.value) == (
+        "the engines of this host use different low-level runtimes: containerd:/etc/containerd runs /usr/sbin/runc, crio:/etc/crio runs "
+        "/usr/libexec/crio/crun (the NVIDIA runtime has one list of low-level runtimes for the whole host and takes the first that it "
+        "finds). Set the same one as default in both engines, or name one engine alone in the option engines"
+    )
+    assert decide.decide(Policy(engines=("crio",)), [C23, CRIO], GPU, NONE).low_level_runtimes == ("/usr/libexec/crio/crun",)
 
 
 @pytest.mark.parametrize(

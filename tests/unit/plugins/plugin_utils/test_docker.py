@@ -408,8 +408,47 @@ def test_our_own_runtime_may_get_another_program() -> None:
     files = {"/usr/bin/nvidia-container-runtime.cdi": ""}
     plan = planned(wanted, running("26.1.5", json.dumps({"runtimes": ENTRY}), files=files, originals=kept))
     assert [(d.before, d.after) for d in plan.differences] == [(BINARY, "/usr/bin/nvidia-container-runtime.cdi")]
-    with pytest.raises(PlanError, match="another runtime nvidia"):
-        planned(wanted, running("26.1.5", json.dumps({"runtimes": ENTRY}), files=files))
+
+
+@pytest.mark.parametrize(
+    ("program", "handler", "taken"),
+    [
+        (ELSEWHERE, Handler(), True),  # a known place of NVIDIA's runtime
+        ("/usr/local/nvidia/toolkit/nvidia-container-runtime", Handler(), True),
+        (BINARY, Handler(binary="/usr/bin/nvidia-container-runtime.cdi"), True),
+        ("/opt/acme/gpu-runtime", Handler(), False),
+        ("/opt/acme/gpu-runtime", Handler(binary=ELSEWHERE, chosen=True), True),  # the option handlers names it
+        ("/opt/acme/gpu-runtime", Handler(binary="/opt/acme/gpu-runtime", chosen=True), True),
+        ("/usr/bin/nvidia-container-runtime-hook", Handler(), False),
+    ],
+)
+def test_a_runtime_of_our_name_keeps_its_arguments_or_is_refused(program: str, handler: Handler, taken: bool) -> None:
+    before = {"path": program, "runtimeArgs": ["--debug"], "options": {"x": 1}}
+    wanted = Policy(handlers=(handler,), cdi="false")
+    seen = running("26.1.5", json.dumps({"runtimes": {"nvidia": before}}), files={handler.binary: ""})
+    if not taken:
+        with pytest.raises(PlanError, match="another runtime nvidia"):
+            planned(wanted, seen)
+        return
+    texts = [json.loads("".join(e["text"] for e in change["edits"])) for change in planned(wanted, seen).changes]
+    assert [text["runtimes"]["nvidia"] for text in texts] == ([] if program == handler.binary else [{**before, "path": handler.binary}])
+
+
+@pytest.mark.parametrize(
+    ("default", "runtimes", "kept", "program"),
+    [
+        ("runc", RUNC, None, "runc"),
+        ("crun", {**RUNC, "crun": {"path": "/usr/bin/crun"}}, None, "/usr/bin/crun"),
+        ("nvidia", {**OURS, "crun": {"path": "/usr/bin/crun"}}, {"default-runtime": "crun"}, "/usr/bin/crun"),
+        ("nvidia", OURS, {}, "runc"),
+        ("sysbox", {**RUNC, "sysbox": {"path": "/usr/bin/sysbox-runc"}}, None, "runc"),
+    ],
+)
+def test_the_program_behind_the_default_runtime(default: str, runtimes: dict, kept: dict | None, program: str) -> None:
+    original = {"existed": True, "content": json.dumps(kept), "sha256_after": "x"}
+    originals = {} if kept is None else {CONFIG: original}
+    (found,) = docker.find(Policy(), running(DefaultRuntime=default, Runtimes=runtimes, originals=originals))
+    assert found.low_level == program
 
 
 def test_a_program_that_was_not_sent_is_no_blank_in_a_sentence() -> None:

@@ -18,7 +18,7 @@ from tests.unit.records import instance, record
 PATH = "/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json"
 HOOK = Policy(cdi="false")
 CDI = Policy()
-CRIO = instance("crio", "1.34.2", default_handler="crun", handlers={"crun": "/usr/libexec/crio/crun"})
+CRIO = instance("crio", "1.34.2", default_handler="crun", low_level="/usr/libexec/crio/crun")
 FOREIGN = '{"version": "1.0.0", "hook": {"path": "/opt/site/hook"}, "when": {"always": true}, "stages": ["prestart"]}'
 
 

@@ -71,7 +71,7 @@ def converge(policy: Policy, before: str | None, made: Any) -> str:
 
 
 OLD = instance("containerd", "1.6.20", default_handler="runc")
-CRIO = instance("crio", "1.34.2", default_handler="crun", handlers={"crun": "/usr/libexec/crio/crun"})
+CRIO = instance("crio", "1.34.2", default_handler="crun", low_level="/usr/libexec/crio/crun")
 
 
 @pytest.mark.parametrize(

@@ -74,6 +74,28 @@ def test_the_first_handler_that_fits_is_copied(case: str) -> None:
     assert found.cgroup_why.startswith(f"as {cgroup_origin} has it")
 
 
+# case: the CRI table, what our own first change is known of, the program that the NVIDIA runtime hands over to
+PROGRAMS: dict[str, tuple[dict[str, Any], dict[str, Any], str]] = {
+    "nothing is declared": (cri(), {}, "runc"),
+    "crun is the default": (cri("crun", crun=entry(program="/usr/bin/crun"), runc=entry()), {}, "/usr/bin/crun"),
+    "youki is the default": (cri("youki", youki=entry(program="/opt/youki")), {}, "/opt/youki"),
+    "runc of one's own": (cri(runc=entry(program="/opt/bin/runc")), {}, "/opt/bin/runc"),
+    "NVIDIA's is the default": (cri("nvidia", nvidia=entry(program=NVIDIA), crun=entry(program="crun")), {}, "crun"),
+    "ours is the default, crun was": (
+        cri("nvidia", nvidia=entry(program=NVIDIA), crun=entry(program="/usr/bin/crun"), runc=entry()),
+        {"written": True, "default_before": "crun"}, "/usr/bin/crun"),
+    "Bottlerocket: its own shim is never taken over": (cri("shimpei", shimpei=entry(program="shimpei")), {}, "runc"),
+    "Kata is the default": (cri("kata", kata=KATA, runc=entry(program="/opt/bin/runc")), {}, "/opt/bin/runc"),
+    "gVisor behind runc's type": (cri("gv", gv=entry(program="/usr/local/bin/runsc")), {}, "runc"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", PROGRAMS)
+def test_the_program_that_nvidias_hands_over_to(case: str) -> None:
+    table, known, program = PROGRAMS[case]
+    assert base.runs(table, Handler(), **known) == program
+
+
 def test_what_we_wrote_says_nothing_of_the_node() -> None:
     # The node's administrator has changed runc since; ours is the default by our own doing.
     table = cri("nvidia", nvidia=entry(program=NVIDIA, systemd=False), runc=entry(systemd=True))
