@@ -229,6 +229,21 @@ def version(path, timeout=5):
     return {"service": service, "runtime_name": name, "runtime_version": number}
 
 
+DRIVERS = {0: "systemd", 1: "cgroupfs"}  # enum CgroupDriver
+
+
+def runtime_config(path, timeout=5):
+    """The control group driver that the runtime tells whoever asks; "" from a runtime that does not know the question."""
+    try:
+        _service, fields = _ask(path, "RuntimeConfig", [], timeout)
+    except CriError as exc:
+        if exc.code != UNIMPLEMENTED:
+            raise
+        return {"driver": ""}
+    told = [(values(decode(linux), 1) or [0])[-1] for linux in values(fields, 1)]
+    return {"driver": DRIVERS.get(told[-1], "") if told else ""}
+
+
 def pods(path, handlers, annotation="", timeout=5):
     """Names of the pods that are ready and were started with one of these handlers; of no other pod anything is told.
 

@@ -321,6 +321,8 @@ def _cri(_root, question):
     if method == "ListPodSandbox" and question.get("count"):
         answer = cri.sandboxes(path, question["handlers"], question.get("prefixes") or (), question.get("annotation", ""), timeout)
         return dict(answer, peer=trust.answered.get(path))
+    if method == "RuntimeConfig":
+        return dict(cri.runtime_config(path, timeout), peer=trust.answered.get(path))
     if method == "ListPodSandbox":
         answer = cri.pods(path, question["handlers"], question.get("annotation", ""), timeout)
         return dict(answer, peer=trust.answered.get(path))

@@ -235,7 +235,60 @@ def _flags(data, places, _comments):
     return work.done()
 
 
-_yaml_lines = _by_line(_YAML_LINE)
+_YAML_KEY = re.compile(r"[\"']?([A-Za-z_][\w.-]*)[\"']?:(?:[ \t]|\Z)")
+_YAML_REMARK = re.compile(r"[ \t]#.*\Z")
+
+
+def _yaml_lines(data, places, _comments):
+    """Scalars at the top level, and one level below a key under which something is listed. A listed key whose value is written in another
+    way (an anchor, a block, braces) is withheld: it says something, and not what is shown."""
+    work, at, above = _Work(data, places), 0, _Above(places)
+    for line in re.findall(r"[^\n]*\n|[^\n]+", work.text):
+        body = line.rstrip("\r\n")
+        plain = _YAML_REMARK.sub("", body).rstrip(" \t")
+        path = above.path(plain)
+        found = _YAML_LINE.match(plain.lstrip(" "))
+        if path and (above.opens(path, plain) or (found and _listed_value(places, path, found))):
+            if len(plain) < len(body):
+                work.replace(at + len(plain), at + len(body), " " + placeholders.comment(body[len(plain) + 1 :]))
+        elif body:
+            work.replace(at, at + len(body), placeholders.comment(body))
+            if path and (selection.listed(places, path) is not None or selection.on_the_way(places, path)):
+                place = {"path": path, "kind": "string", "line": work.line(at), "span": [at, at + len(body)], "data": body}
+                work.withheld.append(place)
+        at += len(line)
+    return work.done()
+
+
+class _Above(object):
+    """Where a line of YAML stands: at the top level, or right below a key of it."""
+
+    def __init__(self, places):
+        self.places = places
+        self.key = None
+        self.indent = 0
+
+    def path(self, line):
+        """The path of the key on this line, None where it has none that counts."""
+        indent = len(line) - len(line.lstrip(" "))
+        found = _YAML_KEY.match(line.lstrip(" "))
+        if line and not indent:
+            self.key, self.indent = (found.group(1) if found else None), 0
+            return [self.key] if found else None
+        self.indent = self.indent or indent
+        return [self.key, found.group(1)] if found and self.key and indent == self.indent else None
+
+    def opens(self, path, line):
+        """Whether it is a key alone under which something is listed."""
+        return len(path) == 1 and line.endswith(":") and selection.on_the_way(self.places, path)
+
+
+def _listed_value(places, path, found):
+    shape = selection.listed(places, path)
+    value = found.group(2) or found.group(3) or found.group(4) or ""
+    return shape is not None and fits(shape, value == "true" if shape == "bool" and value in ("true", "false") else value)
+
+
 _FORMATS = {"toml": _toml, "json": _json, "whole": _whole, "yaml": _yaml, "env": _by_line(_ENV_LINE), "flags": _flags}
 
 __all__ = ["Projection", "Unreadable", "fits", "judge", "project"]

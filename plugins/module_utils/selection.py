@@ -36,6 +36,7 @@ _TEXT = {
     "search path": r"PATH=[\w./:-]*",
     "switch": r"(?i)true|false|t|f|0|1",
     "feature": r"[\w-]{1,64}=(?:true|false|0|1)",
+    "features": r"[\w-]{1,64}=(?:true|false)(?:,[\w-]{1,64}=(?:true|false)){0,63}",
     "name=path": r"%s(?:=%s)?" % (_NAME, _PATH),
 }
 # A list whose items have the shape.

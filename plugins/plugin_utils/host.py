@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
     ask,
+    cgroup_driver,
     consumers,
     decide,
     device_nodes,
@@ -106,7 +107,8 @@ def decided(policy: Policy, obs: Observation) -> Seen:
     if not podman.counts(policy, [i for i in instances if i.engine != podman.NAME]):
         instances = tuple(i for i in instances if i.engine != podman.NAME)
     kubelet = owners.kubelet(policy, obs)
-    instances = tuple(dc.replace(i, used_by_kubelet=bool(kubelet.endpoint) and same_socket(kubelet.endpoint, i.socket)) for i in instances)
+    same = cgroup_driver.same_socket
+    instances = tuple(dc.replace(i, used_by_kubelet=bool(kubelet.endpoint) and same(kubelet.endpoint, i.socket)) for i in instances)
     instances = tuple(beside_kubernetes(policy, i, kubelet, instances) for i in instances)
     instances = gpu_operator.leave_alone(policy, obs, instances)
     driver = gpu.parse(policy, obs)
@@ -134,12 +136,6 @@ def beside_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, inst
     if instance.engine != "docker" or instance.refusal or "docker" in policy.engines or not kubernetes:
         return instance
     return dc.replace(instance, refusal=docker.BESIDE_KUBERNETES.format(version=instance.version))
-
-
-def same_socket(endpoint: str, socket: str) -> bool:
-    """kubelet writes unix:///run/...; /var/run is a link to /run on every systemd host."""
-    plain = [p.removeprefix("unix://").replace("/var/run/", "/run/", 1) for p in (endpoint, socket)]
-    return plain[0] == plain[1]
 
 
 def require_engine(policy: Policy, seen: Seen) -> None:

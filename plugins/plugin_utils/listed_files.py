@@ -28,8 +28,10 @@ OUR_UNIT: Keep = {"format": "text", "patterns": [r"(?s)\A# Written by gpufleet\.
 OUR_RECORD: Keep = {"format": "text", "patterns": [r'(?s)\A\{.*"writer": "gpufleet\.nvidia".*']}
 # Whether there is anything in it.
 EMPTY_OR_NOT: Keep = {"format": "text", "patterns": []}
-# The kubelet's own: which engine it uses.
-KUBELET_CONFIG: Keep = {"format": "yaml", "places": [[["containerRuntimeEndpoint"], "address"]]}
+# The kubelet's own: which engine it uses, and which driver of control groups.
+KUBELET_CONFIG: Keep = {"format": "yaml", "places": [
+    [["containerRuntimeEndpoint"], "address"], [["cgroupDriver"], "name"], [["featureGates", "KubeletCgroupDriverFromCRI"], "bool"],
+]}  # fmt: skip
 KUBEADM_FLAGS: Keep = {"format": "flags", "places": [[["container-runtime-endpoint"], "address"]]}
 # A CDI spec where only its release counts.
 SPEC_VERSION: Keep = {"format": "yaml", "places": [[["cdiVersion"], "version"]]}

@@ -10,7 +10,15 @@ import posixpath
 import re
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, originals, status, verified, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
+    ask,
+    cgroup_driver,
+    listed_files,
+    originals,
+    status,
+    verified,
+    wholefile,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     CDI_DIRS,
     Difference,
@@ -41,7 +49,6 @@ OPERATOR_MARK = "/run/nvidia/validations/toolkit-ready"
 KUBESPRAY_MARK = "/etc/kubernetes/kubelet.env"
 KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
 KUBEADM_FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
-READ_FLAGS = {"--config": "path", "--container-runtime-endpoint": "address", "--root-dir": "path"}
 # What of these files may travel.
 KEPT = {
     REFRESH_FILE: listed_files.SPEC_VERSION,
@@ -51,7 +58,6 @@ KEPT = {
     KUBEADM_FLAGS: listed_files.KUBEADM_FLAGS,
 }
 KUBELETS = ("/usr/bin/kubelet", "/usr/local/bin/kubelet", "/opt/bin/kubelet")
-KUBELET_VERSION = ["kubelet", "--version"]
 KUBELET_UNIT = "kubelet.service"  # asked for with the others, so that its process can be verified without a further call
 
 
@@ -64,8 +70,8 @@ def questions(policy: Policy) -> list[ask.Question]:
         *files,
         *marks,
         ask.units([SERVICE, PATH, KUBELET_UNIT]),
-        ask.processes(["kubelet"], READ_FLAGS),
-        ask.command(KUBELET_VERSION, process="kubelet"),
+        cgroup_driver.process_question(),
+        ask.command(cgroup_driver.KUBELET_VERSION, process="kubelet"),
         ask.package([REFRESH_PACKAGE]),
     ]
 
@@ -75,30 +81,20 @@ def questions(policy: Policy) -> list[ask.Question]:
 
 def kubelet(policy: Policy, obs: Observation) -> Kubelet:
     """The kubelet that runs here, and the engine's socket that it uses: by its arguments, kubeadm's flags, its configuration file."""
-    running = next((p for p in obs.processes() if verified.program(p) == "kubelet"), None)
+    running = cgroup_driver.process(obs)
     if policy.root != "/" or running is None:
         # One that nothing vouches for says nothing, and still: Kubernetes is here, and its engine is not to be restarted lightly.
         installed = any(exists(obs, path) for path in KUBELETS)
         return Kubelet(present=policy.root == "/" and bool(verified.called(obs, "kubelet")), installed=installed)
     argv = [str(a) for a in running.get("argv") or ()]
-    config = option(argv, "--config") or KUBELET_CONFIG
+    config = cgroup_driver.option(argv, "--config") or KUBELET_CONFIG
     endpoint = (
-        option(argv, "--container-runtime-endpoint")
-        or option(obs.text(KUBEADM_FLAGS).replace('"', " ").split(), "--container-runtime-endpoint")
+        cgroup_driver.option(argv, "--container-runtime-endpoint")
+        or cgroup_driver.option(obs.text(KUBEADM_FLAGS).replace('"', " ").split(), "--container-runtime-endpoint")
         or setting(obs.text(config, listed_files.KUBELET_CONFIG), "containerRuntimeEndpoint")
     )
     # Distributions have their kubelet outside of PATH, or in another program; without a number, it is taken for one of today's.
-    found = re.search(r"v(\d+\.\d+\.\d+)", obs.try_command(KUBELET_VERSION, "kubelet").stdout)
-    return Kubelet(present=True, version=found.group(1) if found else "", endpoint=endpoint)
-
-
-def option(argv: list[str], name: str) -> str:
-    for at, word in enumerate(argv):
-        if word.startswith(f"{name}="):
-            return word.partition("=")[2]
-        if word == name and at + 1 < len(argv):
-            return argv[at + 1]
-    return ""
+    return Kubelet(present=True, version=cgroup_driver.version(obs), endpoint=endpoint)
 
 
 def setting(text: str, key: str) -> str:

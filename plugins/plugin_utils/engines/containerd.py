@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, toml_file, verified, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, cgroup_driver, toml, toml_file, verified, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
     containerd_absent,
     containerd_files,
@@ -72,8 +72,8 @@ def questions(policy: Policy) -> list[ask.Question]:
     socket = policy.socket or tables.SOCKET
     unit = policy.service or tables.UNIT
     return [
-        *files, *containerd_owners.questions(), ask.processes(NAMES, READ_FLAGS), ask.units([unit, *containerd_owners.unit_names()]),
-        ask.which(NAMES), ask.cri(socket, "Status"), ask.cri(socket, "Version"),
+        *files, *containerd_owners.questions(), *cgroup_driver.questions(), ask.processes(NAMES, READ_FLAGS),
+        ask.units([unit, *containerd_owners.unit_names()]), ask.which(NAMES), ask.cri(socket, "Status"), ask.cri(socket, "Version"),
     ]  # fmt: skip
 
 

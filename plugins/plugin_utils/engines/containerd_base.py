@@ -30,14 +30,31 @@ _LINUX_OPTIONS = {"RuntimeRoot": "Root"}
 
 @dc.dataclass(frozen=True)
 class Base:
-    """Where the properties come from. cgroup_why: where SystemdCgroup comes from. doubt: handlers that disagree, '' where none does."""
+    """Where the properties come from. cgroup_why: where SystemdCgroup comes from. doubt: handlers that disagree, '' where none does.
+
+    unsaid: whether the handler that is copied does not say which cgroup driver it has. by_kubelet: whether the kubelet told it.
+    """
 
     origin: str
     entry: Mapping[str, Any]
     options: Mapping[str, Any]
     cgroup_why: str
     doubt: str = ""
+    unsaid: bool = False
+    by_kubelet: bool = False
     runc_declared: bool = True
+
+    @property
+    def systemd(self) -> bool:
+        return bool(self.options["SystemdCgroup"])
+
+    def settled(self, known: InUse) -> Base:
+        """With the cgroup driver that something better than a handler tells."""
+        if not known.driver:
+            return self
+        reason = f"{known.why}; {self.doubt}" if self.doubt else known.why
+        options = {**self.options, "SystemdCgroup": known.driver == "systemd"}
+        return dc.replace(self, options=options, cgroup_why=reason, doubt="", unsaid=False)
 
     @property
     def program(self) -> str:
@@ -49,15 +66,12 @@ class Base:
         return low_level.foreign(self.program)
 
 
-def choose(
-    cri: Mapping[str, Any], handler: Handler, *, written: bool = False, default_before: str = "", kubelet: InUse | None = None
-) -> Base:
+def choose(cri: Mapping[str, Any], handler: Handler, *, written: bool = False, default_before: str = "") -> Base:
     """The first handler that fits: of the same name, the default one, runc, crun, the built-in one.
 
     cri: the CRI table as the files say it; what is built in is no evidence of the node.
     written: the handler of the same name is our own work, so that it says nothing about the node.
     default_before: the default handler from before our first change, for hosts where ours is the default now.
-    kubelet: the cgroup driver that the kubelet uses now; it decides where handlers disagree.
     """
     _require_fitting(cri, handler)
     found = [(name, entry) for name, entry in _candidates(cri, handler.name, written, default_before) if fits(entry)]
@@ -67,13 +81,10 @@ def choose(
     first, systemd = next(iter(says.items()))  # the built-in one says it
     why = f"as {first} has it" if first == origin else f"as {first} has it; {origin} does not say"
     others = [name for name, other in says.items() if other is not systemd and name != BUILTIN]
-    if others and kubelet and kubelet.driver:
-        systemd = kubelet.driver == "systemd"
-        why = f"the kubelet uses the {kubelet.driver} cgroup driver now ({kubelet.group}); {first} and {others[0]} disagree"
-        others = []
-    doubt = f"{first} says SystemdCgroup = {str(systemd).lower()}, not so {', '.join(others)}"
+    doubt = f"{first} says SystemdCgroup = {str(systemd).lower()}, not so {', '.join(others)}" if others else ""
+    unsaid = first != origin or origin == BUILTIN
     declared = toml.lookup(cri, ("containerd", "runtimes", "runc")) is not None
-    return Base(origin, entry, {**options_of(cri, entry), "SystemdCgroup": systemd}, why, doubt if others else "", declared)
+    return Base(origin, entry, {**options_of(cri, entry), "SystemdCgroup": systemd}, why, doubt, unsaid, runc_declared=declared)
 
 
 def _candidates(cri: Mapping[str, Any], name: str, written: bool, default_before: str) -> Iterator[tuple[str, Mapping[str, Any]]]:

@@ -9,10 +9,10 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, cgroup_driver, toml, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cgroup_driver import InUse
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
     containerd_base,
+    containerd_driver,
     containerd_files,
     containerd_options,
     containerd_proof,
@@ -52,8 +52,12 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     before = _original(obs, files)
     reset_to = _default_in(before)
     declared = containerd_files.effective(base, version, built_in=False)
-    bases = _bases(policy, obs, declared, _written(policy, before), reset_to) if decision.handler else {}
+    written = _written(policy, before)
+    bases = _bases(policy, declared, written, reset_to) if decision.handler else {}
+    plain = containerd_driver.before_us(cri, written, reset_to)
+    bases = containerd_driver.settled(policy, obs, instance, decision, plain, version, bases)
     wanted = edit.wishes(policy, decision, base, cri, version, reset_to, bases)
+    containerd_driver.require_kept(policy, instance.config_path, plain, edit.granted(cri, wanted), version, bases)
     changes = _changes(policy, obs, files, base, names, cri, wanted, version)
     after = containerd_files.load(obs, instance.config_path, version, policy.handlers, edit.ahead(changes)) if changes else files
     _verify(base, after, cri, wanted, version)
@@ -152,17 +156,10 @@ def _written(policy: Policy, before: Mapping[str, Any] | None) -> frozenset[str]
     return frozenset(h.name for h in policy.handlers if h.name not in known)
 
 
-def _bases(policy: Policy, obs: Observation, cri: Mapping[str, Any], written: frozenset[str], reset_to: str) -> dict[str, Base]:
-    """What each wanted handler is copied from. The kubelet's pods are asked for only where handlers disagree on the cgroup driver."""
-
-    def chosen(kubelet: InUse | None) -> dict[str, Base]:
-        every = policy.handlers
-        return {h.name: containerd_base.choose(cri, h, written=h.name in written, default_before=reset_to, kubelet=kubelet) for h in every}
-
-    found = chosen(None)
-    if policy.root != "/" or not any(base.doubt for base in found.values()):
-        return found
-    return chosen(cgroup_driver.in_use(obs))
+def _bases(policy: Policy, cri: Mapping[str, Any], written: frozenset[str], reset_to: str) -> dict[str, Base]:
+    """What each wanted handler is copied from."""
+    every = policy.handlers
+    return {h.name: containerd_base.choose(cri, h, written=h.name in written, default_before=reset_to) for h in every}
 
 
 def _changes(
@@ -298,8 +295,8 @@ def _doubts(bases: Mapping[str, Base], cri: Mapping[str, Any], instance: Instanc
     for name, base in bases.items():
         if base.doubt:
             found.append(
-                f"{instance.config_path}: the handlers disagree on the cgroup driver: {base.doubt}. No pod runs here that would show which "
-                f"one the kubelet uses; the handler {name} follows the first.")
+                f"{instance.config_path}: the handlers disagree on the cgroup driver: {base.doubt}. Neither a pod nor a kubelet runs here "
+                f"that would show which one is right; the handler {name} follows the first.")
         if base.foreign and toml.lookup(cri, ("containerd", "runtimes", name)) is None:
             # A node system's own shim as default: its properties are taken over, its program cannot be.
             found.append(

@@ -164,6 +164,30 @@ def test_a_text_that_is_not_json_is_told_by_a_code_and_a_line(text, code, line):
     assert (found.value.code, found.value.line) == (code, line)
 
 
+KUBELET = [[["driver"], "name"], [["gates", "One"], "bool"]]
+
+
+@pytest.mark.parametrize(
+    "text, projected, withheld",
+    [
+        ("driver: systemd # pw\n", "driver: systemd #xxx\n", []),
+        ("driver: &a pw\n", "#xxxxxxxxxxxx\n", [["driver"]]),
+        ("driver: |\n  pw\n", "#xxxxxxxx\n#xxx\n", [["driver"]]),
+        ("'driver': pw\n", "#xxxxxxxxxxx\n", [["driver"]]),
+        ("a:\n  driver: pw\n", "#x\n#xxxxxxxxxxx\n", []),
+        ("gates: # pw\n  Two: true\n  One: false # pw\n", "gates: #xxx\n#xxxxxxxxxx\n  One: false #xxx\n", []),
+        ("gates:\n  Two:\n    One: true\n", "gates:\n#xxxxx\n#xxxxxxxxxxxx\n", []),
+        ("gates:\nb:\n  One: true\n", "gates:\n#x\n#xxxxxxxxxx\n", []),
+        ("gates: {One: true}\n", "#xxxxxxxxxxxxxxxx\n", [["gates"]]),
+        ("gates:\n  One: pw\n", "gates:\n#xxxxxxxx\n", [["gates", "One"]]),
+    ],
+)
+def test_of_yaml_one_level_below_a_key_is_shown_and_what_is_listed_and_not_shown_is_told(text, projected, withheld):
+    found = projection.project(text.encode(), {"format": "yaml", "places": KUBELET})
+    assert found.data.decode() == projected
+    assert [entry["path"] for entry in found.withheld] == withheld
+
+
 @pytest.mark.parametrize(
     "form, places, text, projected",
     [

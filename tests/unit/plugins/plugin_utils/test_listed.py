@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes as node_causes
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import causes, checks, listed, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import causes, cgroup_driver, checks, listed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio_config, docker_config
 from hypothesis import given
 from hypothesis import strategies as st
@@ -116,7 +116,7 @@ FLAGS = {
     "containerd": (containerd.READ_FLAGS, ["/usr/bin/containerd", "--config", "/etc/x.toml"]),
     "crio": (crio_config.READ_FLAGS, ["/usr/bin/crio", "--listen=/run/x.sock"]),
     "dockerd": (docker_config.READ_FLAGS, ["/usr/bin/dockerd", "-H", "fd://", "--live-restore"]),
-    "kubelet": (owners.READ_FLAGS, ["/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml"]),
+    "kubelet": (cgroup_driver.READ_FLAGS, ["/usr/bin/kubelet", "--config=/var/lib/kubelet/config.yaml"]),
 }
 
 

@@ -108,28 +108,35 @@ def test_the_default_from_before_counts_where_ours_is_the_default() -> None:
     assert base.choose(table, Handler(), written=True, default_before="crun").origin == "crun"
 
 
-SYSTEMD, CGROUPFS = InUse("systemd", "/sys/fs/cgroup/kubepods.slice/x"), InUse("cgroupfs", "/sys/fs/cgroup/kubepods/x")
+SYSTEMD, CGROUPFS = InUse("systemd", "the kubelet uses systemd"), InUse("cgroupfs", "the kubelet uses cgroupfs")
 DISAGREE = cri("nvidia", nvidia=entry(program=NVIDIA, systemd=False), runc=entry(systemd=True))
 AGREE = cri("nvidia", nvidia=entry(program=NVIDIA, systemd=True), runc=entry(systemd=True))
+UNSAID = cri("nvidia", nvidia=entry(program=NVIDIA), runc=entry(systemd=True))
+DOUBT = "nvidia says SystemdCgroup = false, not so runc"
 
 
 @pytest.mark.parametrize(
-    ("table", "kubelet", "systemd", "why", "doubt"),
+    ("table", "known", "systemd", "why", "doubt"),
     [
-        (DISAGREE, SYSTEMD, True, "the kubelet uses the systemd cgroup driver now (/sys/fs/cgroup/kubepods.slice/x)", ""),
-        (DISAGREE, CGROUPFS, False, "the kubelet uses the cgroupfs cgroup driver now", ""),
-        (DISAGREE, InUse("", ""), False, "as nvidia has it", "nvidia says SystemdCgroup = false, not so runc"),
-        (DISAGREE, None, False, "as nvidia has it", "nvidia says SystemdCgroup = false, not so runc"),
-        (AGREE, CGROUPFS, True, "as nvidia has it", ""),
+        (DISAGREE, SYSTEMD, True, f"the kubelet uses systemd; {DOUBT}", ""),
+        (DISAGREE, CGROUPFS, False, f"the kubelet uses cgroupfs; {DOUBT}", ""),
+        (DISAGREE, cgroup_driver.UNKNOWN, False, "as nvidia has it", DOUBT),
+        (UNSAID, CGROUPFS, False, "the kubelet uses cgroupfs", ""),
+        (UNSAID, cgroup_driver.UNKNOWN, True, "as runc has it; nvidia does not say", ""),
     ],
 )
-def test_the_kubelet_decides_where_handlers_disagree(
-    table: dict[str, Any], kubelet: InUse | None, systemd: bool, why: str, doubt: str
-) -> None:
-    found = base.choose(table, Handler(), kubelet=kubelet)
-    assert found.options["SystemdCgroup"] is systemd
-    assert found.cgroup_why.startswith(why)
-    assert found.doubt == doubt
+def test_what_is_known_of_the_driver_settles_it(table: dict[str, Any], known: InUse, systemd: bool, why: str, doubt: str) -> None:
+    found = base.choose(table, Handler()).settled(known)
+    assert (found.options["SystemdCgroup"], found.cgroup_why, found.doubt) == (systemd, why, doubt)
+
+
+@pytest.mark.parametrize(
+    ("table", "doubt", "unsaid"),
+    [(DISAGREE, DOUBT, False), (AGREE, "", False), (UNSAID, "", True), (cri(), "", True), (cri(runc=entry(systemd=False)), "", False)],
+)
+def test_where_there_is_doubt(table: dict[str, Any], doubt: str, unsaid: bool) -> None:
+    found = base.choose(table, Handler())
+    assert (found.doubt, found.unsaid) == (doubt, unsaid)
 
 
 @pytest.mark.parametrize(
