@@ -36,7 +36,7 @@ def settled(
 
     cri: the CRI table in force without what we wrote.
     """
-    default = _of_default(decision, cri, version)
+    default = _of_default(decision, cri, version, bases.get(decision.handler))
     unsure = {name for name, base in bases.items() if base.doubt or base.unsaid or (name == decision.handler and _differs(default, base))}
     if not unsure:
         return dict(bases)
@@ -58,14 +58,18 @@ def before_us(cri: Mapping[str, Any], written: frozenset[str], reset_to: str) ->
     return {**cri, "containerd": table}
 
 
-def _of_default(decision: Decision, cri: Mapping[str, Any], version: Version) -> InUse:
-    """What the default handler has, where ours is to take its place; on 1.x, where nobody is told, only as far as it would be lowered."""
+def _of_default(decision: Decision, cri: Mapping[str, Any], version: Version, base: Base | None) -> InUse:
+    """What the default handler has, where ours is to take its place; on 1.x, where nobody is told, only as far as it would be lowered.
+
+    One of our name that says systemd is not lowered for it: then the default stays, or the kubelet knows better.
+    """
     now = str(toml.lookup(cri, DEFAULT) or "runc")
-    if not (decision.default and decision.handler) or now == decision.handler:
+    said = base is not None and base.origin == decision.handler and base.systemd and not base.unsaid
+    if not (decision.default and decision.handler) or now == decision.handler or said:
         return UNKNOWN
     if version.series >= ASKED_SINCE:
-        said: cgroup_driver.Driver = "systemd" if told(cri) else "cgroupfs"
-        return InUse(said, f"containerd goes on telling the kubelet {said}, as it does with {now} as default")
+        driver: cgroup_driver.Driver = "systemd" if told(cri) else "cgroupfs"
+        return InUse(driver, f"containerd goes on telling the kubelet {driver}, as it does with {now} as default")
     return InUse("systemd", f"as the default handler {now} has it, whose place it takes") if _systemd(cri, now) else UNKNOWN
 
 

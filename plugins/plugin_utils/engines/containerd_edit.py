@@ -136,6 +136,8 @@ def _successor(default: list[Wish], bases: Mapping[str, Base]) -> list[Wish]:
     at: Path = ("containerd", "runtimes", "runc")
     why = f"as {base.origin} has it, whose place it takes as default handler"
     values: dict[Path, Any] = {("runtime_type",): tables.RUNC_TYPE, **{(k,): v for k, v in _copied(base.entry).items()}}
+    if base.entry.get(ANNOTATIONS):
+        values[(ANNOTATIONS,)] = base.entry[ANNOTATIONS]
     values.update({("options", k): v for k, v in base.options.items() if k != "BinaryName"})
     return [Wish((*at, *key), value, why, explicit=True) for key, value in values.items()]
 

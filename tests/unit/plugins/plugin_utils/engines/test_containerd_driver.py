@@ -111,8 +111,7 @@ DEFAULTS: dict[str, tuple[str, str, dict[str, str], bool]] = {
     "the default says it": (NEW, "runc", {"runc": "systemd"}, True),
     "the default does not say, another does": (NEW, "crun", {"crun": "", "runc": "systemd"}, False),
     "one of our name says otherwise": (NEW, "runc", {"runc": "systemd", "nvidia": "cgroupfs"}, True),
-    "one of our name says more": (NEW, "runc", {"runc": "cgroupfs", "nvidia": "systemd"}, False),
-    "one of our name says more than a default that does not say": (NEW, "runc", {"runc": "", "nvidia": "systemd"}, False),
+    "1.x: one of our name says more": (OLD, "runc", {"runc": "cgroupfs", "nvidia": "systemd"}, True),
     "1.x: one of our name says otherwise": (OLD, "runc", {"runc": "systemd", "nvidia": "cgroupfs"}, True),
     "1.x: nobody is told, so the next one's word is taken": (OLD, "crun", {"crun": "", "runc": "systemd"}, True),
 }  # fmt: skip
@@ -137,6 +136,14 @@ def test_a_default_that_would_change_the_driver_is_refused(release: str) -> None
         planned(release, text, policy=Policy(default="false"))
     assert "with runc as default instead of nvidia pods would get the cgroupfs cgroup driver instead of systemd" in str(refused.value)
     assert "Set SystemdCgroup = true in the options of the handler runc" in str(refused.value)
+
+
+@pytest.mark.parametrize("said", ["cgroupfs", ""])
+def test_one_of_our_name_that_has_systemd_becomes_no_default_where_it_would_have_to_lose_it(said: str) -> None:
+    text = config(NEW, "runc", runc=said, nvidia="systemd")
+    with pytest.raises(PlanError, match="with nvidia as default instead of runc pods would get the systemd cgroup driver"):
+        planned(NEW, text, default=True)
+    assert ours(NEW, text, planned(NEW, text))["SystemdCgroup"] is True
 
 
 def test_pods_that_contradict_what_the_kubelet_is_told_keep_the_default_as_it_is() -> None:
