@@ -31,7 +31,7 @@ CRIO_RUNTIME: Mapping[tuple[str, ...], str] = {
     ("MonitorCgroup",): "cgroup", ("MonitorEnv",): "search paths", ("MonitorExecCgroup",): "cgroup",
     ("PlatformRuntimePaths", "*"): "path", ("RuntimePullImage",): "bool", ("ContainerMinMemory",): "name", ("NoSyncLog",): "bool",
     ("InheritDefaultRuntime",): "bool", ("DefaultAnnotations", "*"): "annotation", ("SeccompProfile",): "path",
-    ("ContainerCreateTimeout",): "int",
+    ("ContainerCreateTimeout",): "int", ("StreamWebsockets",): "bool", ("ExecCPUAffinity",): "name",
 }  # fmt: skip
 
 # The verbose half of CRI's Status.

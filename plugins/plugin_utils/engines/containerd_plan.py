@@ -27,6 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     JOURNAL_DIR,
     Decision,
     Difference,
+    Handler,
     Instance,
     Plan,
     PlanError,
@@ -71,7 +72,7 @@ def low_level(policy: Policy, obs: Observation, files: FileSet, version: Version
     """The program that runs containers here, by the handlers of others."""
     mine = _our_drop_in(policy, obs, files)
     cri = containerd_files.effective(files.without(mine) if mine else files, version, built_in=False)
-    before, handler = _original(obs, files), policy.handlers[0]
+    before, handler = _original(obs, files), next(iter(policy.handlers), Handler())
     return containerd_base.runs(cri, handler, written=handler.name in _written(policy, before), default_before=_default_in(before))
 
 

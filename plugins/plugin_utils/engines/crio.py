@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Decision,
     Difference,
     Evidence,
+    Handler,
     Instance,
     Leftover,
     NeedMore,
@@ -108,7 +109,7 @@ def low_level(policy: Policy, obs: Observation, where: config.Places, version: t
         others = [layer.data for layer in config.layers(obs, where) if layer.path != where.drop_in]
     except PlanError:
         return ""
-    return crio_base.runs(config.from_tables(others, version, "files"), policy.handlers[0])
+    return crio_base.runs(config.from_tables(others, version, "files"), next(iter(policy.handlers), Handler()))
 
 
 def answers(obs: Observation, where: config.Places) -> bool:

@@ -283,9 +283,10 @@ def validation(
 
 def allowed(written: config.Layer | None, wish: Wish) -> list[str]:
     """Lines of `crio config` that may come or go. While only built-in handlers exist it prints them as comments; ours uncomments them."""
-    named = {**dict(wish.bases.values()), **dict(wish.handlers), **dict(written.handlers if written else {})}
+    # One of our name that was somebody else's is replaced: its lines go as well.
+    named = [*wish.bases.values(), *wish.handlers.items(), *(written.handlers if written else {}).items()]
     lines = ["", "# ", r"(?:# )?default_runtime = .*"]
-    for name, table in named.items():
+    for name, table in named:
         lines.append(rf"(?:# )?\[crio\.runtime\.runtimes\.{re.escape(name)}\]")
         lines.extend(allowed_value(k, v) for k, v in table.items())
     # What the template prints of every handler, set or not; the last two are filled in by CRI-O.
@@ -307,6 +308,9 @@ def allowed_monitor(layers: tuple[config.Layer, ...]) -> list[str]:
 def allowed_value(key: str, value: Any) -> str:
     if isinstance(value, toml_file.Hidden):
         return rf'(?:# )?(?:{re.escape(key)} = .*|\s*"[^"]*",?)'
+    if isinstance(value, Mapping):
+        pairs = ",".join(f"{toml.dumps(k)} = {toml.dumps(v)}" for k, v in sorted(value.items()))  # as its template prints a map
+        return rf"(?:# )?{re.escape(key)} = {re.escape('{' + pairs + '}')}"
     if isinstance(value, (list, tuple)):
         return r"(?:# )?\s*(?:" + "|".join(re.escape(toml.dumps(v)) for v in value) + "),?"
     return rf"(?:# )?{re.escape(key)} = {re.escape(toml.dumps(value))}"

@@ -38,6 +38,8 @@ HANDLER_FIELDS: Mapping[str, str] = {
     "default_annotations": "DefaultAnnotations",
     "seccomp_profile": "SeccompProfile",
     "container_create_timeout": "ContainerCreateTimeout",
+    "stream_websockets": "StreamWebsockets",
+    "exec_cpu_affinity": "ExecCPUAffinity",
 }
 
 # Deprecated settings for all handlers at once, and the field of each handler that they replace.
@@ -118,4 +120,6 @@ def built_in(version: tuple[int, int]) -> dict[str, Any]:
     if version >= (1, 24):
         table["monitor_cgroup"] = "system.slice"
         table["monitor_env"] = [PATH_ENV]
+    if version >= (1, 31):
+        table["container_min_memory"] = "500KiB"  # crun needs less than the 12 MiB of a handler that does not say
     return table

@@ -493,6 +493,25 @@ def test_cri_that_does_not_serve(runtime, reply, kind):
     assert ask(kind="cri", socket=runtime(reply).path, timeout=0.2)["error"]["kind"] == kind
 
 
+@pytest.mark.parametrize(
+    "reply, driver",
+    [
+        (answer(b"\x0a\x02\x08\x01"), "cgroupfs"),
+        (answer(b"\x0a\x00"), "systemd"),  # the enumeration's zero is not sent
+        (answer(b"\x0a\x02\x08\x07"), ""),  # a driver of a later release
+        (answer(b""), ""),  # nothing about Linux
+        (answer(None, "12", "unknown method RuntimeConfig"), ""),
+    ],
+)
+def test_the_control_group_driver_that_a_runtime_tells(runtime, reply, driver):
+    found = ask(kind="cri", method="RuntimeConfig", socket=runtime(reply).path)
+    assert found == {"driver": driver, "peer": os.getpid()}
+
+
+def test_a_runtime_that_fails_to_tell_its_driver_is_an_error(runtime):
+    assert ask(kind="cri", method="RuntimeConfig", socket=runtime(answer(None, "13", "broken")).path)["error"]["kind"] == "failed"
+
+
 def test_no_socket(tmp_path):
     assert ask(kind="cri", socket=str(tmp_path / "none"))["error"]["kind"] == "not-found"
     assert ask(kind="http", socket=str(tmp_path / "none"), path="/")["error"]["kind"] == "not-found"

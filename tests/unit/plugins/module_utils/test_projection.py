@@ -178,7 +178,7 @@ KUBELET = [[["driver"], "name"], [["gates", "One"], "bool"]]
         ("gates: # pw\n  Two: true\n  One: false # pw\n", "gates: #xxx\n#xxxxxxxxxx\n  One: false #xxx\n", []),
         ("gates:\n  Two:\n    One: true\n", "gates:\n#xxxxx\n#xxxxxxxxxxxx\n", []),
         ("gates:\nb:\n  One: true\n", "gates:\n#x\n#xxxxxxxxxx\n", []),
-        ("gates: {One: true}\n", "#xxxxxxxxxxxxxxxx\n", [["gates"]]),
+        ("gates: {One: true}\n", "#xxxxxxxxxxxxxxxxx\n", [["gates"]]),
         ("gates:\n  One: pw\n", "gates:\n#xxxxxxxx\n", [["gates", "One"]]),
     ],
 )
