@@ -18,7 +18,15 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, originals, owners, verified, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
+    ask,
+    cgroup_driver,
+    listed_files,
+    originals,
+    owners,
+    verified,
+    wholefile,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, Leftover, NeedMore, Policy
@@ -43,7 +51,7 @@ HAND_OVER = (
     "its pod is gone"
 )
 KUBELET_QUESTIONS = (
-    ask.processes(["kubelet"], owners.READ_FLAGS),
+    cgroup_driver.process_question(),
     *(ask.file(path, content=False) for path in owners.KUBELETS),
 )
 
@@ -132,7 +140,7 @@ def _unit(obs: Observation) -> str:
 def _root(obs: Observation) -> str:
     process = _kubelet(obs)
     argv = [str(a) for a in process.get("argv") or ()] if process else []
-    return owners.option(argv, "--root-dir").rstrip("/") or KUBELET_ROOT
+    return cgroup_driver.option(argv, "--root-dir").rstrip("/") or KUBELET_ROOT
 
 
 def _kept_pods(obs: Observation) -> ask.Question:

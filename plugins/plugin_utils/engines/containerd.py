@@ -174,3 +174,166 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
         invocation_id=obs.unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
         default_handler=_default_handler(config, cri), handlers=_handlers(config, cri, version),
         low_level=containerd_plan.low_level(policy, obs, files, version) if files else "",
+        pid=daemon.pid, ticks=daemon.ticks)
+
+
+def _stopped_refusal(obs: Observation, daemon: Daemon) -> str:
+    """A daemon that does not run can neither tell nor prove anything, so nothing is written for it."""
+    if daemon.running:
+        return ""
+    state = obs.unit(daemon.unit).get("ActiveState") if daemon.unit else ""
+    return (
+        f"containerd is installed but not running ({daemon.unit or 'its unit'} is {state or 'not known to systemd'}): "
+        "start it and run again, or take containerd out of the option engines")
+
+
+def _silence(obs: Observation, daemon: Daemon, socket: str) -> str:
+    """Without the daemon's own word nobody knows what it works with, nor whether it would live with a change."""
+    asked = (obs.said_by(ask.cri(socket, method), daemon.pid) for method in ("Status", "Version"))
+    why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
+    return (
+        f"containerd runs, but its CRI does not answer at {socket} ({why}): see `journalctl -u {daemon.unit or 'containerd'}` for "
+        "\"failed to load plugin\", mend that and run again, or take containerd out of the option engines")
+
+
+def _refused(daemon: Daemon, owner: str, refusal: str) -> Instance:
+    nothing = Cdi(False, False, (), "", Evidence("files", "not looked at: the configuration belongs to another system"))
+    return Instance(
+        engine="containerd", version="", binary=daemon.binary, socket=daemon.address or tables.SOCKET, config_path=daemon.config,
+        unit=daemon.unit, owner=owner, running=daemon.running, cdi=nothing, refusal=refusal)
+
+
+def _files(policy: Policy, obs: Observation, config: str, version: Version) -> FileSet | None:
+    """The configuration, or None when it is broken: the plan says where, and what is known without it is reported all the same."""
+    try:
+        return containerd_files.load(obs, config, version, policy.handlers)
+    except PlanError:
+        return None
+
+
+def _version(obs: Observation, daemon: Daemon, socket: str) -> str:
+    """Of the running daemon; else of the program, which is not the same while an upgrade waits for its restart.
+
+    Where nothing runs, nothing is planned: a program that cannot be asked then costs a number in a report.
+    """
+    if daemon.running:
+        said = str(obs.cri(socket, "Version", pid=daemon.pid).get("runtime_version") or "")
+        if said:
+            return said.removeprefix("v")
+    if not daemon.binary:
+        return ""
+    asked = obs.command if daemon.running else obs.try_command
+    return versions.banner(asked([daemon.binary, "--version"], daemon.process).stdout)
+
+
+def _packaged(obs: Observation) -> str:
+    return next((v for v in (obs.package(p) for p in PACKAGES[:3]) if v), "")
+
+
+def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None]) -> tuple[str, str]:
+    path, line = off
+    file = files.get(path)
+    entries = [e for e in (file.doc.data.get("disabled_plugins", []) if file else []) if e in tables.CRI_PLUGINS]
+    docker = containerd_owners.docker_here(obs)
+    text = containerd_owners.DOCKER_REFUSAL if docker else containerd_owners.CRI_REFUSAL
+    where = f"{path}:{line}" if line else path
+    return ("docker" if docker else "package"), text.format(where=where, entry=entries[0] if entries else "cri")
+
+
+def _cdi(
+    obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: FileSet | None, version: Version, *, ask_dump: bool
+) -> Cdi:
+    """By the order of evidence: the daemon's status, its binary's dump, the files, the version."""
+    newest = versions.max_cdi("containerd", str(version))
+    field = tables.cri_field(version)
+    if status:
+        return _switch(status, "enableCDI", "cdiSpecDirs", newest, field, "cri-status")
+    if ask_dump and daemon.binary and files and files.root:
+        dump = obs.command([daemon.binary, "-c", daemon.config, "config", "dump"], daemon.process, tables.keep())
+        if dump.ok:
+            try:
+                data = toml_file.printed(dump.stdout, dump.answer, "containerd config dump")
+            except PlanError:
+                data = {}
+            for table in (tables.V3_NAMES, tables.V2_NAMES):
+                if containerd_files.uses(data, table):
+                    return _switch(toml.lookup(data, table), "enable_cdi", "cdi_spec_dirs", newest, field, "dump")
+    return _cdi_of_files(files, version, newest, field)
+
+
+def _switch(found: Mapping[str, Any], switch: str, dirs: str, newest: str, field: bool, source: str) -> Cdi:
+    """Both absent: no CDI (1.6). Directories without a switch: always on (2.4)."""
+    where = tuple(str(d) for d in found.get(dirs) or ())
+    if switch not in found and dirs not in found:
+        return Cdi(False, False, (), "", Evidence(source, f"neither {switch} nor {dirs}: this containerd knows no CDI"), False)
+    if switch not in found:
+        return Cdi(True, True, where, newest, Evidence(source, f"{dirs} and no {switch}: CDI is always on"), field)
+    on = found[switch] is True
+    return Cdi(True, on, where, newest, Evidence(source, f"{switch} = {toml.dumps(on)}"), field)
+
+
+def _cdi_of_files(files: FileSet | None, version: Version, newest: str, field: bool) -> Cdi:
+    facts = tables.facts(version)
+    if facts.cdi == "none":
+        return Cdi(False, False, (), "", Evidence("version", f"containerd {version} knows no CDI"), False)
+    cri = containerd_files.effective(files, version) if files else {}
+    dirs = tuple(str(d) for d in cri.get("cdi_spec_dirs") or tables.CDI_SPEC_DIRS)
+    if facts.cdi == "always":
+        return Cdi(True, True, dirs, newest, Evidence("version", f"CDI is always on in containerd {version}"), field)
+    if isinstance(cri.get("enable_cdi"), bool):
+        return Cdi(True, cri["enable_cdi"], dirs, newest, Evidence("files", f"enable_cdi = {toml.dumps(cri['enable_cdi'])}"), field)
+    on = facts.cdi == "on"
+    return Cdi(True, on, dirs, newest, Evidence("version", f"CDI is {'on' if on else 'off'} by default in containerd {version}"), field)
+
+
+def _default_handler(status: Mapping[str, Any], cri: Mapping[str, Any]) -> str:
+    return str(toml.lookup(status, ("containerd", "defaultRuntimeName")) or toml.lookup(cri, ("containerd", "default_runtime_name")) or "")
+
+
+def _handlers(status: Mapping[str, Any], cri: Mapping[str, Any], version: Version) -> dict[str, str]:
+    found = toml.lookup(status, ("containerd", "runtimes")) or toml.lookup(cri, ("containerd", "runtimes")) or {}
+    found = containerd_options.of_handlers(found, version)
+    return {str(n): str(((r or {}).get("options") or {}).get("BinaryName") or "") for n, r in found.items()}
+
+
+def _of_another(policy: Policy, obs: Observation) -> bool:
+    """Whether engine_version, all that speaks for a containerd in this tree, is another engine's: by the options, or by its program."""
+    if "containerd" in policy.engines:
+        return False
+    if "auto" not in policy.engines:
+        return True
+    asked = [q for q in (ask.which([name]) for name in OTHER_PROGRAMS) if obs.asked(q)]
+    return not policy.config_path and any(path for q in asked for path in obs.raw(q).get("found", {}).values())
+
+
+def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    """Another root directory: nothing runs there, so only files, the package database and the user can tell."""
+    others = [Daemon(o.config, o.socket, "", "", False, o) for o in containerd_owners.present(obs)]
+    config = policy.config_path or tables.CONFIG
+    owner_ = containerd_owners.of_path(config)
+    if owner_:
+        return (_instance(policy, obs, Daemon(config, owner_.socket, "", "", False, owner_)),)
+    packaged = _packaged(obs)
+    if others and not (policy.config_path or packaged or obs.file(config, tables.keep(policy.handlers)).exists):
+        return tuple(_instance(policy, obs, d) for d in others)  # theirs is the containerd of this tree, and no second one is made up
+    if not (packaged or obs.file(config, tables.keep(policy.handlers)).exists or (policy.engine_version and not _of_another(policy, obs))):
+        return tuple(_instance(policy, obs, d) for d in others)
+    text = policy.engine_version or packaged
+    version = versions.parse(text)
+    if version is None:
+        raise PlanError(
+            f"the version of containerd {'is not readable: ' + text if text else 'is not known'}", where=policy.root,
+            why="nothing runs in another root directory, and its package database names none",
+            next='Set engine_version, for example engine_version: "1.7.24".')
+    files = _files(policy, obs, config, version)
+    off = containerd_files.cri_disabled(files) if files else None
+    owner, refusal = _cri_off(obs, files, off) if files and off else ("package", "")
+    cri = containerd_files.effective(files, version) if files else {}
+    plain = Instance(
+        engine="containerd", version=str(version), binary="/usr/bin/containerd", socket=policy.socket or tables.SOCKET, config_path=config,
+        unit=policy.service or tables.UNIT, owner=owner, running=False, schema=files.schema if files else 0, cri=not refusal,
+        refusal=refusal,
+        cdi=_cdi_of_files(files, version, versions.max_cdi("containerd", str(version)), tables.cri_field(version)),
+        default_handler=_default_handler({}, cri), handlers=_handlers({}, cri, version),
+        low_level=containerd_plan.low_level(policy, obs, files, version) if files else "")
+    return (*(_instance(policy, obs, d) for d in others), plain)
