@@ -9,7 +9,7 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, cgroup_driver, listed_files, owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Cdi, Evidence, Instance, NeedMore, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -53,7 +53,7 @@ def host(
     answers[ask.processes(gpu_operator.PROCESSES)["id"]] = {"processes": []}
     answers[sandboxes.question(engine(handlers))["id"]] = said
     answers[f"paths:pods below {root}"] = {"files": kept}
-    answers[ask.command(owners.KUBELET_VERSION)["id"]] = {"rc": 0, "stdout": "Kubernetes v1.34.2\n", "stderr": ""}
+    answers[ask.command(cgroup_driver.KUBELET_VERSION)["id"]] = {"rc": 0, "stdout": "Kubernetes v1.34.2\n", "stderr": ""}
     units = {"kubelet.service": unit or {"LoadState": "not-found"}, **(more.pop("units", None) or {})}
     return obs(files=there, processes=list(processes), units=units, **{"answers": answers, **more})
 
