@@ -67,7 +67,8 @@ def _default(was: Table, now: Table, before: Table, after: Table, told: bool, sy
     then, first = was.get(old) or {"options": {}}, now.get(new) or {"options": {}}
     if told:
         said = [tells(table["containerd"].get("runtimes") or {}, name) for table, name in ((before, old), (after, new))]
-        return [] if said[0] is said[1] else [f"the kubelet is told {said[1]} instead of {said[0]}"]
+        kept = said[0] is said[1] or (old == new and said[1])  # one that stays and did not say it may get systemd
+        return [] if kept else [f"the kubelet is told {said[1]} instead of {said[0]}"]
     if not fits(then):
         return []
     kept = values(then, plugin_systemd=systemd)

@@ -96,18 +96,20 @@ def _systemd(cri: Mapping[str, Any], name: str) -> bool:
 def require_kept(
     policy: Policy, where: str, cri: Mapping[str, Any], after: Mapping[str, Any], version: Version, bases: Mapping[str, Base]
 ) -> None:
-    """Refuse a plan after which the kubelet is told another driver, or (1.x) the default handler has lost systemd."""
+    """Refuse a new default after which the kubelet is told another driver, or (1.x) which has not the systemd of the one before.
+
+    A default handler that stays and does not say its driver gets one as any other: by the kubelet, else by the next handler that says it.
+    """
     if any("SystemdCgroup" in handler.options for handler in policy.handlers):
         return  # the user has said what it is to be
     old, new = (str(toml.lookup(table, DEFAULT) or "runc") for table in (cri, after))
     asked = version.series >= ASKED_SINCE
     before, then = (told(cri), told(after)) if asked else (_systemd(cri, old), _systemd(after, new))
-    if before is then or (not asked and (then or (new in bases and bases[new].by_kubelet))):
+    if old == new or before is then or (not asked and (then or (new in bases and bases[new].by_kubelet))):
         return
     names = {True: "systemd", False: "cgroupfs"}
-    change = f"with {new} as default instead of {old}" if new != old else f"with the handlers of this plan beside {old}"
     raise PlanError(
-        f"{change} pods would get the {names[then]} cgroup driver instead of {names[before]}", where=where,
+        f"with {new} as default instead of {old} pods would get the {names[then]} cgroup driver instead of {names[before]}", where=where,
         why="containerd tells the kubelet what its default handler has, and a kubelet that changes its driver loses its pods"
         if asked else "the kubelet would go on with the driver that it has",
         next=f"Set SystemdCgroup = {str(before).lower()} in the options of the handler {new}, or name the value by the option handlers "
