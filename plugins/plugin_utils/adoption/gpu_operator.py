@@ -89,11 +89,11 @@ def its_handlers(instance: Instance) -> dict[str, str]:
 # ---------------------------------------------------------------- live or dead
 
 
-def state(policy: Policy, obs: Observation, instances: Iterable[Instance]) -> State:
-    """What is known of it on this host. Asks for more only where there is a trace of it."""
+def state(policy: Policy, obs: Observation, instances: Iterable[Instance], files: tuple[str, ...] = ()) -> State:
+    """What is known of it on this host. Asks for more only where there is a trace of it. files: configurations that it wrote."""
     found = tuple(instances)
     programs = dict.fromkeys(program for i in found for program in its_handlers(i).values())
-    traces = (*(mark for mark in MARKS if owners.exists(obs, mark)), *programs)
+    traces = (*(mark for mark in MARKS if owners.exists(obs, mark)), *programs, *files)
     if not traces:
         return State("absent")
     if policy.root != "/":
@@ -112,9 +112,9 @@ def state(policy: Policy, obs: Observation, instances: Iterable[Instance]) -> St
     return State("dead", "the kubelet has been active for 10 minutes, and neither a process nor a pod of it is here", traces)
 
 
-def gone(policy: Policy, obs: Observation, instance: Instance) -> bool:
-    """Whether what it left for this engine may be taken over."""
-    return state(policy, obs, [instance]).fate == "dead"
+def gone(policy: Policy, obs: Observation, instance: Instance, path: str) -> bool:
+    """Whether what it left for this engine in this file may be taken over."""
+    return state(policy, obs, [instance], (path,)).fate == "dead"
 
 
 def _evidence(obs: Observation, instances: tuple[Instance, ...]) -> list[ask.Question]:
@@ -241,7 +241,7 @@ def refusal(obs: Observation, instance: Instance, found: State) -> str:
             f"{back}The GPU Operator's toolkit works on this host ({found.why}) and writes the NVIDIA handlers of {engine} itself, so that "
             f"{engine} is left alone: {HAND_OVER}"
         )
-    ways = ", ".join(f"{name} runs {program}" for name, program in its_handlers(instance).items())
+    ways = ", ".join(f"{name} runs {program}" for name, program in its_handlers(instance).items()) or ", ".join(found.traces)
     return (
         f"{back}The GPU Operator's toolkit has configured this {engine} ({ways}), and nothing proves that it is gone: {found.why}. So it "
         f"counts as working, and {engine} is left alone. {WAIT}; where the operator is in use, {HAND_OVER}"

@@ -212,7 +212,7 @@ def nvidia_owner(
             left = next((f for f in leftover_files(policy, obs, where, force, instance) if f.path == path), None)
             if left and not left.why:
                 continue
-            toolkit = gpu_operator.state(policy, obs, [instance]) if operator and not left else None
+            toolkit = gpu_operator.state(policy, obs, [instance], (path,)) if operator and not left else None
             if toolkit and toolkit.counts_as_live:
                 return nvidia_ctk_crio.OPERATOR, gpu_operator.refusal(obs, instance, toolkit)
             more = f" It is not taken over: {left.why}." if left and policy.adopt == "auto" else ""

@@ -68,7 +68,7 @@ def find(
     """
     ours = {where.config, where.drop_in}
     tools = [layer for layer in layers if layer.path not in ours and rules.is_of_tool(*_seen(layer))]
-    here = [layer for layer in tools if not rules.is_of_operator(layer.handlers) or gpu_operator.gone(policy, obs, instance)]
+    here = [layer for layer in tools if not rules.is_of_operator(layer.handlers) or gpu_operator.gone(policy, obs, instance, layer.path)]
     others = tuple(layer for layer in layers if layer not in here and layer.path != where.drop_in)
     known = tuple(candidates(others, force, {name for layer in here for name in layer.handlers}))
     found = tuple(_judged(policy, layer, known, _free(obs, instance, layer)) for layer in here)

@@ -11,9 +11,10 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio, crio_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio, crio_adopt, crio_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Kubelet, NeedMore, Plan, PlanError, Policy
 
+from tests.unit import operators
 from tests.unit.builders import obs, sha
 
 SOCKET = "/var/run/crio/crio.sock"
@@ -250,17 +251,19 @@ def test_a_harmless_leftover_is_advice() -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "path", "owner"),
+    ("name", "path", "owner", "said"),
     [
-        ("99-nvidia.toml", "/usr/bin/nvidia-container-runtime", "nvidia-ctk"),
-        ("99-nvidia.conf", "/usr/local/nvidia/toolkit/nvidia-container-runtime", "gpu-operator"),
+        ("99-nvidia.toml", "/usr/bin/nvidia-container-runtime", "nvidia-ctk", "99-nvidia.toml"),
+        ("99-nvidia.conf", "/usr/local/nvidia/toolkit/nvidia-container-runtime", "gpu-operator", "its process nvidia-toolkit runs"),
     ],
 )
-def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str) -> None:
+def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, said: str) -> None:
     text = f'[crio.runtime.runtimes.nvidia]\nruntime_path = "{path}"\n'
-    (found,) = crio.find(Policy(), host({f"{DIRECTORY}/{name}": text}))
+    works = [PROCESS, {"pid": 90, "exe": "/work/nvidia-toolkit", "unverified": "namespace"}]
+    answers = operators.answers(SOCKET, (), crio_adopt.HANDLER_NOTE, pid=7)
+    (found,) = crio.find(Policy(), host({f"{DIRECTORY}/{name}": text}, processes=works, answers=answers))
     assert found.owner == owner
-    assert name in found.refusal
+    assert said in found.refusal
 
 
 @pytest.mark.parametrize(

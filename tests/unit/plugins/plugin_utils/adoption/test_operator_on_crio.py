@@ -9,11 +9,12 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Kubelet, Policy
 
+from tests.unit import operators
 from tests.unit.plugins.plugin_utils.engines.test_crio_adopt import COPY, shown
 from tests.unit.plugins.plugin_utils.test_crio import CRUN, DIRECTORY, OURS, PROCESS, host, status
 
@@ -30,12 +31,7 @@ FOURTH = f'{THREE}\n      [crio.runtime.runtimes.site]\n        runtime_path = "
 
 
 def seen(text: str, pods: dict[str, Any], processes: list[dict[str, Any]]) -> Any:
-    answers: dict[str, Any] = {q["id"]: {"processes": []} for q in gpu_operator.KUBELET_QUESTIONS if q["kind"] == "processes"}
-    answers[ask.processes(gpu_operator.PROCESSES)["id"]] = {"processes": []}
-    answers[ask.units(["kubelet.service"])["id"]] = {"units": {"kubelet.service": {"LoadState": "not-found"}}}
-    asked = ask.sandboxes("/var/run/crio/crio.sock", sorted(PROGRAMS), (sandboxes.OPERATOR,), sandboxes.CRIO_NOTE)
-    answers[asked["id"]] = {"peer": 7, "named": {}, **pods}
-    answers["paths:pods below /var/lib/kubelet"] = {"files": []}
+    answers = operators.answers("/var/run/crio/crio.sock", PROGRAMS, sandboxes.CRIO_NOTE, pods, PROCESS["pid"])
     files = {FILE: shown(text), "/usr/local/nvidia/toolkit": ""}
     return host(files, IN_FORCE, processes=[PROCESS, *processes], answers=answers)
 

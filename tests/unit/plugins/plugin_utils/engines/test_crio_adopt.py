@@ -12,10 +12,11 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk_crio as rules
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio, crio_tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio, crio_adopt, crio_tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Kubelet, Leftover, NeedMore, Plan, PlanError, Policy
 
-from tests.unit.plugins.plugin_utils.test_crio import DIRECTORY, NVIDIA, OURS, host, status
+from tests.unit import operators
+from tests.unit.plugins.plugin_utils.test_crio import DIRECTORY, NVIDIA, OURS, PROCESS, host, status
 
 THEIRS = f"{DIRECTORY}/99-nvidia.toml"
 MAIN = "/etc/crio/crio.conf"
@@ -183,7 +184,9 @@ def test_what_is_recognised_may_stay_all_the_same(text: str, path: str, options:
 
 
 def test_the_operators_file_is_left_to_the_operator() -> None:
-    seen = host({f"{DIRECTORY}/99-nvidia.conf": shown(OPERATOR)}, status(nvidia=NVIDIA))
+    works = [PROCESS, {"pid": 90, "exe": "/work/nvidia-toolkit", "unverified": "namespace"}]
+    answers = operators.answers("/var/run/crio/crio.sock", ["nvidia"], crio_adopt.HANDLER_NOTE, pid=7)
+    seen = host({f"{DIRECTORY}/99-nvidia.conf": shown(OPERATOR)}, status(nvidia=NVIDIA), processes=works, answers=answers)
     (instance,) = crio.find(Policy(), seen)
     assert (instance.owner, crio.leftovers(Policy(), seen, instance)) == ("gpu-operator", ())
     assert "toolkit.enabled=false" in instance.refusal
