@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Look at what a host runs and has installed: packages, units, processes, owners of sockets.
+"""Look at what a host runs and has installed: packages, units, processes.
 
 Node side: standard library only, Python 3.6. Everything here reads; nothing changes the host.
 """
@@ -234,21 +234,6 @@ def boot():
     """Which boot this is. The first process's beginning, too: a container's boot may have the number of the machine's."""
     number = (nodefs.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip()
     return "%s/%s" % (number, started(1))
-
-
-def listening(paths, timeout=5):
-    """Who holds each socket: the kernel names the process that called listen()."""
-    owners = {}
-    for path in paths:
-        pid, exe = None, None
-        try:
-            with trust.connect(path, timeout) as connection:
-                pid = trust.peer(connection)[0]
-            exe = os.readlink("/proc/%d/exe" % pid)
-        except (OSError, nodefs.NodeError):  # not there, nobody listens, or not root's
-            pass
-        owners[path] = {"pid": pid or None, "exe": exe}
-    return {"owners": owners}
 
 
 def http_get(path, target, timeout=5, cap=4 * nodefs.MIB):

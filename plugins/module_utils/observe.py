@@ -238,7 +238,6 @@ def _require_roots(question):
 
 def _command(_root, question):
     _require_roots(question)
-    stdin = question.get("stdin")
     argv, process = question["argv"], question.get("process")
     if isinstance(process, str):  # whichever process of that name the host's own service manager has started
         running = [found for found in look_system.processes([re.escape(process)])["processes"] if found.get("verified")]
@@ -249,8 +248,6 @@ def _command(_root, question):
         argv,
         timeout=question.get("timeout", 10),
         cap=question.get("max", nodefs.MIB),
-        stdin=stdin.encode("utf-8") if stdin else None,
-        env=question.get("env"),
         process=process,
     )
     if answer["truncated"]:
@@ -345,10 +342,6 @@ def _listed_json(answer, keep):
         return None
 
 
-def _listening(_root, question):
-    return look_system.listening(question["sockets"])
-
-
 def _originals(root, question):
     more = {"listing": question.get("listing"), "beside": question.get("beside") or ()}
     return journal.look(root, question["dir"], question.get("max", nodefs.MIB), question.get("keep"), **more)
@@ -368,6 +361,5 @@ _KINDS = {
     "processes": _processes,
     "cri": _cri,
     "http": _http,
-    "listening": _listening,
     "originals": _originals,
 }

@@ -304,9 +304,3 @@ def single_absent(policy: Policy, obs: Observation, engine: str) -> Plan:
     told = dc.replace(policy, engines=(engine,))
     covers = functools.partial(CONFIGURED[engine].claims, told, obs)
     return take_back.plan(told, obs, {engine: CONFIGURED[engine]}, covers=covers)
-
-
-def summary(record: Mapping[str, Any]) -> str:
-    """One line for logs: what was decided for every instance."""
-    decided = record.get("decisions") or ()
-    return "; ".join(f"{d['engine']} {d['engine_version']}".strip() + f": {d['injection']}" for d in decided)

@@ -70,7 +70,6 @@ class File:
     owner: str = ""
     group: str = ""
     uid: int = 0
-    nlink: int = 1
     mtime: float = 0.0
     error: str = ""
     gid: int = 0
@@ -124,7 +123,7 @@ def _file(path: str, a: Mapping[str, Any]) -> File:
     return File(
         path, bool(a.get("exists")), a.get("type") or "", content, a.get("sha256"), a.get("keep"), a.get("real") or path,
         int(a.get("mode") or 0), (rdev[0], rdev[1]) if rdev else None, a.get("owner") or "", a.get("group") or "", int(a.get("uid") or 0),
-        int(a.get("nlink") or 1), float(a.get("mtime") or 0.0),
+        float(a.get("mtime") or 0.0),
         gid=int(a.get("gid") or 0), fault=a.get("fault"), withheld=tuple(a.get("withheld") or ()), foreign_bytes=a.get("foreign_bytes"))
 
 

@@ -13,7 +13,6 @@ _VERSION = re.compile(r"^(?:\d+:)?v?(\d+)\.(\d+)(?:\.(\d+))?(.*)$")
 # What makes a version older than its numbers: 2.4.0-beta.0, 2.0.0~rc1. Not ~ds1, +unknown, -k3s1, which are the packager's.
 _PRERELEASE = re.compile(r"^[-~.]?(alpha|beta|dev|rc)[-.]?(\d*)", re.IGNORECASE)
 _BANNER = re.compile(r"^(\S+)\s+(?:version\s+)?(?:\S+\s+)?v?(\d+\.\d+\.\d+\S*?),?(?:\s|$)", re.MULTILINE)
-_CDI_MARK = re.compile(r"requiresV(\d)(\d)(\d)")
 
 
 @functools.total_ordering
@@ -107,9 +106,3 @@ def max_cdi(engine: str, version: str) -> str:
         if parsed and parsed.release >= first:
             found = newest
     return found
-
-
-def max_cdi_of_binary(symbols: str) -> str:
-    """The same out of symbol names of a Go binary's CDI library (`...specs-go.requiresV110`), for builds that no table knows."""
-    found = sorted(_CDI_MARK.findall(symbols))
-    return ".".join(found[-1]) if found else ""

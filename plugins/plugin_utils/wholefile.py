@@ -61,10 +61,8 @@ def give_back(obs: Observation, file: File, *, why: str, ours: bool) -> Plan:
     `ours`: the content says that this collection wrote it, whatever the journal has. Of a file that cannot be read nobody can say so.
     """
     original = originals(obs).get(file.path)
-    if original and file.exists:
+    if original or (file.error and not obs.raw(ORIGINALS).get("known")):  # a journal that knows no copy of it says that it is another's
         file = readable(file)
-    elif file.error:
-        return Plan(advice=(f"{file.path} is left alone: it could not be read, so that nobody can tell whose it is ({file.error})",))
     if original and (file.sha256 if file.exists else None) == original.get("sha256_after"):
         return restore(file, original, why)
     if not file.exists:

@@ -20,8 +20,7 @@ INSTALLED = f"/usr/bin/{PROGRAM}"
 PLACES = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/nvidia/toolkit"]
 QUESTION = ask.which([PROGRAM, TOOL], PLACES)
 FIRST = (1, 17, 0)  # of nvidia-cdi-hook; nvidia-ctk had the same commands before
-TOLERANT = (1, 18, 0)  # from here on a command that is not known is a warning; before, the container did not start
-# Command -> first release that has it.
+# Command -> first release that has it. From 1.18 on one that is not known is a warning; before, the container did not start.
 SINCE = {
     "create-symlinks": (1, 13, 0),
     "update-ldcache": (1, 13, 0),

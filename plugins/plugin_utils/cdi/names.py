@@ -15,7 +15,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import D
 ALL = "all"
 # The strategies of `nvidia-ctk cdi generate --device-name-strategy`, by the same names.
 INDEX, UUID, TYPE_INDEX = "index", "uuid", "type-index"
-STRATEGIES = (INDEX, UUID, TYPE_INDEX)
 DEFAULT = (INDEX, UUID)
 DIGIT_NAMES = "0.5.0"  # a library below it drops a file with a name that begins with a digit
 DEVICE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")

@@ -17,7 +17,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 Value = Mapping[str, Any]
 TYPES = {"char": "c", "block": "b", "fifo": "p"}
 WHAT = {"dir": "a directory", "file": "a file", "socket": "a socket", "link": "a link"}
-NOT_THERE: Value = {"exists": False}
 
 
 def question(path: str) -> ask.Question:

@@ -112,12 +112,6 @@ def test_newest_cdi_specification(engine: str, version: str, newest: str) -> Non
     assert versions.max_cdi(engine, version) == newest
 
 
-def test_newest_cdi_specification_of_a_binary() -> None:
-    symbols = "container-device-interface/specs-go.requiresV040\ncontainer-device-interface/specs-go.requiresV110\n"
-    assert versions.max_cdi_of_binary(symbols) == "1.1.0"
-    assert versions.max_cdi_of_binary("") == ""
-
-
 NUMBERS = st.tuples(*[st.integers(0, 99)] * 3)
 
 

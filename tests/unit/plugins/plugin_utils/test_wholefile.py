@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import wholefile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError
 
 from tests.unit.builders import obs, sha
 
@@ -44,15 +44,13 @@ def test_taking_back(case: str) -> None:
 OPEN = {"error": {"kind": "untrusted", "message": f"{PATH} may be written to by others (mode 0666). Run chmod o-w on the file"}}
 
 
-def test_a_file_that_cannot_be_read_is_not_taken_for_somebody_elses() -> None:
-    kept = {PATH: {"existed": False, "sha256_after": sha("ours")}}
+@pytest.mark.parametrize("kept", [{PATH: {"existed": False, "sha256_after": sha("ours")}}, {}], ids=["a copy", "no journal"])
+def test_a_file_that_cannot_be_read_is_not_taken_for_somebody_elses(kept: dict[str, Any]) -> None:
     seen = obs(originals=kept, answers={f"file:{PATH}": OPEN})
     with pytest.raises(PlanError, match=r"could not be read \(.*mode 0666.*Make it readable for root, or remove it"):
         wholefile.give_back(seen, seen.file(PATH), why="state: absent", ours=False)
 
 
-def test_one_that_no_run_here_has_written_to_is_left_alone_and_named() -> None:
-    seen = obs(originals={}, answers={f"file:{PATH}": OPEN})
-    plan = wholefile.give_back(seen, seen.file(PATH), why="state: absent", ours=False)
-    assert (plan.changes, plan.released) == ((), ())
-    assert "could not be read, so that nobody can tell whose it is" in plan.advice[0]
+def test_one_of_which_the_journal_knows_nothing_is_somebody_elses() -> None:
+    seen = obs(answers={f"file:{PATH}": OPEN, "originals": {"known": True, "originals": {}}})
+    assert wholefile.give_back(seen, seen.file(PATH), why="state: absent", ours=False) == Plan()
