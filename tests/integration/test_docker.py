@@ -90,6 +90,28 @@ def test_a_restart_that_would_end_containers_is_left_to_you(fleet: Fleet) -> Non
     assert fleet.text(NEW, CONFIG).endswith(OWN[2:]), "every line of others is as it was"
 
 
+# As nvidia-ctk 1.20.1 writes it, and the package nvidia-docker2 before.
+BY_TOOLS = {
+    "nvidia-ctk": '{{"default-runtime": "nvidia", {}"runtimes": {{"nvidia": {{"args": [], "path": "nvidia-container-runtime"}}}}}}',
+    "nvidia-docker2": '{{{}"runtimes": {{"nvidia": {{"path": "nvidia-container-runtime", "runtimeArgs": []}}}}}}',
+}
+
+
+@pytest.mark.parametrize("tool", list(BY_TOOLS))
+def test_the_runtime_of_nvidias_own_tools_is_used_where_it_stands_and_given_back(fleet: Fleet, tool: str) -> None:
+    text = BY_TOOLS[tool].format('"live-restore": true, ')
+    begin(fleet, NEW, text)
+    pids, default = fleet.shell(NEW, PIDS), json.loads(text).get("default-runtime")
+    done = node(fleet, NEW)
+    assert [(left["tool"], left["keys"][0], left["fate"]) for left in done["leftovers"]] == [(tool, "runtimes.nvidia", "adopted")]
+    after = json.loads(fleet.text(NEW, CONFIG))
+    assert after == {**json.loads(text), "features": {"cdi": True}}
+    assert (info(fleet, NEW)["DefaultRuntime"], fleet.shell(NEW, PIDS)) == (default or "runc", pids)
+    assert node(fleet, NEW)["changed"] is False
+    node(fleet, NEW, state="absent")
+    assert (fleet.text(NEW, CONFIG), fleet.shell(NEW, PIDS)) == (text, pids)
+
+
 def test_with_live_restore_containers_live_on(fleet: Fleet) -> None:
     begin(fleet, NEW, '{"live-restore": true}')
     before, pids = daemon(fleet, NEW), fleet.shell(NEW, PIDS)

@@ -5,11 +5,14 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import pytest
 
-from tests.tools.onlab import Fleet, Run, repository
+from tests.integration import containers
+from tests.integration.containers import CRI_CONTAINER, CRICTL, POD
+from tests.tools.onlab import Fleet, Run, differing, repository
 
 pytestmark = pytest.mark.lab
 
@@ -68,6 +71,53 @@ def test_where_both_would_write_only_one_does(fleet: Fleet) -> None:
     after = fleet.tree(HOST)
     assert {p: e for p, e in after.items() if "/cdi" not in p} == {p: e for p, e in before.items() if "/cdi" not in p}
     assert fleet.shell(HOST, f"systemctl is-enabled {UNITS}").split() == ["enabled", "enabled"]
+
+
+BYSTANDER = {**POD, "metadata": {**POD["metadata"], "name": "by", "uid": "by"}}
+CONFIGURED = f"""
+set -e
+systemctl restart nvidia-cdi-refresh.service
+nvidia-ctk --quiet runtime configure --runtime=crio --set-as-default
+nvidia-ctk --quiet cdi generate --output=/etc/cdi/gpus.yaml
+systemctl restart crio
+printf %s '{json.dumps(BYSTANDER)}' >/run/by.json
+printf %s '{json.dumps(CRI_CONTAINER)}' >/run/by-container.json
+{CRICTL} runp /run/by.json >/run/by.id
+{CRICTL} create --no-pull $(cat /run/by.id) /run/by-container.json /run/by.json >/run/by-container.id
+{CRICTL} start $(cat /run/by-container.id) >/dev/null
+"""
+OWN = {"cdi_owner": "ours", "cdi_profile": "devices"}
+SLEEPS = f"{CRICTL} inspect -o go-template --template '{{{{.info.pid}}}}' $(cat /run/by-container.id)"
+
+
+def test_what_nvidia_ctk_left_is_taken_over_by_one_run_and_given_back(fleet: Fleet) -> None:
+    """Its drop-in, its default, its spec of another name, and its unit: what runs goes on, and the host is as one that nobody touched."""
+    fleet.shell(HOST, CONFIGURED)
+    before, starts, sleeps = fleet.tree(HOST), fleet.starts(HOST, "crio"), fleet.shell(HOST, SLEEPS)
+    planned = fleet.play("plan", [HOST], variables={f"gpufleet_{name}": value for name, value in OWN.items()})
+    assert f"{HOST}: {DROP_INS}/99-nvidia.toml, by nvidia-ctk: will be taken over" in planned.words
+    done = node(fleet, **OWN).of("node")[HOST]
+    assert {(left["tool"], left["path"], left["fate"]) for left in done["leftovers"]} == {
+        ("nvidia-ctk", f"{DROP_INS}/99-nvidia.toml", "adopted"),
+        ("nvidia-ctk", "/etc/cdi/gpus.yaml", "adopted"),
+        ("nvidia-cdi-refresh", THEIRS, "adopted"),
+        ("nvidia-cdi-refresh", "/lib/systemd/system/nvidia-cdi-refresh.service", "adopted"),
+    }
+    assert (done["restarted"], fleet.starts(HOST, "crio")) == (["crio.service"], starts + 1)
+    assert fleet.shell(HOST, f"ls {DROP_INS} /etc/cdi").split() == [
+        "/etc/cdi:",
+        "nvidia.yaml",
+        f"{DROP_INS}:",
+        "10-crio.conf",
+        "90-gpufleet.conf",
+    ]
+    assert (fleet.shell(HOST, SLEEPS), fleet.shell(HOST, f"kill -0 {sleeps.strip()} && echo lives")) == (sleeps, "lives\n")
+    assert containers.start(fleet.lab, HOST, ["nvidia.com/gpu=0"]).refused == ""
+    again = node(fleet, **OWN)
+    assert (again.changed, again.of("node")[HOST]["leftovers"]) == ({}, [])
+    assert node(fleet, state="absent").of("node")[HOST]["restarted"] == ["crio.service"]
+    assert differing(before, fleet.tree(HOST)) == {}
+    fleet.shell(HOST, f"{CRICTL} rmp --force $(cat /run/by.id); rm {DROP_INS}/99-nvidia.toml /etc/cdi/gpus.yaml; systemctl restart crio")
 
 
 NOT_TOML = "CRI-O would refuse to start"
