@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, originals, status, toml, toml_file, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import runtime_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, HostDecision, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
@@ -76,7 +77,9 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     """The host's file by the host's decision; a host where nothing runs NVIDIA's runtime or hook has no use for one."""
     if record.skipped or not any(d.handler or d.hook for d in record.decisions):
         return Plan()
-    return plan_keys(obs, PATH, keys(policy, record))
+    planned = plan_keys(obs, PATH, keys(policy, record))
+    first = policy.adopt == "auto" and PATH not in wholefile.originals(obs)  # later on, other values are most often our own from before
+    return dc.replace(planned, leftovers=runtime_config.changed(PATH, planned.differences) if first else ())
 
 
 def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:

@@ -125,6 +125,28 @@ def test_differences_name_key_and_reason() -> None:
     assert all(d.why for d in plan.differences)
 
 
+RUNTIME = "nvidia-container-runtime"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "keys"),
+    [
+        ("", "", ()),  # what the packages write is nobody's choice
+        ('mode = "auto"', 'mode = "legacy"', (f"{RUNTIME}.mode",)),
+        ('runtimes = ["runc", "crun"]', 'runtimes = ["docker-runc", "runc", "crun"]', ()),  # the default up to 1.17
+        ('runtimes = ["runc", "crun"]', 'runtimes = ["/opt/runc"]', (f"{RUNTIME}.runtimes",)),
+        ('["cdi.k8s.io/"]', '["example.org/"]', (f"{RUNTIME}.modes.cdi.annotation-prefixes",)),
+        ('log-level = "info"', 'log-level = "debug"', ()),  # stays, so that it is nothing to speak of
+    ],
+)
+def test_a_value_that_somebody_set_and_that_changes_is_named(old: str, new: str, keys: tuple[str, ...]) -> None:
+    text = PACKAGED.replace(old, new) if old else PACKAGED
+    found = toolkit.plan(Policy(), obs(files={toolkit.PATH: text}), record()).leftovers
+    assert [(left.path, left.keys, left.fate) for left in found] == ([(toolkit.PATH, keys, "adopted")] if keys else [])
+    kept = {toolkit.PATH: {"existed": True, "sha256_after": "a" * 64}}
+    assert toolkit.plan(Policy(), obs(files={toolkit.PATH: text}, originals=kept), record()).leftovers == ()
+
+
 def test_a_broken_file_is_named_with_its_line() -> None:
     with pytest.raises(PlanError, match=r"config\.toml:2"):
         toolkit.plan(Policy(), obs(files={toolkit.PATH: "a = 1\nb = = 2\n"}), record())
