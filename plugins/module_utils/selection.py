@@ -128,7 +128,7 @@ def shown(shape: Any, value: Any) -> Any:
     if fits(shape, value):
         return value
     if shape in _LISTS:
-        items = value[:MANY] if isinstance(value, list) else [HIDDEN]
+        items = value if isinstance(value, list) and len(value) <= MANY else [HIDDEN]  # never a part, taken for the whole
         return [item if item is not None and fits(_LISTS[shape], item) else HIDDEN for item in items]
     return HIDDEN
 

@@ -17,6 +17,12 @@ NO_TEXT = [
 ]  # fmt: skip
 
 
+def test_a_list_that_is_too_long_is_hidden_as_a_whole():
+    paths = ["/etc/%d" % number for number in range(selection.MANY + 1)]
+    assert selection.shown("paths", paths[1:]) == paths[1:]
+    assert selection.shown("paths", paths) == [selection.HIDDEN]
+
+
 @pytest.mark.parametrize(
     "shape, value",
     [
