@@ -51,6 +51,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 ENGINES = {"containerd": containerd, "crio": crio, "docker": docker, "podman": podman}
 CONFIGURED = {name: engine for name, engine in ENGINES.items() if engine is not podman}  # in whose configuration we write
 LEFTOVERS = {"crio": crio.leftovers}
+REASONED = {"containerd": containerd}  # whose handlers have a cgroup driver each
 KUBERNETES = (*(o.name for o in containerd_owners.OWNERS if o.kubernetes), "gpu-operator")  # owners that come with it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 # CRI-O's own packages put its runtimes outside PATH (engines.md 2).
@@ -127,7 +128,15 @@ def decided(policy: Policy, obs: Observation) -> Seen:
         consumers=readers,
         plugin=device_plugin.strategies(policy, obs, kubelet),
     )
+    record = dc.replace(record, decisions=tuple(with_reasons(policy, obs, instances, d) for d in record.decisions))
     return Seen(instances, driver, kubelet, record, spec.verdicts(policy, obs, record, driver))
+
+
+def with_reasons(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decision: Decision) -> Decision:
+    """A decision with what only its engine's configuration tells."""
+    asked = REASONED.get(decision.engine)
+    instance = next(i for i in instances if i.key == decision.instance)
+    return dc.replace(decision, reasons=(*decision.reasons, *asked.reasons(policy, obs, instance, decision))) if asked else decision
 
 
 def beside_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instances: tuple[Instance, ...]) -> Instance:

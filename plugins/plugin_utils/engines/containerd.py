@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
 plan = containerd_plan.plan
+reasons = containerd_plan.reasons
 plan_absent = containerd_absent.plan_absent
 remnant = containerd_absent.remnant
 main = containerd_absent.main

@@ -32,6 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Plan,
     PlanError,
     Policy,
+    Reason,
     Restart,
     refused,
 )
@@ -50,13 +51,8 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     base = files.without(mine) if mine else files
     names = containerd_files.names(base, version)
     cri = containerd_files.effective(base, version)
-    before = _original(obs, files)
-    reset_to = _default_in(before)
-    declared = containerd_files.effective(base, version, built_in=False)
-    written = _written(policy, before)
-    bases = _bases(policy, declared, written, reset_to) if decision.handler else {}
-    plain = containerd_driver.before_us(cri, written, reset_to)
-    bases = containerd_driver.settled(policy, obs, instance, decision, plain, version, bases)
+    reset_to = _default_in(_original(obs, files))
+    bases, plain = _bases(policy, obs, instance, decision, files, base, version)
     wanted = edit.wishes(policy, decision, base, cri, version, reset_to, bases)
     containerd_driver.require_kept(policy, instance.config_path, plain, edit.granted(cri, wanted), version, bases)
     changes = _changes(policy, obs, files, base, names, cri, wanted, version)
@@ -66,6 +62,19 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     differences = tuple(_differences(changes, files, names, now, wanted, version))
     found = assemble(policy, obs, instance, files, changes, differences, cri, wanted, version)
     return dc.replace(found, advice=(*found.advice, *_doubts(bases, cri, instance)))
+
+
+def reasons(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> tuple[Reason, ...]:
+    """Which cgroup driver our handler has, and why, for the record; what cannot be planned is told by the plan."""
+    try:
+        version = version_of(instance)
+        files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
+        mine = _our_drop_in(policy, obs, files)
+        bases, _plain = _bases(policy, obs, instance, decision, files, files.without(mine) if mine else files, version)
+    except PlanError:
+        return ()
+    base = bases.get(decision.handler)
+    return (Reason("cgroup_driver", "systemd" if base.systemd else "cgroupfs", base.cgroup_why),) if base else ()
 
 
 def low_level(policy: Policy, obs: Observation, files: FileSet, version: Version) -> str:
@@ -157,10 +166,17 @@ def _written(policy: Policy, before: Mapping[str, Any] | None) -> frozenset[str]
     return frozenset(h.name for h in policy.handlers if h.name not in known)
 
 
-def _bases(policy: Policy, cri: Mapping[str, Any], written: frozenset[str], reset_to: str) -> dict[str, Base]:
-    """What each wanted handler is copied from."""
-    every = policy.handlers
-    return {h.name: containerd_base.choose(cri, h, written=h.name in written, default_before=reset_to) for h in every}
+def _bases(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, base: FileSet, version: Version
+) -> tuple[dict[str, Base], Mapping[str, Any]]:
+    """What each wanted handler is copied from, and the CRI table without what we wrote."""
+    before = _original(obs, files)
+    reset_to, written = _default_in(before), _written(policy, before)
+    declared = containerd_files.effective(base, version, built_in=False)
+    plain = containerd_driver.before_us(containerd_files.effective(base, version), written, reset_to)
+    every = policy.handlers if decision.handler else ()
+    bases = {h.name: containerd_base.choose(declared, h, written=h.name in written, default_before=reset_to) for h in every}
+    return containerd_driver.settled(policy, obs, instance, decision, plain, version, bases), plain
 
 
 def _changes(

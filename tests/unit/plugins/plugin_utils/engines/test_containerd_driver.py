@@ -106,6 +106,16 @@ def test_the_kubelet_settles_what_handlers_leave_open(case: str) -> None:
     assert found["why"].startswith(why)
 
 
+def test_the_record_says_which_driver_and_why() -> None:
+    seen = builders.obs(files={ROOT: config(OLD, "runc", runc="")}, answers={cgroup_driver.question()["id"]: {"files": [
+        {"path": path} for path in PODS["systemd"]]}})  # fmt: skip
+    (reason,) = containerd.reasons(Policy(), seen, instance(OLD), DECISION)
+    assert (reason.what, reason.value) == ("cgroup_driver", "systemd")
+    assert reason.why.startswith("the kubelet uses the systemd cgroup driver now")
+    assert containerd.reasons(Policy(), builders.obs(files={ROOT: "a = = 1"}), instance(OLD), DECISION) == ()
+    assert containerd.reasons(Policy(), seen, instance(OLD), dc.replace(DECISION, handler="")) == ()
+
+
 # case: release, the default, handlers, the new default's driver
 DEFAULTS: dict[str, tuple[str, str, dict[str, str], bool]] = {
     "the default says it": (NEW, "runc", {"runc": "systemd"}, True),
