@@ -14,7 +14,6 @@ import selectors
 import signal
 import subprocess
 import sys
-import tempfile
 import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, trust
@@ -64,7 +63,8 @@ def _run(argv, program, fds, timeout, cap, stdin, env):
             argv,
             executable=program,
             pass_fds=fds,
-            stdin=_source(stdin),  # never ours: that is where this very program may be coming from
+            # Never ours, where this very program may be coming from; and no file, since a full disk must not keep commands from running.
+            stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
             env=_environment(env),
@@ -75,7 +75,7 @@ def _run(argv, program, fds, timeout, cap, stdin, env):
         raise nodefs.from_os_error(exc, argv[0])
     timed_out = True
     try:
-        streams, timed_out, truncated = _drain(child, time.monotonic() + timeout, cap)
+        streams, timed_out, truncated = _drain(child, time.monotonic() + timeout, cap, stdin or b"")
     finally:
         _end(child, kill=timed_out)
     return {
@@ -85,16 +85,6 @@ def _run(argv, program, fds, timeout, cap, stdin, env):
         "timed_out": timed_out,
         "truncated": truncated,
     }
-
-
-def _source(data):
-    """Where a command reads from. A file only where there is something to read: a full disk must not keep commands from running."""
-    if not data:
-        return subprocess.DEVNULL
-    with tempfile.TemporaryFile() as stream:
-        stream.write(data)
-        stream.seek(0)
-        return os.fdopen(os.dup(stream.fileno()), "rb")
 
 
 def text(answer):
@@ -115,13 +105,16 @@ def _environment(extra):
     return made
 
 
-def _drain(child, deadline, cap):
-    """Read both streams until they end, the time is over or one is full: ([stdout, stderr], timed out, truncated)."""
+def _drain(child, deadline, cap, unfed):
+    """Read both streams until they end, the time is over or one is full: ([stdout, stderr], timed out, truncated). unfed: for its stdin."""
     chunks, sizes = {child.stdout: [], child.stderr: []}, {child.stdout: 0, child.stderr: 0}
     truncated = False
     with selectors.DefaultSelector() as selector:
         for stream in chunks:
             selector.register(stream, selectors.EVENT_READ)
+        if child.stdin:
+            os.set_blocking(child.stdin.fileno(), False)
+            selector.register(child.stdin, selectors.EVENT_WRITE)
         while selector.get_map():
             left = deadline - time.monotonic()
             if left <= 0:
@@ -129,6 +122,9 @@ def _drain(child, deadline, cap):
             if child.poll() is not None:
                 deadline = min(deadline, time.monotonic() + GRACE)
             for key, _events in selector.select(min(left, 0.1)):
+                if key.fileobj is child.stdin:
+                    unfed = _fed(selector, child.stdin, unfed)
+                    continue
                 data = os.read(key.fd, 65536)
                 if not data:
                     selector.unregister(key.fileobj)
@@ -145,6 +141,20 @@ def _drain(child, deadline, cap):
     return [b"".join(chunks[child.stdout]), b"".join(chunks[child.stderr])], timed_out, truncated
 
 
+def _fed(selector, stream, unfed):
+    """What is left to write; once that is nothing, or nobody reads any more, the stream is closed."""
+    try:
+        unfed = unfed[os.write(stream.fileno(), unfed[:65536]) :]
+    except BlockingIOError:
+        return unfed
+    except OSError:
+        unfed = b""
+    if not unfed:
+        selector.unregister(stream)
+        stream.close()
+    return unfed
+
+
 def _end(child, kill):
     if kill:  # and only then: a daemon that a finished command started may live on
         try:
@@ -152,5 +162,7 @@ def _end(child, kill):
         except OSError:
             pass
         child.wait()
+    if child.stdin:
+        child.stdin.close()
     child.stdout.close()
     child.stderr.close()

@@ -8,6 +8,7 @@ import json
 import os
 import re
 import sys
+import tempfile
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, keyed, look_system, nodefs, observe, trust
@@ -275,6 +276,21 @@ def test_a_program_that_was_replaced_is_another_one(tmp_path):
 def test_a_command():
     found = ask(kind="command", argv=["sh", "-c", "cat; echo $LC_ALL; echo oops >&2; exit 3"], shows=[".+"])
     assert (found["rc"], found["stdout"], found["stderr"], found["timed_out"]) == (3, "C\n", "oops\n", False)
+
+
+def test_what_a_command_reads_takes_no_room_on_any_disk(monkeypatch):
+    """A look writes nothing. On a full disk a probe was told as a program that is not there."""
+    monkeypatch.setattr(tempfile, "tempdir", "/dev/null/no/room")
+    text = "x" * 300000 + "end\n"
+    found = ask(kind="command", argv=["cat"], stdin=text, shows=["x*end"])
+    assert (found["rc"], found["stdout"]) == (0, text)
+    assert ask(kind="probe", source="print(17)", args=None) == {"value": 17}
+
+
+@pytest.mark.parametrize("argv, rc", [(["true"], 0), (["sh", "-c", "exec <&-; exit 3"], 3), (["head", "-c", "1"], 0)])
+def test_a_command_that_does_not_read_what_it_is_given_is_no_failure(argv, rc):
+    found = ask(kind="command", argv=argv, stdin="y" * 300000, shows=[".+"])
+    assert (found["rc"], found["timed_out"]) == (rc, False)
 
 
 def test_a_command_gets_no_shell():
