@@ -14,6 +14,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk_crio as rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio, crio_adopt, crio_tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Kubelet, Leftover, NeedMore, Plan, PlanError, Policy
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit import operators
 from tests.unit.plugins.plugin_utils.test_crio import DIRECTORY, NVIDIA, OURS, PROCESS, host, status
@@ -103,6 +105,27 @@ def test_a_file_that_says_what_the_tool_writes_and_nothing_else_goes(text: str, 
     assert [(c["op"], c["path"]) for c in found.changes] == [("write", OURS), ("remove", path)]
     assert found.expect_files[path]
     assert "runtime_path" in found.changes[0]["content"]
+
+
+def test_two_files_of_the_tool_go_together() -> None:
+    both = {THEIRS: COPY, f"{DIRECTORY}/99-nvidia.conf": BARE_DEFAULT, rules.UNREAD: BARE}
+    assert sorted((x.path, x.fate) for x in plan(both).leftovers) == [(path, "adopted") for path in sorted(both)]
+
+
+TABLES = st.dictionaries(
+    st.sampled_from(("runtime_root", "monitor_path", "monitor_env", "allowed_annotations", "no_sync_log", "container_min_memory")),
+    st.one_of(st.sampled_from(("", "/a", "/b")), st.lists(st.sampled_from("ab"), max_size=2), st.booleans()),
+    max_size=4,
+)
+OWN = {"runtime_path": "/usr/bin/nvidia-container-runtime", "runtime_type": "oci"}
+
+
+@given(st.lists(TABLES, min_size=1, max_size=3), st.data())
+def test_a_copy_is_explained_and_any_change_of_it_that_says_something_is_not(candidates: list[dict[str, Any]], data: st.DataObject) -> None:
+    copied = {**data.draw(st.sampled_from(candidates)), **OWN}
+    assert rules.unexplained(copied, candidates, [OWN["runtime_path"]]) == ()
+    changed = {**copied, data.draw(st.sampled_from((*copied, "seccomp_profile"))): "/changed"}
+    assert rules.unexplained(changed, candidates, [OWN["runtime_path"]]) != ()
 
 
 def test_what_was_in_force_is_in_force_again_without_a_restart() -> None:
