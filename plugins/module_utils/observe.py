@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
     contents,
     cri,
     journal,
+    leaves,
     look_system,
     nodefs,
     selection,
@@ -34,7 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
 
 SCHEMA = 1
 DEFAULT_LIMITS = {"bytes": 16 * nodefs.MIB, "seconds": 60}
-OFFLINE_KINDS = ("file", "dir", "glob", "paths", "mentioned", "which", "package", "originals")  # what a tree at another root can answer
+OFFLINE_KINDS = ("file", "dir", "glob", "paths", "mentioned", "which", "package", "originals", "tags")  # for a tree at another root
 
 
 def run(request):
@@ -214,6 +215,20 @@ def _may_be_read(root, question, path):
     return _is_named(path, question) and _leads_outside(root, path, question) is None and trust.path(root, path) is None
 
 
+def _tags(root, question):
+    """Of a file, or of what a command prints: how its keys that are not shown compare with those of another."""
+    if question.get("argv"):
+        if root:
+            raise nodefs.NodeError("offline", "a command needs the running host, and root is another directory")
+        data = _printed(question)["stdout"]
+    else:
+        doubt = trust.path(root, question["path"])
+        if doubt:
+            raise trust.refusal(question["path"], doubt)
+        data = nodefs.read_regular(root, nodefs.resolve(root, question["path"])[0], question.get("max", nodefs.MIB))
+    return leaves.told(data, question["keep"], question["prefixes"])
+
+
 def _which(root, question):
     paths = question.get("paths") or nodefs.DEFAULT_PATH
     found, untrusted = {}, {}
@@ -237,6 +252,17 @@ def _require_roots(question):
 
 
 def _command(_root, question):
+    answer = _printed(question)
+    if question.get("keep"):
+        told = contents.told(answer["stdout"], question["keep"], question["argv"][0])
+        shown = {key: told[key] for key in ("withheld", "fault", "foreign_bytes")}
+        return dict(commands.text(dict(answer, stderr=b"")), stdout=told["content"] or "", **shown)
+    answer = commands.text(answer)
+    return dict(answer, **{stream: _shown(answer[stream], question.get("shows") or ()) for stream in ("stdout", "stderr")})
+
+
+def _printed(question):
+    """What a command said, as bytes."""
     _require_roots(question)
     argv, process = question["argv"], question.get("process")
     if isinstance(process, str):  # whichever process of that name the host's own service manager has started
@@ -252,12 +278,7 @@ def _command(_root, question):
     )
     if answer["truncated"]:
         raise nodefs.NodeError("too-large", "%s: printed more than %d bytes" % (question["argv"][0], question.get("max", nodefs.MIB)))
-    if question.get("keep"):
-        told = contents.told(answer["stdout"], question["keep"], question["argv"][0])
-        shown = {key: told[key] for key in ("withheld", "fault", "foreign_bytes")}
-        return dict(commands.text(dict(answer, stderr=b"")), stdout=told["content"] or "", **shown)
-    answer = commands.text(answer)
-    return dict(answer, **{stream: _shown(answer[stream], question.get("shows") or ()) for stream in ("stdout", "stderr")})
+    return answer
 
 
 def _shown(text, patterns):
@@ -353,6 +374,7 @@ _KINDS = {
     "glob": _glob,
     "paths": _paths,
     "mentioned": _mentioned,
+    "tags": _tags,
     "which": _which,
     "command": _command,
     "probe": _probe,

@@ -120,6 +120,20 @@ def command(
     return {**q, "process": process if isinstance(process, str) else dict(process)} if process else q
 
 
+def tags(path: str, prefixes: Sequence[Sequence[str]], keep: Keep, *, max: int = 1 << 20) -> Question:
+    """How the keys of a TOML file that are not sent compare with those of another. prefixes: the tables below which they are compared."""
+    places = [list(prefix) for prefix in prefixes]
+    return {"id": f"tags:{path}", "kind": "tags", "path": path, "prefixes": places, "keep": keep, "max": max}
+
+
+def printed_tags(argv: list[str], prefixes: Sequence[Sequence[str]], keep: Keep, process: Mapping[str, int] | None = None) -> Question:
+    """The same of what a program prints."""
+    q: Question = {
+        "id": "tags:" + " ".join(argv), "kind": "tags", "argv": argv, "timeout": 10, "prefixes": [list(p) for p in prefixes], "keep": keep,
+    }  # fmt: skip
+    return {**q, "process": dict(process)} if process else q
+
+
 def package(names: list[str], *, candidates: bool = False) -> Question:
     q: Question = {"id": "package:" + ",".join(names), "kind": "package", "names": names}
     return {**q, "candidates": True} if candidates else q

@@ -23,6 +23,7 @@ UNKNOWN = {
     "glob": "the files of this pattern could not be listed",
     "paths": "the files of the driver could not be listed",
     "mentioned": "what these files point at could not be looked at",
+    "tags": "the keys of this file could not be compared",
     "which": "programs could not be looked for",
     "command": "this command could not be run",
     "package": "the packages of this host could not be looked at",
@@ -33,7 +34,7 @@ UNKNOWN = {
     "probe": "this library could not be asked",
     "originals": "the journal of this host could not be read",
 }
-PLACED = ("file", "stat", "dir", "glob", "mentioned", "command", "cri", "http")  # whose ids end in a place that a person knows
+PLACED = ("file", "stat", "dir", "glob", "mentioned", "tags", "command", "cri", "http")  # whose ids end in a place that a person knows
 NEXT = {
     "timeout": "Find out what hangs or takes so long there, then run again",
     "too-large": "Make it smaller, then run again",

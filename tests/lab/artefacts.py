@@ -97,6 +97,8 @@ GO_TOOLS: dict[str, GoTool] = {
     ),
     "crictl": GoTool(stamps=(("sigs.k8s.io/cri-tools/pkg/version.Version", "v1.36.0"),)),
     "nvidia-toolkit": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.20.1"),)),
+    # The last of the releases that edit configurations in place.
+    "nvidia-toolkit-1.17": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.17.8"),)),
 }
 
 

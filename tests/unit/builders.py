@@ -12,13 +12,15 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import leaves, selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed, mismatch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import files as driver_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_leaves, containerd_tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 MENTION = re.compile(r"""[pP]ath["']?\s*:\s*["']?(/[^"'\s,}\]]+)""")
+FILES_TELL = ("file", "stat", "glob", "dir", "paths", "mentioned", "which", "tags")
 OFFLINE = {"error": {"kind": "offline", "message": "not asked beneath another root"}}
 
 
@@ -44,7 +46,7 @@ class Answers(dict[str, Any]):
         self.files = files
 
     def __contains__(self, qid: object) -> bool:
-        return super().__contains__(qid) or str(qid).partition(":")[0] in ("file", "stat", "glob", "dir", "paths", "mentioned", "which")
+        return super().__contains__(qid) or str(qid).partition(":")[0] in FILES_TELL
 
     def __missing__(self, qid: str) -> dict[str, Any]:
         kind, _colon, rest = qid.partition(":")
@@ -62,6 +64,8 @@ class Answers(dict[str, Any]):
         if kind == "mentioned":
             texts = [file_answer(t).get("content") or "" for p, t in self.files.items() if self._matches(p, rest)]
             return {"paths": {p: self._there(p) for text in texts for p in re.findall(MENTION, text)}}
+        if kind == "tags":
+            return self._tags(rest)
         if kind == "dir":
             names = sorted({p[len(rest) + 1 :].split("/")[0] for p in self.files if p.startswith(rest + "/")})
             entries = [{"name": n, "type": "file" if f"{rest}/{n}" in self.files else "dir"} for n in names]
@@ -70,6 +74,14 @@ class Answers(dict[str, Any]):
             found = {n: next((p for p in sorted(self.files) if posixpath.basename(p) == n and "bin/" in p), None) for n in rest.split(",")}
             return {"found": found}
         raise KeyError(qid)
+
+    def _tags(self, path: str) -> dict[str, Any]:
+        """Of containerd's files: below its CRI tables, and below every handler that one of the files names."""
+        texts = [str(file_answer(t).get("content") or "") for p, t in self.files.items() if p.endswith(".toml") and t is not None]
+        names = sorted({n for text in texts for n in re.findall(r"\.runtimes\.[\"']?([\w-]+)", text)})
+        every = [list(place) for place in containerd_leaves.prefixes(names)]
+        text = str(file_answer(self.files.get(path)).get("content") or "")
+        return leaves.told(text.encode("utf-8", "surrogateescape"), containerd_tables.keep(), every)
 
     def _like(self, pattern: str) -> list[str]:
         return [p for p, text in sorted(self.files.items()) if text is not None and self._matches(p, pattern)]

@@ -29,7 +29,7 @@ SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils")
 FILES = ("selection", "placeholders", "toml_projection", "json_projection", "projection", "keyed", "contents", "causes", "nodefs")
 # Order matters: a program comes after what it imports.
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
-    "observe": (*FILES, "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "observe"),
+    "observe": (*FILES, "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "leaves", "observe"),
     "transaction": (
         *(*FILES, "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "health", "census"),
         *("ledger", "rules", "edits", "staging", "swap", "guard", "undo", "steps", "launch", "request", "transaction"),

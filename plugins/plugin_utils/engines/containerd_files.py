@@ -70,7 +70,7 @@ class FileSet:
 
 @dc.dataclass(frozen=True)
 class Sight:
-    """Files as they are, or as they would be after changes: `ahead` are the files that are about to be written."""
+    """Files as they are, or as they would be after changes: `ahead` are the files that are about to be written, or to go."""
 
     obs: Observation
     ahead: Mapping[str, File] = dc.field(default_factory=dict)
@@ -82,7 +82,7 @@ class Sight:
     def glob(self, pattern: str) -> list[File]:
         found = {f.path: f for f in self.obs.glob(pattern, self.keep) if f.exists}
         found.update({path: file for path, file in self.ahead.items() if covers(pattern, path)})
-        return [found[path] for path in sorted(found)]
+        return [found[path] for path in sorted(found) if found[path].exists]
 
 
 def load(
@@ -106,7 +106,9 @@ def load(
                 unknown += need.questions
                 continue
             for path, file in resolved:
-                if path == current.path or path in current.parents:
+                if path == current.path:
+                    continue  # loaded already; what 1.x prints as its imports names itself, and nvidia-ctk writes that into the file
+                if path in current.parents:
                     raise _loop(current, path, pattern)
                 if path in found:
                     continue
@@ -211,6 +213,8 @@ def names(files: FileSet, version: Version) -> Path:
     if schema < 2:
         return tables.V1_NAMES
     natural = tables.NATURAL_NAMES[schema]
+    if schema == 2 and 3 in tables.facts(version).schemas and any(uses(f.doc.data, tables.V3_NAMES) for f in files.files):
+        return tables.V3_NAMES  # where both are there, what is migrated from the older name loses
     lost = schema > 2 and tables.facts(version).v2_names_in_v3_lost
     for file in files.files:
         if uses(file.doc.data, natural):
@@ -235,7 +239,7 @@ def effective(files: FileSet, version: Version, *, built_in: bool = True) -> dic
     for file in files.files:
         for table in (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES):
             part = toml.lookup(file.doc.data, table)
-            if isinstance(part, Mapping) and _read_by(table, file, files, facts):
+            if isinstance(part, Mapping) and read_by(table, file, files, facts):
                 cri = copy.deepcopy(dict(part)) if facts.merge == "replace" else merged(cri, part)
     containerd = cri.setdefault("containerd", {})
     runtimes = containerd.get("runtimes") or {}
@@ -248,7 +252,7 @@ def effective(files: FileSet, version: Version, *, built_in: bool = True) -> dic
     return cri
 
 
-def _read_by(table: Path, file: ConfigFile, files: FileSet, facts: tables.Facts) -> bool:
+def read_by(table: Path, file: ConfigFile, files: FileSet, facts: tables.Facts) -> bool:
     """Whether this release reads a table of this name in this file at all."""
     if table == tables.V1_NAMES:
         return files.schema < 2 and not facts.v1_lost

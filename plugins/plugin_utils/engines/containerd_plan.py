@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_adoption as adoption
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
     containerd_base,
     containerd_driver,
@@ -21,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import con
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_base import Base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Wish
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     JOURNAL_DIR,
@@ -29,6 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Difference,
     Handler,
     Instance,
+    Leftover,
     Plan,
     PlanError,
     Policy,
@@ -36,8 +38,42 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Restart,
     refused,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
+
+
+@dc.dataclass(frozen=True)
+class Aim:
+    """What is wanted of the files that stay. base: they without our own drop-in; cri: what they give without our edits."""
+
+    files: FileSet
+    base: FileSet
+    names: Path
+    cri: Mapping[str, Any]
+    wanted: list[Wish]
+    bases: Mapping[str, Base]
+    going: Going | None = None
+
+
+@dc.dataclass(frozen=True)
+class Going:
+    """A file of another tool that goes. allowed: keys that may have another value without it."""
+
+    file: ConfigFile
+    allowed: tuple[Wish, ...] = ()
+    restarts: bool = False  # keys of ours differ from what is in force with it; not all of them are in the engine's status
+
+    def as_change(self) -> Mapping[str, Any]:
+        return {"path": self.file.real, "op": "remove", "expect": self.file.sha256}
+
+    @property
+    def difference(self) -> Difference:
+        why = "what its tool set is in our own file from now on, and all else in it is in force without it; the journal keeps it"
+        return Difference("file", self.file.path, "", "present", None, why)
+
+
+class Shadowed(PlanError):
+    """A file that is read later keeps a key of ours from having an effect."""
 
 
 def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
@@ -47,21 +83,72 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     version = version_of(instance)
     files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
     _check(files, version)
+    left: list[Leftover] = []
+    for found in adoption.find(policy, obs, files):
+        if found.obstacle or not decision.handler:
+            left.append(found.stays(found.obstacle or "no handler is wanted here", found.next))
+            continue
+        aim = _without(policy, obs, instance, decision, files, found, version)
+        left.append(adoption.judge(policy, obs, instance, files, aim.files, found, aim.wanted, version))
+        if left[-1].fate == "adopted":
+            return dc.replace(_planned(policy, obs, instance, files, aim, version), leftovers=tuple(left))
+    try:
+        planned = _planned(policy, obs, instance, files, _aim(policy, obs, instance, decision, files, version), version)
+    except Shadowed as error:
+        raise next((hidden_by(one) for one in left if one.path == error.where), error) from None
+    return dc.replace(planned, leftovers=tuple(left))
+
+
+def hidden_by(left: Leftover) -> PlanError:
+    """Where what stays keeps ours from having any effect."""
+    return PlanError(
+        f"this file of {left.tool} is read after ours, and is not taken over", where=left.path, why=left.why, next=left.next)
+
+
+def _aim(policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, version: Version) -> Aim:
     mine = _our_drop_in(policy, obs, files)
     base = files.without(mine) if mine else files
-    names = containerd_files.names(base, version)
     cri = containerd_files.effective(base, version)
+    decision = dc.replace(decision, enable_cdi=decision.enable_cdi or _switched_on(policy, files.get(mine)))
     reset_to = _default_in(_original(obs, files))
     bases, plain = _bases(policy, obs, instance, decision, files, base, version)
     wanted = edit.wishes(policy, decision, base, cri, version, reset_to, bases)
     containerd_driver.require_kept(policy, instance.config_path, plain, edit.granted(cri, wanted), version, bases)
-    changes = _changes(policy, obs, files, base, names, cri, wanted, version)
-    after = containerd_files.load(obs, instance.config_path, version, policy.handlers, edit.ahead(changes)) if changes else files
-    _verify(base, after, cri, wanted, version)
+    wanted += adoption.carried_before(obs, files.get(mine), wanted)
+    return Aim(files, base, containerd_files.names(base, version), cri, wanted, bases)
+
+
+def _switched_on(policy: Policy, mine: ConfigFile | None) -> bool:
+    """Whether CDI is on by our drop-in: no look at the engine tells by whom it is on."""
+    data = mine.doc.data if mine and policy.cdi != "false" else {}
+    return any(toml.lookup(data, (*table, "enable_cdi")) is True for table in (tables.V2_NAMES, tables.V3_NAMES))
+
+
+def _without(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, found: adoption.Found, version: Version
+) -> Aim:  # fmt: skip
+    """What is wanted once a file of another tool is gone: the same as where it never was, and what of it somebody may count on."""
+    staying = files.without(found.file.path)
+    now, then = containerd_files.effective(files, version), containerd_files.effective(staying, version)
+    decision = dc.replace(decision, enable_cdi=decision.enable_cdi or adoption.enables_cdi(now, then, version))
+    aim = _aim(policy, obs, instance, decision, staying, version)
+    default = str(toml.lookup(now, adoption.DEFAULT, ""))
+    wanted = [*aim.wanted, *adoption.carried(found, now, aim.wanted, default)]
+    allowed = adoption.changing(now, edit.granted(aim.cri, wanted))
+    return dc.replace(aim, wanted=wanted, going=Going(found.file, allowed, restarts=bool(edit.unmet(now, wanted))))
+
+
+def _planned(policy: Policy, obs: Observation, instance: Instance, files: FileSet, aim: Aim, version: Version) -> Plan:
+    changes = _changes(policy, obs, aim.files, aim.base, aim.names, aim.cri, aim.wanted, version)
+    after = files
+    if changes or aim.going:
+        gone = {aim.going.file.path: File(aim.going.file.path, exists=False)} if aim.going else {}
+        after = containerd_files.load(obs, instance.config_path, version, policy.handlers, {**edit.ahead(changes), **gone})
+    _verify(aim.base, after, aim.cri, aim.wanted, version)
     now = containerd_files.effective(files, version)
-    differences = tuple(_differences(changes, files, names, now, wanted, version))
-    found = assemble(policy, obs, instance, files, changes, differences, cri, wanted, version)
-    return dc.replace(found, advice=(*found.advice, *_doubts(bases, cri, instance)))
+    differences = tuple(_differences(changes, files, aim.names, now, aim.wanted, version))
+    found = assemble(policy, obs, instance, aim.files, changes, differences, aim.cri, aim.wanted, version, going=aim.going)
+    return dc.replace(found, advice=(*found.advice, *_doubts(aim.bases, aim.cri, instance)))
 
 
 def reasons(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> tuple[Reason, ...]:
@@ -214,15 +301,15 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
             next="Merge the files into one, and run again.")
 
 
-def _shadowed(file: containerd_files.ConfigFile, table: Path, wish: Wish, version: Version) -> PlanError:
+def _shadowed(file: containerd_files.ConfigFile, table: Path, wish: Wish, version: Version) -> Shadowed:
     line = toml.line_of(file.doc, (*table, *wish.path)) or toml.line_of(file.doc, table)
     replaces = tables.facts(version).merge == "replace"
     if replaces and file.doc.text.startswith(edit.MARK):
-        return PlanError(
+        return Shadowed(
             "this is our own drop-in, and it hides the root file's CRI settings from the containerd that is here now", where=file.path,
             line=line, why=f"it was written for containerd 2.x, and {version} takes its whole CRI table instead of the root file's",
             next="Run with state: absent first, then again; on 1.x all of ours stands in the root file.")
-    return PlanError(
+    return Shadowed(
         f"{toml.dotted(wish.path)} = {toml.dumps(wish.value)} would have no effect", where=file.path, line=line,
         why="this file is read last, and containerd 1.x takes its whole CRI table instead of the root file's" if replaces
         else f"this file is read after ours and sets {toml.dumps(toml.lookup(file.doc.data, (*table, *wish.path)))}",
@@ -257,13 +344,17 @@ def _table(change: FileChange, names: Path) -> Path:
 
 def assemble(
     policy: Policy, obs: Observation, instance: Instance, files: FileSet, changes: list[FileChange], differences: tuple[Difference, ...],
-    cri: Mapping[str, Any], wanted: list[Wish], version: Version, gone: tuple[Mapping[str, Any], ...] = ()
-) -> Plan:
+    cri: Mapping[str, Any], wanted: list[Wish], version: Version, gone: tuple[Mapping[str, Any], ...] = (), going: Going | None = None
+) -> Plan:  # fmt: skip
+    """The transaction. gone: changes of `state: absent`, beside those of files that are edited. going: what is taken over."""
     advice = list(_advice(obs, files, wanted))
     in_force = wanted if gone else [*wanted, edit.default_of(cri, wanted)]
+    removed = (*gone, *([going.as_change()] if going else []))
+    differences = (*differences, *([going.difference] if going else []))
     restarts: tuple[Restart, ...] = ()
     health: tuple[Mapping[str, Any], ...] = ()
-    stale = instance.running and policy.root == "/" and not containerd_proof.in_force(obs, instance, in_force)
+    unlike = bool(going and going.restarts)
+    stale = instance.running and policy.root == "/" and (unlike or not containerd_proof.in_force(obs, instance, in_force))
     if stale and policy.restart == "never":
         unit = instance.unit or "containerd"
         advice.append(f"{instance.config_path}: in force only after a restart of {unit}, left to you by restart: never.")
@@ -277,17 +368,19 @@ def assemble(
         health = (containerd_proof.health(instance, wanted, version),)
     elif changes and not instance.running and policy.root == "/":
         advice.append(f"{instance.config_path}: containerd is not running; the configuration is in force from its next start.")
-    expect: dict[str, str | None] = {f.real: f.sha256 for f in files.files} if changes or gone else {}
+    expect: dict[str, str | None] = {f.real: f.sha256 for f in files.files} if changes or removed else {}
     expect.update({c.real: c.sha256 for c in changes})
-    offline = policy.root != "/"
+    checked = policy.root == "/" and (changes or going)
+    allowed = [*wanted, *(going.allowed if going else ())]
+    texts = [(c.path, c.before.text if c.before else "", c.after.text) for c in changes]
     return Plan(
         differences=differences,
-        changes=(*(c.as_change() for c in changes), *gone),
+        changes=(*(c.as_change() for c in changes), *removed),
         expect_files=expect,
         expect_units={instance.unit: instance.invocation_id} if restarts and instance.invocation_id else {},
         restarts=restarts, health=health, advice=tuple(advice),
-        diffs=tuple((c.path, c.before.text if c.before else "", c.after.text) for c in changes),
-        **({} if offline or not changes else containerd_proof.validation(instance, files, changes, wanted, version)),
+        diffs=(*texts, *([(going.file.path, going.file.doc.text, "")] if going else [])),
+        **(containerd_proof.validation(instance, files, changes, allowed, version) if checked else {}),
     )
 
 

@@ -36,6 +36,7 @@ ACCESSES = {
     "glob": (ask.glob("/etc/*.toml", listed_files.WHOLE), lambda obs: obs.glob("/etc/*.toml")),
     "paths": (ask.paths("driver files", ["/usr/lib/*"]), lambda obs: obs.raw(ask.paths("driver files", ["/usr/lib/*"]))),
     "mentioned": (ask.mentioned("/etc/cdi/*", ("x",)), lambda obs: obs.raw(ask.mentioned("/etc/cdi/*", ("x",)))),
+    "tags": (ask.tags("/etc/a", [[]], {}), lambda obs: obs.raw(ask.tags("/etc/a", [[]], {}))),
     "which": (ask.which(["runc"]), lambda obs: obs.raw(ask.which(["runc"])).get("found")),
     "command": (ask.command(["runc", "--version"]), lambda obs: obs.command(["runc", "--version"])),
     "package": (ask.package(["containerd"]), lambda obs: obs.package("containerd")),

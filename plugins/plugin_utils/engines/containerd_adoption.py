@@ -1,0 +1,292 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a drop-in of another tool can go: what would be in force without it is what is in force with it, but for what that tool does.
+
+With it, the CRI table is the merge of all files; without it, the merge of the others and of our edits. Every key in which the two differ
+has to be one that the tool is known to set, or one of ours. An edit of the copy, a later edit of the root file and a file that the copy
+hides are differences like any other.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_leaves, containerd_proof
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import MARK, Wish
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_leaves import RUNTIMES, Leaf, Leaves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, Leftover, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
+
+DEFAULT: Path = ("containerd", "default_runtime_name")
+SWITCH: Path = ("enable_cdi",)
+NEXT = "Run `{command}` again, which copies {root} anew, or move what differs to {root}; then run again"
+CARRIED = f"the handler was made by {nvidia_ctk.COMMAND}, and pods may name it"
+CARRIED_DEFAULT = f"{nvidia_ctk.COMMAND} made it the default"
+NAMED = 3  # differences in a sentence
+
+
+@dc.dataclass(frozen=True)
+class Found:
+    """The drop-in of another tool in a set of files. obstacle: why it stays, whatever is in it."""
+
+    file: ConfigFile
+    handlers: tuple[str, ...]
+    obstacle: str = ""
+    next: str = ""
+
+    def stays(self, why: str, step: str, keys: tuple[str, ...] = (), *, exact: bool = False) -> Leftover:
+        return Leftover(nvidia_ctk.TOOL, self.file.path, keys, exact, "kept", why, step)
+
+    @property
+    def goes(self) -> Leftover:
+        why = "every key of it is explained by nvidia-ctk's own rules and by the other files"
+        return Leftover(nvidia_ctk.TOOL, self.file.path, (), True, "adopted", why)
+
+
+def find(policy: Policy, obs: Observation, files: FileSet) -> tuple[Found, ...]:
+    """The drop-ins of the tool's making, by their form."""
+    found = [f for f in (_drop_in(file) for file in files.files if file is not files.root) if f]
+    if len(found) > 1:
+        names = " and ".join(f.file.path for f in found)
+        step = "Remove the one that is not wanted, restart containerd and run again"
+        return tuple(dc.replace(f, obstacle=f"{names} define handlers of NVIDIA, so that two tools were at work", next=step) for f in found)
+    return tuple(_judged(policy, obs, files, f) for f in found)
+
+
+def _drop_in(file: ConfigFile) -> Found | None:
+    if file.doc.text.startswith(MARK):
+        return None
+    for table in containerd_leaves.TABLES:
+        runtimes = toml.lookup(file.doc.data, (*table, *RUNTIMES), {})
+        names = tuple(n for n, e in runtimes.items() if nvidia_ctk.runs_nvidia(toml.lookup(e, ("options", "BinaryName"))))
+        why = nvidia_ctk.wrote(file.doc.text, file.doc.data, table) if names else ""
+        if names and (not why or file.path.endswith(nvidia_ctk.DROP_IN)):
+            step = f"Take that out of {file.path} and run again"
+            return Found(file, names, f"{why}, which nvidia-ctk does not write" if why else "", step)
+    return None
+
+
+def _judged(policy: Policy, obs: Observation, files: FileSet, found: Found) -> Found:
+    """What keeps a file from being taken over, apart from what it says."""
+    file = found.file
+    named = next((f for f in files.files for p in containerd_files.imports(f) if containerd_files.absolute(f, p) == file.path), None)
+    known = wholefile.originals(obs).get(file.real) if obs.asked(wholefile.ORIGINALS) else None
+    if policy.adopt == "never":
+        return dc.replace(found, obstacle="adopt: never leaves it", next="Set adopt: auto to have it taken over")
+    if found.obstacle:
+        return found
+    if named:
+        step = f"Import its directory by {file.path.rpartition('/')[0]}/*.toml instead, and run again"
+        return dc.replace(found, obstacle=f"{named.path} imports it by name, and containerd does not start without it", next=step)
+    if file.real != file.path:
+        return dc.replace(found, obstacle=f"it is a link to {file.real}", next="Put the file itself there, and run again")
+    if known and known.get("existed", True) and known.get("sha256_after") is None:
+        step = "Find out what writes it (a boot script, a configuration management, an operator), end that, remove the file and run again"
+        return dc.replace(found, obstacle="it was taken over before and is back, so that something writes it again", next=step)
+    return found
+
+
+# ---------------------------------------------------------------- what the rest has to say
+
+
+def enables_cdi(with_it: Mapping[str, Any], without: Mapping[str, Any], version: Version) -> bool:
+    """Whether CDI is on only by the tool's switch, so that ours has to say so."""
+    on = tables.facts(version).cdi == "on"
+    return with_it.get("enable_cdi") is True and without.get("enable_cdi", on) is not True
+
+
+def changing(with_it: Mapping[str, Any], then: Mapping[str, Any]) -> tuple[Wish, ...]:
+    """The keys of the tool that have another value afterwards, or none."""
+    return tuple(Wish(at, toml.lookup(then, at), "") for at in (DEFAULT, SWITCH) if toml.lookup(with_it, at) != toml.lookup(then, at))
+
+
+def carried(found: Found, with_it: Mapping[str, Any], wanted: list[Wish], default: str) -> list[Wish]:
+    """Its handlers that the policy does not ask for: a RuntimeClass may name them. So may the default."""
+    asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
+    names = [name for name in found.handlers if name not in asked]
+    wishes = [wish for name in names for wish in handler(name, toml.lookup(with_it, (*RUNTIMES, name), {}), CARRIED)]
+    if default in names and not any(w.path == DEFAULT for w in wanted):
+        wishes.append(Wish(DEFAULT, default, CARRIED_DEFAULT))
+    return wishes
+
+
+def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Wish]) -> list[Wish]:
+    """The same of files that were taken over earlier, as the journal knows them: what our drop-in has of them stays in it."""
+    if not mine or not obs.asked(wholefile.ORIGINALS):
+        return []
+    removed = [o for o in wholefile.originals(obs).values() if _was_removed(o)]
+    asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
+    known = {name for o in removed for name in _names_in(str(o.get("content") or ""))} - asked
+    found: list[Wish] = []
+    for table in containerd_leaves.TABLES if known else ():
+        ours = toml.lookup(mine.doc.data, table, {})
+        names = [name for name in toml.lookup(ours, RUNTIMES, {}) if name in known]
+        found += [wish for name in names for wish in handler(name, toml.lookup(ours, (*RUNTIMES, name), {}), CARRIED)]
+        default = toml.lookup(ours, DEFAULT)
+        if default in names and not any(w.path == DEFAULT for w in wanted):
+            found.append(Wish(DEFAULT, default, CARRIED_DEFAULT))
+    return found
+
+
+def _was_removed(original: Mapping[str, Any]) -> bool:
+    return bool(original.get("existed")) and original.get("sha256_after") is None and original.get("now") is None
+
+
+def _names_in(text: str) -> list[str]:
+    try:
+        data = toml.parse(text, nvidia_ctk.DROP_IN).data
+    except PlanError:
+        return []
+    return [name for table in containerd_leaves.TABLES for name in toml.lookup(data, (*table, *RUNTIMES), {})]
+
+
+def handler(name: str, entry: Mapping[str, Any], why: str) -> list[Wish]:
+    """A handler as it is, without what says nothing."""
+    values = {path: toml.lookup(entry, path) for path in tables.HANDLER}
+    values = {path: v for path, v in values.items() if v is not None and not nvidia_ctk.same(path, v, None)}
+    return [Wish((*RUNTIMES, name, *path), v, why) for path, v in {("runtime_type",): tables.RUNC_TYPE, **values}.items()]
+
+
+# ---------------------------------------------------------------- the judgement
+
+
+@dc.dataclass(frozen=True)
+class Sides:
+    """The CRI table with the tool's file, and without it, our edits included; and what containerd takes by itself, where it was asked."""
+
+    found: Found
+    now: Leaves
+    then: Leaves
+    ours: Mapping[Path, Any]
+    release: Leaves
+
+
+def judge(
+    policy: Policy, obs: Observation, instance: Instance, files: FileSet, staying: FileSet, found: Found, wanted: list[Wish],
+    version: Version,
+) -> Leftover:  # fmt: skip
+    """Whether it goes; if not, which keys nothing explains. May raise NeedMore."""
+    containerd_leaves.require(obs, files)
+    ours = {w.path: w.value for w in wanted}
+    now, then = containerd_leaves.merged(obs, files, version), containerd_leaves.merged(obs, staying, version)
+    then = {**then, **{path: Leaf(value) for path, value in ours.items()}}
+    if not _loaded(obs, instance, now, found):
+        step = f"Restart {instance.unit or 'containerd'} and run again"
+        return found.stays("the running containerd has not loaded it, so that nobody knows whether it works", step)
+    sides = Sides(found, now, then, ours, {})
+    if policy.root == "/" and any(_one_sided(sides, path) for path in _differing(sides)):
+        sides = dc.replace(sides, release=containerd_leaves.of_release(obs, files, instance))
+    left = [*(path for path in _differing(sides) if not _by_release(sides, path)), *_of_handlers(sides)]
+    if not left:
+        return found.goes
+    named = "; ".join(_said(sides, path) for path in left[:NAMED]) + (f"; and {len(left) - NAMED} more" if len(left) > NAMED else "")
+    keys = tuple(_name(sides, path) for path in left)
+    return found.stays(f"nothing explains {named}", NEXT.format(command=nvidia_ctk.COMMAND, root=files.root_path), keys)
+
+
+def _loaded(obs: Observation, instance: Instance, now: Leaves, found: Found) -> bool:
+    if not instance.running:
+        return True
+    paths = [(*RUNTIMES, name, "options", "BinaryName") for name in found.handlers]
+    known = [Wish(path, now[path].value, "") for path in (*paths, DEFAULT) if path in now]
+    return containerd_proof.in_force(obs, instance, known)
+
+
+def _differing(sides: Sides) -> list[Path]:
+    """The keys of which the two sides say different things, without those that the tool sets and those that are ours."""
+    every = dict.fromkeys((*sides.now, *sides.then))
+    return [p for p in every if not _same(p, sides.now.get(p), sides.then.get(p)) and p not in sides.ours and not _of_tool(sides, p)]
+
+
+def _same(path: Path, now: Leaf | None, then: Leaf | None) -> bool:
+    one, other = now.value if now else None, then.value if then else None
+    if path[:2] == RUNTIMES:
+        return nvidia_ctk.same(path[3:], one, other)
+    usual = {DEFAULT: "runc", ("cdi_spec_dirs",): list(tables.CDI_SPEC_DIRS), ("systemd_cgroup",): False}.get(path)
+    return one == other or (one in (None, "", usual) and other in (None, "", usual))
+
+
+def _of_tool(sides: Sides, path: Path) -> bool:
+    if path[:2] == RUNTIMES:
+        return path[2] in sides.found.handlers  # judged as a whole
+    now = sides.now.get(path)
+    if path == DEFAULT:
+        return now is not None and now.value in sides.found.handlers
+    return path == SWITCH and now is not None and now.value is True
+
+
+def _one_sided(sides: Sides, path: Path) -> bool:
+    return containerd_leaves.is_hidden(path) and (path in sides.now) != (path in sides.then)
+
+
+def _by_release(sides: Sides, path: Path) -> bool:
+    """A key that only one side has, with the value that containerd takes anyway: `config dump` prints all of those."""
+    leaf = sides.now.get(path) or sides.then.get(path)
+    usual = sides.release.get(path, Leaf(containerd_leaves.ZERO))
+    return bool(sides.release) and _one_sided(sides, path) and usual == leaf
+
+
+def _of_handlers(sides: Sides) -> list[Path]:
+    """What of its handlers is no copy, or would be lost."""
+    left: list[Path] = []
+    for name in sides.found.handlers:
+        entry = containerd_leaves.entry(sides.now, name)
+        if _unchanged(sides, name):
+            continue
+        copied = [containerd_leaves.entry(side, c) for side in (sides.now, sides.then) for c in _candidates(side)]
+        strange = nvidia_ctk.unexplained(entry, [c for c in copied if c])
+        lost = (path for path, value in entry.items() if path not in strange and _lost(sides, name, path, value))
+        left += [(*RUNTIMES, name, *path) for path in (*strange, *lost)]
+    return left
+
+
+def _unchanged(sides: Sides, name: str) -> bool:
+    one, other = containerd_leaves.entry(sides.now, name), containerd_leaves.entry(sides.then, name)
+    return all(nvidia_ctk.same(path, one.get(path), other.get(path)) for path in (*one, *other))
+
+
+def _candidates(side: Leaves) -> tuple[str, ...]:
+    default = side.get(DEFAULT)
+    return nvidia_ctk.candidates(str(default.value) if default else "")
+
+
+def _lost(sides: Sides, name: str, path: Path, value: Any) -> bool:
+    """A property that works now, and that our handler of this name would not have. Which program it runs is the policy's to say."""
+    if path == ("options", "BinaryName") or containerd_leaves.is_hidden(path) or nvidia_ctk.same(path, value, None):
+        return False
+    after = sides.then.get((*RUNTIMES, name, *path))
+    if path == ("container_annotations",) and after:
+        return not set(value) <= set(after.value)
+    return after is None or after.value != value
+
+
+# ---------------------------------------------------------------- words
+
+
+def _name(sides: Sides, path: Path) -> str:
+    if not containerd_leaves.is_hidden(path):
+        return toml.dotted(path)
+    leaf = sides.now.get(path) or sides.then.get(path)
+    above = toml.dotted(path[:-1]) if path[:-1] else "its CRI table"
+    return f"a key of {above} in line {leaf.line}" if leaf else above
+
+
+def _said(sides: Sides, path: Path) -> str:
+    now, then = sides.now.get(path), sides.then.get(path)
+    if containerd_leaves.is_hidden(path) and now and then:
+        return f"that {now.place} and {then.place} differ"
+    if containerd_leaves.is_hidden(path):
+        leaf = now or then
+        return f"{leaf.place if leaf else ''}, which only one of the files has"
+    here = f"{now.place} says {toml.dumps(now.value)}" if now else f"{sides.found.file.path} does not say it"
+    there = f"{then.place} says {toml.dumps(then.value)}" if then and then.file else "no other file does"
+    return f"{toml.dotted(path)} ({here}, {there})"

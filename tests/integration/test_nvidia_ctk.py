@@ -1,0 +1,174 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts that NVIDIA's own `nvidia-ctk runtime configure` has configured: its releases 1.17 and 1.20, and containerd 1.6 to 2.4 as judges.
+
+After adoption the effective configuration is that of a host that nobody had touched before us. No daemon runs.
+"""
+
+from __future__ import annotations
+
+import re
+import shutil
+import stat
+import subprocess
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan
+
+from tests.integration import test_containerd_judge as judge
+from tests.integration.test_containerd_judge import NATURAL, RELEASES, Tree, binary, cri_of
+from tests.lab import artefacts
+
+DROP_IN = "conf.d/99-nvidia.toml"
+PROGRAMS = {"1.17": "nvidia-toolkit-1.17", "1.20": "nvidia-toolkit"}
+DEFAULT, CDI = "--set-as-default", "--cdi.enabled"
+SECRETS = """
+[plugins.@CRI@.registry.configs."r.example".auth]
+username = "u"
+password = "hunter2"
+[plugins.@CRI@.registry.mirrors."docker.io"]
+endpoint = ["https://u:p@mirror.example"]
+"""
+
+
+class Hands(judge.Hands):
+    """On a machine where other tests run their engines meanwhile."""
+
+    def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
+        answer = super().see(questions)
+        answer["answers"].update({qid: {"processes": [], "others": {}} for qid in answer["answers"] if qid.startswith("processes:")})
+        return answer
+
+    def plan(self, state: str) -> Plan:
+        """Absent completed from the journal, as on hosts."""
+        plan = super().plan(state)
+        return originals.whole(self.seen, plan) if state == "absent" else plan
+
+
+def ctk(tree: Tree, release: str, *flags: str) -> None:
+    """Run NVIDIA's tool on a tree. What it takes for containerd is that of the tree."""
+    if shutil.which("go") is None:
+        pytest.skip("NVIDIA's tool is built with Go, and there is no Go here")
+    engine = tree.home / "containerd"
+    engine.write_text(f'#!/bin/sh\nexec {binary(tree.release)} -c {tree.config} "$@"\n')
+    engine.chmod(0o755)
+    places = [f"--config={tree.config}", f"--executable-path={engine}"]
+    if release == "1.20" and not any(flag.startswith("--drop-in-config") for flag in flags):
+        places.append(f"--drop-in-config={tree.config.parent / DROP_IN}")
+    program = artefacts.go_tool(PROGRAMS[release]) / "nvidia-ctk"
+    command = [str(program), "--quiet", "runtime", "configure", "--runtime=containerd", *places, *flags]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    engine.unlink()
+
+
+def shapes(release: str) -> dict[str, dict[str, str]]:
+    found = {name: files for name, files in judge.shapes(release).items() if name.split()[0] not in ("crlf", "dotted", "empty")}
+    if release.startswith("1."):
+        found["secrets"] = {"config.toml": found["kubeadm v2"]["config.toml"] + SECRETS.replace("@CRI@", NATURAL[2])}
+    return found
+
+
+def files(tree: Tree) -> dict[str, tuple[str, int]]:
+    """Every file but the journal's, with its mode."""
+    return {p: (text, stat.S_IMODE(Path(p).stat().st_mode)) for p, text in tree.files().items() if "/journal/" not in p}
+
+
+def effective(tree: Tree, *without: str) -> dict[str, Any]:
+    """What containerd makes of it; without handlers of these names."""
+    command = [binary(tree.release), "-c", tree.config, "config", "dump"]  # it warns of keys of the tool that it does not know
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    whole = tomllib.loads(done.stdout.replace(str(tree.home), ""))
+    whole.pop("imports", None)  # the list of what it has loaded
+    for name in without:
+        cri_of(whole)["containerd"]["runtimes"].pop(name, None)
+    for entry in cri_of(whole)["containerd"]["runtimes"].values():
+        entry["options"] = {k: v for k, v in (entry.get("options") or {}).items() if v}
+    return whole
+
+
+def said(handler: dict[str, Any]) -> dict[str, Any]:
+    """What is not as containerd takes it anyway: with --config-source=command the tool writes all of that down."""
+    return {key: value for key, value in handler.items() if value and value != "podsandbox"}
+
+
+# (containerd, shape, flags): every shape with the flags that most guides have, and every flag with the shape that most nodes have.
+USUAL = [(release, shape, (DEFAULT, CDI)) for release in RELEASES for shape in shapes(release)]
+FLAGS = [
+    (), (DEFAULT,), ("--nvidia-runtime-name=gpu", DEFAULT), ("--nvidia-runtime-name=gpu",),
+    ("--nvidia-runtime-path=/opt/nvidia-container-runtime", DEFAULT), ("--config-source=command", DEFAULT),
+]  # fmt: skip
+NODES = {"1.6": "secrets", "1.7": "secrets", "2.1": "kubeadm v3", "2.3": "kubeadm v2", "2.4": "kubeadm v3"}
+MATRIX = [*USUAL, *((release, shape, flags) for release, shape in NODES.items() for flags in FLAGS)]
+# A file without `version` makes the tool write the whole document where nobody imports it: nothing in force, nothing to take over.
+UNREAD = ("no version", "version 1", "version 1 that is migrated")
+# What `config dump` of 2.3 and newer prints is of version 4, and newer than the root file, with which that containerd does not start.
+TOO_NEW = [(release, shape, flags) for release, shape, flags in MATRIX if release == "2.3" and FLAGS[-1] == flags]
+
+
+def prepared(tmp_path: Path, release: str, shape: str, name: str = "tree") -> Tree:
+    tree = Tree(tmp_path / name, release)
+    binary(release)
+    tree.write(shapes(release)[shape])
+    return tree
+
+
+@pytest.mark.parametrize(("release", "shape", "flags"), [c for c in MATRIX if c[1] not in UNREAD and c not in TOO_NEW])
+def test_a_drop_in_of_1_20_goes_and_all_is_as_on_a_host_that_it_never_was_on(
+    tmp_path: Path, release: str, shape: str, flags: tuple[str, ...]
+) -> None:
+    tree, untouched = prepared(tmp_path, release, shape), prepared(tmp_path, release, shape, "untouched")
+    ctk(tree, "1.20", *flags)
+    theirs = tree.config.parent / DROP_IN
+    theirs.chmod(0o640)
+    was = files(tree)
+    hands, plain = Hands(tree), Hands(untouched)
+    plan = hands.plan("present")
+    assert [(left.tool, left.path, left.exact, left.fate) for left in plan.leftovers] == [("nvidia-ctk", str(theirs), True, "adopted")]
+    assert not re.search("hunter2|u:p@", repr(plan))
+    hands.apply(plan)
+    plain.apply(plain.plan("present"))
+    assert not theirs.exists()
+    assert effective(tree, "gpu") == effective(untouched)
+    assert ("gpu" in cri_of(effective(tree))["containerd"]["runtimes"]) == any("=gpu" in flag for flag in flags)
+    again = hands.plan("present")
+    assert (again.differences, again.leftovers) == ((), ())
+    hands.apply(hands.plan("absent"))
+    assert files(tree) == was
+
+
+@pytest.mark.parametrize(("release", "shape"), [(release, shape) for release in RELEASES for shape in shapes(release) if shape in UNREAD])
+def test_a_whole_document_that_nobody_imports_has_no_effect_and_stays(tmp_path: Path, release: str, shape: str) -> None:
+    tree = prepared(tmp_path, release, shape)
+    ctk(tree, "1.20", DEFAULT)
+    theirs = tree.config.parent / DROP_IN
+    text = theirs.read_text()
+    hands = Hands(tree)
+    hands.apply(hands.plan("present"))
+    assert theirs.read_text() == text
+    assert hands.plan("present").empty
+
+
+# The same, of which 1.17 makes the main file. What 2.3 and newer print imports /etc/containerd/conf.d, which is not below this test's tree.
+PRINTED = [c for c in MATRIX if c[0] in ("2.3", "2.4") and c[2] == FLAGS[-1]]
+
+
+@pytest.mark.parametrize(("release", "shape", "flags"), [c for c in MATRIX if c[1] not in UNREAD and c not in PRINTED])
+def test_edits_in_place_of_1_17_stay_and_the_handler_is_ours(tmp_path: Path, release: str, shape: str, flags: tuple[str, ...]) -> None:
+    tree, untouched = prepared(tmp_path, release, shape), prepared(tmp_path, release, shape, "untouched")
+    ctk(tree, "1.17", *flags)
+    was = files(tree)
+    hands, plain = Hands(tree), Hands(untouched)
+    hands.apply(hands.plan("present"))
+    plain.apply(plain.plan("present"))
+    now, there = (cri_of(effective(it))["containerd"] for it in (tree, untouched))
+    assert said(now["runtimes"]["nvidia"]) == said(there["runtimes"]["nvidia"])
+    assert now["default_runtime_name"] == there["default_runtime_name"] == "nvidia"
+    assert hands.plan("present").empty
+    hands.apply(hands.plan("absent"))
+    assert files(tree) == was

@@ -1,0 +1,108 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tags of keys that are not shown: equal for what means the same, unequal for everything else, and telling nothing."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import leaves, observe
+
+KEEP = {"format": "toml", "places": [[["p", "shown"], "bool"]]}
+
+
+def told(text: str, prefixes: Any = (["p"],)) -> Any:
+    return leaves.told(text.encode(), KEEP, list(prefixes))
+
+
+def tags(text: str, prefixes: Any = (["p"],)) -> set[tuple[Any, ...]]:
+    """Without the lines."""
+    return {(number, key, value) for number, _line, key, value in told(text, prefixes)["leaves"]}
+
+
+# Two ways to write the same.
+SAME = {
+    "an inline table and a table": ("[p]\na = { b = 1, c = 'x' }\n", '[p.a]\nc = "x"\nb = 1\n'),
+    "dotted keys": ("[p]\na.b = 1\n", "[p.a]\nb = 1\n"),
+    "hexadecimal and decimal": ("[p]\na = 0xff\n", "[p]\na = 255\n"),
+    "an array of tables and an array of inline tables": (
+        "[[p.t]]\na = 1\n[[p.t]]\na = 2\n[p.t.u]\nb = 3\n", "[p]\nt = [{a = 1}, {a = 2, u = {b = 3}}]\n"),
+    "a string in lines": ('[p]\na = """x\ny"""\n', '[p]\na = "x\\ny"\n'),
+    "comments and order": ("[p]\n# why\na = 1\nb = 2\n", "[p]\nb = 2\na = 1 # how\n"),
+    "an array over lines": ("[p]\na = [\n1, # one\n2]\n", "[p]\na = [1, 2]\n"),
+    "a table without keys": ("[p.a]\n", ""),
+    "what is shown": ("[p]\nshown = true\n", "[p]\nshown = false\n"),
+    "what is elsewhere": ("[q]\na = 1\n", "[q]\na = 2\n"),
+}
+
+
+@pytest.mark.parametrize("name", SAME)
+def test_what_means_the_same_has_the_same_tags(name: str) -> None:
+    one, other = SAME[name]
+    assert tags(one) == tags(other)
+
+
+DIFFERENT = {
+    "another value": ("[p]\na = 1\n", "[p]\na = 2\n"),
+    "another key": ("[p]\na = 1\n", "[p]\nb = 1\n"),
+    "a number and a string": ("[p]\na = 1\n", "[p]\na = '1'\n"),
+    "a number and a flag": ("[p]\na = 1\n", "[p]\na = true\n"),
+    "the order of an array": ("[p]\na = [1, 2]\n", "[p]\na = [2, 1]\n"),
+    "one more": ("[p]\na = 1\n", "[p]\na = 1\nb = 1\n"),
+    "what is listed and has another form": ("[p]\nshown = 1\n", "[p]\nshown = 2\n"),
+}
+
+
+@pytest.mark.parametrize("name", DIFFERENT)
+def test_what_means_something_else_has_other_tags(name: str) -> None:
+    one, other = DIFFERENT[name]
+    assert tags(one) != tags(other)
+
+
+def test_equal_values_of_different_keys_have_different_tags() -> None:
+    assert len({value for _number, _key, value in tags('[p]\na = "x"\nb = "x"\n')}) == 2
+
+
+def test_tables_that_are_named_by_themselves_are_compared_below_their_own_names() -> None:
+    """A copy of a table under another name has the same tags, the longest prefix counts."""
+    text = "[p.r.one]\na = 1\nb.c = 2\n[p.r.two]\na = 1\nb = { c = 2 }\n[p]\nd = 3\n"
+    found = tags(text, (["p"], ["p", "r", "one"], ["p", "r", "two"]))
+    assert {t[1:] for t in found if t[0] == 1} == {t[1:] for t in found if t[0] == 2}
+    assert len([t for t in found if t[0] == 0]) == 1
+
+
+def test_a_value_that_is_zero_says_so() -> None:
+    found = told('[p]\na = ""\nb = 0\nc = false\nd = []\ne = "x"\n')["leaves"]
+    assert [value == "" for _number, _line, _key, value in found] == [True, True, True, True, False]
+
+
+def test_lines_are_those_of_the_file() -> None:
+    text = "# c\n[p]\na = 1\n\nb = { c = 2 }\n[[p.t]]\nx = 1\n[[p.t]]\nx = 2\n"
+    assert sorted(line for _number, line, _key, _value in told(text)["leaves"]) == [3, 5, 6]
+
+
+def test_no_word_of_the_file_leaves_the_host() -> None:
+    answer = json.dumps(told('[p.registry."host.example"]\npassword = "hunter2"\n'))
+    assert not [word for word in ("hunter2", "password", "host.example") if word in answer]
+
+
+def test_what_is_no_toml_is_told_by_its_line() -> None:
+    assert told("[p]\na = \n")["fault"] == {"code": "toml-value", "line": 2}
+
+
+@pytest.mark.parametrize(
+    ("more", "kind"), [({"path": "/no/such/file"}, "not-found"), ({"path": "/etc"}, None), ({"argv": ["/no/such/program"]}, None)]
+)
+def test_what_cannot_be_read_is_an_error(more: dict[str, Any], kind: str | None) -> None:
+    question = {"id": "q", "kind": "tags", "prefixes": [[]], "keep": KEEP, **more}
+    answer = observe.run({"questions": [question]})["answers"]["q"]
+    assert "error" in answer
+    assert kind in (None, answer["error"]["kind"])
+
+
+def test_another_trees_programs_are_not_run() -> None:
+    question = {"id": "q", "kind": "tags", "prefixes": [[]], "keep": KEEP, "argv": ["true"]}
+    assert observe.run({"root": "/etc", "questions": [question]})["answers"]["q"]["error"]["kind"] == "offline"

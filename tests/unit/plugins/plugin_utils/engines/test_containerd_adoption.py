@@ -1,0 +1,234 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What nvidia-ctk left beside a configuration of containerd: what is taken over, and the one sentence for everything that is not."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, Policy
+
+from tests.unit import builders
+from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import DECISION, instance
+
+ROOT, THEIRS = "/etc/containerd/config.toml", "/etc/containerd/conf.d/99-nvidia.toml"
+OURS = "/etc/containerd/conf.d/90-gpufleet.toml"
+OLD, NEW = '"io.containerd.grpc.v1.cri"', '"io.containerd.cri.v1.runtime"'
+VERSIONS = {"1.7.24": (2, OLD), "2.1.9": (3, NEW)}
+
+SITE = """version = @V@
+imports = ["/etc/containerd/conf.d/*.toml"]
+
+[plugins.@CRI@] # ours, ask Anna
+enable_selinux = true
+max_container_log_line_size = 0x4000
+[plugins.@CRI@.containerd.runtimes.runc]
+runtime_type = "io.containerd.runc.v2"
+[plugins.@CRI@.containerd.runtimes.runc.options]
+SystemdCgroup = true
+"""
+COPY = """version = @V@
+
+[plugins]
+
+  [plugins.@CRI@]
+    enable_cdi = true
+    enable_selinux = true
+    max_container_log_line_size = 16384
+
+    [plugins.@CRI@.containerd]
+      default_runtime_name = "nvidia"
+
+      [plugins.@CRI@.containerd.runtimes]
+
+        [plugins.@CRI@.containerd.runtimes.nvidia]
+          runtime_type = "io.containerd.runc.v2"
+
+          [plugins.@CRI@.containerd.runtimes.nvidia.options]
+            BinaryName = "/usr/bin/nvidia-container-runtime"
+            SystemdCgroup = true
+
+        [plugins.@CRI@.containerd.runtimes.runc]
+          runtime_type = "io.containerd.runc.v2"
+
+          [plugins.@CRI@.containerd.runtimes.runc.options]
+            SystemdCgroup = true
+"""
+
+
+def shown(text: str) -> dict[str, Any]:
+    """A file as a host sends it."""
+    return {"content": listed_files.shown(text, tables.keep()), "keep": tables.keep(), "sha256": builders.sha(text), "text": text}
+
+
+def rendered(version: str, files: Mapping[str, str]) -> dict[str, str]:
+    number, name = VERSIONS[version]
+    return {path: text.replace("@V@", str(number)).replace("@CRI@", name) for path, text in files.items()}
+
+
+def plan(version: str, files: Mapping[str, Any], originals: Any = None, policy: Policy | None = None, **more: Any) -> Plan:
+    obs = builders.obs(files=files, originals=originals)
+    return containerd.plan(policy or Policy(), obs, instance(version, running=False), dc.replace(DECISION, **{"default": True, **more}))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_drop_in_that_is_all_explained_goes_with_the_change_that_takes_its_place(version: str) -> None:
+    found = plan(version, rendered(version, {ROOT: SITE, THEIRS: COPY}))
+    (left,) = found.leftovers
+    assert (left.tool, left.path, left.exact, left.fate, left.keys) == ("nvidia-ctk", THEIRS, True, "adopted", ())
+    assert [(c["op"], c["path"]) for c in found.changes] == [("edit", ROOT) if version < "2" else ("write", OURS), ("remove", THEIRS)]
+    assert found.changes[-1]["expect"] == builders.sha(rendered(version, {THEIRS: COPY})[THEIRS])
+    assert [(d.path, d.before, d.after) for d in found.differences if d.key == ""] == [(THEIRS, "present", None)]
+    assert len(found.restarts) == 0  # nothing runs in this test
+
+
+OF_NVIDIA = '.runtimes.nvidia]\n          runtime_type = "io.containerd.runc.v2"\n'
+# What stays: (edit of the root file, edit of the copy, other files, what is said). (text, text): the one in the place of the other.
+EDITS: dict[str, tuple[tuple[str, str], tuple[str, str], dict[str, str], str]] = {
+    "a value in the copy": (
+        ("", ""), ("16384", "8192"), {}, r"nothing explains that /\S+/99-nvidia\.toml:8 and /\S+/config\.toml:6 differ"),
+    "a key more in the copy": (
+        ("", ""), ("    enable_sel", "    drain_exec_sync_io_timeout = \"5s\"\n    enable_sel"), {},
+        r"nothing explains /\S+/99-nvidia\.toml:7, which only one of the files has"),
+    "a later edit of the root file": (
+        ("0x4000", "0x2000"), ("", ""), {}, r"nothing explains that /\S+/99-nvidia\.toml:8 and /\S+/config\.toml:6 differ"),
+    "the handler in the copy": (
+        ("", ""), (OF_NVIDIA, OF_NVIDIA + "          privileged_without_host_devices = true\n"), {},
+        r"containerd\.runtimes\.nvidia\.privileged_without_host_devices \(/\S+/99-nvidia\.toml:\d+ says true, "),
+    "runc in the root file, afterwards": (
+        ("SystemdCgroup = true", "SystemdCgroup = false"), ("", ""), {},
+        r"containerd\.runtimes\.runc\.options\.SystemdCgroup \(/\S+/99-nvidia\.toml:26 says true, /\S+/config\.toml:10 says false\)"),
+    "a site's file that the copy hides": (
+        ("", ""), ("", ""), {"/etc/containerd/conf.d/10-site.toml": "version = @V@\n[plugins.@CRI@]\nenable_selinux = false\n"},
+        r"that /\S+/99-nvidia\.toml:7 and /\S+/10-site\.toml:3 differ"),
+}
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("name", EDITS)
+def test_what_nothing_explains_keeps_the_file_and_is_named_with_both_lines(name: str, version: str) -> None:
+    root, copy, others, sentence = EDITS[name]
+    files = {ROOT: SITE.replace(*root) if root[0] else SITE, THEIRS: COPY.replace(*copy) if copy[0] else COPY, **others}
+    files = rendered(version, files)
+    assert files != rendered(version, {ROOT: SITE, THEIRS: COPY})
+    if version < "2":
+        with pytest.raises(PlanError, match=rf"99-nvidia\.toml: this file of nvidia-ctk is read after ours, .* \(.*{sentence}"):
+            plan(version, files)
+        return
+    found = plan(version, files)
+    (left,) = found.leftovers
+    assert (left.fate, left.exact, bool(left.keys)) == ("kept", False, True)
+    assert re.search(sentence, left.why), left.why
+    assert "nvidia-ctk runtime configure" in left.next
+    assert THEIRS not in [c["path"] for c in found.changes]
+
+
+def test_no_value_that_is_not_sent_is_in_a_sentence() -> None:
+    secret = SITE + '[plugins.@CRI@.registry.configs."r".auth]\npassword = "hunter2"\n'
+    copy = COPY + '\n    [plugins.@CRI@.registry.configs."r".auth]\n      password = "hunter3"\n'
+    with pytest.raises(PlanError) as caught:
+        plan("1.7.24", rendered("1.7.24", {ROOT: secret, THEIRS: copy}))
+    assert "config.toml:12 differ" in str(caught.value)
+    assert "hunter" not in str(caught.value)
+
+
+LITERAL = SITE.replace("*.toml", "99-nvidia.toml")
+SECOND = COPY.replace("runtimes.nvidia", "runtimes.gpu").replace('"nvidia"', '"gpu"')
+REMOVED = {THEIRS: {"existed": True, "sha256_before": "x", "sha256_after": None, "content": None}}
+# Bad input: (files, what the journal keeps, adopt, what is said, what is next)
+STAYS: dict[str, tuple[dict[str, Any], Any, str, str, str]] = {
+    "adopt: never": ({ROOT: SITE, THEIRS: COPY}, None, "never", "adopt: never leaves it", "Set adopt: auto"),
+    "an import by name": ({ROOT: LITERAL, THEIRS: COPY}, None, "auto", "imports it by name", "Import its directory"),
+    "two tools at once": (
+        {ROOT: SITE, THEIRS: COPY, "/etc/containerd/conf.d/95-site.toml": SECOND}, None, "auto", "two tools were at work",
+        "Remove the one"),
+    "half edited: a comment": ({ROOT: SITE, THEIRS: "# by Anna\n" + COPY}, None, "auto", "line 1 is a comment", "Take that out"),
+    "half edited: another plugin": (
+        {ROOT: SITE, THEIRS: COPY + '[plugins."io.containerd.gc.v1.scheduler"]\npause_threshold = 0.02\n'}, None, "auto",
+        "more than a version and a CRI table", "Take that out"),
+    "it comes back at every boot": (
+        {ROOT: SITE, THEIRS: COPY}, REMOVED, "auto", "was taken over before and is back", "Find out what writes"),
+}
+
+
+@pytest.mark.parametrize("name", STAYS)
+def test_bad_input_is_said_in_one_sentence_and_changes_nothing_of_it(name: str) -> None:
+    files, originals, adopt, sentence, step = STAYS[name]
+    found = plan("2.1.9", rendered("2.1.9", files), originals, Policy(adopt=adopt))  # type: ignore[arg-type]
+    assert {left.fate for left in found.leftovers} == {"kept"}
+    assert all(sentence in left.why and step in left.next for left in found.leftovers), found.leftovers
+    assert not [c for c in found.changes if c["op"] == "remove"]
+
+
+def test_a_link_to_the_file_stays() -> None:
+    files: dict[str, Any] = rendered("2.1.9", {ROOT: SITE, THEIRS: COPY})
+    found = plan("2.1.9", {**files, THEIRS: {"content": files[THEIRS], "real": "/srv/99-nvidia.toml"}})
+    assert [(left.fate, left.why) for left in found.leftovers] == [("kept", "it is a link to /srv/99-nvidia.toml")]
+
+
+def test_the_operators_handlers_are_not_nvidia_ctks() -> None:
+    operators = COPY.replace("/usr/bin/", "/usr/local/nvidia/toolkit/")
+    with pytest.raises(PlanError, match="95-x.toml:19: .* would have no effect"):
+        plan("2.1.9", rendered("2.1.9", {ROOT: SITE, "/etc/containerd/conf.d/95-x.toml": operators}))
+
+
+def test_a_handler_of_another_name_goes_on_and_is_still_there_in_the_second_run() -> None:
+    files = rendered("2.1.9", {ROOT: SITE, THEIRS: SECOND})
+    found = plan("2.1.9", files, default=False)
+    (written, removed) = found.changes
+    assert ".runtimes.gpu.options]" in written["content"]
+    assert 'default_runtime_name = "gpu"' in written["content"]
+    kept = {removed["path"]: {"existed": True, "sha256_before": "x", "sha256_after": None, "content": files[THEIRS]}}
+    again = plan("2.1.9", {ROOT: files[ROOT], OURS: written["content"]}, kept, default=False)
+    assert again.empty, again.differences
+
+
+# What a handler is copied from, and how it looks then.
+RUNC = {("runtime_type",): "io.containerd.runc.v2", ("options", "SystemdCgroup"): True}
+MADE_UP = {
+    ("runtime_type",): "io.containerd.runc.v2", ("runtime_root",): "", ("runtime_engine",): "", ("privileged_without_host_devices",): False,
+}  # fmt: skip
+COPIES: dict[str, tuple[dict[Any, Any], list[dict[Any, Any]], tuple[Any, ...]]] = {
+    "runc's copy": ({**RUNC, ("options", "BinaryName"): "/x"}, [RUNC], ()),
+    "a copy of crun, which has a program": (
+        {**RUNC, ("options", "BinaryName"): "/x"}, [{**RUNC, ("options", "BinaryName"): "/usr/bin/crun"}], ()),
+    "a type that was filled in (1.20)": ({**RUNC, ("options", "BinaryName"): "/x"}, [{("options", "SystemdCgroup"): True}], ()),
+    "a type that was not (up to 1.19)": ({("options", "SystemdCgroup"): True}, [{("options", "SystemdCgroup"): True}], ()),
+    "no candidate": ({**MADE_UP, ("options", "BinaryName"): "/x"}, [], ()),
+    "what containerd prints anyway": ({**RUNC, ("sandboxer",): "podsandbox", ("cni_max_conf_num",): 0}, [RUNC], ()),
+    "a key more": ({**RUNC, ("snapshotter",): "stargz"}, [RUNC], (("snapshotter",),)),
+    "another value": ({**RUNC, ("options", "Root"): "/a"}, [{**RUNC, ("options", "Root"): "/b"}], (("options", "Root"),)),
+    "a key less": ({("runtime_type",): "io.containerd.runc.v2"}, [{**RUNC, ("options", "Root"): "/r"}], ()),
+}
+
+
+@pytest.mark.parametrize("name", COPIES)
+def test_a_handler_is_explained_by_the_one_that_it_was_copied_from(name: str) -> None:
+    entry, candidates, unexplained = COPIES[name]
+    assert nvidia_ctk.unexplained(entry, candidates) == unexplained
+
+
+@pytest.mark.parametrize(
+    ("program", "whose"),
+    [
+        ("/usr/bin/nvidia-container-runtime", True), ("nvidia-container-runtime", True), ("/opt/x/nvidia-container-runtime.cdi", True),
+        ("/usr/local/nvidia/toolkit/nvidia-container-runtime", False), ("/usr/bin/runc", False), ("", False), (None, False),
+    ],
+)  # fmt: skip
+def test_whose_handler_it_is_is_told_by_its_program(program: Any, whose: bool) -> None:
+    assert nvidia_ctk.runs_nvidia(program) is whose
+
+
+def test_candidates_are_in_the_tools_order_and_never_nvidias() -> None:
+    assert nvidia_ctk.candidates("crun") == ("crun", "runc")
+    assert nvidia_ctk.candidates("kata") == ("kata", "runc", "crun")
+    assert nvidia_ctk.candidates("nvidia-foo") == nvidia_ctk.candidates("") == ("runc", "crun")
