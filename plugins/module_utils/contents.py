@@ -5,22 +5,24 @@
 
 import base64
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import keyed, projection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import document_projection, keyed, projection
 
 
 def told(data, keep, path):
     """The answer keys that carry what may travel of a file's bytes. Not UTF-8 travels as base64.
 
-    fault: what is wrong with a text that has not its format, by code and line; then nothing of it travels. withheld: what stands at
+    fault: what is wrong with a text that has not its format, by code and line, and the listed comment that it begins with, if it does;
+    then nothing of it travels. withheld: what stands at
     listed places and is not shown, each with a tag that equal values share. foreign_bytes: the first line that is not UTF-8.
     """
     if not keep:
         raise ValueError("%s: its content is asked for without `keep`, the list of what may travel" % path)
     answer = {"content": None, "encoding": "utf-8", "fault": None, "withheld": [], "foreign_bytes": _foreign_bytes(data)}
     try:
-        found = projection.project(data, keep)
+        found = projection.project(data, keep, keyed.tag)
     except projection.Unreadable as exc:
-        return dict(answer, fault={"code": exc.code, "line": exc.line})
+        begins = document_projection.first_comment(data, keep.get("comments") or ())
+        return dict(answer, fault=dict({"code": exc.code, "line": exc.line}, **({"begins": begins} if begins else {})))
     answer["withheld"] = [_withheld(entry) for entry in found.withheld]
     try:
         return dict(answer, content=found.data.decode("utf-8"))

@@ -35,7 +35,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils"
 # In the order of their imports: a part comes after what it imports.
 PARTS = (
-    "selection placeholders toml_projection json_projection projection keyed contents causes nodefs trust commands wire cri unix_http "
+    "selection placeholders toml_projection json_projection yaml_scalars yaml_scan document_projection projection keyed contents causes "
+    "nodefs trust commands wire cri unix_http "
     "look_system journal health census ledger rules edits staging swap guard undo steps launch request transaction"
 ).split()
 KEPT = 3  # versions of the hands

@@ -14,7 +14,7 @@ import os
 import re
 import stat
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, keyed
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, keyed, projection
 
 MIB = 1024 * 1024
 MAX_LINKS = 40  # the kernel's own limit
@@ -366,17 +366,21 @@ def list_paths(root, patterns):
     return found
 
 
-def mentioned(root, pattern, finds, cap=MIB, readable=None):
+def mentioned(root, pattern, finds, cap=MIB, readable=None, keep=None):
     """The answer to a `mentioned` question: the absolute paths that regular files name, by group 1 of the patterns, and what is there.
 
-    No content leaves. A path where nothing is has None; "rdev" is that of the device node itself, "link" says that it is reached by one.
+    No content leaves, and of the files only what may travel of them by `keep` is searched. A path where nothing is has None; "rdev" is that
+    of the device node itself, "link" says that it is reached by one.
     """
     names = set()
     for path in glob(root, pattern):
         try:
             if readable is not None and not readable(path):  # the glob question says so
                 continue
-            text = read_regular(root, resolve(root, path)[0], cap).decode("utf-8", "replace")
+            data = read_regular(root, resolve(root, path)[0], cap)
+            text = (projection.project(data, keep).data if keep else data).decode("utf-8", "replace")
+        except projection.Unreadable:
+            continue
         except NodeError:  # a directory, something too large: the glob question says so
             continue
         for find in finds:

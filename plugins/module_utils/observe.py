@@ -208,7 +208,7 @@ def _paths(root, question):
 def _mentioned(root, question):
     # What files point at, whichever files and paths that may be: nobody can ask for those by name before having read the files.
     readable = functools.partial(_may_be_read, root, question)
-    return nodefs.mentioned(root, question["pattern"], question["find"], question.get("max", nodefs.MIB), readable)
+    return nodefs.mentioned(root, question["pattern"], question["find"], question.get("max", nodefs.MIB), readable, question.get("keep"))
 
 
 def _may_be_read(root, question, path):

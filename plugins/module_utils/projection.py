@@ -5,17 +5,24 @@
 
 `keep` says what may travel: {"format": FORMAT, "places": [[path, shape], ...], "comments": [text, ...]}. Paths and shapes are those of
 `selection`, and two shapes more: "key" (the key is shown, its value never) and ["is", value] (this very value, which the asker knows).
-Formats: toml; json; yaml (scalars at the top level); env (lines `KEY=value`); flags (words `--name=value`); text (what `patterns` match,
-in their order); whole (all of it: for files of the kernel). A listed value that has not its shape is withheld: its key is shown, with its
-kind.
+Formats: toml; json; document (YAML or JSON that is only read, with shapes and stand-ins of its own: `document_projection`); yaml (scalars
+at the top level); env (lines `KEY=value`); flags (words `--name=value`); text (what `patterns` match, in their order); whole (all of it:
+for files of the kernel). A listed value that has not its shape is withheld: its key is shown, with its kind.
 Node side: standard library only, Python 3.6.
 """
 
 import bisect
+import hashlib
 import re
 from typing import NamedTuple
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import json_projection, placeholders, selection, toml_projection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
+    document_projection,
+    json_projection,
+    placeholders,
+    selection,
+    toml_projection,
+)
 from ansible_collections.gpufleet.nvidia.plugins.module_utils.placeholders import Header, Unreadable
 
 HIDE, INSIDE, WITHHOLD, SHOW = "hide", "inside", "withhold", "show"
@@ -24,10 +31,19 @@ HIDE, INSIDE, WITHHOLD, SHOW = "hide", "inside", "withhold", "show"
 Projection = NamedTuple("Projection", [("data", bytes), ("withheld", list), ("hidden", list)])
 
 
-def project(data, keep):
-    """The Projection of a file's bytes; placeholders.Unreadable for a text that has not its format."""
+def plain_tag(text):
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def project(data, keep, tag=plain_tag):
+    """The Projection of a file's bytes; placeholders.Unreadable for a text that has not its format.
+
+    tag: of a value that is not sent, by which equal ones are known. What leaves a host has keyed ones.
+    """
     if keep.get("format") == "text":
         return _text(data, keep.get("patterns") or [])
+    if keep.get("format") == "document":
+        return Projection(*document_projection.project(data, keep.get("places") or [], keep.get("comments") or [], tag))
     made = _FORMATS.get(keep.get("format"))
     if made is None:
         raise ValueError("there is no format %r of what may travel" % (keep.get("format"),))

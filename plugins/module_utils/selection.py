@@ -20,6 +20,7 @@ MANY = 256  # items of one list
 HIDDEN = "(hidden)"  # has no shape itself, so that nothing that travels can be mistaken for it
 
 _NAME = r"\w[\w.+-]{0,127}"
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 _PATH = r"/(?!/)[\w./+@%,:~-]*"
 # Text with a shape, each a strict rule for the whole value. None has room for spaces, quotes, "=" or an URL's "user:password@".
 _TEXT = {
@@ -37,6 +38,12 @@ _TEXT = {
     "switch": r"(?i)true|false|t|f|0|1",
     "feature": r"[\w-]{1,64}=(?:true|false|0|1)",
     "features": r"[\w-]{1,64}=(?:true|false)(?:,[\w-]{1,64}=(?:true|false)){0,63}",
+    "variable": r"[A-Za-z_][A-Za-z0-9_]{0,127}",
+    "numbered name": r"\w[\w.:+-]{0,127}",
+    "qualified name": r"(?:(?=[^/]{1,253}/)%s(?:\.%s)*/)?[A-Za-z0-9](?:[A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?" % (_LABEL, _LABEL),
+    "command": r"[a-z]{1,32}(?:-[a-z]{1,32}){0,8}",
+    "access": r"[rwm]{1,16}",
+    "link": r"[\w./+,~-]*::" + _PATH,
     "name=path": r"%s(?:=%s)?" % (_NAME, _PATH),
 }
 # A list whose items have the shape.

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed, listed_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import sent
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import Keep
 
@@ -73,13 +74,13 @@ def glob(pattern: str, keep: Keep | None = None, *, content: bool = True, max: i
 
 def specs(directory: str, directories: Iterable[str]) -> Question:
     """A CDI directory: all that is in it by kind and mode, and what engines read of it, where that lies in one of the directories."""
-    question = glob(f"{directory.rstrip('/')}/*", listed_files.WHOLE, max=1 << 20)  # a spec of eight GPUs, all cut up, takes a fifth of it
+    question = glob(f"{directory.rstrip('/')}/*", sent.KEEP, max=1 << 20)  # a spec of eight GPUs, all cut up, takes a fifth of it
     return of_specs(question, directories)
 
 
 def of_specs(question: Question, directories: Iterable[str]) -> Question:
-    """The same question, for which only specs in these directories are read."""
-    return {**question, "names": list(SPEC_NAMES), "inside": list(directories)}
+    """The same question, for which only specs in these directories are read, and of them what may travel."""
+    return {**question, "keep": sent.KEEP, "names": list(SPEC_NAMES), "inside": list(directories)}
 
 
 def paths(name: str, patterns: list[str], base: str = "/") -> Question:

@@ -19,7 +19,7 @@ Keep = Mapping[str, Any]
 Path = tuple[str, ...]
 Places = Mapping[Path, Any]
 
-# Files of the kernel, programs of this collection, CDI specs and the like: those that say nothing that others may not know.
+# Files of the kernel, programs of this collection and the like: those that say nothing that others may not know.
 WHOLE: Keep = {"format": "whole"}
 # Whether it is there.
 NOTHING: Keep = {"format": "flags"}
@@ -70,6 +70,20 @@ FAULTS: Mapping[str, str] = {
     "json-object": "it is no JSON object",
     "json-comment": "it has no comments",
     "json-deep": "it is nested too deeply to be a configuration",
+    "utf-16": "it is UTF-16",
+    "yaml-form": "this is a form of YAML that is not read here (a tag, a directive, a complex key, say)",
+    "yaml-bytes": "it is not UTF-8",
+    "yaml-sign": "a sign that YAML does not allow",
+    "yaml-tab": "a tab where the indentation has to be of spaces",
+    "yaml-indent": "this line is indented otherwise than those around it",
+    "yaml-more": "more stands on this line than one value",
+    "yaml-key": "a key with a colon has to be here",
+    "yaml-value": "a value has to be here",
+    "yaml-flow": "a comma or a closing bracket has to be here",
+    "yaml-string": "a text in quotes that does not end",
+    "yaml-escape": "an escape in a text that YAML does not know",
+    "yaml-anchor": "an anchor or an alias without a name",
+    "yaml-deep": "it is nested too deeply to be a configuration",
     "names": "it has more names than can be told apart",
 }
 

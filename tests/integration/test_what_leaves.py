@@ -58,7 +58,7 @@ def override(fleet: Fleet, host: str, unit: str, more: str) -> None:
 def run(fleet: Fleet, host: str, module: str, log: Path, *arguments: str, **options: Any) -> tuple[Run, str]:
     """A run with all that can be printed, and everything that it printed or logged, packed or not."""
     log.unlink(missing_ok=True)
-    more = {} if module == "node_info" else OPTIONS
+    more = OPTIONS if module == "node" else {}
     found = fleet.task(
         module, [host], {**more, **options}, arguments=["-vvv", "--diff", *arguments], environment={"ANSIBLE_LOG_PATH": str(log)}
     )
@@ -110,6 +110,65 @@ def test_what_a_validator_refuses_is_told_by_a_code(fleet: Fleet, tmp_path: Path
     assert SECRET in fleet.text(DOCKER, words[1]), "root finds them there"
     assert fleet.shell(DOCKER, f"stat -c '%a %U' {words[1]} /var/lib/gpufleet/said").split() == ["600", "root", "700", "root"]
     assert SECRET not in text
+
+
+# Somebody else's specs: one of another vendor as people write them, one as JSON, and one that stands where ours will be.
+SPECS = {
+    "/etc/cdi/vendor.yaml": """\
+# token: {secret}
+cdiVersion: 0.6.0
+kind: vendor.example/card
+annotations:
+  example.com/login: {secret}
+devices:
+- name: card0 # {secret}
+  containerEdits: &common
+    env:
+    - LICENSE={secret}
+    - |
+      KEY={secret}
+      {secret}
+    hooks:
+    - hookName: createContainer
+      path: /usr/bin/true
+      args: [true, --password, {secret}, --token={secret}]
+- name: card1
+  containerEdits: *common
+""",
+    "/etc/cdi/vendor.json": """\
+{{"cdiVersion": "0.6.0", "kind": "vendor.example/port", "annotations": {{"{secret}": "{secret}"}}, "comment-{secret}": "{secret}",
+ "devices": [{{"name": "port0", "containerEdits": {{"env": ["LICENSE={secret}"], "deviceNodes": [{{"path": "/dev/gone"}}]}}}}]}}
+""",
+    "/etc/cdi/nvidia.yaml": """\
+cdiVersion: 0.5.0 # {secret}
+kind: nvidia.com/gpu
+devices:
+- name: all
+  containerEdits: {{env: [LICENSE={secret}], deviceNodes: [{{path: /dev/nvidia0}}]}}
+""",
+    "/etc/cdi/odd.yaml": "%YAML 1.1\n---\ntoken: !!str {secret}\n",
+}
+
+
+def test_a_cdi_spec_of_somebody_elses_is_judged_and_its_secrets_stay(fleet: Fleet, tmp_path: Path) -> None:
+    for path, text in SPECS.items():
+        fleet.shell(ENGINE, f"mkdir -p /etc/cdi; cat >{path} <<'EOF'\n{text.format(secret=SECRET)}EOF")
+    try:
+        judged, text = run(fleet, ENGINE, "cdi_spec", tmp_path / "log", state="validated")
+        planned, more = run(fleet, ENGINE, "node", tmp_path / "more", "--check")
+        told, last = run(fleet, ENGINE, "node_info", tmp_path / "last")
+    finally:
+        fleet.shell(ENGINE, f"rm -f {' '.join(SPECS)}")
+    answer = judged.of("cdi_spec")[ENGINE]
+    found = {(f["file"].rpartition("/")[2], f["rule"], f["line"]) for f in answer["findings"]}
+    assert {("vendor.json", "unknown-field", 1), ("odd.yaml", "not-read", 1)} <= found
+    assert answer["devices"] == ["nvidia.com/gpu=all", "vendor.example/card=card0", "vendor.example/card=card1"]
+    node = planned.of("node")[ENGINE]
+    assert (planned.failed, told.failed, node["changed"]) == ({}, {}, True)
+    assert "/etc/cdi/nvidia.yaml" in {d["path"] for d in node["differences"]}
+    assert any("odd.yaml, line 1" in sentence for sentence in node["advice"])
+    assert "(hidden " in more, "the projection is in what was searched"
+    assert SECRET not in text + more + last
 
 
 def test_what_an_engine_says_before_it_dies_stays_in_its_journal(fleet: Fleet, tmp_path: Path) -> None:

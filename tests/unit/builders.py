@@ -12,9 +12,10 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import leaves, selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, leaves, selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed, mismatch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import files as driver_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import sent
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_leaves, containerd_tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -25,7 +26,7 @@ OFFLINE = {"error": {"kind": "offline", "message": "not asked beneath another ro
 
 
 def sha(text: str) -> str:
-    return hashlib.sha256(text.encode()).hexdigest()
+    return hashlib.sha256(text.encode("utf-8", "surrogateescape")).hexdigest()
 
 
 def file_answer(text: str | Mapping[str, Any] | None) -> dict[str, Any]:
@@ -36,6 +37,15 @@ def file_answer(text: str | Mapping[str, Any] | None) -> dict[str, Any]:
     content = more.get("content")
     answer = {"exists": True, "type": "file", "mode": 0o644, "uid": 0, "gid": 0, "owner": "root", "group": "root", "nlink": 1, "mtime": 1.0}
     return {**answer, "encoding": "utf-8", "redacted": False, "sha256": None if content is None else sha(content), **more}
+
+
+def spec_answer(path: str, text: str | Mapping[str, Any] | None) -> dict[str, Any]:
+    """The same of a file that a glob shows; of a CDI spec what may travel arrives."""
+    answer = file_answer(text)
+    if not path.endswith(ask.SPEC_NAMES) or not isinstance(answer.get("content"), str):
+        return answer
+    told = contents.told(answer["content"].encode("utf-8", "surrogateescape"), sent.KEEP, path)
+    return {**answer, **{key: told[key] for key in ("content", "encoding", "fault")}}
 
 
 class Answers(dict[str, Any]):
@@ -55,7 +65,7 @@ class Answers(dict[str, Any]):
         if kind == "stat":
             return {**file_answer(self.files.get(rest)), "content": None}
         if kind == "glob":
-            return {"files": [{"path": p, **file_answer(t)} for p, t in sorted(self.files.items()) if self._matches(p, rest)]}
+            return {"files": [{"path": p, **spec_answer(p, t)} for p, t in sorted(self.files.items()) if self._matches(p, rest)]}
         if kind == "paths":
             known = {"DRM": ["/dev/dri/by-path/pci-*"], mismatch.NAME: [*mismatch.BUILDS, *mismatch.INSTALLED]}
             named = (listed for name, listed in known.items() if rest.startswith(name))

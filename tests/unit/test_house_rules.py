@@ -31,7 +31,10 @@ IMPURE_CALLS = {
 # tomlkit reads TOML where Python is 3.10; PyYAML comes with ansible-core and reads CDI specs that others wrote.
 THIRD_PARTY = {"tomlkit", "yaml"}
 # What both sides must judge by one rule: pure functions of the node side that the planner may use, too.
-SHARED = {"selection", "projection", "placeholders", "toml_projection", "json_projection"}
+SHARED = {
+    *("selection", "projection", "placeholders", "toml_projection", "json_projection"),
+    *("yaml_scalars", "yaml_scan", "document_projection"),
+}
 UPSTREAM_NAMES = re.compile(
     r"(?<![a-z])(nvidia|containerd|cri-?o|docker|podman|cdi|runc|crun|kubelet|k3s|rke2)(?![a-z])", re.IGNORECASE
 )

@@ -26,7 +26,10 @@ from ansible.plugins.action import ActionBase
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils"
 SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils")
 # What files and what may travel of them are.
-FILES = ("selection", "placeholders", "toml_projection", "json_projection", "projection", "keyed", "contents", "causes", "nodefs")
+FILES = (
+    *("selection", "placeholders", "toml_projection", "json_projection", "yaml_scalars", "yaml_scan", "document_projection"),
+    *("projection", "keyed", "contents", "causes", "nodefs"),
+)
 # Order matters: a program comes after what it imports.
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "observe": (*FILES, "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "leaves", "observe"),

@@ -13,7 +13,7 @@ import posixpath
 import re
 from collections.abc import Iterator, Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import catalogue
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import catalogue, unsent
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, DeviceNode, Edits, Hook, Mount, Spec
 
 TOOL = "nvidia-ctk"
@@ -41,7 +41,7 @@ def unexplained(spec: Spec) -> tuple[str, ...]:
     notes = [
         key for annotations in (spec.annotations, *(d.annotations for d in spec.devices)) for key in annotations if "nvidia.com" not in key
     ]
-    return tuple(dict.fromkeys((*found, *(f"the annotation {key}" for key in notes))))
+    return tuple(dict.fromkeys(unsent.spoken(word) for word in (*found, *(f"the annotation {key}" for key in notes))))
 
 
 def _of_edits(edits: Edits) -> Iterator[str]:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import library, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import library, unsent, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.shape import Problem
 
 Value = Mapping[str, Any]
@@ -121,7 +121,7 @@ def _annotations(found: Value, path: str, device: str) -> Iterator[tuple[str, Pr
         prefix, slash, name = key.rpartition("/")
         if not ANNOTATION.fullmatch(name) or (slash and (len(prefix) > 253 or not PREFIX.fullmatch(prefix))):
             yield device, Problem("annotation", f"{path}.{key}", f"the annotation {key[:80]!r} is no qualified name")
-    size = sum(len(k.encode("utf-8", "replace")) + len(v.encode("utf-8", "replace")) for k, v in found.items())
+    size = sum(unsent.size(k) + unsent.size(v) for k, v in found.items())
     if size > ANNOTATIONS_SIZE:
         yield device, Problem("annotation", path, f"the annotations take {size} bytes, more than {ANNOTATIONS_SIZE}")
 

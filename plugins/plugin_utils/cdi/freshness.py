@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import hardware, read, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import hardware, read, unsent, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, DeviceNode, Edits, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Driver, Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
@@ -110,6 +110,11 @@ def host(policy: Policy, obs: Observation, driver: Driver, cap: str, directories
 
 def judge(file: File, writer: Writer, there: Host) -> Verdict:
     """The verdict on one file. What the look could not tell counts as unchanged: a verdict is never a guess."""
+    if file.fault and file.fault.get("code") in unsent.FORMS:
+        return Verdict(file.path, writer, "fresh", "")  # engines read it
+    if file.fault:
+        why = f"{file.path} is no CDI spec: line {file.fault.get('line')}: {unsent.fault(file.fault)}"
+        return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", why),))
     if file.error or file.content is None:
         return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", f"{file.path} could not be read: {file.trouble}"),))
     try:

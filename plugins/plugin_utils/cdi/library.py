@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import unsent, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.shape import Document, Problem
 
 HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
@@ -198,7 +198,7 @@ def _rdt(rdt: Mapping[str, Any], path: str, library: Library) -> Iterator[Proble
     text = str(rdt.get("closID", ""))
     if text == "/" and library.root_closid:
         return
-    if text in (".", "..") or len(text.encode("utf-8", "surrogatepass")) >= 4096 or set(text) & set("/\n"):
+    if text in (".", "..") or unsent.size(text) >= 4096 or set(text) & set("/\n"):
         yield Problem("closid", f"{path}.intelRdt.closID", f"{text[:40]!r} is no closID")
 
 

@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import content
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import content, unsent
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.shape import Problem
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -32,7 +32,7 @@ def paths(spec: Value, *, nodes: bool) -> set[str]:
             found |= {host_path(n) for _p, n in content.entries(edits, path, "deviceNodes")}
         found |= {str(m.get("hostPath", "")) for _p, m in content.entries(edits, path, "mounts")}
         found |= {str(h.get("path", "")) for _p, h in content.entries(edits, path, "hooks") if h.get("hookName") != "startContainer"}
-    return {p for p in found if p.startswith("/") and "\0" not in p}
+    return {p for p in found if p.startswith("/") and "\0" not in p and not unsent.hidden(p)}
 
 
 def host_path(node: Value) -> str:
@@ -42,6 +42,7 @@ def host_path(node: Value) -> str:
 def check(spec: Value, obs: Observation, *, nodes: bool) -> Iterator[tuple[str, Problem]]:
     """Needs the answers for paths()."""
     for device, path, edits in content.all_edits(spec):
+        yield from ((device, p) for p in _not_sent(edits, path, nodes=nodes))
         if nodes:
             for place, node in content.entries(edits, path, "deviceNodes"):
                 yield from ((device, p) for p in _node(node, place, seen(obs, host_path(node))))
@@ -50,6 +51,17 @@ def check(spec: Value, obs: Observation, *, nodes: bool) -> Iterator[tuple[str, 
         for place, hook in content.entries(edits, path, "hooks"):
             if hook.get("hookName") != "startContainer":
                 yield from ((device, p) for p in _hook(hook, place, seen(obs, str(hook.get("path", "")))))
+
+
+def _not_sent(edits: Value, path: str, *, nodes: bool) -> Iterator[Problem]:
+    """What nobody could look for."""
+    wanted = [(place, host_path(node)) for place, node in content.entries(edits, path, "deviceNodes") if nodes]
+    wanted += [(place, str(mount.get("hostPath", ""))) for place, mount in content.entries(edits, path, "mounts") if content.is_bind(mount)]
+    hooks = content.entries(edits, path, "hooks")
+    wanted += [(place, str(hook.get("path", ""))) for place, hook in hooks if hook.get("hookName") != "startContainer"]
+    for place, text in wanted:
+        if unsent.hidden(text):
+            yield Problem("not-sent", place, f"{text} has a form that is not sent from a host, so it was not looked for")
 
 
 def seen(obs: Observation, path: str) -> Value:

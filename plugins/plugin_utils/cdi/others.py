@@ -10,7 +10,7 @@ import posixpath
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import cdi_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import read
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import read, unsent
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Leftover, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File
@@ -18,6 +18,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 
 def in_our_place(policy: Policy, file: File) -> Plan:
     """A spec of somebody else's where ours is written."""
+    if file.fault and file.fault.get("code") in unsent.FORMS and policy.adopt != "never":
+        return Plan(advice=(f"{unread(file)}. The spec of this host takes its place, and the journal keeps the file",))
     if not file.exists or file.content is None or policy.adopt == "never" or parsed(file) is None:
         return Plan()
     require_explained(policy, file, "the spec of this host is written there")
@@ -41,12 +43,22 @@ def parsed(file: File) -> Spec | None:
         return None
 
 
+def unread(file: File) -> str:
+    """Where a file of which nothing was sent could not be read, and why."""
+    found = file.fault or {}
+    return f"{file.path}, line {found.get('line')}: {unsent.fault(found)}"
+
+
 def of_other(policy: Policy, file: File, mine: str, spec: Spec, *, outranks: bool) -> Plan:
     if not file.path.endswith(read.SUFFIXES):
         advice = f"{file.path} is read by no engine, which read {' and '.join(read.SUFFIXES)} only; remove or rename it"
         return Plan(advice=(advice,) if file.path.endswith(".yml") else ())
     if file.error:
         return Plan(advice=(f"{file.path} could not be read ({file.error}), so nobody knows which devices it defines",))
+    if file.fault:
+        known = file.fault.get("code") not in unsent.FORMS
+        effect = "engines ignore the file" if known else f"so nobody knows which devices it defines, and engines may: {unsent.REMEDY}"
+        return Plan(advice=(f"{unread(file)}; {effect}",))
     if spec.kind not in (file.content or ""):
         return Plan()
     try:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import functools
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import library, reread, shape, strict
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import library, reread, shape, strict, unsent
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.directories import SUFFIXES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Spec, from_document
 
@@ -22,10 +22,13 @@ def parse(text: str) -> Spec:
 
 def as_engines(text: str) -> Spec:
     """The same without the short way for what we wrote ourselves."""
-    document = shape.fit(strict.read(text.encode("utf-8", "surrogateescape"))[0])
+    try:
+        document = shape.fit(strict.read(text.encode("utf-8", "surrogateescape"))[0])
+    except strict.Unreadable as error:
+        raise ValueError(unsent.spoken(str(error))) from error
     for problem in document.problems:
         if problem.rule not in library.HARMLESS:
-            raise ValueError(f"line {problem.line}: {problem.message}")
+            raise ValueError(f"line {problem.line}: {unsent.spoken(problem.message)}")
     if document.value is None:
         raise ValueError("it is empty")
     return from_document(document.value)

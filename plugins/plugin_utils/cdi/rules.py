@@ -39,6 +39,12 @@ RULES: Mapping[str, Rule] = {
     "unreadable": _lost("A spec can be read", "Make it a readable regular file, or remove it"),
     "hangs": Rule("error", "A spec is a regular file", "Engines block on it forever, and so does every container start", "Remove it"),
     "not-looked-at": Rule("warning", "A spec is of ordinary size", "Engines read it; this check did not", "Make the file smaller"),
+    "not-read": Rule(
+        "warning",
+        "A spec is written in a form of YAML that CDI tools write",
+        "Engines read it; this check did not, since it could not tell what of the text is a secret",
+        "Write it as JSON, or as YAML without tags, directives, complex keys and values of several lines within brackets",
+    ),
     "outside": Rule(
         "warning",
         "A spec lies in a CDI directory, also where it is reached by a link",
@@ -184,6 +190,12 @@ RULES: Mapping[str, Rule] = {
         "What is mounted is there",
         NO_START + ", in runc's words: no such file or directory",
         "Generate the file anew; after a driver upgrade the names of libraries differ",
+    ),
+    "not-sent": Rule(
+        "note",
+        "Paths are of letters, digits and ._+@%,:~-",
+        "Engines look for it; this check did not, since other text may be a secret and does not leave the host",
+        "Look on the host whether it is there",
     ),
     "hook-missing": Rule(
         "error",

@@ -13,6 +13,7 @@ import math
 import struct
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import unsent
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.strict import Key, Tree
 
 # Field -> type: `[]x` a list, `*x` may be null, `{}` a mapping of texts; names are those of this table.
@@ -180,6 +181,8 @@ class _Fitter:
         text = as_text(tree.value)
         if text is None:
             self._wrong(tree, path, WANTED["string"])
+        elif unsent.reads_otherwise(text):
+            self.problems.append(Problem("changed-text", path, f"{path} is a number or a truth value without quotes", tree.line))
         elif not isinstance(tree.value, str) and text != tree.text:
             self.problems.append(Problem("changed-text", path, f"{path} is written {tree.text} and read {text}", tree.line))
         return text

@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
     read,
     render,
     sources,
+    unsent,
     version,
     watch,
 )
@@ -215,7 +216,9 @@ def withdraw(policy: Policy, obs: Observation, why: str) -> Plan:
 
 
 def is_ours(file: File) -> bool:
-    return (file.content or "").startswith(render.HEADER)
+    """By its first line, which is told also of a file of which nothing else is."""
+    first = str((file.fault or {}).get("begins") or "") + "\n"
+    return (file.content or first).startswith(render.HEADER)
 
 
 def require_driver(driver: Driver) -> None:
@@ -344,6 +347,8 @@ def same(content: str, spec: Spec) -> bool:
 def summary(file: File) -> str | None:
     if not file.exists:
         return None
+    if file.fault:
+        return f"not a CDI spec that was read: line {file.fault.get('line')}: {unsent.fault(file.fault)}"
     try:
         return describe(read.parse(file.content or ""))
     except ValueError as error:

@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import content, directories, library, onhost, shape, strict
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import content, directories, library, onhost, shape, strict, unsent
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.directories import Loaded
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.rules import Finding, ordered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.shape import Document
@@ -86,7 +86,8 @@ def report(policy: Policy, obs: Observation, cap: str) -> Report:
     findings += _on_host(policy, obs, loaded)
     resolved = directories.resolve(loaded)
     findings += _resolving(resolved)
-    return Report(tuple(sorted(resolved.devices)), ordered(findings))
+    told = (dc.replace(f, message=unsent.spoken(f.message), device=unsent.spoken(f.device)) for f in findings)
+    return Report(tuple(sorted(resolved.devices)), ordered(told))
 
 
 def _answers(directory: str, policy: Policy, obs: Observation) -> list[tuple[str, Mapping[str, Any]]]:
@@ -158,6 +159,9 @@ def _read(path: str, answer: Mapping[str, Any], cap: str) -> tuple[list[Finding]
         rule = FAILED.get(str(answer["error"].get("kind")), "unreadable")
         message = str(answer["error"].get("message", "it could not be read")).removeprefix(f"{path}: ")
         return [Finding(rule, path, message)], None
+    if answer.get("fault"):
+        code, line = str(answer["fault"].get("code")), answer["fault"].get("line")
+        return [Finding("not-read" if code in unsent.FORMS else "yaml", path, unsent.fault(answer["fault"]), line)], None
     data = content_bytes(answer)
     document, problems = text_problems(data)
     findings = [Finding(p.rule, path, p.message, p.line, _device(p.path, document)) for p in problems]

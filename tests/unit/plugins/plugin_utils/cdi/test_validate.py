@@ -48,7 +48,7 @@ CONTENT: dict[str, tuple[str, list[tuple[str, int | None]], bool]] = {
     # the text
     "nothing": ("", [("empty", None)], True),
     "comments only": ("# later\n", [("empty", None)], True),
-    "a quote that does not end": (spec() + "env: 'x\n", [("yaml", 7)], True),
+    "a quote that does not end": (spec() + "env: 'x\n", [("yaml", 6)], True),
     "a tab": ("a:\n\tb: c\n", [("yaml", 2)], True),
     "a key twice": (spec() + "kind: other/gpu\n", [("duplicate-key", 6)], True),
     "a key twice, by a merge": ("a: &a {b: c}\nd:\n  <<: *a\n  b: e\n", [("duplicate-key", 4)], True),

@@ -1,0 +1,78 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What scalars of YAML say, as YAML 1.1 has it: 010 is a number, `yes` is true. Node side: standard library only, Python 3.6."""
+
+import re
+
+_BOOLEAN = re.compile(r"y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF")
+_NULL = re.compile(r"~|null|Null|NULL|")
+_NUMBER = re.compile(
+    r"[-+]?(?:0[xX][0-9a-fA-F]+|0[bB][01]+|0[oO]?[0-7]+|(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0-9]+)?|\.(?:inf|Inf|INF))"
+    r"|\.(?:nan|NaN|NAN)"
+)
+_SAME = re.compile(r"true|false|0|-?[1-9][0-9]{0,17}|-?(?:0|[1-9][0-9]{0,2})\.[0-9]{0,2}[1-9]")
+_ESCAPE = re.compile(r"\\(?:([0abtnvfre \"/\\N_LP\t])|x([0-9A-Fa-f]{2})|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8})|(.))", re.DOTALL)
+_SHORT = {
+    "0": "\0", "a": "\a", "b": "\b", "t": "\t", "\t": "\t", "n": "\n", "v": "\v", "f": "\f", "r": "\r", "e": "\x1b", " ": " ", '"': '"',
+    "/": "/", "\\": "\\", "N": "\x85", "_": "\xa0", "L": "\u2028", "P": "\u2029",
+}  # fmt: skip
+
+
+def kind(text):
+    """Of a text without quotes: boolean, null, number or string."""
+    if _NULL.fullmatch(text):
+        return "null"
+    if _BOOLEAN.fullmatch(text):
+        return "boolean"
+    return "number" if _NUMBER.fullmatch(text.replace("_", "")) else "string"
+
+
+def same(text):
+    """Whether a number or truth value is the same text to those who read text where it stands: 010 is 8 to them. Where unsure: no."""
+    return _SAME.fullmatch(text) is not None
+
+
+def quoted(raw):
+    """What a text in quotes says; ValueError for an escape that YAML does not know."""
+    text = raw[1:-1]
+    if raw[0] == "'":
+        return (_joined(text, False) if "\n" in text else text).replace("''", "'")
+    return _ESCAPE.sub(_meant, _joined(text, True) if "\n" in text else text)
+
+
+def _joined(text, escapes):
+    """Lines of a text in quotes as one: a line end is a blank, unless it is escaped or followed by empty lines."""
+    lines = text.split("\n")
+    out, between = [lines[0].rstrip(" \t\r")], " "
+    for number, line in enumerate(lines[1:], 2):
+        last = number == len(lines)
+        line = line.lstrip(" \t") if last else line.strip(" \t\r")
+        if not line and not last:
+            between = between.strip(" ") + "\n"
+            continue
+        before = out[-1]
+        if escapes and (len(before) - len(before.rstrip("\\"))) % 2:
+            out[-1], between = before[:-1], between.strip(" ")
+        out += [between, line]
+        between = " "
+    return "".join(out)
+
+
+def _meant(found):
+    short, code = found.group(1), found.group(2) or found.group(3) or found.group(4)
+    if short:
+        return _SHORT[short]
+    if code:
+        number = int(code, 16)
+        if number > 0x10FFFF or 0xD800 <= number <= 0xDFFF:
+            raise ValueError("no character")
+        return chr(number)
+    raise ValueError("no escape")
+
+
+def block(header, lines):
+    """What a block scalar says, from its header and its lines without their indentation."""
+    text = "\n".join(lines).rstrip("\n")
+    body = text if header[0] == "|" else re.sub(r"\n+", lambda found: "\n" * (len(found.group()) - 1) or " ", text)
+    return body if "-" in header.partition("#")[0] or not body else body + "\n"

@@ -1,0 +1,64 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What of a CDI spec leaves a host: what this collection judges, place by place with its shape. Of all else stand-ins do.
+
+Hidden are values of `env`, arguments of hooks but for those that NVIDIA's own know, annotations, unknown fields and comments. The node
+makes the stand-ins (module_utils/document_projection.py); they break and keep the same rules as what they stand for.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import content, library, render
+
+# Variables whose values are judged or written by us; of others only the name and whether there is a value travel.
+VARIABLES = {"NVIDIA_VISIBLE_DEVICES": "one of void", "NVIDIA_CTK_LIBCUDA_DIR": "path", "NVIDIA_CTK_DEBUG": "switch"}
+ANNOTATION = ["hidden", "qualified name", ["nvidia.com"]]  # which keys are NVIDIA's own is judged, and nothing else of them
+ENV = ["split", "=", "variable", VARIABLES]
+# Of NVIDIA's own programs the command (there are more of them with each release) and flags with the shape of their value
+# (cmd/nvidia-cdi-hook in NVIDIA/nvidia-container-toolkit).
+WORDS = ("hook",)
+COMMANDS = {"nvidia-cdi-hook": 1, "nvidia-ctk": 2}
+FLAGS = {
+    "--link": "link", "--folder": "path", "--path": "path", "--mode": "number", "--host-driver-version": "version",
+    "--host-cuda-version": "version", "--ldconfig-path": "path",
+}  # fmt: skip
+EDITS: Mapping[tuple[str, ...], Any] = {
+    ("env", "[]"): ENV,
+    **{("deviceNodes", "[]", key): "path" for key in ("path", "hostPath")},
+    ("deviceNodes", "[]", "type"): "one of b|c|u|p",
+    ("deviceNodes", "[]", "permissions"): "access",
+    **{("deviceNodes", "[]", key): "number" for key in ("major", "minor", "fileMode", "uid", "gid")},
+    **{("netDevices", "[]", key): "name" for key in ("hostInterfaceName", "name")},
+    ("hooks", "[]", "hookName"): "one of " + "|".join(library.HOOKS),
+    ("hooks", "[]", "path"): "program",
+    ("hooks", "[]", "args"): ["arguments", {**dict.fromkeys(WORDS, "name"), **FLAGS}, "path", COMMANDS],
+    ("hooks", "[]", "env", "[]"): ENV,
+    ("hooks", "[]", "timeout"): "number",
+    ("mounts", "[]", "hostPath"): "program",
+    ("mounts", "[]", "containerPath"): "path",
+    ("mounts", "[]", "type"): "name",
+    ("mounts", "[]", "options", "[]"): "one of " + "|".join(sorted(content.OPTIONS)),
+    ("intelRdt", "closID"): "name",
+    **{("intelRdt", key): ["hidden", "name", []] for key in ("l3CacheSchema", "memBwSchema")},
+    ("intelRdt", "schemata", "[]"): ["hidden", "name", []],
+    **{("intelRdt", key): "bool" for key in ("enableMonitoring", "enableCMT", "enableMBM")},
+    ("additionalGids", "[]"): "number",
+}
+PLACES: Mapping[tuple[str, ...], Any] = {
+    ("cdiVersion",): "version",
+    ("kind",): ["split", "/", "name", {"*": "name"}],
+    ("annotations", "*"): ANNOTATION,
+    ("devices", "[]", "name"): "numbered name",
+    ("devices", "[]", "annotations", "*"): ANNOTATION,
+    **{("containerEdits", *path): shape for path, shape in EDITS.items()},
+    **{("devices", "[]", "containerEdits", *path): shape for path, shape in EDITS.items()},
+}
+KEEP: Mapping[str, Any] = {
+    "format": "document",
+    "places": [[list(path), shape] for path, shape in PLACES.items()],
+    "comments": [render.HEADER.rstrip("\n")],
+}
