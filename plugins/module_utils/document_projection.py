@@ -8,9 +8,9 @@ and BYTES is how long the value is. It keeps the signs "=" and "/" at its end wh
 or a truth value without quotes would be read as another text than is written. Comments go, but for listed ones.
 
 Beside the shapes of `selection`, a place may have: "number" (a number without quotes); ["split", SIGN, SHAPE, {NAME: SHAPE}] (a text that
-is judged on both sides of the first SIGN, the right one by its name or by the name "*"); ["arguments", {WORD OR FLAG: SHAPE}, KEY, {PROGRAM: NUMBER}]
-(a list: the words of a program whose path stands under KEY beside it; of a listed program the word of this number, too, if it has the shape
-"command"); ["hidden", SHAPE, [DOMAIN]] (never shown; as a key, one that has the shape keeps it, and one of these domains is shown).
+is judged on both sides of the first SIGN, the right one by its name or by the name "*"); ["arguments", {FLAG: SHAPE}, KEY, {PROGRAM: N}] (a
+list: the words of a program whose path stands under KEY beside it; of a listed program its word N, too, if it has the shape "command");
+["hidden", SHAPE, [DOMAIN]] (never shown; a key that has the shape keeps it, and is shown where it is one of a domain's).
 Node side: standard library only, Python 3.6.
 """
 

@@ -144,7 +144,13 @@ cdiVersion: 0.5.0 # {secret}
 kind: nvidia.com/gpu
 devices:
 - name: all
-  containerEdits: {{env: [LICENSE={secret}], deviceNodes: [{{path: /dev/nvidia0}}]}}
+  containerEdits:
+    deviceNodes:
+    - path: /dev/nvidia0
+    hooks:
+    - hookName: createContainer
+      path: /usr/bin/nvidia-cdi-hook
+      args: [nvidia-cdi-hook, update-ldcache, --folder, "{secret}"]
 """,
     "/etc/cdi/odd.yaml": "%YAML 1.1\n---\ntoken: !!str {secret}\n",
 }

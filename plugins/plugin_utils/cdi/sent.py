@@ -20,9 +20,9 @@ ANNOTATION = ["hidden", "qualified name", ["nvidia.com"]]  # which keys are NVID
 ENV = ["split", "=", "variable", VARIABLES]
 # Of NVIDIA's own programs the command (there are more of them with each release) and flags with the shape of their value
 # (cmd/nvidia-cdi-hook in NVIDIA/nvidia-container-toolkit).
-WORDS = ("hook",)
 COMMANDS = {"nvidia-cdi-hook": 1, "nvidia-ctk": 2}
 FLAGS = {
+    "hook": "name",
     "--link": "link", "--folder": "path", "--path": "path", "--mode": "number", "--host-driver-version": "version",
     "--host-cuda-version": "version", "--ldconfig-path": "path",
 }  # fmt: skip
@@ -35,7 +35,7 @@ EDITS: Mapping[tuple[str, ...], Any] = {
     **{("netDevices", "[]", key): "name" for key in ("hostInterfaceName", "name")},
     ("hooks", "[]", "hookName"): "one of " + "|".join(library.HOOKS),
     ("hooks", "[]", "path"): "program",
-    ("hooks", "[]", "args"): ["arguments", {**dict.fromkeys(WORDS, "name"), **FLAGS}, "path", COMMANDS],
+    ("hooks", "[]", "args"): ["arguments", FLAGS, "path", COMMANDS],
     ("hooks", "[]", "env", "[]"): ENV,
     ("hooks", "[]", "timeout"): "number",
     ("mounts", "[]", "hostPath"): "program",

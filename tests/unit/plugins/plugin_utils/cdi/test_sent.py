@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import cdi_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import read, render, sent, strict, validate
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import (
     Device,
@@ -259,6 +260,28 @@ def test_nothing_else_is_in_what_leaves(text: str) -> None:
     assert SECRET not in projected
     assert projected.count("\n") == text.count("\n")
     assert found(projected) == found(text)
+
+
+TOOLS = {
+    **SHOWN,
+    **PLACES,
+    "a command of a later release": hook("[nvidia-cdi-hook, do-something-new, --with=hunter2]"),
+    "a command of the older program": hook("[nvidia-ctk, hook, do-something-new]").replace("nvidia-cdi-hook", "nvidia-ctk"),
+    "annotations of the tool": f"{HEAD}annotations: {{nvidia.com/x: a, sub.nvidia.com/y: b}}\n{GPU}",
+    "annotations of others": f"{HEAD}annotations: {{example.com/x: a, notnvidia.org/y: b}}\n{GPU}",
+    "a command of another program": hook("[mytool, do-something]").replace("nvidia-cdi-hook", "mytool"),
+}
+
+
+@pytest.mark.parametrize("text", TOOLS.values(), ids=TOOLS)
+def test_whether_a_tool_wrote_it_is_seen_all_the_same(text: str) -> None:
+    def of(text: str) -> Any:
+        try:
+            return cdi_files.is_tools(read.as_engines(text)), bool(cdi_files.unexplained(read.as_engines(text)))
+        except ValueError:
+            return "no spec"
+
+    assert of(shown(text)) == of(text)
 
 
 @pytest.mark.parametrize("text", [text for text, _found, _lost in test_validate.CONTENT.values()], ids=test_validate.CONTENT)
