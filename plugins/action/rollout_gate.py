@@ -11,7 +11,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import fleet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import names, registered
 
 SPEC = base.argument_spec("rollout_gate")
 
@@ -43,4 +43,4 @@ class ActionModule(ActionBase):
         if verdict.ok:
             return {**told, "msg": verdict.sentence}
         step = "Look at those hosts first, then run again for the rest, or raise max_failed"
-        return {**told, "failed": True, "msg": f"the rollout stops here: {verdict.sentence}: {fleet.some(lost)}. {step}"}
+        return {**told, "failed": True, "msg": f"the rollout stops here: {verdict.sentence}: {names.some(lost)}. {step}"}

@@ -11,8 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
-
-HOSTS_SHOWN = 5
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import names
 
 
 @dc.dataclass(frozen=True)
@@ -60,13 +59,8 @@ def mixed(results: Mapping[str, Mapping[str, Any]]) -> str:
     found = engines_by_host(results)
     if len(found) < 2:
         return ""
-    parts = [f"{engine} on {some(hosts)}" for engine, hosts in sorted(found.items())]
+    parts = [f"{engine} on {names.some(hosts)}" for engine, hosts in sorted(found.items())]
     return f"mixed container engines: {'; '.join(parts)}"
-
-
-def some(hosts: list[str]) -> str:
-    rest = len(hosts) - HOSTS_SHOWN
-    return ", ".join(hosts[:HOSTS_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
 
 
 def require_policy(fleet_policy: str, results: Mapping[str, Mapping[str, Any]]) -> None:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import fleet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import names
 
 PREFIX = "gpufleet_"
 OWN = "gpufleet_own_variables"
@@ -43,8 +43,7 @@ def problems(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], kno
 
     hosts: each host's gpufleet_ variables; run: what a play's own keywords see; known: the names of the roles' options.
     """
-    names = {*known, *RUN, *RESULTS, OWN}
-    unknown = _unknown(hosts, names, set(own))
+    unknown = _unknown(hosts, {*known, *RUN, *RESULTS, OWN}, set(own))
     return [*unknown, *([FOR_OWN] if unknown else []), *_ignored(hosts, run), *_waves(run.get("gpufleet_serial"))]
 
 
@@ -56,7 +55,7 @@ def _unknown(hosts: Mapping[str, Mapping[str, Any]], known: set[str], own: set[s
                 found.setdefault(name, []).append(host)
     short = {name.removeprefix(PREFIX) for name in known}
     return [
-        f"There is no variable {name}{suggestion(name.removeprefix(PREFIX), short, PREFIX)}, and it is set for {fleet.some(places)}"
+        f"There is no variable {name}{suggestion(name.removeprefix(PREFIX), short, PREFIX)}, and it is set for {names.some(places)}"
         for name, places in sorted(found.items())
     ]
 
@@ -68,7 +67,7 @@ def _ignored(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]) -> 
         places = [host for host, variables in hosts.items() if name in variables and (name not in run or run[name] != variables[name])]
         if places:
             found.append(
-                f"{name} is set in the inventory, for {fleet.some(places)}, where it would be ignored, since it counts for the whole run."
+                f"{name} is set in the inventory, for {names.some(places)}, where it would be ignored, since it counts for the whole run."
                 f" Take it out there and give it on the command line: -e @rollout.yml, with `{name}: {example}` in that file"
             )
     return found
@@ -90,7 +89,7 @@ def grouped(sentences: Mapping[str, Iterable[str]]) -> list[str]:
     for host, said in sentences.items():
         for sentence in said:
             found.setdefault(sentence, []).append(host)
-    return [f"{sentence} (for {fleet.some(places)})" for sentence, places in sorted(found.items())]
+    return [f"{sentence} (for {names.some(places)})" for sentence, places in sorted(found.items())]
 
 
 def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
