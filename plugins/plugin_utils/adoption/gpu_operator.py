@@ -92,6 +92,9 @@ def its_handlers(instance: Instance) -> dict[str, str]:
 def state(policy: Policy, obs: Observation, instances: Iterable[Instance], files: tuple[str, ...] = ()) -> State:
     """What is known of it on this host. Asks for more only where there is a trace of it. files: configurations that it wrote."""
     found = tuple(instances)
+    unseen = [question for question in questions(policy) if not obs.asked(question)]
+    if unseen:
+        raise NeedMore(unseen)
     programs = dict.fromkeys(program for i in found for program in its_handlers(i).values())
     traces = (*(mark for mark in MARKS if owners.exists(obs, mark)), *programs, *files)
     if not traces:

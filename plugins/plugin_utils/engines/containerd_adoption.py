@@ -15,14 +15,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml, wholefile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, nvidia_ctk, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_leaves, containerd_proof
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import MARK, Wish
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_leaves import RUNTIMES, Leaf, Leaves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, Leftover, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, Leftover, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
@@ -36,30 +36,50 @@ NAMED = 3  # differences in a sentence
 
 @dc.dataclass(frozen=True)
 class Found:
-    """The drop-in of another tool in a set of files. obstacle: why it stays, whatever is in it."""
+    """The drop-in of another tool in a set of files. obstacle: why it stays, whatever is in it.
+
+    free: handlers that may go with it, whoever made them: of a toolkit container that is gone, and no pod was started with them.
+    """
 
     file: ConfigFile
     handlers: tuple[str, ...]
     obstacle: str = ""
     next: str = ""
+    tool: str = nvidia_ctk.TOOL
+    free: frozenset[str] = frozenset()
 
     def stays(self, why: str, step: str, keys: tuple[str, ...] = (), *, exact: bool = False) -> Leftover:
-        return Leftover(nvidia_ctk.TOOL, self.file.path, keys, exact, "kept", why, step)
+        return Leftover(self.tool, self.file.path, keys, exact, "kept", why, step)
 
     @property
     def goes(self) -> Leftover:
-        why = "every key of it is explained by nvidia-ctk's own rules and by the other files"
-        return Leftover(nvidia_ctk.TOOL, self.file.path, (), True, "adopted", why)
+        whose = "nvidia-ctk's own rules" if self.tool == nvidia_ctk.TOOL else "the rules of the GPU Operator's toolkit, which is gone,"
+        why = f"every key of it is explained by {whose} and by the other files"
+        return Leftover(self.tool, self.file.path, (), True, "adopted", why)
 
 
-def find(policy: Policy, obs: Observation, files: FileSet) -> tuple[Found, ...]:
+def find(policy: Policy, obs: Observation, files: FileSet, instance: Instance) -> tuple[Found, ...]:
     """The drop-ins of the tool's making, by their form."""
     found = [f for f in (_drop_in(file) for file in files.files if file is not files.root) if f]
     if len(found) > 1:
         names = " and ".join(f.file.path for f in found)
         step = "Remove the one that is not wanted, restart containerd and run again"
         return tuple(dc.replace(f, obstacle=f"{names} define handlers of NVIDIA, so that two tools were at work", next=step) for f in found)
-    return tuple(_judged(policy, obs, files, f) for f in found)
+    return tuple(_of_operator(policy, obs, instance, _judged(policy, obs, files, f)) for f in found)
+
+
+def _of_operator(policy: Policy, obs: Observation, instance: Instance, found: Found) -> Found:
+    """The file of a GPU Operator's toolkit is taken over once that is proven to be gone."""
+    if found.tool != gpu_operator.TOOL or found.obstacle:
+        return found
+    state = gpu_operator.state(policy, obs, [instance], (found.file.path,))
+    if state.fate != "dead":
+        return dc.replace(found, obstacle=f"nothing proves that its tool is gone: {state.why}", next=gpu_operator.HAND_OVER)
+    try:
+        used = sandboxes.in_use(obs, instance, found.handlers)
+    except QueryFailed:  # it does not tell, so pods may use any of them
+        return found
+    return dc.replace(found, free=frozenset(found.handlers) - set(used))
 
 
 def _drop_in(file: ConfigFile) -> Found | None:
@@ -67,11 +87,13 @@ def _drop_in(file: ConfigFile) -> Found | None:
         return None
     for table in containerd_leaves.TABLES:
         runtimes = toml.lookup(file.doc.data, (*table, *RUNTIMES), {})
-        names = tuple(n for n, e in runtimes.items() if nvidia_ctk.runs_nvidia(toml.lookup(e, ("options", "BinaryName"))))
+        programs = {n: str(toml.lookup(e, ("options", "BinaryName"), "")) for n, e in runtimes.items()}
+        names = tuple(n for n, program in programs.items() if nvidia_ctk.runs_nvidia(program) or gpu_operator.is_its(program))
+        tool = gpu_operator.TOOL if any(gpu_operator.is_its(programs[n]) for n in names) else nvidia_ctk.TOOL
         why = nvidia_ctk.wrote(file.doc.text, file.doc.data, table) if names else ""
         if names and (not why or file.path.endswith(nvidia_ctk.DROP_IN)):
             step = f"Take that out of {file.path} and run again"
-            return Found(file, names, f"{why}, which nvidia-ctk does not write" if why else "", step)
+            return Found(file, names, f"{why}, which nvidia-ctk does not write" if why else "", step, tool)
     return None
 
 
@@ -104,15 +126,17 @@ def enables_cdi(with_it: Mapping[str, Any], without: Mapping[str, Any], version:
     return with_it.get("enable_cdi") is True and without.get("enable_cdi", on) is not True
 
 
-def changing(with_it: Mapping[str, Any], then: Mapping[str, Any]) -> tuple[Wish, ...]:
-    """The keys of the tool that have another value afterwards, or none."""
-    return tuple(Wish(at, toml.lookup(then, at), "") for at in (DEFAULT, SWITCH) if toml.lookup(with_it, at) != toml.lookup(then, at))
+def changing(found: Found, with_it: Mapping[str, Any], then: Mapping[str, Any]) -> tuple[Wish, ...]:
+    """The keys of the tool that have another value afterwards, or none; of a handler that goes its first one stands for all."""
+    gone = [(*RUNTIMES, name, "runtime_type") for name in found.handlers if toml.lookup(then, (*RUNTIMES, name)) is None]
+    switches = [at for at in (DEFAULT, SWITCH) if toml.lookup(with_it, at) != toml.lookup(then, at)]
+    return tuple(Wish(at, toml.lookup(then, at), "") for at in (*switches, *gone))
 
 
 def carried(found: Found, with_it: Mapping[str, Any], wanted: list[Wish], default: str) -> list[Wish]:
     """Its handlers that the policy does not ask for: a RuntimeClass may name them. So may the default."""
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
-    names = [name for name in found.handlers if name not in asked]
+    names = [name for name in found.handlers if name not in asked and name not in found.free]
     wishes = [wish for name in names for wish in handler(name, toml.lookup(with_it, (*RUNTIMES, name), {}), CARRIED)]
     if default in names and not any(w.path == DEFAULT for w in wanted):
         wishes.append(Wish(DEFAULT, default, CARRIED_DEFAULT))
@@ -244,7 +268,8 @@ def _of_handlers(sides: Sides) -> list[Path]:
             continue
         copied = [containerd_leaves.entry(side, c) for side in (sides.now, sides.then) for c in _candidates(side)]
         strange = nvidia_ctk.unexplained(entry, [c for c in copied if c])
-        lost = (path for path, value in entry.items() if path not in strange and _lost(sides, name, path, value))
+        goes = name in sides.found.free and not containerd_leaves.entry(sides.then, name)
+        lost = (path for path, value in entry.items() if not goes and path not in strange and _lost(sides, name, path, value))
         left += [(*RUNTIMES, name, *path) for path in (*strange, *lost)]
     return left
 

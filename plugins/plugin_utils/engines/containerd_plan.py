@@ -84,7 +84,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
     _check(files, version)
     left: list[Leftover] = []
-    for found in adoption.find(policy, obs, files):
+    for found in adoption.find(policy, obs, files, instance):
         if found.obstacle or not decision.handler:
             left.append(found.stays(found.obstacle or "no handler is wanted here", found.next))
             continue
@@ -134,7 +134,7 @@ def _without(
     aim = _aim(policy, obs, instance, decision, staying, version)
     default = str(toml.lookup(now, adoption.DEFAULT, ""))
     wanted = [*aim.wanted, *adoption.carried(found, now, aim.wanted, default)]
-    allowed = adoption.changing(now, edit.granted(aim.cri, wanted))
+    allowed = adoption.changing(found, now, edit.granted(aim.cri, wanted))
     return dc.replace(aim, wanted=wanted, going=Going(found.file, allowed, restarts=bool(edit.unmet(now, wanted))))
 
 

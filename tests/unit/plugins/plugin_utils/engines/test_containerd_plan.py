@@ -214,11 +214,11 @@ def test_a_file_of_nvidia_ctk_that_says_the_same_is_enough_where_nothing_is_take
     assert "99-nvidia.toml: defines the handler nvidia, too" in found.advice[0]
 
 
-def test_the_operators_file_that_says_otherwise_is_named_with_its_line() -> None:
+def test_the_operators_file_that_is_not_taken_over_is_named() -> None:
     operators = OPERATORS.replace("@BINARY@", "/usr/local/nvidia/toolkit/nvidia-container-runtime")
     files = {ROOT: IMPORTING, "/etc/containerd/conf.d/99-nvidia.toml": operators}
-    with pytest.raises(PlanError, match=r"99-nvidia\.toml:6: .*would have no effect .*read after ours"):
-        plan("2.3.7", files)
+    with pytest.raises(PlanError, match=r"99-nvidia\.toml: this file of gpu-operator is read after ours, and is not taken over"):
+        plan("2.3.7", files, Policy(adopt="never"))
 
 
 def test_what_was_not_sent_is_no_hindrance_and_stays_where_it_is() -> None:
