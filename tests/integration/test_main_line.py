@@ -143,6 +143,16 @@ def test_comments_and_order_are_kept(host: str, story: Story) -> None:
     assert [line for line in lost if "default_runtime_name" not in line and "imports" not in line] == []
 
 
+def test_what_nvidia_ctk_left_is_taken_over_and_a_second_run_finds_nothing_of_it(story: Story) -> None:
+    theirs = "/etc/containerd/conf.d/99-nvidia.toml"
+    assert theirs in story.at("untouched", "ctk21").tree
+    assert theirs not in story.at("converged", "ctk21").tree
+    (left,) = (x for x in story.answer("converged", "ctk21")["leftovers"] if x["path"] == theirs)
+    assert (left["tool"], left["exact"], left["fate"]) == ("nvidia-ctk", True, "adopted")
+    assert theirs not in [x["path"] for x in story.answer("again", "ctk21")["leftovers"]]
+    assert theirs in story.at("rolled back", "ctk21").tree
+
+
 def paths_that_differ(before: Any, after: Any, path: str = "") -> list[str]:
     if isinstance(before, dict) and isinstance(after, dict):
         keys = sorted({*before, *after})
