@@ -34,13 +34,13 @@ def label(combination: dict[str, bool]) -> str:
     return ", ".join(name for name, on in combination.items() if on) or "no flag"
 
 
-def configure(tree: Tree, combination: dict[str, bool]) -> None:
+def configure(tree: Tree, combination: dict[str, bool], toolkit: str = "nvidia-toolkit") -> None:
     """What a person ran before."""
     executable = tree.home.parent / "crio"
-    executable.write_text(f'#!/bin/sh\nexec {binary()} --config "" --config-dir {tree.directory} config\n')
+    executable.write_text(f'#!/bin/sh\nexec {binary()} --config "$(ls {tree.config} 2>/dev/null)" --config-dir {tree.directory} config\n')
     executable.chmod(0o755)
     flags = [flag.replace("@", str(tree.home)) for name, on in combination.items() for flag in FLAGS[name][0 if on else 1]]
-    program = artefacts.go_tool("nvidia-toolkit") / "nvidia-ctk"
+    program = artefacts.go_tool(toolkit) / "nvidia-ctk"
     argv = [str(program), "--quiet", "runtime", "configure", "--runtime=crio", f"--config={tree.config}", *flags]
     done = subprocess.run(argv, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
@@ -126,4 +126,27 @@ def test_an_adopted_host_is_as_one_that_nobody_touched_and_gets_everything_back(
 
     answer = tree.apply(taken_back(tree))
     assert (answer["error"], answer["changed"]) == (None, True)
+    assert files(tree) == before
+
+
+@pytest.mark.parametrize("default", [False, True])
+@pytest.mark.parametrize("source", [False, True])
+@pytest.mark.parametrize("root", list(ROOTS))
+def test_a_main_file_that_an_older_release_edited_stays_and_ours_decides(tree: Tree, root: str, source: bool, default: bool) -> None:
+    """1.17 writes the whole file in its own form, from --config-source=command with all defaults in it, so no line of it is removed."""
+    tree.write(ROOTS[root])
+    flags = {"default": default, "name": False, "program": False, "source": source}
+    configure(tree, flags, "nvidia-toolkit-1.17")
+    before, was = files(tree), tree.printed()
+    keys = ("crio.runtime.runtimes.nvidia", *(("crio.runtime.default_runtime",) if default else ()))
+    plan = tree.plan(tree.policy())
+    found = [(x.tool, x.path, x.keys, x.exact, x.fate) for x in plan.leftovers]
+    assert found == [("nvidia-ctk", str(tree.config), keys, True, "adopted")]
+    assert tree.apply(plan)["error"] is None
+    assert {name for name, text in files(tree).items() if before.get(name) != text} == {"crio.conf.d/90-gpufleet.conf"}
+    now = tree.printed()
+    assert now.pop("runtimes")["nvidia"]["runtime_path"] == was.pop("runtimes")["nvidia"]["runtime_path"]
+    assert now == was
+    assert tree.plan(tree.policy()).empty
+    assert tree.apply(taken_back(tree))["error"] is None
     assert files(tree) == before
