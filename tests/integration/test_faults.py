@@ -15,12 +15,15 @@ from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from tests.faults import sweep
 from tests.faults.victim import TRACE, Victim
 from tests.integration.conftest import Boot
+from tests.lab import fleet as fleets
 from tests.lab.lab import Lab
 
 pytestmark = pytest.mark.lab
 
 # An edit of the main file, a drop-in beside it, and an engine of the other family; all of them are restarted.
 HOSTS = {"struck17": "containerd-1.7", "struck24": "containerd-2.4", "struckcrio": "crio-1.34"}
+# One of them has what nvidia-ctk 1.20 left, so that a file of another tool goes in the same transaction.
+LEFT = {"struck24": fleets.read(fleets.DEMO)["hosts"]["ctk21"]["files"]}
 # who takes it back, how the hands are struck: how many calls are tried, spread over all that there are
 SAMPLE = {
     ("systemd", sweep.KILL): 12,
@@ -59,7 +62,7 @@ def sample(victim: Victim) -> Case:
 
 @pytest.fixture(scope="module")
 def cases(boot: Boot, lab: Lab) -> dict[str, Case]:
-    boot({name: {"kind": kind, "gpus": 1} for name, kind in HOSTS.items()})
+    boot({name: {"kind": kind, "gpus": 1, "files": LEFT.get(name, {})} for name, kind in HOSTS.items()})
     with ThreadPoolExecutor(len(HOSTS)) as pool:
         found = dict(zip(HOSTS, pool.map(lambda name: sample(Victim(lab, name)), HOSTS), strict=True))
     for name, case in found.items():

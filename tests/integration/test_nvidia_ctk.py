@@ -149,7 +149,10 @@ def test_a_whole_document_that_nobody_imports_has_no_effect_and_stays(tmp_path: 
     theirs = tree.config.parent / DROP_IN
     text = theirs.read_text()
     hands = Hands(tree)
-    hands.apply(hands.plan("present"))
+    plan = hands.plan("present")
+    assert [(left.path, left.fate) for left in plan.leftovers] == [(str(theirs), "kept")]
+    assert "no effect" in plan.leftovers[0].why
+    hands.apply(plan)
     assert theirs.read_text() == text
     assert hands.plan("present").empty
 

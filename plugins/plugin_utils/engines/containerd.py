@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, cgroup_driver, toml, toml_file, verified, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
     containerd_absent,
     containerd_files,
@@ -68,6 +69,7 @@ def questions(policy: Policy) -> list[ask.Question]:
     keep = tables.keep(policy.handlers)
     ours = ask.file(posixpath.join(drop_ins, tables.DROP_IN), keep)
     files = [ask.file(config, keep), ask.glob(posixpath.join(drop_ins, "*.toml"), keep), ours, ask.package(PACKAGES)]
+    files.append(ask.file(nvidia_ctk.MISPLACED, content=False))
     if policy.root != "/":
         return [*files, *containerd_owners.questions()]
     socket = policy.socket or tables.SOCKET

@@ -11,10 +11,11 @@ hides are differences like any other.
 from __future__ import annotations
 
 import dataclasses as dc
+import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, nvidia_ctk, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_leaves, containerd_proof
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
@@ -80,6 +81,17 @@ def _of_operator(policy: Policy, obs: Observation, instance: Instance, found: Fo
     except QueryFailed:  # it does not tell, so pods may use any of them
         return found
     return dc.replace(found, free=frozenset(found.handlers) - set(used))
+
+
+def unread(obs: Observation, files: FileSet) -> tuple[Leftover, ...]:
+    """The tool's files that containerd does not read: no import leads to them."""
+    beside = posixpath.join(posixpath.dirname(files.root_path), "conf.d")
+    listed = ask.glob(posixpath.join(beside, "*.toml"), files.keep)
+    known = [f.path for f in obs.glob(listed["pattern"])] if obs.asked(listed) else []
+    paths = [path for path in known if posixpath.basename(path) == nvidia_ctk.DROP_IN]
+    paths += [nvidia_ctk.MISPLACED] if obs.asked(ask.file(nvidia_ctk.MISPLACED, content=False)) and obs.exists(nvidia_ctk.MISPLACED) else []
+    why = "no file imports it, so that it has no effect"
+    return tuple(Leftover(nvidia_ctk.TOOL, p, (), False, "kept", why, f"Remove it: rm {p}") for p in paths if not files.get(p))
 
 
 def _drop_in(file: ConfigFile) -> Found | None:

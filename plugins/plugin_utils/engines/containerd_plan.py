@@ -83,7 +83,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     version = version_of(instance)
     files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
     _check(files, version)
-    left: list[Leftover] = []
+    left: list[Leftover] = list(adoption.unread(obs, files))
     for found in adoption.find(policy, obs, files, instance):
         if found.obstacle or not decision.handler:
             left.append(found.stays(found.obstacle or "no handler is wanted here", found.next))

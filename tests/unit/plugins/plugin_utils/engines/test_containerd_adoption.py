@@ -169,6 +169,14 @@ def test_bad_input_is_said_in_one_sentence_and_changes_nothing_of_it(name: str) 
     assert not [c for c in found.changes if c["op"] == "remove"]
 
 
+@pytest.mark.parametrize("path", [THEIRS, nvidia_ctk.MISPLACED])
+def test_a_file_that_nobody_imports_is_named_and_stays(path: str) -> None:
+    found = plan("1.7.24", rendered("1.7.24", {ROOT: SITE.replace("imports", "# imports"), path: COPY}))
+    (left,) = found.leftovers
+    assert (left.path, left.fate, left.why) == (path, "kept", "no file imports it, so that it has no effect")
+    assert [c["path"] for c in found.changes] == [ROOT]
+
+
 def test_a_link_to_the_file_stays() -> None:
     files: dict[str, Any] = rendered("2.1.9", {ROOT: SITE, THEIRS: COPY})
     found = plan("2.1.9", {**files, THEIRS: {"content": files[THEIRS], "real": "/srv/99-nvidia.toml"}})
