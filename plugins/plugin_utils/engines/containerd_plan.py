@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_adoption as adoption
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
     containerd_base,
@@ -212,7 +213,12 @@ def _check_shadow(files: FileSet, facts: tables.Facts) -> None:
                 f"this file says version = {file.declared} and its root {root.path} says {root.declared}", where=file.path,
                 line=toml.line_of(file.doc, ("version",)),
                 why="containerd does not start with it, or silently loses the root file's CRI table",
-                next=f"Write it as version {root.declared}, or remove it.")
+                next=f"Write it as version {root.declared}{_rewritten(file)}, or remove it.")
+
+
+def _rewritten(file: ConfigFile) -> str:
+    """nvidia-ctk makes such a file of what `containerd config dump` prints, which is of the newest version."""
+    return f" (`{nvidia_ctk.COMMAND} --config-source=file` does that)" if file.path.endswith(f"/{nvidia_ctk.DROP_IN}") else ""
 
 
 def _our_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
