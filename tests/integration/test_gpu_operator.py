@@ -106,7 +106,8 @@ def test_it_is_left_alone_while_it_works_or_may_and_taken_over_once_it_is_gone(f
     assert run.failed == {}, run.words
     result = run.of("node")[HOST]
     assert result["restarted"] == ["containerd.service"]
-    assert [(left["path"], left["fate"]) for left in result["leftovers"]] == [(TOOLKIT, "kept")]
+    told = {(left["tool"], left["path"], left["fate"]) for left in result["leftovers"]}
+    assert told == {("gpu-operator", TOOLKIT, "kept"), ("gpu-operator", CONFIG, "adopted")}
     status = json.loads(fleet.shell(HOST, f"{CRICTL} info"))["config"]["containerd"]["runtimes"]
     programs = {name: entry["options"].get("BinaryName", "") for name, entry in status.items() if name != "runc"}
     assert programs == {

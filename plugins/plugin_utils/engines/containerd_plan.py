@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
     containerd_base,
     containerd_driver,
     containerd_files,
+    containerd_in_place,
     containerd_options,
     containerd_proof,
 )
@@ -97,7 +98,8 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
         planned = _planned(policy, obs, instance, files, _aim(policy, obs, instance, decision, files, version), version)
     except Shadowed as error:
         raise next((hidden_by(one) for one in left if one.path == error.where), error) from None
-    return dc.replace(planned, leftovers=tuple(left))
+    planned = dc.replace(planned, leftovers=tuple(left))
+    return dc.replace(planned, leftovers=(*left, *containerd_in_place.taken_over(policy, files, planned, version)))
 
 
 def hidden_by(left: Leftover) -> PlanError:
