@@ -197,11 +197,15 @@ def handler(name: str, entry: Mapping[str, Any], why: str) -> list[Wish]:
 
 @dc.dataclass(frozen=True)
 class Sides:
-    """The CRI table with the tool's file, and without it, our edits included; and what containerd takes by itself, where it was asked."""
+    """The CRI table with the tool's file, and without it, our edits included; and what containerd takes by itself, where it was asked.
+
+    rest: without it and without our edits, among which a default may be that hides the one that the tool copied.
+    """
 
     found: Found
     now: Leaves
     then: Leaves
+    rest: Leaves
     ours: Mapping[Path, Any]
     release: Leaves
 
@@ -213,12 +217,12 @@ def judge(
     """Whether it goes; if not, which keys nothing explains. May raise NeedMore."""
     containerd_leaves.require(obs, files)
     ours = {w.path: w.value for w in wanted}
-    now, then = containerd_leaves.merged(obs, files, version), containerd_leaves.merged(obs, staying, version)
-    then = {**then, **{path: Leaf(value) for path, value in ours.items()}}
+    now, rest = containerd_leaves.merged(obs, files, version), containerd_leaves.merged(obs, staying, version)
+    then = {**rest, **{path: Leaf(value) for path, value in ours.items()}}
     if not _loaded(obs, instance, now, found):
         step = f"Restart {instance.unit or 'containerd'} and run again"
         return found.stays("the running containerd has not loaded it, so that nobody knows whether it works", step)
-    sides = Sides(found, now, then, ours, {})
+    sides = Sides(found, now, then, rest, ours, {})
     if policy.root == "/" and any(_one_sided(sides, path) for path in _differing(sides)):
         sides = dc.replace(sides, release=containerd_leaves.of_release(obs, files, instance))
     left = [*(path for path in _differing(sides) if not _by_release(sides, path)), *_of_handlers(sides)]
@@ -278,7 +282,7 @@ def _of_handlers(sides: Sides) -> list[Path]:
         entry = containerd_leaves.entry(sides.now, name)
         if _unchanged(sides, name):
             continue
-        copied = [containerd_leaves.entry(side, c) for side in (sides.now, sides.then) for c in _candidates(side)]
+        copied = [containerd_leaves.entry(side, c) for side in (sides.now, sides.then, sides.rest) for c in _candidates(side)]
         strange = nvidia_ctk.unexplained(entry, [c for c in copied if c])
         goes = name in sides.found.free and not containerd_leaves.entry(sides.then, name)
         lost = (path for path, value in entry.items() if not goes and path not in strange and _lost(sides, name, path, value))
