@@ -153,6 +153,22 @@ class Host:
         place.write_text(text, encoding="utf-8", newline="")
         place.chmod(mode)
 
+    def put(self, name: str, entry: str | Mapping[str, Any]) -> None:
+        """An entry as the tables of tests have them: a text, a link to the `real` file, a device node by its `rdev`."""
+        place = self.path(name)
+        if isinstance(entry, str):
+            self.write(name, entry)
+            return
+        place.parent.mkdir(parents=True, exist_ok=True)
+        if "rdev" in entry:
+            os.mknod(place, stat.S_IFCHR | entry["mode"], os.makedev(*entry["rdev"]))
+            place.chmod(entry["mode"])
+        elif entry["real"] == name:
+            self.write(name, "a library")
+        else:
+            place.unlink(missing_ok=True)
+            place.symlink_to(entry["real"])
+
     def program(self, line: str, out: Out = "", *, status: int = 0, err: str = "") -> None:
         self.known.append((line, status, out, err))
 

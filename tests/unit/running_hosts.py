@@ -10,10 +10,12 @@ import dataclasses as dc
 import json
 import os
 import pathlib
+import sys
 import tomllib
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
+from tests.unit import drivers, gpus
 from tests.unit.running_host import Host, Node, pods_message, status_message, version_message
 
 V2 = 'plugins."io.containerd.grpc.v1.cri"'
@@ -121,7 +123,29 @@ FLAGS = 'KUBELET_KUBEADM_ARGS="--node-ip=10.0.0.7"\n'
 REFRESH = "NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=/var/run/cdi/nvidia.yaml\nA=b\n"
 UNIT_OF_ANOTHER = "[Service]\nExecStart=/usr/bin/true\nEnvironment=A=b\n"
 REPOSITORY_OF_ANOTHER = "# by hand\ndeb https://mirror.example/nvidia stable main\n"
-FACT_OF_ANOTHER = '{"site": "a"}\n'
+# What other vendors put beside our CDI spec.
+SPEC = """# made by hand
+cdiVersion: "0.6.0"
+kind: vendor.example/nic
+annotations:
+  note: "plain"
+devices:
+- name: "0"
+  containerEdits:
+    env:
+    - "A=b"
+    deviceNodes:
+    - path: /dev/vendor0
+containerEdits:
+  hooks:
+  - hookName: createContainer
+    path: /usr/bin/vendor-hook
+    args: ["vendor-hook", "setup"]
+"""
+OTHER_SPEC: Mapping[str, Any] = {
+    "cdiVersion": "0.5.0", "kind": "other.example/gpu", "annotations": {"note": "plain"},
+    "devices": [{"name": "one", "containerEdits": {"env": ["A=b"], "mounts": [{"hostPath": "/opt/x.so", "containerPath": "/opt/x.so"}]}}],
+}  # fmt: skip
 
 STATUS = {
     "containerd": {
@@ -153,6 +177,7 @@ class Spec:
     log: str = "level=fatal msg=stopped"
     words: str = "level=info msg=starting"
     kubelet: list[str] = dc.field(default_factory=list)
+    devices: bool = False  # whether it has a GPU
     fails: str = ""
 
     @property
@@ -181,6 +206,12 @@ ENGINES: Mapping[str, Spec] = {
     "containerd, inline": Spec(
         "containerd", {**COMMON, "/etc/containerd/config.toml": CONTAINERD_INLINE}, said=STATUS["containerd"], environ={"A": "b"},
     ),
+    "containerd, GPU": Spec(
+        "containerd",
+        {**COMMON, "/etc/containerd/config.toml": CONTAINERD, "/etc/cdi/vendor.yaml": SPEC,
+         "/var/run/cdi/other.json": json.dumps(OTHER_SPEC)},
+        said=STATUS["containerd"], environ={"A": "b"}, devices=True,
+    ),
     "crio": Spec(
         "crio", {**COMMON, "/etc/crio/crio.conf": CRIO, "/etc/crio/crio.conf.d/10-site.conf": CRIO_DROP_IN},
         ["--log-level", "info"], {"A": "b"}, STATUS["crio"], kubelet=["--node-ip=10.0.0.7"],
@@ -205,6 +236,8 @@ def build(node: Node, spec: Spec, mode: int) -> Host:
         host.write(path, "x", 0o755)
     for path, text in spec.files.items():
         host.write(path, text, mode)
+    for path, entry in {**gpus.host(1), **drivers.HOOK}.items() if spec.devices else ():
+        host.put(path, entry)
     host.process(me, PROGRAMS[spec.engine], *spec.argv, unit=spec.unit, environ=spec.environ)
     active = {"ActiveState": "active", "SubState": "running", "UnitFileState": "enabled", "InvocationID": "i1", "KillMode": "process"}
     units = {spec.unit: {**active, "MainPID": str(me)}}
@@ -219,6 +252,7 @@ def build(node: Node, spec: Spec, mode: int) -> Host:
 
 def said(host: Host, spec: Spec) -> None:
     """What the host's programs print."""
+    host.program(f"{sys.executable} -I -S - ", json.dumps(gpus.nvml(1)["probe:nvml"]["value"]))
     host.program("kubelet --version", "Kubernetes v1.31.4\n")
     host.program("/usr/bin/kubelet --version", "Kubernetes v1.31.4\n")
     refused = spec.fails == "validator"
@@ -286,7 +320,13 @@ def containerd(host: Host, spec: Spec) -> Any:
     data = tomllib.loads(host.path("/etc/containerd/config.toml").read_text(encoding="utf-8"))
     cri = (data.get("plugins") or {}).get("io.containerd.grpc.v1.cri") or {}
     runtimes = (cri.get("containerd") or {}).get("runtimes") or {}
-    told = {name: {"runtimeType": table.get("runtime_type"), "options": table.get("options") or {}} for name, table in runtimes.items()}
+    told = {
+        name: {
+            "runtimeType": table.get("runtime_type"), "options": table.get("options") or {}, "baseRuntimeSpec": "",
+            "ContainerAnnotations": table.get("container_annotations"), "PodAnnotations": table.get("pod_annotations"),
+        }
+        for name, table in runtimes.items()
+    }  # fmt: skip
     default = (cri.get("containerd") or {}).get("default_runtime_name", "runc")
     said = copy.deepcopy(spec.said)
     said["containerd"] = {**said["containerd"], "defaultRuntimeName": default, "runtimes": {**said["containerd"]["runtimes"], **told}}

@@ -126,6 +126,27 @@ def inline(path: str) -> Place:
     return place
 
 
+# --- CDI specs ----------------------------------------------------------------------------------------------------------
+
+
+def spec_of_another(path: str) -> Place:
+    """In a CDI spec: a value of a variable, of an annotation or of a hook's argument, a field that nobody knows, a comment."""
+
+    def place(spec: Spec, secret: str, draw: Draw) -> None:
+        text, words = spec.files[path], [('"A=b"', f"A={secret}"), ('"plain"', secret)]
+        if path.endswith(".yaml"):
+            words += [('"setup"', f"--token={secret}"), ('"setup"', secret), ("", "")]
+        old, new = draw(words)
+        if old:
+            spec.files[path] = text.replace(old, quoted(new, draw))
+            return
+        unknown = f"theirs: {quoted(secret, draw)}\n"
+        remarks = [text.replace("# made by hand", f"# {secret}"), f"{text}# {secret}\n", text.replace(":\n", f": # {secret}\n")]
+        spec.files[path] = draw([*remarks, text + unknown])
+
+    return place
+
+
 # --- JSON ---------------------------------------------------------------------------------------------------------------
 
 NAMED = ("runtimes", "features")  # whose keys are listed
@@ -243,6 +264,8 @@ def places(spec: Spec) -> dict[str, Place]:
             found[f"odd value in {path.rpartition('/')[2]}"] = odd(path)
         if "= { " in spec.files[path]:
             found[f"pair in {path.rpartition('/')[2]}"] = inline(path)
-        if path.endswith(".json"):
+        if "/cdi/" in path:
+            found[f"odd value in CDI spec {path.rpartition('/')[2]}"] = spec_of_another(path)
+        elif path.endswith(".json"):
             found[f"member of {path.rpartition('/')[2]}"] = json_file(path)
     return found
