@@ -92,7 +92,8 @@ def host(request: pytest.FixtureRequest, boot: Boot) -> tuple[Fleet, str, str]:
     name = "leaves-" + request.param.replace(".", "")
     fleet = boot({name: {"kind": request.param, "gpus": 1, "driver": "ok"}})
     path, text, unit = PLANTED[request.param]
-    fleet.shell(name, f"{RUNTIME}; mkdir -p $(dirname {path}); cat >{path} <<'TEXT'\n{text}TEXT\nsystemctl restart {unit}")
+    write = f"cat >{path} <<'TEXT'\n{text}TEXT\nchmod 600 {path}"
+    fleet.shell(name, f"{RUNTIME}; mkdir -p $(dirname {path}); {write}; systemctl restart {unit}")
     return fleet, name, request.param
 
 
@@ -116,6 +117,8 @@ def test_no_secret_is_told_and_each_stays_where_it_was(host: tuple[Fleet, str, s
     assert [line for line in text.splitlines() if "SECRET" in line and line not in after.splitlines()] == []
     assert fleet.shell(name, f"systemctl is-active {unit}").strip() == "active"
     if kind.startswith("crio"):  # the handler of ours is a whole copy, with what the controller has never seen
-        assert "MONITOR_KEY=SECRET3" in fleet.text(name, "/etc/crio/crio.conf.d/90-gpufleet.conf")
+        ours = "/etc/crio/crio.conf.d/90-gpufleet.conf"
+        assert "MONITOR_KEY=SECRET3" in fleet.text(name, ours)
+        assert fleet.shell(name, f"stat -c %a {ours}").strip() == "600", "nobody reads it there who could not read it before"
     fleet.task("node", [name], {**options, "state": "absent"})
     assert fleet.text(name, path) == text
