@@ -55,8 +55,7 @@ def words(answer: Mapping[str, Any]) -> list[str]:
     if not failed:
         return []
     where = f"its own words are in {answer['said']} on the host" if answer.get("said") else "check mode keeps none of its words"
-    said = f"{'; '.join(known)}; {where}" if known else where
-    return [said[0].upper() + said[1:]]
+    return [f"Cause: {'; '.join(known)}; {where}" if known else where[0].upper() + where[1:]]
 
 
 def evidence(answer: Mapping[str, Any]) -> dict[str, Any]:

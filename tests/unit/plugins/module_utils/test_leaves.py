@@ -3,10 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Tags of keys that are not shown: equal for what means the same, unequal for everything else, and telling nothing."""
 
-from __future__ import annotations
-
 import json
-from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import leaves, observe
@@ -14,11 +11,11 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import leaves, obs
 KEEP = {"format": "toml", "places": [[["p", "shown"], "bool"]]}
 
 
-def told(text: str, prefixes: Any = (["p"],)) -> Any:
+def told(text, prefixes=(["p"],)):
     return leaves.told(text.encode(), KEEP, list(prefixes))
 
 
-def tags(text: str, prefixes: Any = (["p"],)) -> set[tuple[Any, ...]]:
+def tags(text, prefixes=(["p"],)):
     """Without the lines."""
     return {(number, key, value) for number, _line, key, value in told(text, prefixes)["leaves"]}
 
@@ -40,7 +37,7 @@ SAME = {
 
 
 @pytest.mark.parametrize("name", SAME)
-def test_what_means_the_same_has_the_same_tags(name: str) -> None:
+def test_what_means_the_same_has_the_same_tags(name):
     one, other = SAME[name]
     assert tags(one) == tags(other)
 
@@ -57,16 +54,16 @@ DIFFERENT = {
 
 
 @pytest.mark.parametrize("name", DIFFERENT)
-def test_what_means_something_else_has_other_tags(name: str) -> None:
+def test_what_means_something_else_has_other_tags(name):
     one, other = DIFFERENT[name]
     assert tags(one) != tags(other)
 
 
-def test_equal_values_of_different_keys_have_different_tags() -> None:
+def test_equal_values_of_different_keys_have_different_tags():
     assert len({value for _number, _key, value in tags('[p]\na = "x"\nb = "x"\n')}) == 2
 
 
-def test_tables_that_are_named_by_themselves_are_compared_below_their_own_names() -> None:
+def test_tables_that_are_named_by_themselves_are_compared_below_their_own_names():
     """A copy of a table under another name has the same tags, the longest prefix counts."""
     text = "[p.r.one]\na = 1\nb.c = 2\n[p.r.two]\na = 1\nb = { c = 2 }\n[p]\nd = 3\n"
     found = tags(text, (["p"], ["p", "r", "one"], ["p", "r", "two"]))
@@ -74,35 +71,35 @@ def test_tables_that_are_named_by_themselves_are_compared_below_their_own_names(
     assert len([t for t in found if t[0] == 0]) == 1
 
 
-def test_a_value_that_is_zero_says_so() -> None:
+def test_a_value_that_is_zero_says_so():
     found = told('[p]\na = ""\nb = 0\nc = false\nd = []\ne = "x"\n')["leaves"]
     assert [value == "" for _number, _line, _key, value in found] == [True, True, True, True, False]
 
 
-def test_lines_are_those_of_the_file() -> None:
+def test_lines_are_those_of_the_file():
     text = "# c\n[p]\na = 1\n\nb = { c = 2 }\n[[p.t]]\nx = 1\n[[p.t]]\nx = 2\n"
     assert sorted(line for _number, line, _key, _value in told(text)["leaves"]) == [3, 5, 6]
 
 
-def test_no_word_of_the_file_leaves_the_host() -> None:
+def test_no_word_of_the_file_leaves_the_host():
     answer = json.dumps(told('[p.registry."host.example"]\npassword = "hunter2"\n'))
     assert not [word for word in ("hunter2", "password", "host.example") if word in answer]
 
 
-def test_what_is_no_toml_is_told_by_its_line() -> None:
+def test_what_is_no_toml_is_told_by_its_line():
     assert told("[p]\na = \n")["fault"] == {"code": "toml-value", "line": 2}
 
 
 @pytest.mark.parametrize(
     ("more", "kind"), [({"path": "/no/such/file"}, "not-found"), ({"path": "/etc"}, None), ({"argv": ["/no/such/program"]}, None)]
 )
-def test_what_cannot_be_read_is_an_error(more: dict[str, Any], kind: str | None) -> None:
+def test_what_cannot_be_read_is_an_error(more, kind):
     question = {"id": "q", "kind": "tags", "prefixes": [[]], "keep": KEEP, **more}
     answer = observe.run({"questions": [question]})["answers"]["q"]
     assert "error" in answer
     assert kind in (None, answer["error"]["kind"])
 
 
-def test_another_trees_programs_are_not_run() -> None:
+def test_another_trees_programs_are_not_run():
     question = {"id": "q", "kind": "tags", "prefixes": [[]], "keep": KEEP, "argv": ["true"]}
     assert observe.run({"root": "/etc", "questions": [question]})["answers"]["q"]["error"]["kind"] == "offline"
