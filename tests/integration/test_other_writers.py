@@ -76,6 +76,7 @@ def test_where_both_would_write_only_one_does(fleet: Fleet) -> None:
 BYSTANDER = {**POD, "metadata": {**POD["metadata"], "name": "by", "uid": "by"}}
 CONFIGURED = f"""
 set -e
+systemctl daemon-reload
 systemctl restart nvidia-cdi-refresh.service
 nvidia-ctk --quiet runtime configure --runtime=crio --set-as-default
 nvidia-ctk --quiet cdi generate --output=/etc/cdi/gpus.yaml
@@ -114,7 +115,8 @@ def test_what_nvidia_ctk_left_is_taken_over_by_one_run_and_given_back(fleet: Fle
     assert (fleet.shell(HOST, SLEEPS), fleet.shell(HOST, f"kill -0 {sleeps.strip()} && echo lives")) == (sleeps, "lives\n")
     assert containers.start(fleet.lab, HOST, ["nvidia.com/gpu=0"]).refused == ""
     again = node(fleet, **OWN)
-    assert (again.changed, again.of("node")[HOST]["leftovers"]) == ({}, [])
+    second = again.of("node")[HOST]
+    assert (second["differences"], again.changed, second["leftovers"]) == ([], {}, [])
     assert node(fleet, state="absent").of("node")[HOST]["restarted"] == ["crio.service"]
     assert differing(before, fleet.tree(HOST)) == {}
     fleet.shell(HOST, f"{CRICTL} rmp --force $(cat /run/by.id); rm {DROP_INS}/99-nvidia.toml /etc/cdi/gpus.yaml; systemctl restart crio")

@@ -97,18 +97,20 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         cdi=cdi_of(pair(version), force.cdi_dirs, force.source, version),
         default_handler=force.default,
         handlers={name: str(table.get("runtime_path") or "") for name, table in force.handlers.items()},
-        low_level=low_level(policy, obs, where, pair(version)),
     )
+    gone = crio_adopt.taken(leftover_files(policy, obs, where, force, instance))
+    instance = dc.replace(instance, low_level=low_level(policy, obs, where, gone, pair(version)))
     owner, refusal = nvidia_owner(policy, obs, where, force, instance)
     return (dc.replace(instance, owner=owner or instance.owner, refusal=refusal),)
 
 
-def low_level(policy: Policy, obs: Observation, where: config.Places, version: tuple[int, int]) -> str:
-    """The program behind the handlers of others; '' where a file cannot be read, which the plan will tell."""
+def low_level(policy: Policy, obs: Observation, where: config.Places, gone: tuple[config.Layer, ...], version: tuple[int, int]) -> str:
+    """The program behind the handlers of others; '' where a file cannot be read, which the plan will tell. gone: what is taken over."""
     try:
-        others = [layer.data for layer in config.layers(obs, where) if layer.path != where.drop_in]
+        layers = [layer for layer in config.layers(obs, where) if layer not in gone]
     except PlanError:
         return ""
+    others = [layer.data for layer in layers if layer.path != where.drop_in]
     return crio_base.runs(config.from_tables(others, version, "files"), next(iter(policy.handlers), Handler()))
 
 

@@ -107,6 +107,14 @@ def test_a_file_that_says_what_the_tool_writes_and_nothing_else_goes(text: str, 
     assert "runtime_path" in found.changes[0]["content"]
 
 
+def test_the_low_level_runtime_is_that_of_the_configuration_without_the_file() -> None:
+    """Else the run that takes it over and the next one would not write the same list into the runtime's config.toml."""
+    said = status(nvidia=NVIDIA)
+    said["info"]["config"]["crio"]["DefaultRuntime"] = "nvidia"
+    with_file, without = host({THEIRS: shown(BARE_DEFAULT)}, said), host(said=said)
+    assert [crio.find(Policy(), seen)[0].low_level for seen in (with_file, without)] == ["/usr/libexec/crio/crun"] * 2
+
+
 def test_two_files_of_the_tool_go_together() -> None:
     both = {THEIRS: COPY, f"{DIRECTORY}/99-nvidia.conf": BARE_DEFAULT, rules.UNREAD: BARE}
     assert sorted((x.path, x.fate) for x in plan(both).leftovers) == [(path, "adopted") for path in sorted(both)]
