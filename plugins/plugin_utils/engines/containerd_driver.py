@@ -65,7 +65,8 @@ def _of_default(decision: Decision, cri: Mapping[str, Any], version: Version, ba
     """
     now = str(toml.lookup(cri, DEFAULT) or "runc")
     said = base is not None and base.origin == decision.handler and base.systemd and not base.unsaid
-    if not (decision.default and decision.handler) or now == decision.handler or said:
+    stays = now == decision.handler  # without options it says nothing to containerd either, which then tells what another one has
+    if not decision.handler or said or not (decision.default or stays) or (stays and not (version.series >= ASKED_SINCE and told(cri))):
         return UNKNOWN
     if version.series >= ASKED_SINCE:
         driver: cgroup_driver.Driver = "systemd" if told(cri) else "cgroupfs"
@@ -105,11 +106,13 @@ def require_kept(
     old, new = (str(toml.lookup(table, DEFAULT) or "runc") for table in (cri, after))
     asked = version.series >= ASKED_SINCE
     before, then = (told(cri), told(after)) if asked else (_systemd(cri, old), _systemd(after, new))
-    if old == new or before is then or (not asked and (then or (new in bases and bases[new].by_kubelet))):
+    free = old == new or not asked  # nobody is moved by more, nor by what the kubelet uses anyway
+    if before is then or (free and (then or any(base.by_kubelet for name, base in bases.items() if old == new or name == new))):
         return
     names = {True: "systemd", False: "cgroupfs"}
+    change = f"with {new} as default instead of {old}" if new != old else "with the handlers of this plan"
     raise PlanError(
-        f"with {new} as default instead of {old} pods would get the {names[then]} cgroup driver instead of {names[before]}", where=where,
+        f"{change} pods would get the {names[then]} cgroup driver instead of {names[before]}", where=where,
         why="containerd tells the kubelet what its default handler has, and a kubelet that changes its driver loses its pods"
         if asked else "the kubelet would go on with the driver that it has",
         next=f"Set SystemdCgroup = {str(before).lower()} in the options of the handler {new}, or name the value by the option handlers "

@@ -106,6 +106,12 @@ def test_the_kubelet_settles_what_handlers_leave_open(case: str) -> None:
     assert found["why"].startswith(why)
 
 
+def test_a_default_without_options_gets_what_another_handler_makes_containerd_tell() -> None:
+    text = config(NEW, "nvidia", a="systemd")
+    text += "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.nvidia]\n" + f'runtime_type = "{tables.RUNC_TYPE}"\n'
+    assert ours(NEW, text, planned(NEW, text, default=True))["SystemdCgroup"] is True
+
+
 def test_the_record_says_which_driver_and_why() -> None:
     seen = builders.obs(files={ROOT: config(OLD, "runc", runc="")}, answers={cgroup_driver.question()["id"]: {"files": [
         {"path": path} for path in PODS["systemd"]]}})  # fmt: skip
