@@ -58,7 +58,8 @@ def wish(
     others = tuple(layer for layer in layers if layer.path != where.drop_in)
     names = [h.name for h in policy.handlers]
     version = (int(instance.version.lstrip("v").split(".")[0]), int(instance.version.split(".")[1]))
-    declared = config.from_tables([layer.data for layer in others], version, "files")
+    # One of our name in a file that is read after ours is told by check_shadow.
+    declared = config.from_tables([_without(layer, names) if later(where, layer) else layer.data for layer in others], version, "files")
     bases = {h.name: base_of(policy, obs, instance, where, others, crio_base.choose(declared, h, where)) for h in policy.handlers}
     handlers = {}
     for handler in policy.handlers:
@@ -72,6 +73,17 @@ def wish(
         # Somebody else's file makes it the default: taken back only when asked for.
         default, unwanted = (crio_base.successor(declared, names), unwanted) if policy.default == "false" else ("", ())
     return Wish(handlers, default, unwanted, policy.cdi_spec_dirs, bases)
+
+
+def later(where: config.Places, layer: config.Layer) -> bool:
+    """Whether a file is read after our drop-in."""
+    return layer.path.startswith(where.directory.rstrip("/") + "/") and order(where, layer.path) > order(where, where.drop_in)
+
+
+def _without(layer: config.Layer, names: list[str]) -> Mapping[str, Any]:
+    """What a file says, less the handlers of our names."""
+    kept = {name: table for name, table in layer.handlers.items() if name not in names}
+    return {**layer.data, "crio": {**config.section(layer.data, "crio"), "runtime": {**layer.runtime, "runtimes": kept}}}
 
 
 def base_of(
@@ -122,7 +134,7 @@ def order(where: config.Places, path: str) -> list[str]:
 def check_shadow(where: config.Places, layers: tuple[config.Layer, ...], wish: Wish) -> None:
     """A file that is read after ours and says otherwise would make the change a lie."""
     for layer in layers:
-        if not layer.path.startswith(where.directory.rstrip("/") + "/") or order(where, layer.path) <= order(where, where.drop_in):
+        if not later(where, layer):
             continue
         names = [n for n in wish.handlers if n in layer.handlers and dict(layer.handlers[n]) != dict(wish.handlers[n])]
         default = layer.runtime.get("default_runtime")
