@@ -23,15 +23,20 @@ _FOLD = {0x17F: "s", 0x212A: "k"}  # letters that Go takes for these when it com
 _PATH_PART = re.compile(r"[\w.+@%,:~-]{0,255}")
 _TRAILING = re.compile(r"[ \t]+(?=[\r\n#]|\Z)")
 _MORE = re.compile(r"^(?!\.\.\.(?:\s|\Z))[ \t]*[^\s#]|^ *\t", re.MULTILINE)
+_SIMPLE = re.compile(r"[^\x00-\x1f\x7f\"\\]{1,255}")  # may stand in double quotes as it is
 _ROOTED = re.compile(r"/(?!/)[^\n]{0,4095}")
 
 
-def project(data, places, comments, tag):
-    """(projected bytes, what was at listed places in another shape, replaced spans) of a document. tag: text -> its tag."""
+def project(data, keep, tag):
+    """(projected bytes, what was at listed places in another shape, replaced spans) of a document. tag: text -> its tag.
+
+    keep: "places", "comments", and "known", the names in paths that are no news to who asks.
+    """
+    comments = keep.get("comments") or ()
     found = yaml_scan.scan(data)
-    work = _Work(found.text, tag)
+    work = _Work(found.text, tag, frozenset(keep.get("known") or ()))
     if found.root is not None:
-        work.walk(found.root, _tree(places), {})
+        work.walk(found.root, _tree(keep.get("places") or ()), {})
     work.named(found.names)
     for start, end in found.comments:
         if found.text[start:end] not in comments:
@@ -75,8 +80,9 @@ def _text(value):
 
 
 class _Work(object):
-    def __init__(self, text, tag):
+    def __init__(self, text, tag, known):
         self.text = text
+        self.known = known
         self.tag = tag
         self.tags = {}
         self.spans = []
@@ -183,7 +189,7 @@ class _Work(object):
         return "/".join(self.part(part) for part in text.split("/"))
 
     def part(self, text):
-        return text if _PATH_PART.fullmatch(text) else self.stand_in_of(text)
+        return text if _PATH_PART.fullmatch(text) or (text in self.known and _SIMPLE.fullmatch(text)) else self.stand_in_of(text)
 
     # --- stand-ins ---
 

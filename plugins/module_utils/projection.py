@@ -43,7 +43,7 @@ def project(data, keep, tag=plain_tag):
     if keep.get("format") == "text":
         return _text(data, keep.get("patterns") or [])
     if keep.get("format") == "document":
-        return Projection(*document_projection.project(data, keep.get("places") or [], keep.get("comments") or [], tag))
+        return Projection(*document_projection.project(data, keep, tag))
     made = _FORMATS.get(keep.get("format"))
     if made is None:
         raise ValueError("there is no format %r of what may travel" % (keep.get("format"),))

@@ -28,6 +28,8 @@ description:
   - WSL and Jetson, and GPUs that were given away to virtual machines, are recognised and refused.
   - With O(state=validated) it looks at every spec on the host, by whomever written, tells what engines resolve there and what is wrong
     with it, and changes nothing.
+  - Of specs only what is judged leaves a host. Values of C(env), arguments that hooks of NVIDIA's do not know, annotations, unknown fields
+    and comments are C((hidden)) in messages; equal ones are known to be equal.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.changes

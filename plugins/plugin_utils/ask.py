@@ -72,15 +72,19 @@ def glob(pattern: str, keep: Keep | None = None, *, content: bool = True, max: i
     return {**q, "keep": _listed(pattern, keep)} if content else q
 
 
-def specs(directory: str, directories: Iterable[str]) -> Question:
+def specs(directory: str, directories: Iterable[str], known: Sequence[str] = ()) -> Question:
     """A CDI directory: all that is in it by kind and mode, and what engines read of it, where that lies in one of the directories."""
     question = glob(f"{directory.rstrip('/')}/*", sent.KEEP, max=1 << 20)  # a spec of eight GPUs, all cut up, takes a fifth of it
-    return of_specs(question, directories)
+    return of_specs(question, directories, known)
 
 
-def of_specs(question: Question, directories: Iterable[str]) -> Question:
-    """The same question, for which only specs in these directories are read, and of them what may travel."""
-    return {**question, "keep": sent.KEEP, "names": list(SPEC_NAMES), "inside": list(directories)}
+def of_specs(question: Question, directories: Iterable[str], known: Sequence[str] = ()) -> Question:
+    """The same question, for which only specs in these directories are read, and of them what may travel.
+
+    known: paths that the asker itself has given; the names in them are no news.
+    """
+    keep = {**sent.KEEP, "known": sorted({name for path in known for name in path.split("/") if name})}
+    return {**question, "keep": keep, "names": list(SPEC_NAMES), "inside": list(directories)}
 
 
 def paths(name: str, patterns: list[str], base: str = "/") -> Question:

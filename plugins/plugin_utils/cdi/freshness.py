@@ -12,11 +12,11 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import hardware, read, unsent, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import hardware, read, roots, unsent, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, DeviceNode, Edits, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Driver, Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
@@ -80,14 +80,14 @@ class Host:
 
 
 def questions(policy: Policy, directories: Iterable[str]) -> list[ask.Question]:
-    mentioned = [mentions(directory, directories) for directory in directories]
+    mentioned = [mentions(directory, directories, roots.given(policy)) for directory in directories]
     if policy.root != "/":
         return mentioned
     return [*mentioned, ask.file(TOOLKIT_UNPACKED, content=False)]
 
 
-def mentions(directory: str, directories: Iterable[str]) -> ask.Question:
-    return ask.of_specs(ask.mentioned(f"{directory}/*", MENTIONS), directories)
+def mentions(directory: str, directories: Iterable[str], known: Sequence[str] = ()) -> ask.Question:
+    return ask.of_specs(ask.mentioned(f"{directory}/*", MENTIONS), directories, known)
 
 
 def host(policy: Policy, obs: Observation, driver: Driver, cap: str, directories: Iterable[str]) -> Host:

@@ -12,6 +12,12 @@ import dataclasses as dc
 import posixpath
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import DeviceNode, Edits, Mount
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
+
+
+def given(policy: Policy) -> tuple[str, ...]:
+    """The roots that whoever runs this has named."""
+    return tuple(root for root in (policy.cdi_driver_root, policy.cdi_dev_root) if root not in ("", "/"))
 
 
 def clean(root: str) -> str:

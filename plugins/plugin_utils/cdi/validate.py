@@ -15,7 +15,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import content, directories, library, onhost, shape, strict, unsent
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import content, directories, library, onhost, roots, shape, strict, unsent
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.directories import Loaded
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.rules import Finding, ordered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.shape import Document
@@ -52,7 +52,7 @@ def dirs(policy: Policy) -> tuple[str, ...]:
 
 
 def files_in(directory: str, policy: Policy) -> ask.Question:
-    return ask.specs(directory, dirs(policy))
+    return ask.specs(directory, dirs(policy), roots.given(policy))
 
 
 def questions(policy: Policy) -> list[ask.Question]:

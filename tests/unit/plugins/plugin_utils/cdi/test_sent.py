@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, projection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import cdi_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import read, render, sent, strict, validate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import read, render, sent, spec, strict, validate
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import (
     Device,
     DeviceNode,
@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import (
     Spec,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import FAULTS
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
 
 from tests.unit.plugins.plugin_utils.cdi import test_validate
 
@@ -181,6 +182,14 @@ def test_of_what_tools_write_all_is_listed(text: str) -> None:
 
 def test_our_own_spec_is_read_back_from_what_is_shown_of_it() -> None:
     assert read.reread.own(shown(OWN)) == read.as_engines(OWN)
+
+
+def test_a_root_of_an_odd_name_that_was_given_is_no_news() -> None:
+    text = render.render(Spec("0.5.0", (Device("0", Edits(mounts=(Mount("/opt/my driver (old)/usr/lib/x", "/usr/lib/x", ("rbind",)),))),)))
+    policy = Policy(cdi_driver_root="/opt/my driver (old)")
+    keep = next(q["keep"] for q in spec.questions(policy) if q["id"] == "glob:/etc/cdi/*")
+    assert "hidden" in shown(text)
+    assert projection.project(text.encode(), keep).data.decode() == text
 
 
 GPU = "devices:\n- name: gpu0\n  containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia0\n"
