@@ -33,7 +33,8 @@ class Gone:
 
 
 def questions(policy: Policy) -> list[ask.Question]:
-    return [ask.file(path, content=False) for path in PACKAGED]
+    named = [handler.binary for handler in policy.handlers if handler.binary.startswith("/")]
+    return [ask.file(path, content=False) for path in dict.fromkeys((*PACKAGED, *named))]
 
 
 def gone(obs: Observation, instances: Iterable[Instance]) -> tuple[Gone, ...]:

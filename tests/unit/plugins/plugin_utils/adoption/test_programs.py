@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import programs
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Cdi, Evidence, Instance, Kubelet, NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Cdi, Evidence, Handler, Instance, Kubelet, NeedMore, Policy
 
 from tests.unit.builders import obs
 
@@ -55,3 +55,8 @@ def test_the_module_of_one_engine_looks_for_the_kubelet_before_it_says_that_ther
     with pytest.raises(NeedMore) as more:
         host.left_by_others(Policy(), seen, (engine(nvidia=TOOLKIT),), ())
     assert "processes:kubelet" in [q["id"] for q in more.value.questions]
+
+
+def test_the_programs_that_a_playbook_names_are_looked_at_with_everything_else() -> None:
+    policy = Policy(handlers=(Handler(binary="/opt/nvidia/nvidia-container-runtime"), Handler("bare", "nvidia-container-runtime")))
+    assert [q["path"] for q in programs.questions(policy)] == [*programs.PACKAGED, "/opt/nvidia/nvidia-container-runtime"]
