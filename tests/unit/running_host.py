@@ -51,13 +51,13 @@ Row = tuple[str, int, Out, str]
 
 def node(pipe: Any) -> None:
     """Answers requests in the directory that comes with each, until there are no more."""
-    if os.geteuid() != 0:
-        me = os.geteuid()
-        if ctypes.CDLL(None, use_errno=True).unshare(NEWUSER):
-            pipe.send({"refused": os.strerror(ctypes.get_errno())})
-            return
-        pathlib.Path("/proc/self/uid_map").write_text(f"0 {me} 1")
     try:
+        if os.geteuid() != 0:
+            me, mine = os.geteuid(), os.getegid()
+            if ctypes.CDLL(None, use_errno=True).unshare(NEWUSER):
+                raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
+            for name, text in (("uid_map", f"0 {me} 1"), ("setgroups", "deny"), ("gid_map", f"0 {mine} 1")):
+                pathlib.Path("/proc/self", name).write_text(text)
         outside = os.open("/", os.O_RDONLY)
         os.chroot("/")
     except OSError as error:
