@@ -56,9 +56,10 @@ def of_other(policy: Policy, file: File, mine: str, spec: Spec, *, outranks: boo
     if file.error:
         return Plan(advice=(f"{file.path} could not be read ({file.error}), so nobody knows which devices it defines",))
     if file.fault:
-        known = file.fault.get("code") not in unsent.FORMS
-        effect = "engines ignore the file" if known else f"so nobody knows which devices it defines, and engines may: {unsent.REMEDY}"
-        return Plan(advice=(f"{unread(file)}; {effect}",))
+        if file.fault.get("code") in unsent.FORMS:
+            return Plan(advice=(f"{unread(file)}; so nobody knows which devices it defines, and engines may: {unsent.REMEDY}",))
+        why = f"line {file.fault.get('line')}: {unsent.fault(file.fault)}"
+        return Plan(advice=(f"{file.path} is no CDI spec: {why}; engines ignore it",))
     if spec.kind not in (file.content or ""):
         return Plan()
     try:
