@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
     take_back,
     toolkit,
     verified,
+    wholefile,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import freshness, spec
@@ -277,8 +278,9 @@ def info(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
 
 
 def single_questions(engine: str) -> Callable[[Policy], list[ask.Question]]:
-    """What the module of one engine needs, in one look."""
-    return lambda policy: [q for room in (ENGINES[engine], gpu_operator, programs) for q in room.questions(policy)]
+    """What the module of one engine needs, in one look. The journal knows which handlers came from a file that was taken over."""
+    rooms = (ENGINES[engine], gpu_operator, programs)
+    return lambda policy: [*(q for room in rooms for q in room.questions(policy)), wholefile.ORIGINALS]
 
 
 def single_plan(policy: Policy, obs: Observation, engine: str) -> Plan:

@@ -17,14 +17,13 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.action import base, containerd_runtime, crio_runtime, docker_runtime, node, oci_hook
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, observe, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio, docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, NeedMore, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 SINGLE: dict[str, tuple[base.Questions, base.Planner]] = {
-    "containerd": (containerd.questions, containerd_runtime.planner),
-    "crio": (crio.questions, crio_runtime.planner),
-    "docker": (docker.questions, docker_runtime.planner),
+    "containerd": (host.single_questions("containerd"), containerd_runtime.planner),
+    "crio": (host.single_questions("crio"), crio_runtime.planner),
+    "docker": (host.single_questions("docker"), docker_runtime.planner),
 }
 # A host without a GPU that is prepared for one, whose packages are somebody else's affair.
 NODE: dict[str, Any] = {"no_gpu": "prepare", "packages": "ignore"}

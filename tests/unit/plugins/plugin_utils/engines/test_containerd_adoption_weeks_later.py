@@ -1,0 +1,56 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What was taken over once stays as it is at every later run, whichever module does it. Real observer and executor, bare trees."""
+
+from __future__ import annotations
+
+import pathlib
+from typing import Any
+
+import pytest
+
+from tests.unit.bare_trees import Tree
+from tests.unit.plugins.plugin_utils.engines.test_containerd_adoption import COPY, OURS, ROOT, SITE, THEIRS, VERSIONS, rendered
+
+OTHER_NAME = COPY.replace("runtimes.nvidia", "runtimes.gpu").replace('"nvidia"', '"gpu"')
+
+
+def run(host: Tree, module: str, version: str, **options: Any) -> dict[str, Any]:
+    if module == "node":
+        return host.node(engines=("containerd",), engine_version=version, **options)
+    return host.single("containerd", engine_version=version, **options)
+
+
+def adopted(tmp_path: pathlib.Path, module: str, version: str) -> Tree:
+    host = Tree(tmp_path / "host")
+    for name, text in rendered(version, {ROOT: SITE, THEIRS: OTHER_NAME}).items():
+        host.write(name, text, 0o640)
+    assert [left["fate"] for left in run(host, module, version)["leftovers"]] == ["adopted"]
+    assert not host.path(THEIRS).exists()
+    return host
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("module", ["node", "containerd_runtime"])
+def test_a_handler_that_came_with_a_file_stays_with_all_it_has_at_the_next_run(tmp_path: pathlib.Path, module: str, version: str) -> None:
+    host = adopted(tmp_path, module, version)
+    place = ROOT if version < "2" else OURS
+    text = host.read(place)
+    assert "containerd.runtimes.gpu.options]" in text
+    assert 'default_runtime_name = "gpu"' in text
+    again = run(host, module, version)
+    assert (again["failed"], again["changed"]) == (False, False)
+    assert host.read(place) == text
+
+
+@pytest.mark.parametrize("module", ["node", "containerd_runtime"])
+def test_a_file_that_was_taken_over_and_is_back_is_told_by_whichever_module(tmp_path: pathlib.Path, module: str) -> None:
+    version = "1.7.24"
+    host = adopted(tmp_path, module, version)
+    host.write(THEIRS, rendered(version, {THEIRS: OTHER_NAME})[THEIRS])
+    state = host.state()
+    again = run(host, module, version)
+    assert again["failed"] is True
+    assert "it was taken over before and is back" in again["msg"]
+    assert host.state() == state
