@@ -285,8 +285,10 @@ def given_back(
 
 def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.Document) -> tuple[Plan, json_text.Document]:
     """There is no journal, or it does not know the file: then a runtime that looks like ours is NVIDIA's tool's or a person's."""
+    # Arguments beside the program, empty ones too, are written by NVIDIA's tools.
+    made = tuple(h for h in policy.handlers if json_text.lookup(doc, ("runtimes", h.name)) == {"path": h.binary, **h.options})
     # Nobody can tell who switched CDI on, and other containers may count on it.
-    after = without_ours(policy, doc, {"features": json_text.lookup(doc, ("features",)) or {}})
+    after = without_ours(dc.replace(policy, handlers=made), doc, {"features": json_text.lookup(doc, ("features",)) or {}})
     if not file.exists or after.text == doc.text:
         return Plan(), doc
     if not take_back.may_be_ours(policy, obs):

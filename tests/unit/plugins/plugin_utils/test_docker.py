@@ -375,6 +375,10 @@ def test_absent_touches_nothing_that_was_never_written() -> None:
         (AFTER, '{"features": {"cdi": true}, "debug": true}', "features.cdi stays"),
         (json.dumps({"runtimes": ENTRY, "default-runtime": "nvidia"}), "{}", "only our runtime is taken out"),
         (json.dumps({"runtimes": {"nvidia": {"path": "/opt/x"}}}), None, ""),
+        (json.dumps({"runtimes": {"nvidia": {"path": "/opt/x"}}, "default-runtime": "nvidia"}), None, ""),
+        (json.dumps({"runtimes": {"nvidia": {"path": BINARY, "runtimeArgs": []}}, "default-runtime": "nvidia"}), None, ""),
+        (json.dumps({"runtimes": {"nvidia": {"path": BINARY, "args": ["--debug"]}}}), None, ""),
+        (json.dumps({"default-runtime": "nvidia"}), None, ""),
     ],
 )
 def test_absent_without_a_journal_takes_our_runtime_out(text: str, left: str | None, said: str) -> None:
