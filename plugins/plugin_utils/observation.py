@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import dataclasses as dc
 import functools
+import posixpath
 from collections.abc import Mapping
 from typing import Any
 
@@ -77,6 +78,7 @@ class File:
     fault: Mapping[str, Any] | None = None
     withheld: tuple[Mapping[str, Any], ...] = ()
     foreign_bytes: int | None = None
+    links: tuple[str, ...] | None = None  # those on the way to it; None where nobody told
 
     @property
     def trouble(self) -> str:
@@ -97,7 +99,16 @@ class File:
 
     @property
     def is_link(self) -> bool:
-        return bool(self.real) and self.real != self.path
+        """Of the file alone: a link among its directories, as /var/run is one on every host of today, is none of its own."""
+        if not self.real or self.real == self.path:
+            return False
+        name = posixpath.basename(self.path)
+        return self.links is None or any(posixpath.basename(link) == name for link in self.links)
+
+    @property
+    def place(self) -> str:
+        """Where it is written, and its name in the journal: the same before and after it is there, whatever its directories are."""
+        return self.real if self.is_link else self.path
 
 
 @dc.dataclass(frozen=True)
@@ -116,7 +127,8 @@ class Command:
 
 def _file(path: str, a: Mapping[str, Any]) -> File:
     if "error" in a:
-        return File(path, exists=True, error=str(a["error"].get("message", "could not be read")), real=a.get("real") or path)
+        message = str(a["error"].get("message", "could not be read"))
+        return File(path, exists=True, error=message, real=a.get("real") or path, links=_links(a))
     content = a.get("content")
     if content is not None and a.get("encoding") == "base64":
         content = base64.b64decode(content).decode("utf-8", "surrogateescape")
@@ -125,7 +137,12 @@ def _file(path: str, a: Mapping[str, Any]) -> File:
         path, bool(a.get("exists")), a.get("type") or "", content, a.get("sha256"), a.get("keep"), a.get("real") or path,
         int(a.get("mode") or 0), (rdev[0], rdev[1]) if rdev else None, a.get("owner") or "", a.get("group") or "", int(a.get("uid") or 0),
         float(a.get("mtime") or 0.0),
-        gid=int(a.get("gid") or 0), fault=a.get("fault"), withheld=tuple(a.get("withheld") or ()), foreign_bytes=a.get("foreign_bytes"))
+        gid=int(a.get("gid") or 0), fault=a.get("fault"), withheld=tuple(a.get("withheld") or ()), foreign_bytes=a.get("foreign_bytes"),
+        links=_links(a))
+
+
+def _links(a: Mapping[str, Any]) -> tuple[str, ...] | None:
+    return tuple(a["links"]) if a.get("links") is not None else None
 
 
 @dc.dataclass(frozen=True)

@@ -78,7 +78,9 @@ def judged(policy: Policy, file: File, theirs: Spec, mine: str, spec: Spec, *, o
         return dc.replace(wholefile.remove(file, why=why), leftovers=(left,))
     why = f"it has {', '.join(strange)}, which nvidia-ctk cdi generate does not write" if strange else "adopt: never leaves it to its owner"
     step = cdi_files.STEPS[bool(strange)]
-    if lost and not strange and policy.adopt == "auto":
+    if file.is_link and not strange and policy.adopt == "auto":
+        why, step = f"it is a link to {file.real}", f"remove the link {file.path}, and run again"
+    elif lost and not strange and policy.adopt == "auto":
         why, step = f"only it has {', '.join(lost)}", cdi_files.way_out(lost)
     left = Leftover(cdi_files.TOOL, file.path, (), not strange, "kept", why, step)
     doubles = sorted(set(theirs.names) & set(spec.names))

@@ -43,6 +43,7 @@ class Part:
     differences: tuple[Difference, ...] = ()
     advice: tuple[str, ...] = ()
     released: tuple[str, ...] = ()
+    diffs: tuple[tuple[str, str, str], ...] = ()
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
@@ -63,6 +64,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     asked = instance if instance.cri else dc.replace(instance, running=False)  # there is nobody who would answer
     result = containerd_plan.assemble(policy, obs, asked, files, edited, differences, {}, [], version, gone)
     result = result if instance.cri else dc.replace(result, advice=())
+    result = dc.replace(result, diffs=(*result.diffs, *(d for p in parts for d in p.diffs)))
     done = containerd_proof.restarted_after_removal(policy, asked, result, advice)
     return merge([dc.replace(done, released=released), unproven(policy, instance)])
 
@@ -84,7 +86,7 @@ def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, 
     original = wholefile.originals(obs).get(file.real)
     if original and original.get("sha256_after") == file.sha256:
         said = wholefile.back(file.path, True, bool(original.get("existed", True)), wholefile.BACK)
-        return Part(gone=({"path": file.real, "op": "restore"},), differences=(said,))
+        return Part(gone=({"path": file.real, "op": "restore"},), differences=(said,), diffs=(_diff(file, original),))
     if file is not files.root:
         return of_drop_in(file, original) if is_ours(file) else Part()
     return of_root(policy, obs, files, file, original, leaving)
@@ -96,10 +98,14 @@ def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
     if original and original.get("existed"):
         said = wholefile.back(file.path, True, True, wholefile.BACK)
         change: Mapping[str, Any] = {"path": file.real, "op": "restore", "expect": file.sha256, "changed": True}
-        return Part(gone=(change,), differences=(said,), advice=told)
+        return Part(gone=(change,), differences=(said,), advice=told, diffs=(_diff(file, original),))
     said = wholefile.back(file.path, True, False, wholefile.BACK)
     remove = {"path": file.real, "op": "remove", "expect": file.sha256, "forget": True}  # ours is no copy from before
-    return Part(gone=(remove,), differences=(said,), advice=told if original else ())
+    return Part(gone=(remove,), differences=(said,), advice=told if original else (), diffs=(_diff(file, {}),))
+
+
+def _diff(file: ConfigFile, original: Original) -> tuple[str, str, str]:
+    return file.path, file.doc.text, str(original.get("content") or "")
 
 
 def of_root(

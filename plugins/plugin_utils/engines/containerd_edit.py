@@ -240,7 +240,7 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
             next="Move it away, or name another path by drop_in.")
     if present.content != text:
         before = toml.parse(present.content, path) if present.exists and present.content is not None else None
-        changes.append(FileChange(path, present.real or path, before, present.sha256 if present.exists else None, doc, whole=True))
+        changes.append(FileChange(path, present.place, before, present.sha256 if present.exists else None, doc, whole=True))
     imported = _imported(obs, files, path, version)
     if imported:
         changes.append(imported)

@@ -176,7 +176,7 @@ def _read(file: File, path: str, parents: tuple[str, ...]) -> ConfigFile:
     doc = toml_file.read(file, path)
     toml_shape.check(doc, tables.SHAPES, "containerd does not load it", file.withheld)
     listed_files.require_shown(path, file.withheld, tables.OF_HANDLERS)
-    return ConfigFile(path, file.real or path, file.sha256 or "", doc, parents)
+    return ConfigFile(path, file.place, file.sha256 or "", doc, parents)
 
 
 def _loop(current: ConfigFile, path: str, pattern: str) -> PlanError:

@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     QueryFailed,
     merge,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
 HANDLER_NOTE = "io.kubernetes.cri-o.RuntimeHandler"  # CRI-O's list and status of pods leave the handler empty (seen with 1.34)
 WRITES = "nvidia-ctk runtime configure writes just this for this configuration"
@@ -106,7 +106,14 @@ def _judged(policy: Policy, layer: config.Layer, known: tuple[Mapping[str, Any],
     count = len(gpu_operator.HANDLERS) if rules.is_of_operator(layer.handlers) else 1
     judged = rules.judge(layer.data, known, wanted | programs, count)
     keys = named(layer, judged.unexplained)
-    return Found(layer, judged, keys, *_stays(policy, layer.path, judged, keys, free))
+    return Found(layer, judged, keys, *(_linked(policy, layer.file) or _stays(policy, layer.path, judged, keys, free)))
+
+
+def _linked(policy: Policy, file: File) -> tuple[str, str] | None:
+    """What would go is the link's end, and CRI-O does not start with a link to nothing in its directory."""
+    if not file.is_link or policy.adopt == "never":
+        return None
+    return f"it is a link to {file.real}", f"put the file itself in the place of the link {file.path}, and run again"
 
 
 def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...], free: frozenset[str]) -> tuple[str, str]:

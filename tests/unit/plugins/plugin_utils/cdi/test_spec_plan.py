@@ -372,3 +372,29 @@ STRAYS = [
 def test_other_files_deserve_at_most_a_word(path: str, text: Any, word: str) -> None:
     advice = plan(seen({path: text})).advice
     assert [path in a and word in a for a in advice] == ([True] if word else [])
+
+
+# ---------------------------------------------------------------- links
+
+# path -> (what the host tells of its place, whether it goes): /var/run is a link on every host of today, and no reason to leave a file.
+PLACES: dict[str, tuple[str, dict[str, Any], bool]] = {
+    "below a link": ("/var/run/cdi/ctk.yaml", {"real": "/run/cdi/ctk.yaml", "links": ["/var/run"]}, True),
+    "in a linked directory": ("/etc/cdi/ctk.yaml", {"real": "/srv/cdi/ctk.yaml", "links": ["/etc/cdi"]}, True),
+    "itself a link": ("/etc/cdi/ctk.yaml", {"real": "/srv/x.yaml", "links": ["/etc/cdi/ctk.yaml"]}, False),
+    "a link below a link": ("/var/run/cdi/ctk.yaml", {"real": "/srv/ctk.yaml", "links": ["/var/run", "/run/cdi/ctk.yaml"]}, False),
+}
+
+
+@pytest.mark.parametrize(("path", "told", "goes"), PLACES.values(), ids=PLACES)
+def test_a_spec_of_nvidia_ctk_is_taken_over_where_it_is_no_link_itself(path: str, told: dict[str, Any], goes: bool) -> None:
+    files = {path: {"content": file_of(), **told}}
+    if goes:
+        assert paths(plan(seen(files))) == [("remove", path), ("write", OURS)]
+        return
+    with pytest.raises(PlanError, match=rf"it is a link to {told['real']}\). Remove the link {path}"):
+        plan(seen(files))
+
+
+def test_our_spec_in_a_linked_directory_is_found_and_written_again() -> None:
+    made = plan(seen({OURS: {"content": file_of(), "real": "/srv/cdi/nvidia.yaml", "links": ["/etc/cdi"]}}))
+    assert paths(made) == [("write", OURS)]

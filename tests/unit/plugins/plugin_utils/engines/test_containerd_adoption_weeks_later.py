@@ -9,6 +9,7 @@ import pathlib
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler
 
 from tests.unit.bare_trees import Tree
 from tests.unit.plugins.plugin_utils.engines.test_containerd_adoption import COPY, OURS, ROOT, SITE, THEIRS, VERSIONS, rendered
@@ -54,3 +55,34 @@ def test_a_file_that_was_taken_over_and_is_back_is_told_by_whichever_module(tmp_
     assert again["failed"] is True
     assert "it was taken over before and is back" in again["msg"]
     assert host.state() == state
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("linked", ["/etc/containerd", "/etc/containerd/conf.d"])
+@pytest.mark.parametrize("module", ["node", "containerd_runtime"])
+def test_beneath_a_linked_directory_all_is_taken_over_changed_again_and_given_back(
+    tmp_path: pathlib.Path, module: str, linked: str, version: str
+) -> None:
+    host = Tree(tmp_path / "host")
+    for name, text in rendered(version, {ROOT: SITE, THEIRS: COPY}).items():
+        host.write(name, text, 0o640)
+    host.path(linked).rename(host.path("/srv"))
+    host.path(linked).symlink_to("/srv")
+    state = {path: seen for path, seen in host.state().items() if path.startswith(("/srv", "/etc/containerd"))}
+    two = (Handler(), Handler("gpu", "/opt/nvidia-container-runtime"))
+    for handlers in ((Handler(),), two):
+        assert run(host, module, version, handlers=handlers)["changed"] is True
+        assert run(host, module, version, handlers=handlers)["changed"] is False
+    assert not host.path(THEIRS).exists()
+    assert run(host, module, version, handlers=two, state="absent")["failed"] is False
+    assert {path: seen for path, seen in host.state().items() if path.startswith(("/srv", "/etc/containerd"))} == state
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_diff_of_absent_shows_every_file_that_is_given_back_or_goes(tmp_path: pathlib.Path, version: str) -> None:
+    host = adopted(tmp_path, "containerd_runtime", version)
+    back = run(host, "containerd_runtime", version, state="absent")
+    ours = ROOT if version < "2" else OURS
+    shown = {entry["before_header"]: entry["prepared"] for entry in back["diff"]}
+    assert set(shown) == {ours, THEIRS}
+    assert '-BinaryName = "/usr/bin/nvidia-container-runtime"' in shown[ours]

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import pathlib
 from typing import Any
 
 import pytest
@@ -18,6 +19,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tests.unit import operators
+from tests.unit.bare_trees import Tree
 from tests.unit.plugins.plugin_utils.test_crio import DIRECTORY, NVIDIA, OURS, PROCESS, host, status
 
 THEIRS = f"{DIRECTORY}/99-nvidia.toml"
@@ -278,3 +280,31 @@ def test_absent_names_no_pod_where_the_tools_handler_comes_back() -> None:
     kept = {THEIRS: {"existed": True, "sha256_before": "b" * 64, "sha256_after": None}}
     seen = host({p: shown(t) for p, t in files.items()}, status(nvidia=NVIDIA), originals=kept)
     assert crio.plan_absent(Policy(state="absent"), seen, crio.find(Policy(), seen)[0]).advice == ()
+
+
+# ---------------------------------------------------------------- links
+
+
+@pytest.mark.parametrize("name", ["99-nvidia.toml", "99-nvidia.conf"])
+def test_a_link_stays_since_crio_does_not_start_with_one_that_leads_to_nothing(tmp_path: pathlib.Path, name: str) -> None:
+    tree = Tree(tmp_path / "host")
+    tree.write("/srv/nvidia.toml", BARE)
+    tree.path(DIRECTORY).mkdir(parents=True)
+    tree.path(f"{DIRECTORY}/{name}").symlink_to("/srv/nvidia.toml")
+    state = tree.state()
+    found = tree.single("crio", engine_version="1.34.0")
+    assert found["failed"] is True
+    assert "it is a link to /srv/nvidia.toml" in found["msg"]
+    assert tree.state() == state
+
+
+def test_a_file_in_a_linked_directory_goes_and_comes_back(tmp_path: pathlib.Path) -> None:
+    tree = Tree(tmp_path / "host")
+    tree.write("/srv/crio/99-nvidia.toml", BARE, 0o600)
+    tree.path("/etc/crio").mkdir(parents=True)
+    tree.path(DIRECTORY).symlink_to("/srv/crio")
+    state = tree.state()
+    assert [left["fate"] for left in tree.single("crio", engine_version="1.34.0")["leftovers"]] == ["adopted"]
+    assert not tree.path(THEIRS).exists()
+    assert tree.single("crio", engine_version="1.34.0", state="absent")["failed"] is False
+    assert tree.state() == state
