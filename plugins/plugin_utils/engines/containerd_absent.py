@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import take_back, toml, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, take_back, toml, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_edit as edit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_plan, containerd_proof
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
@@ -159,7 +159,8 @@ def without_keys(policy: Policy, doc: toml.Document, was: Mapping[str, Any] | No
     for table in TABLES:
         before = doc
         for name, binary in handlers.items():
-            doc = without_handler(doc, (*table, "containerd", "runtimes", name), binary, was)
+            at = (*table, "containerd", "runtimes", name)
+            doc = without_annotations(policy, without_handler(doc, at, binary, was), at, was)
         at = (*table, "containerd", "default_runtime_name")
         if toml.lookup(doc.data, at) in handlers and (doc is not before or was is not None):
             doc = as_it_was(doc, at, was)
@@ -184,6 +185,19 @@ def without_handler(doc: toml.Document, at: tuple[str, ...], binary: str, was: M
     for key in (("runtime_type",), ("options", "BinaryName"), ("options", "SystemdCgroup")):
         doc = as_it_was(doc, (*at, *key), was)
     return doc
+
+
+def without_annotations(policy: Policy, doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any] | None) -> toml.Document:
+    """Of a handler that was there before us: what we added to its list goes, what others have added since stays."""
+    here, before = toml.lookup(doc.data, (*at, edit.ANNOTATIONS)), toml.lookup(was or {}, (*at, edit.ANNOTATIONS))
+    if toml.lookup(was or {}, at) is None or not isinstance(here, list):
+        return doc
+    ours = {f"{prefix.rstrip('/')}/*" for prefix in policy.annotation_prefixes or (decide.RUNTIME_PREFIX,)} - set(before or ())
+    kept = [entry for entry in here if entry not in ours]
+    if kept == here:
+        return doc
+    path = (*at, edit.ANNOTATIONS)
+    return toml.set_values(doc, [(path, kept)]) if kept or before is not None else toml.remove(doc, path)
 
 
 def without_runc(doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any]) -> toml.Document:

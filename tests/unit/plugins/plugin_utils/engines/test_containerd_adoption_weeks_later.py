@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pathlib
+import tomllib
 from typing import Any
 
 import pytest
@@ -86,3 +87,36 @@ def test_the_diff_of_absent_shows_every_file_that_is_given_back_or_goes(tmp_path
     shown = {entry["before_header"]: entry["prepared"] for entry in back["diff"]}
     assert set(shown) == {ours, THEIRS}
     assert '-BinaryName = "/usr/bin/nvidia-container-runtime"' in shown[ours]
+
+
+IN_PLACE = SITE + """[plugins.@CRI@.containerd.runtimes.nvidia]
+runtime_type = "io.containerd.runc.v2"
+@LIST@
+[plugins.@CRI@.containerd.runtimes.nvidia.options]
+BinaryName = "/usr/local/bin/nvidia-container-runtime"
+SystemdCgroup = true
+"""
+OURS_TOO = 'container_annotations = ["nvidia.cdi.k8s.io/*"]'
+# the list of annotations before us -> what others make of it after us -> what is left
+LISTS: dict[str, tuple[str, tuple[str, str], str]] = {
+    "none": ("", ("", ""), ""),
+    "theirs": ('container_annotations = ["a/*"]', ("", ""), 'container_annotations = ["a/*"]'),
+    "ours was there": (OURS_TOO, ("0x4000", "0x2000"), OURS_TOO),
+    "theirs came since": ('container_annotations = ["a/*"]', ('["a/*"', '["a/*", "b/*"'), 'container_annotations = ["a/*", "b/*"]'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("module", ["node", "containerd_runtime"])
+@pytest.mark.parametrize(("before", "since", "left"), LISTS.values(), ids=LISTS)
+def test_of_a_handler_that_was_there_each_key_is_given_back_where_others_changed_the_file_since(
+    tmp_path: pathlib.Path, before: str, since: tuple[str, str], left: str, module: str
+) -> None:
+    host, version = Tree(tmp_path / "host"), "1.7.24"
+    text = rendered(version, {ROOT: IN_PLACE})[ROOT]
+    host.write(ROOT, text.replace("@LIST@", before))
+    run(host, module, version)
+    host.write(ROOT, host.read(ROOT).replace(*since) + "# theirs\n")
+    assert run(host, module, version, state="absent")["failed"] is False
+    wanted = text.replace("0x4000", since[1]) if since[0] == "0x4000" else text
+    assert tomllib.loads(host.read(ROOT)) == tomllib.loads(wanted.replace("@LIST@", left))
+    assert host.read(ROOT).endswith("# theirs\n")
