@@ -71,8 +71,7 @@ def _leaves(table, path):
     for name in sorted(table):
         value = table[name]
         if isinstance(value, dict):
-            for found in _leaves(value, path + [name]):
-                yield found
+            yield from _leaves(value, path + [name])
         else:
             yield path + [name], value
 

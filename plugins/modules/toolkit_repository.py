@@ -103,7 +103,7 @@ leftovers:
   sample:
     - tool: nvidia-ctk
       path: /etc/containerd/conf.d/99-nvidia.toml
-      keys: []
+      settings: []
       exact: true
       fate: adopted
       why: nvidia-ctk runtime configure 1.18 or newer writes just this for this configuration
@@ -117,7 +117,7 @@ leftovers:
       description: The file.
       type: str
       returned: always
-    keys:
+    settings:
       description: What of the file is the tool's; empty where the whole file is.
       type: list
       elements: str

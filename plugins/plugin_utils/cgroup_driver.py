@@ -120,7 +120,7 @@ def same_socket(endpoint: str, socket: str) -> bool:
 
 def _started_with(obs: Observation, instance: Instance) -> InUse:
     argv = [str(a) for a in (process(obs) or {}).get("argv") or ()]
-    endpoint = option(argv, "--container-runtime-endpoint") or next((v for _, v in _said(obs, argv, "containerRuntimeEndpoint")), "")
+    endpoint = option(argv, "--container-runtime-endpoint") or next((it for _at, it in _said(obs, argv, "containerRuntimeEndpoint")), "")
     if endpoint and not same_socket(str(endpoint), instance.socket):
         return UNKNOWN  # it runs its pods in another engine
     release = version(obs)

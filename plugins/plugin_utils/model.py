@@ -271,14 +271,14 @@ class Difference:
 class Leftover:
     """What another tool left on the host, and what becomes of it.
 
-    keys: what of the file is the tool's, as dotted keys; () where the whole file is. exact: every key of it is explained by that tool's own
-    rules and by the rest of the configuration. fate: `adopted` (it goes, or is ours from now on, and the journal keeps its bytes), `kept`
-    (somebody has to decide), `live` (its tool still works here, and is never fought).
+    settings: what of the file is the tool's, as dotted keys; () where the whole file is. exact: every key of it is explained by that tool's
+    own rules and by the rest of the configuration. fate: `adopted` (it goes, or is ours from now on, and the journal keeps its bytes),
+    `kept` (somebody has to decide), `live` (its tool still works here, and is never fought).
     """
 
     tool: str  # nvidia-ctk | gpu-operator | nvidia-docker2 | ...
     path: str
-    keys: tuple[str, ...]
+    settings: tuple[str, ...]
     exact: bool
     fate: Literal["adopted", "kept", "live"]
     why: str

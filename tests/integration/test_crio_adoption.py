@@ -93,7 +93,7 @@ def test_what_the_tool_wrote_is_recognised_whatever_its_flags_were(tree: Tree, r
             tree.plan(tree.policy(**wishes(combination)))
         return
     plan = tree.plan(tree.policy(**wishes(combination)))
-    assert [(x.tool, x.path, x.keys, x.exact, x.fate) for x in plan.leftovers] == [("nvidia-ctk", str(left), (), True, "adopted")]
+    assert [(x.tool, x.path, x.settings, x.exact, x.fate) for x in plan.leftovers] == [("nvidia-ctk", str(left), (), True, "adopted")]
     assert [(c["op"], c["path"]) for c in plan.changes] == [("write", str(tree.directory / "90-gpufleet.conf")), ("remove", str(left))]
 
 
@@ -140,7 +140,7 @@ def test_a_main_file_that_an_older_release_edited_stays_and_ours_decides(tree: T
     before, was = files(tree), tree.printed()
     keys = ("crio.runtime.runtimes.nvidia", *(("crio.runtime.default_runtime",) if default else ()))
     plan = tree.plan(tree.policy())
-    found = [(x.tool, x.path, x.keys, x.exact, x.fate) for x in plan.leftovers]
+    found = [(x.tool, x.path, x.settings, x.exact, x.fate) for x in plan.leftovers]
     assert found == [("nvidia-ctk", str(tree.config), keys, True, "adopted")]
     assert tree.apply(plan)["error"] is None
     assert {name for name, text in files(tree).items() if before.get(name) != text} == {"crio.conf.d/90-gpufleet.conf"}

@@ -103,7 +103,7 @@ def test_the_runtime_of_nvidias_own_tools_is_used_where_it_stands_and_given_back
     begin(fleet, NEW, text)
     pids, default = fleet.shell(NEW, PIDS), json.loads(text).get("default-runtime")
     done = node(fleet, NEW)
-    assert [(left["tool"], left["keys"][0], left["fate"]) for left in done["leftovers"]] == [(tool, "runtimes.nvidia", "adopted")]
+    assert [(left["tool"], left["settings"][0], left["fate"]) for left in done["leftovers"]] == [(tool, "runtimes.nvidia", "adopted")]
     after = json.loads(fleet.text(NEW, CONFIG))
     assert after == {**json.loads(text), "features": {"cdi": True}}
     assert (info(fleet, NEW)["DefaultRuntime"], fleet.shell(NEW, PIDS)) == (default or "runc", pids)

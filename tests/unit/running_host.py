@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
-import http.client  # noqa: F401 (what the programs import late is not to be found once their root is the host's)
 import importlib
 import json
 import multiprocessing as mp
@@ -58,6 +57,7 @@ def node(pipe: Any) -> None:
                 raise OSError(ctypes.get_errno(), os.strerror(ctypes.get_errno()))
             for name, text in (("uid_map", f"0 {me} 1"), ("setgroups", "deny"), ("gid_map", f"0 {mine} 1")):
                 pathlib.Path("/proc/self", name).write_text(text)
+        importlib.import_module("http.client")  # what the programs import late is not to be found once their root is the host's
         outside = os.open("/", os.O_RDONLY)
         os.chroot("/")
     except OSError as error:

@@ -40,7 +40,7 @@ def changed(result: outcomes.Result, left: Leftover) -> bool:
 
 def shape(left: Leftover, host: str) -> Hashable:
     told = (sentences.key(layout.flat(left.get(k) or ""), host) for k in ("why", "next"))
-    return (*(str(left.get(k) or "") for k in ("tool", "path", "fate")), tuple(left.get("keys") or ()), *told)
+    return (*(str(left.get(k) or "") for k in ("tool", "path", "fate")), tuple(left.get("settings") or ()), *told)
 
 
 def one(same: list[tuple[str, Leftover]], width: int, fates: Mapping[str, str]) -> list[str]:
@@ -55,6 +55,6 @@ def one(same: list[tuple[str, Leftover]], width: int, fates: Mapping[str, str]) 
 
 
 def place(left: Leftover) -> str:
-    keys = [str(key) for key in left.get("keys") or ()]
+    keys = [str(key) for key in left.get("settings") or ()]
     more = f" and {len(keys) - KEYS_SHOWN} more" if len(keys) > KEYS_SHOWN else ""
     return f"{', '.join(keys[:KEYS_SHOWN])}{more} in {left.get('path')}" if keys else str(left.get("path"))

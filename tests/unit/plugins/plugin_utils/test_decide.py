@@ -23,7 +23,8 @@ def engine(
 ) -> Instance:
     cdi = Cdi(able, enabled, ("/etc/cdi",) if able else (), newest if able else "", Evidence("cri-status", "as asked"), field)
     plain = Instance(name, version, f"/usr/bin/{name}", f"/run/{name}.sock", f"/etc/{name}", f"{name}.service", "package", True, cdi)
-    return dc.replace(plain, **{"default_handler": "runc", "handlers": {"runc": "/usr/sbin/runc"}, "low_level": "/usr/sbin/runc", **more})  # type: ignore[arg-type]
+    usual = {"default_handler": "runc", "handlers": {"runc": "/usr/sbin/runc"}, "low_level": "/usr/sbin/runc"}
+    return dc.replace(plain, **{**usual, **more})  # type: ignore[arg-type]
 
 
 C16 = engine("containerd", "1.6.20", able=False, enabled=False)

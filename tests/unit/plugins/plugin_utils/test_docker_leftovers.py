@@ -63,7 +63,7 @@ def host(text: str, default: str = "runc", **more: Any) -> Any:
 )
 def test_the_runtime_is_used_where_it_stands(text: str, default: str, tool: str, keys: tuple[str, ...], exact: bool) -> None:
     plan = planned(Policy(), host(text, default))
-    assert [(x.tool, x.path, x.keys, x.exact, x.fate) for x in plan.leftovers] == [(tool, CONFIG, keys, exact, "adopted")]
+    assert [(x.tool, x.path, x.settings, x.exact, x.fate) for x in plan.leftovers] == [(tool, CONFIG, keys, exact, "adopted")]
     assert (plan.changes, plan.restarts) == ((), ())  # its arguments, too, are as they were
 
 
@@ -80,4 +80,4 @@ def test_a_runtime_of_our_own_is_nobodys_leftover() -> None:
 def test_what_the_journal_has_of_theirs_stays_theirs() -> None:
     text = json.dumps({"default-runtime": "nvidia", "runtimes": {"nvidia": {"path": BARE, "args": []}}})
     kept = {CONFIG: {"existed": True, "content": BY_CTK, "sha256_after": "a" * 64}}
-    assert [x.keys for x in planned(Policy(), host(text, "nvidia", originals=kept)).leftovers] == [("runtimes.nvidia",)]
+    assert [x.settings for x in planned(Policy(), host(text, "nvidia", originals=kept)).leftovers] == [("runtimes.nvidia",)]

@@ -142,7 +142,7 @@ RUNTIME = "nvidia-container-runtime"
 def test_a_value_that_somebody_set_and_that_changes_is_named(old: str, new: str, keys: tuple[str, ...]) -> None:
     text = PACKAGED.replace(old, new) if old else PACKAGED
     found = toolkit.plan(Policy(), obs(files={toolkit.PATH: text}), record()).leftovers
-    assert [(left.path, left.keys, left.fate) for left in found] == ([(toolkit.PATH, keys, "adopted")] if keys else [])
+    assert [(left.path, left.settings, left.fate) for left in found] == ([(toolkit.PATH, keys, "adopted")] if keys else [])
     kept = {toolkit.PATH: {"existed": True, "sha256_after": "a" * 64}}
     assert toolkit.plan(Policy(), obs(files={toolkit.PATH: text}, originals=kept), record()).leftovers == ()
 

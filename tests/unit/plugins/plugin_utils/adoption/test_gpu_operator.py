@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+from collections.abc import Mapping
 from typing import Any
 
 import pytest
@@ -24,13 +25,13 @@ SOCKET = "/run/containerd/containerd.sock"
 NO_CDI = Cdi(False, False, (), "", Evidence("files", ""))
 
 
-def engine(handlers: dict[str, str] = THREE, name: str = "containerd", **more: Any) -> Instance:
+def engine(handlers: Mapping[str, str] | None = None, name: str = "containerd", **more: Any) -> Instance:
     usual: dict[str, Any] = {
         "engine": name, "version": "2.1.4", "binary": f"/usr/bin/{name}", "socket": SOCKET, "config_path": f"/etc/{name}/config",
         "unit": f"{name}.service", "owner": "package", "running": True, "cdi": NO_CDI, "default_handler": "runc", "pid": 7,
         "used_by_kubelet": True,
     }  # fmt: skip
-    return Instance(**{**usual, "handlers": handlers, **more})
+    return Instance(**{**usual, "handlers": THREE if handlers is None else handlers, **more})
 
 
 KUBELET = {"pid": 9, "exe": "/usr/bin/kubelet", "argv": ["/usr/bin/kubelet"], "unit": "kubelet.service"}
@@ -42,10 +43,12 @@ YOUNG = {"ActiveState": "active", "ActiveEnterTimestampMonotonic": "3500000000"}
 
 
 def host(
-    *, marks: tuple[str, ...] = (TOOLKIT,), processes: tuple[dict[str, Any], ...] = (KUBELET,), unit: dict[str, str] | None = OLD,
-    pods: dict[str, Any] | None = None, files: dict[str, Any] | None = None, root: str = "/var/lib/kubelet", handlers: Any = THREE,
+    *, marks: tuple[str, ...] = (TOOLKIT,), processes: tuple[dict[str, Any], ...] = (KUBELET,), unit: Any = "for hours",
+    pods: dict[str, Any] | None = None, files: dict[str, Any] | None = None, root: str = "/var/lib/kubelet", handlers: Any = None,
     uptime: Any = BOOT, **more: Any,
 ) -> Observation:  # fmt: skip
+    handlers = THREE if handlers is None else handlers
+    unit = OLD if unit == "for hours" else unit
     there = {**dict.fromkeys(marks, {"content": None, "type": "dir"}), gpu_operator.UPTIME: uptime, **(files or {})}
     kept = [{"path": p} for p in sorted(there) if p.startswith(f"{root}/pods")]
     said = {"handlers": {}, "named": {sandboxes.OPERATOR: 0}, "peer": 7} if pods is None else {"peer": 7, **pods}
@@ -162,7 +165,7 @@ FATES = [(LIVE, "/etc/containerd/config", tuple(THREE), "live"), (UNPROVEN, "/et
 def test_what_is_there_of_it_is_a_value_of_the_plan(there: dict[str, Any], path: str, keys: tuple[str, ...], fate: str) -> None:
     seen = host(**there)
     (row,) = gpu_operator.leftovers(Policy(), seen, gpu_operator.leave_alone(Policy(), seen, (engine(),)))
-    assert (row.tool, row.path, row.keys, row.fate) == ("gpu-operator", path, keys, fate)
+    assert (row.tool, row.path, row.settings, row.fate) == ("gpu-operator", path, keys, fate)
     assert row.next
 
 

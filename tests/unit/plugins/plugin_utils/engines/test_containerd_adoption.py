@@ -84,7 +84,7 @@ def plan(version: str, files: Mapping[str, Any], originals: Any = None, policy: 
 def test_a_drop_in_that_is_all_explained_goes_with_the_change_that_takes_its_place(version: str) -> None:
     found = plan(version, rendered(version, {ROOT: SITE, THEIRS: COPY}))
     (left,) = found.leftovers
-    assert (left.tool, left.path, left.exact, left.fate, left.keys) == ("nvidia-ctk", THEIRS, True, "adopted", ())
+    assert (left.tool, left.path, left.exact, left.fate, left.settings) == ("nvidia-ctk", THEIRS, True, "adopted", ())
     assert [(c["op"], c["path"]) for c in found.changes] == [("edit", ROOT) if version < "2" else ("write", OURS), ("remove", THEIRS)]
     assert found.changes[-1]["expect"] == builders.sha(rendered(version, {THEIRS: COPY})[THEIRS])
     assert [(d.path, d.before, d.after) for d in found.differences if d.key == ""] == [(THEIRS, "present", None)]
@@ -126,7 +126,7 @@ def test_what_nothing_explains_keeps_the_file_and_is_named_with_both_lines(name:
         return
     found = plan(version, files)
     (left,) = found.leftovers
-    assert (left.fate, left.exact, bool(left.keys)) == ("kept", False, True)
+    assert (left.fate, left.exact, bool(left.settings)) == ("kept", False, True)
     assert re.search(sentence, left.why), left.why
     assert "nvidia-ctk runtime configure" in left.next
     assert THEIRS not in [c["path"] for c in found.changes]

@@ -103,7 +103,7 @@ def plan(files: dict[str, Any], policy: Policy | None = None, *, said: Any = Non
 )
 def test_a_file_that_says_what_the_tool_writes_and_nothing_else_goes(text: str, path: str) -> None:
     found = plan({path: text})
-    assert [(x.path, x.exact, x.fate, x.keys) for x in found.leftovers] == [(path, True, "adopted", ())]
+    assert [(x.path, x.exact, x.fate, x.settings) for x in found.leftovers] == [(path, True, "adopted", ())]
     assert [(c["op"], c["path"]) for c in found.changes] == [("write", OURS), ("remove", path)]
     assert found.expect_files[path]
     assert "runtime_path" in found.changes[0]["content"]
@@ -186,7 +186,7 @@ def test_a_file_with_more_in_it_stays_and_each_key_is_named(text: str, keys: tup
     assert instance.owner == "nvidia-ctk"
     assert f"nvidia-ctk runtime configure does not explain {', '.join(keys)}" in instance.refusal
     (left,) = crio.leftovers(Policy(), seen, instance)
-    assert (left.keys, left.exact, left.fate) == (keys, False, "kept")
+    assert (left.settings, left.exact, left.fate) == (keys, False, "kept")
     assert left.next.startswith("move what you need of it to a drop-in of your own")
 
 
@@ -239,7 +239,7 @@ EDITED = COPY.replace("  [crio.runtime]\n", '  [crio.runtime]\n    default_runti
 def test_a_main_file_that_was_edited_stays_and_ours_decides(text: str, tool: str, exact: bool) -> None:
     found = plan({MAIN: text}, default=True)
     keys = ("crio.runtime.runtimes.nvidia", "crio.runtime.default_runtime")
-    assert [(x.tool, x.path, x.keys, x.exact, x.fate) for x in found.leftovers] == [(tool, MAIN, keys, exact, "adopted")]
+    assert [(x.tool, x.path, x.settings, x.exact, x.fate) for x in found.leftovers] == [(tool, MAIN, keys, exact, "adopted")]
     assert [c["path"] for c in found.changes] == [OURS]
 
 

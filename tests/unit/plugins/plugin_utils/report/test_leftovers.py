@@ -12,15 +12,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import flee
 
 DROP_IN = "/etc/crio/crio.conf.d/99-nvidia.toml"
 GONE = {
-    "tool": "nvidia-ctk", "path": DROP_IN, "keys": [], "exact": True, "fate": "adopted",
+    "tool": "nvidia-ctk", "path": DROP_IN, "settings": [], "exact": True, "fate": "adopted",
     "why": "nvidia-ctk writes just this for this configuration", "next": "",
 }  # fmt: skip
 STAYS = {
-    "tool": "nvidia-ctk", "path": DROP_IN, "keys": ["crio.runtime.log_level"], "exact": False, "fate": "kept",
+    "tool": "nvidia-ctk", "path": DROP_IN, "settings": ["crio.runtime.log_level"], "exact": False, "fate": "kept",
     "why": "nvidia-ctk does not write log_level", "next": f"move it to a drop-in of your own and remove {DROP_IN}",
 }  # fmt: skip
 LIVE = {
-    "tool": "gpu-operator", "path": "/etc/crio/crio.conf.d/99-nvidia.conf", "keys": [], "exact": False, "fate": "live",
+    "tool": "gpu-operator", "path": "/etc/crio/crio.conf.d/99-nvidia.conf", "settings": [], "exact": False, "fate": "live",
     "why": "its toolkit works here", "next": "set toolkit.enabled=false",
 }  # fmt: skip
 REMOVED = {"what": "file", "path": DROP_IN, "key": "", "before": "present", "after": None, "why": "taken over"}
@@ -74,7 +74,7 @@ def test_words_of_a_hosts_own_do_not_split_a_group_and_are_counted() -> None:
 
 
 def test_many_keys_of_one_file_are_counted() -> None:
-    left = {**STAYS, "keys": [f"crio.runtime.k{n}" for n in range(9)]}
+    left = {**STAYS, "settings": [f"crio.runtime.k{n}" for n in range(9)]}
     assert " and 3 more in /etc" in " ".join(leftovers.lines({"gpu1": result(left)}, 200, check=True, details=True))
 
 
