@@ -44,10 +44,10 @@ def candidates(default: str) -> tuple[str, ...]:
 def unexplained(entry: Entry, copied_from: Iterable[Entry]) -> tuple[Path, ...]:
     """The properties of its handler that no candidate explains, by the candidate that explains most; () where one explains all.
 
-    Without any candidate it writes the type and properties that are zero, and no options.
+    Only without any candidate it writes the type and properties that are zero, and no options.
     """
     made_up: Entry = {("runtime_type",): RUNC_TYPE}
-    every = [_differing(entry, candidate) for candidate in (*copied_from, made_up)]
+    every = [_differing(entry, candidate) for candidate in tuple(copied_from) or (made_up,)]
     return min(every, key=len)
 
 

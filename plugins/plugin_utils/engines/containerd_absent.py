@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, tak
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_edit as edit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_plan, containerd_proof
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_whose as whose
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
@@ -53,7 +54,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     version = containerd_plan.version_of(instance) if instance.version else SOME
     files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
     leaving = [f.path for f in files.files[1:] if is_ours(f)]
-    parts = [of_file(policy, obs, files, file, leaving) for file in files.files]
+    parts = [of_file(policy, obs, files, file, leaving, version) for file in files.files]
     gone = tuple(g for p in parts for g in p.gone)
     edited = [e for p in parts for e in p.edited]
     advice = tuple(a for p in parts for a in p.advice)
@@ -82,14 +83,14 @@ def is_ours(file: ConfigFile) -> bool:
     return file.doc.text.startswith(edit.MARK)
 
 
-def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, leaving: list[str]) -> Part:
+def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, leaving: list[str], version: Version) -> Part:
     original = wholefile.originals(obs).get(file.real)
     if original and original.get("sha256_after") == file.sha256:
         said = wholefile.back(file.path, True, bool(original.get("existed", True)), wholefile.BACK)
         return Part(gone=({"path": file.real, "op": "restore"},), differences=(said,), diffs=(_diff(file, original),))
     if file is not files.root:
         return of_drop_in(file, original) if is_ours(file) else Part()
-    return of_root(policy, obs, files, file, original, leaving)
+    return of_root(policy, obs, files, file, original, leaving, version)
 
 
 def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
@@ -109,24 +110,26 @@ def _diff(file: ConfigFile, original: Original) -> tuple[str, str, str]:
 
 
 def of_root(
-    policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, original: Original | None, leaving: list[str]
+    policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, original: Original | None, leaving: list[str], version: Version
 ) -> Part:
     was = copy(original, file.path)
     doc = without_imports(files, file, leaving, was)
-    without = without_keys(policy, doc, was)
-    refuse_other_names(without, was)
+    theirs = {} if original else whose.others(policy, obs, files, file, version)
+    named = [name for name in theirs if without_keys(only(policy, [name]), doc, was).text != doc.text]
+    advice = tuple(f"{file.path}: has a handler that looks like ours ({name}), {theirs[name]}; it is left alone" for name in named)
+    doc = without_keys(only(policy, [h.name for h in policy.handlers if h.name not in theirs]), doc, was)
+    refuse_other_names(doc, was)
     released = (file.real,) if original else ()
-    advice: tuple[str, ...] = ()
-    if original or take_back.may_be_ours(policy, obs):
-        doc = without
-    elif without.text != doc.text:
-        advice = (f"{file.path}: has a handler that looks like ours, which this host's journal does not know; it is left alone",)
     if doc.text == file.doc.text:
         return Part(advice=advice, released=released)
     change = FileChange(file.path, file.real, file.doc, file.sha256, doc, whole=False, forget=True)
     said = wholefile.keys_out(file.path)
     told = f"{file.path}: changed by others since, or without a copy in the journal; only our keys were taken out."
     return Part(edited=(change,), differences=(said,), advice=(*advice, told), released=released)
+
+
+def only(policy: Policy, names: list[str]) -> Policy:
+    return dc.replace(policy, handlers=tuple(h for h in policy.handlers if h.name in names))
 
 
 def without_imports(files: FileSet, file: ConfigFile, leaving: list[str], was: Mapping[str, Any] | None) -> toml.Document:

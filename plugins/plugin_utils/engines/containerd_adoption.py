@@ -282,12 +282,19 @@ def _of_handlers(sides: Sides) -> list[Path]:
         entry = containerd_leaves.entry(sides.now, name)
         if _unchanged(sides, name):
             continue
-        copied = [containerd_leaves.entry(side, c) for side in (sides.now, sides.then, sides.rest) for c in _candidates(side)]
-        strange = nvidia_ctk.unexplained(entry, [c for c in copied if c])
+        strange = _strange(sides, entry)
         goes = name in sides.found.free and not containerd_leaves.entry(sides.then, name)
         lost = (path for path, value in entry.items() if not goes and path not in strange and _lost(sides, name, path, value))
         left += [(*RUNTIMES, name, *path) for path in (*strange, *lost)]
     return left
+
+
+def _strange(sides: Sides, entry: nvidia_ctk.Entry) -> tuple[Path, ...]:
+    """Where its own file has nothing to copy from, the tool had nothing: what the others have now came later, or is ours."""
+    every = (sides.now, sides.then, sides.rest)
+    there, *others = ([e for c in _candidates(side) if (e := containerd_leaves.entry(side, c))] for side in every)
+    strange = nvidia_ctk.unexplained(entry, [*there, *(e for side in others for e in side)])
+    return strange if there else min(strange, nvidia_ctk.unexplained(entry, ()), key=len)
 
 
 def _unchanged(sides: Sides, name: str) -> bool:

@@ -104,6 +104,9 @@ EDITS: dict[str, tuple[tuple[str, str], tuple[str, str], dict[str, str], str]] =
     "the handler in the copy": (
         ("", ""), (OF_NVIDIA, OF_NVIDIA + "          privileged_without_host_devices = true\n"), {},
         r"containerd\.runtimes\.nvidia\.privileged_without_host_devices \(/\S+/99-nvidia\.toml:\d+ says true, "),
+    "the cgroup driver of the handler in the copy": (
+        ("", ""), ('runtime"\n            SystemdCgroup = true', 'runtime"\n            SystemdCgroup = false'), {},
+        r"containerd\.runtimes\.nvidia\.options\.SystemdCgroup \(/\S+/99-nvidia\.toml:20 says false, "),
     "runc in the root file, afterwards": (
         ("SystemdCgroup = true", "SystemdCgroup = false"), ("", ""), {},
         r"containerd\.runtimes\.runc\.options\.SystemdCgroup \(/\S+/99-nvidia\.toml:26 says true, /\S+/config\.toml:10 says false\)"),
@@ -215,7 +218,11 @@ COPIES: dict[str, tuple[dict[Any, Any], list[dict[Any, Any]], tuple[Any, ...]]] 
     "what containerd prints anyway": ({**RUNC, ("sandboxer",): "podsandbox", ("cni_max_conf_num",): 0}, [RUNC], ()),
     "a key more": ({**RUNC, ("snapshotter",): "stargz"}, [RUNC], (("snapshotter",),)),
     "another value": ({**RUNC, ("options", "Root"): "/a"}, [{**RUNC, ("options", "Root"): "/b"}], (("options", "Root"),)),
-    "a key less": ({("runtime_type",): "io.containerd.runc.v2"}, [{**RUNC, ("options", "Root"): "/r"}], ()),
+    "a key less": (
+        {("runtime_type",): "io.containerd.runc.v2"}, [{**RUNC, ("options", "Root"): "/r"}],
+        (("options", "SystemdCgroup"), ("options", "Root"))),
+    "nothing but the type, beside runc": (
+        {**RUNC, ("options", "SystemdCgroup"): False}, [RUNC], (("options", "SystemdCgroup"),)),
 }
 
 
