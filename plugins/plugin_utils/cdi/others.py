@@ -15,16 +15,45 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import K
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Leftover, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File
 
+REPLACED = "The spec of this host takes its place, and the journal keeps the file"
+
 
 def in_our_place(policy: Policy, file: File) -> Plan:
-    """A spec of somebody else's where ours is written."""
-    if file.fault and file.fault.get("code") in unsent.FORMS and policy.adopt != "never":
-        return Plan(advice=(f"{unread(file)}. The spec of this host takes its place, and the journal keeps the file",))
-    if not file.exists or file.content is None or policy.adopt == "never" or parsed(file) is None:
+    """A spec of somebody else's where ours is written. What cannot be read goes with a word; what a person wrote is refused."""
+    if not file.exists or file.error:
         return Plan()
+    if policy.adopt == "never":
+        raise refused(file)
+    if file.fault and file.fault.get("code") in unsent.FORMS:
+        return Plan(advice=(f"{unread(file)}. {REPLACED}",))
+    problem = no_spec(file)
+    if problem:
+        return Plan(advice=(f"{file.path} held no readable CDI spec: {problem}. {REPLACED}",))
     require_explained(policy, file, "the spec of this host is written there")
     why = "nvidia-ctk cdi generate writes this; ours takes its place"
     return Plan(leftovers=(Leftover(cdi_files.TOOL, file.path, (), True, "adopted", why),))
+
+
+def refused(file: File) -> PlanError:
+    """adopt: auto is a way out only where it would not refuse the file, too."""
+    found = parsed(file)
+    strange = cdi_files.unexplained(found) if found else ()
+    mine = f", with {', '.join(strange)}" if strange else ""
+    what = f"another's file is where the spec of this host is written{mine}"
+    ways = "set cdi_owner: theirs to leave the spec to its owner, or move the file out of the CDI directories"
+    step = ways if strange else f"set adopt: auto to have it taken over, {ways}"
+    return PlanError(what, where=file.path, why="adopt: never leaves it to its owner", next=step)
+
+
+def no_spec(file: File) -> str:
+    """Why a file is no CDI spec, '' where it is one."""
+    if file.fault:
+        return f"line {file.fault.get('line')}: {unsent.fault(file.fault)}"
+    try:
+        found = read.parse(file.content or "")
+    except ValueError as error:
+        return str(error)
+    return "" if found.devices else "it defines no device"
 
 
 def require_explained(policy: Policy, file: File, effect: str) -> None:

@@ -391,12 +391,20 @@ def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
     mine = path(policy, spec.kind)
     own = {path(policy, name) for name, _layout in kinds(policy)}
     there = seen(policy, obs, mine)
-    plans = [] if is_ours(there) else [others.in_our_place(policy, there)]
+    plans = [] if is_ours(there) or leaves_as_it_is(policy, obs, there, spec) else [others.in_our_place(policy, there)]
     for directory in directories(policy):
         for file in obs.glob(f"{directory}/*"):
             if file.path not in (*own, REFRESH_FILE) and (file.error or file.type == "file"):
                 plans.append(others.of_other(policy, file, mine, spec, outranks=outranks(policy, directory, mine)))
     return merge(plans)
+
+
+def leaves_as_it_is(policy: Policy, obs: Observation, there: File, spec: Spec) -> bool:
+    """Of adopt: never: a file that says what ours would, and the one of nvidia-cdi-refresh, which is the affair of cdi_owner."""
+    if policy.adopt != "never":
+        return False
+    of_units = there.path == REFRESH_FILE and owners.refresh(policy, obs).present
+    return of_units or (not there.is_link and wholefile.right_mode(there, MODE) and same(there.content or "", spec))
 
 
 def outranks(policy: Policy, directory: str, mine: str) -> bool:

@@ -229,6 +229,41 @@ def test_what_stood_in_our_place_and_what_the_unit_wrote_is_named(path: str, too
     assert [(x.tool, x.path, x.fate) for x in plan(seen({path: file_of()})).leftovers] == [(tool, path, "adopted")]
 
 
+AUTO = "Set adopt: auto to have it taken over, set cdi_owner: theirs"
+NEVER = [
+    ("of nvidia-ctk", file_of(), "another's file is where the spec of this host is written", AUTO),
+    ("by hand", by_hand(), "with the variable A", "Set cdi_owner: theirs to leave the spec to its owner, or move the file out"),
+    ("cut off", file_of()[:40], "another's file is where the spec of this host is written", AUTO),
+    ("empty", "", "another's file is where the spec of this host is written", AUTO),
+]
+
+
+@pytest.mark.parametrize(("text", "what", "step"), [case[1:] for case in NEVER], ids=[case[0] for case in NEVER])
+def test_adopt_never_refuses_another_file_in_our_place(text: str, what: str, step: str) -> None:
+    with pytest.raises(PlanError) as refused:
+        plan(seen({OURS: text}), adopt="never")
+    told = str(refused.value)
+    assert told.startswith(f"{OURS}: ")
+    assert (what in told, "adopt: never leaves it to its owner" in told, step in told) == (True, True, True)
+
+
+def test_adopt_never_has_nothing_against_our_own_spec_nor_one_that_says_the_same() -> None:
+    text = plan(seen()).changes[0]["content"]
+    same = text.replace(render.HEADER, "", 1)
+    assert same != text
+    assert paths(plan(seen({OURS: text.replace("0.5.0", "0.3.0")}), adopt="never")) == [("write", OURS)]
+    assert plan(seen({OURS: text}), adopt="never").empty
+    assert plan(seen({OURS: same}), adopt="never").empty
+
+
+@pytest.mark.parametrize("text", ["", "cdiVersion: 0.5.0\nkind: nvid", "rubbish", '{"cdiVersion":'])
+def test_what_is_no_spec_is_replaced_with_a_word(text: str) -> None:
+    made = plan(seen({OURS: text}))
+    assert paths(made) == [("write", OURS)]
+    (advice,) = [a for a in made.advice if a.startswith(OURS)]
+    assert (" held no readable CDI spec: " in advice, advice.endswith("and the journal keeps the file")) == (True, True)
+
+
 @pytest.mark.parametrize(
     ("name", "gone"),
     [
