@@ -26,7 +26,6 @@ class Gone:
     """A handler in force, and its program, which is not on the host."""
 
     engine: str
-    config: str
     handler: str
     program: str
     default: bool
@@ -44,20 +43,30 @@ def gone(obs: Observation, instances: Iterable[Instance]) -> tuple[Gone, ...]:
         for name in sandboxes.nvidias(instance):
             program = instance.handlers[name]
             if program.startswith("/") and not owners.exists(obs, program):
-                found.append(Gone(instance.engine, instance.config_path, name, program, name == instance.default_handler))
+                found.append(Gone(instance.engine, name, program, name == instance.default_handler))
     return tuple(found)
 
 
 def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: Iterable[Decision]) -> Plan:
     """Said first, before all that a run changes: in the words of what fails now."""
-    ours = {(d.engine, handler.name) for d in decisions if d.handler for handler in policy.handlers}
+    wanted = {(d.engine, handler.name): handler.binary for d in decisions if d.handler for handler in policy.handlers}
     advice, beforehand = [], []
     for it in gone(obs, instances):
         what = f"Every pod of the handler {it.handler} fails: {it.program} is not there"
         if it.default:
             what = f"Every pod fails that names no handler: the default one, {it.handler}, runs {it.program}, which is not there"
-        if (it.engine, it.handler) in ours:
-            beforehand.append(f"{what}. This run points the handler to a program that is")
+        program = wanted.get((it.engine, it.handler), "")
+        if program and comes(policy, obs, program):
+            brought = "installs that program" if program == it.program else "points the handler to a program that is"
+            beforehand.append(f"{what}. This run {brought}")
+        elif program == it.program:
+            advice.append(f"{what}. Bring the program back (packages: present installs NVIDIA's), or name another one in the option handlers")
         else:
-            advice.append(f"{what}. Take the handler out of {it.config}, or bring the program back")
+            advice.append(f"{what}. Take the handler out of the configuration of {it.engine}, or bring the program back")
     return Plan(advice=tuple(advice), beforehand=tuple(beforehand))
+
+
+def comes(policy: Policy, obs: Observation, program: str) -> bool:
+    """Whether a program that is wanted is there after this run."""
+    brought = policy.packages == "present" and not policy.single and program in PACKAGED
+    return brought or not program.startswith("/") or owners.exists(obs, program)

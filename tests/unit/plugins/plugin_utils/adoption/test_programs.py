@@ -26,7 +26,7 @@ def engine(default: str = "runc", **handlers: str) -> Instance:
 
 
 FAILS = "Every pod of the handler {} fails: {} is not there. {}"
-TAKE_OUT = "Take the handler out of /etc/containerd/config.toml, or bring the program back"
+TAKE_OUT = "Take the handler out of the configuration of containerd, or bring the program back"
 POINTED = "This run points the handler to a program that is"
 CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
     ("all there", engine(nvidia=USUAL), {USUAL: ""}, (), ()),
@@ -38,6 +38,30 @@ CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...
     ("the default one", engine("old", old=TOOLKIT), {},
      (f"Every pod fails that names no handler: the default one, old, runs {TOOLKIT}, which is not there. {TAKE_OUT}",), ()),
 ]  # fmt: skip
+
+
+BRING = "Bring the program back (packages: present installs NVIDIA's), or name another one in the option handlers"
+OWN = "/opt/nvidia/nvidia-container-runtime"
+
+
+@pytest.mark.parametrize(
+    ("program", "policy", "there", "said_first", "step"),
+    [
+        (USUAL, Policy(), (), True, "This run installs that program"),
+        (USUAL, Policy(packages="ignore"), (), False, BRING),
+        (USUAL, Policy(single=True), (), False, BRING),
+        (OWN, Policy(handlers=(Handler(binary=OWN),)), (), False, BRING),  # no package of NVIDIA's brings it
+        (TOOLKIT, Policy(packages="ignore"), (USUAL,), True, POINTED),
+        (TOOLKIT, Policy(packages="ignore"), (), False, TAKE_OUT),
+    ],
+)
+def test_a_run_promises_a_program_only_where_there_is_one_after_it(
+    program: str, policy: Policy, there: tuple[str, ...], said_first: bool, step: str
+) -> None:
+    instance = engine(nvidia=program)
+    plan = programs.plan(policy, obs(files=dict.fromkeys(there, "")), (instance,), (decide.decide_one(policy, instance, Kubelet()),))
+    sentence = (FAILS.format("nvidia", program, step),)
+    assert (plan.advice, plan.beforehand) == (((), sentence) if said_first else (sentence, ()))
 
 
 @pytest.mark.parametrize(("case", "instance", "files", "advice", "beforehand"), CASES, ids=[case for case, *_rest in CASES])

@@ -214,6 +214,13 @@ def test_a_file_of_nvidia_ctk_that_says_the_same_is_enough_where_nothing_is_take
     assert "99-nvidia.toml: defines the handler nvidia, too" in found.advice[0]
 
 
+def test_a_persons_file_with_the_same_handler_is_named_with_the_step_and_without_another_tool() -> None:
+    text = f"# by hand\n{OPERATORS.replace('@BINARY@', NVIDIA)}"
+    found = plan("2.3.7", {ROOT: IMPORTING, "/etc/containerd/conf.d/50-site.toml": text})
+    (advice,) = [a for a in found.advice if "50-site.toml" in a]
+    assert ("Operator" in advice, "nvidia-ctk" in advice, "take it out of this file" in advice) == (False, False, True)
+
+
 def test_the_operators_file_that_is_not_taken_over_is_named() -> None:
     operators = OPERATORS.replace("@BINARY@", "/usr/local/nvidia/toolkit/nvidia-container-runtime")
     files = {ROOT: IMPORTING, "/etc/containerd/conf.d/99-nvidia.toml": operators}
