@@ -96,7 +96,7 @@ def _leaves(data: Any, above: Path = ()) -> Iterator[Path]:
     if isinstance(data, Mapping) and (data or len(above) > len(RUNTIMES)):
         for key, value in data.items():
             yield from _leaves(value, (*above, str(key)))
-    elif not (isinstance(data, Mapping) and above in (RUNTIME[:1], RUNTIME, RUNTIMES)):
+    elif not (isinstance(data, Mapping) and above in ((), RUNTIME[:1], RUNTIME, RUNTIMES)):
         yield above
 
 

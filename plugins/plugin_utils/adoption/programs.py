@@ -20,6 +20,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 # Where NVIDIA's packages put them: looked at with everything else, so that a converged host needs no second look.
 PACKAGED = tuple(f"/usr/bin/{sandboxes.PROGRAM}{mode}" for mode in ("", ".cdi", ".legacy"))
 
+BRING = "Bring the program back (packages: present installs NVIDIA's), or name another one in the option handlers"
+
 
 @dc.dataclass(frozen=True)
 class Gone:
@@ -60,7 +62,7 @@ def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], deci
             brought = "installs that program" if program == it.program else "points the handler to a program that is"
             beforehand.append(f"{what}. This run {brought}")
         elif program == it.program:
-            advice.append(f"{what}. Bring the program back (packages: present installs NVIDIA's), or name another one in the option handlers")
+            advice.append(f"{what}. {BRING}")
         else:
             advice.append(f"{what}. Take the handler out of the configuration of {it.engine}, or bring the program back")
     return Plan(advice=tuple(advice), beforehand=tuple(beforehand))

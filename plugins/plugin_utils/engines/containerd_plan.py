@@ -403,8 +403,8 @@ def _advice(obs: Observation, files: FileSet, wanted: list[Wish]) -> list[str]:
             ours = {w.path[2] for w in wanted if w.path[:2] == ("containerd", "runtimes")} - {"runc"}
             for name in sorted(ours & set(handlers)):
                 found.append(
-                    f"{file.path}: defines the handler {name}, too, and was left as it is, since it agrees with what is wanted here. Before "
-                    "you ask for another handler, take it out of this file.")
+                    f"{file.path}: defines the handler {name}, too, and was left as it is, since it agrees with what is wanted here. "
+                    "Before you ask for another handler, take it out of this file.")
     return found
 
 

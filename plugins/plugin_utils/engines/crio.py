@@ -34,6 +34,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 # What NVIDIA's packages bring.
 TOOLKIT_BINARY = re.compile(r"/usr/bin/nvidia-container-runtime(\.\w+)?")
 
+LEAVE = "Leave CRI-O to that owner, or remove the file (with the GPU Operator: toolkit.enabled=false) and run again"
+
 
 def questions(policy: Policy) -> list[ask.Question]:
     """All that a CRI-O with its files in the usual places needs, in one look."""
@@ -217,10 +219,10 @@ def nvidia_owner(
             toolkit = gpu_operator.state(policy, obs, [instance], (path,)) if operator and not left else None
             if toolkit and toolkit.counts_as_live:
                 return nvidia_ctk_crio.OPERATOR, gpu_operator.refusal(obs, instance, toolkit)
-            more = f" It is not taken over: {left.why}." if left and policy.adopt == "auto" else ""
+            step = f"It is not taken over: {left.why}. {left.next[0].upper()}{left.next[1:]}" if left else LEAVE
             return nvidia_ctk_crio.OPERATOR if operator else nvidia_ctk_crio.TOOL, (
-                f"{path} configures NVIDIA's runtime already and looks like the work of {by}; it is read after our drop-in and would win."
-                f"{more} Leave CRI-O to that owner, or remove the file (with the GPU Operator: toolkit.enabled=false) and run again"
+                f"{path} configures NVIDIA's runtime already and looks like the work of {by}; it is read after our drop-in and would "
+                f"win. {step}"
             )
     return "", ""
 

@@ -34,6 +34,8 @@ WRITES = "nvidia-ctk runtime configure writes just this for this configuration"
 OPERATOR_WRITES = "the GPU Operator's toolkit, which is gone, writes just this for this configuration"
 OVERRIDDEN = "it was edited into this file, which stays as it is; this collection's drop-in is read later and decides"
 
+BACK = "it was taken over before and is back, so that something writes it again"
+
 
 @dc.dataclass(frozen=True)
 class Found:
@@ -71,9 +73,9 @@ def find(
     here = [layer for layer in tools if not rules.is_of_operator(layer.handlers) or gpu_operator.gone(policy, obs, instance, layer.path)]
     others = tuple(layer for layer in layers if layer not in here and layer.path != where.drop_in)
     known = tuple(candidates(others, force, {name for layer in here for name in layer.handlers}))
-    found = tuple(_judged(policy, layer, known, _free(obs, instance, layer)) for layer in here)
+    found = tuple(_judged(policy, obs, layer, known, _free(obs, instance, layer)) for layer in here)
     unread = config.layer_of(obs, where, rules.UNREAD, main=True) if where.directory == f"{tables.CONFIG}.d" else None
-    return (*found, *((_sleeping(_judged(policy, unread, known)),) if unread else ()))
+    return (*found, *((_sleeping(_judged(policy, obs, unread, known)),) if unread else ()))
 
 
 def _seen(layer: config.Layer) -> tuple[str, str, Mapping[str, Any]]:
@@ -98,15 +100,33 @@ def _free(obs: Observation, instance: Instance, layer: config.Layer) -> frozense
         return frozenset()
 
 
-def _judged(policy: Policy, layer: config.Layer, known: tuple[Mapping[str, Any], ...], free: frozenset[str] = frozenset()) -> Found:
+def _judged(
+    policy: Policy, obs: Observation, layer: config.Layer, known: tuple[Mapping[str, Any], ...], free: frozenset[str] = frozenset()
+) -> Found:
     wanted = {h.binary for h in policy.handlers}
     programs = {
         str(t.get("runtime_path")) for t in layer.handlers.values() if isinstance(t, Mapping) and rules.nvidias(t.get("runtime_path"))
     }
     count = len(gpu_operator.HANDLERS) if rules.is_of_operator(layer.handlers) else 1
     judged = rules.judge(layer.data, known, wanted | programs, count)
-    keys = named(layer, judged.unexplained)
-    return Found(layer, judged, keys, *(_linked(policy, layer.file) or _stays(policy, layer.path, judged, keys, free)))
+    keys = (*_comment(layer.file), *named(layer, judged.unexplained))
+    stays = _linked(policy, layer.file) or _is_back(policy, obs, layer.file) or _stays(policy, layer.path, judged, keys, free)
+    return Found(layer, judged, keys, *stays)
+
+
+def _comment(file: File) -> tuple[str, ...]:
+    """The tool writes none, so that it is a person's, and is gone for good once the tool writes the file again."""
+    lines = enumerate((file.content or "").splitlines(), 1)
+    return next(((f"the comment in line {number}",) for number, line in lines if line.lstrip().startswith("#")), ())
+
+
+def _is_back(policy: Policy, obs: Observation, file: File) -> tuple[str, str] | None:
+    """What was taken over and is there again is written by somebody at each boot or run: two writers never come to rest."""
+    kept = wholefile.originals(obs) if obs.asked(wholefile.ORIGINALS) else {}
+    known = kept.get(file.path) or kept.get(file.real or file.path)
+    if policy.adopt == "never" or not known or not known.get("existed", True) or known.get("sha256_after") is not None:
+        return None
+    return BACK, "find out what writes it (a boot script, a configuration management, an operator), end that, remove the file and run again"
 
 
 def _linked(policy: Policy, file: File) -> tuple[str, str] | None:
@@ -122,6 +142,8 @@ def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...
     strange = [name for name in judged.handlers if name not in names and name not in free]
     if policy.adopt == "never":
         return "adopt: never leaves it to its owner", f"set adopt: auto to have it taken over, or remove {path} and run again"
+    if not judged.handlers and judged.unexplained == (rules.RUNTIMES,):
+        return "it declares no handler, which nvidia-ctk runtime configure always does", f"remove {path} and run again"
     if keys:
         why = f"nvidia-ctk runtime configure does not explain {', '.join(keys)}"
         return why, f"move what you need of it to a drop-in of your own that is read before {tables.DROP_IN}, remove {path} and run again"
@@ -144,7 +166,7 @@ def wants_handler(policy: Policy) -> bool:
 
 def _sleeping(found: Found) -> Found:
     """In the directory that CRI-O does not read nothing is in force, so that no pod uses it."""
-    if found.keys or not found.why or found.why.startswith("adopt"):
+    if found.keys or not found.why or found.why.startswith("adopt") or found.why == BACK:
         return found
     return dc.replace(found, why="", next="")
 

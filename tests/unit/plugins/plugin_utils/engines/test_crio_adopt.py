@@ -176,6 +176,8 @@ UNEXPLAINED = [
     (with_setting('hooks_dir = ["/opt/hooks"]'), ("crio.runtime.hooks_dir",)),
     (with_setting('default_runtime = "runc"'), ("crio.runtime.default_runtime",)),
     (COPY.replace("nvidia-container-runtime", "my-own-runtime"), (f"{HANDLER}.runtime_path",)),
+    (f"# do not touch, see ticket 4711{COPY}", ("the comment in line 1",)),
+    (COPY.replace("        monitor_path", "        # ours\n        monitor_path"), ("the comment in line 11",)),
 ]
 
 
@@ -192,6 +194,7 @@ def test_a_file_with_more_in_it_stays_and_each_key_is_named(text: str, keys: tup
 
 NAMED = f"{DIRECTORY}/50-gpus.toml"
 GPU = COPY.replace("runtimes.nvidia", "runtimes.gpu")
+GPU_DEFAULT = GPU.replace("  [crio.runtime]\n", '  [crio.runtime]\n    default_runtime = "gpu"\n')
 TWO = {"handlers": (Handler("other"), Handler())}
 STAYS: list[tuple[str, str, dict[str, Any], str, str]] = [
     (COPY, THEIRS, {"adopt": "never"}, "adopt: never leaves it to its owner", "set adopt: auto"),
@@ -214,6 +217,56 @@ def test_what_is_recognised_may_stay_all_the_same(text: str, path: str, options:
         assert path not in [c["path"] for c in planned.changes]
     (left,) = lefts
     assert (left.fate, left.exact, why in left.why, step in left.next) == ("kept", True, True, True)
+
+
+@pytest.mark.parametrize(
+    ("text", "options", "step"),
+    [
+        (COPY, {"adopt": "never"}, f"adopt: never leaves it to its owner. Set adopt: auto to have it taken over, or remove {THEIRS}"),
+        (GPU_DEFAULT, {}, "Name gpu in the option handlers to have it taken over"),
+        (f"# mine{COPY}", {}, "Move what you need of it to a drop-in of your own"),
+    ],
+)
+def test_a_refusal_names_the_step_that_ends_it(text: str, options: dict[str, Any], step: str) -> None:
+    (instance,) = crio.find(Policy(**options), host({THEIRS: shown(text)}, status(nvidia=NVIDIA)))
+    assert (step in instance.refusal, "toolkit.enabled" in instance.refusal) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("text", "keys"), [("", ()), ("\n[crio]\n", ()), ("# nothing\n", ("the comment in line 1",)), ("[crio.runtime]\n", ())]
+)
+def test_a_file_without_a_handler_stays_and_says_so(text: str, keys: tuple[str, ...]) -> None:
+    (left,) = plan({THEIRS: text}).leftovers
+    assert (left.fate, left.exact, left.settings) == ("kept", False, (*keys, "crio.runtime.runtimes"))
+    assert (left.why, left.next) == (
+        "it declares no handler, which nvidia-ctk runtime configure always does",
+        f"remove {THEIRS} and run again",
+    )
+
+
+REMOVED = {"existed": True, "sha256_before": "b" * 64, "sha256_after": None}
+
+
+@pytest.mark.parametrize(
+    ("kept", "back"),
+    [
+        (REMOVED, True),
+        ({**REMOVED, "sha256_after": "c" * 64}, False),  # it was written, not taken over
+        ({**REMOVED, "existed": False}, False),
+    ],
+)
+@pytest.mark.parametrize("path", [THEIRS, NAMED, rules.UNREAD])
+def test_a_file_that_was_taken_over_and_is_back_stays_with_the_step(path: str, kept: dict[str, Any], back: bool) -> None:
+    seen = host({path: shown(COPY)}, status(nvidia=NVIDIA), originals={path: kept})
+    (instance,) = crio.find(Policy(), seen)
+    assert bool(instance.refusal) is (back and path == THEIRS)
+    if instance.refusal:
+        assert "It is not taken over: it was taken over before and is back" in instance.refusal
+        assert "Find out what writes it" in instance.refusal
+        return
+    (left,) = crio.plan(Policy(), seen, instance, decide.decide_one(Policy(), instance, Kubelet())).leftovers
+    assert left.fate == ("kept" if back else "adopted")
+    assert left.next.startswith("find out what writes it" if back else "")
 
 
 def test_the_operators_file_is_left_to_the_operator() -> None:
@@ -305,6 +358,10 @@ def test_a_file_in_a_linked_directory_goes_and_comes_back(tmp_path: pathlib.Path
     tree.path(DIRECTORY).symlink_to("/srv/crio")
     state = tree.state()
     assert [left["fate"] for left in tree.single("crio", engine_version="1.34.0")["leftovers"]] == ["adopted"]
-    assert not tree.path(THEIRS).exists()
+    assert not tree.path("/srv/crio/99-nvidia.toml").exists()
+    tree.write("/srv/crio/99-nvidia.toml", BARE, 0o600)
+    assert "it was taken over before and is back" in tree.single("crio", engine_version="1.34.0")["msg"]
+    tree.path("/srv/crio/99-nvidia.toml").unlink()
     assert tree.single("crio", engine_version="1.34.0", state="absent")["failed"] is False
     assert tree.state() == state
+    assert [left["fate"] for left in tree.single("crio", engine_version="1.34.0")["leftovers"]] == ["adopted"]
