@@ -35,6 +35,13 @@ def runs_nvidia(program: object) -> bool:
     return posixpath.basename(name).startswith(PROGRAM) and posixpath.basename(posixpath.dirname(name)) != "toolkit"
 
 
+def mode_said(programs: Iterable[object]) -> str:
+    """A program named after a mode sets it, whatever the runtime's configuration says: what follows a sentence on its handler."""
+    named = sorted({str(p) for p in programs if posixpath.basename(str(p)).startswith(f"{PROGRAM}.")})
+    one = " and ".join(named)
+    return f"; {one} sets the runtime's mode, which is node's to decide, and which the module of one engine keeps" if named else ""
+
+
 def candidates(default: str) -> tuple[str, ...]:
     """The handlers that it would copy, in its order."""
     first = (default,) if default and not default.startswith(PASSED_OVER) else ()

@@ -10,9 +10,10 @@ another host.
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, low_level, owners, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, Instance, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -72,3 +73,61 @@ def comes(policy: Policy, obs: Observation, program: str) -> bool:
     """Whether a program that is wanted is there after this run."""
     brought = policy.packages == "present" and not policy.single and program in PACKAGED
     return brought or not program.startswith("/") or owners.exists(obs, program)
+
+
+# ---------------------------------------------------------------- programs that stay
+
+
+def kept(
+    policy: Policy, obs: Observation, now: Mapping[str, object], mine: Mapping[str, object], written: Collection[str] = ()
+) -> dict[str, str]:
+    """The programs of handlers that stay as they are where nobody chose one, by the handler's name.
+
+    now: the programs that the files of others give; mine: those in our own drop-in; written: handlers that nobody had before us.
+    One that is on the host is never exchanged for one that is not. And the module of one engine, which decides no mode, leaves a program
+    that sets the runtime's mode by its name.
+    """
+    found = {}
+    for handler in policy.handlers:
+        before = str(now.get(handler.name) or "")
+        program = before or str(mine.get(handler.name) or "")
+        if handler.chosen or program == handler.binary or not program.startswith("/") or not low_level.nvidias(program):
+            continue
+        theirs = bool(before) and handler.name not in written
+        if _works_alone(policy, obs, handler.binary, program) or (policy.single and _mode(obs, handler.binary, program, theirs)):
+            found[handler.name] = program
+    return found
+
+
+def _works_alone(policy: Policy, obs: Observation, wanted: str, program: str) -> bool:
+    brought = policy.packages == "present" and not policy.single and policy.root == "/" and wanted in PACKAGED
+    return not brought and not owners.exists(obs, wanted) and owners.exists(obs, program)
+
+
+def _mode(obs: Observation, wanted: str, program: str, theirs: bool) -> bool:
+    """Whether a program sets the mode, and somebody else named it: in a file that is there, or in one that was taken over."""
+    known = theirs or (obs.asked(wholefile.ORIGINALS) and any(_named(o, program) for o in wholefile.originals(obs).values()))
+    return sets_mode(wanted, program) and known and (owners.exists(obs, program) or not owners.exists(obs, wanted))
+
+
+def _named(original: Mapping[str, Any], program: str) -> bool:
+    return original.get("sha256_after") is None and f'"{program}"' in str(original.get("content") or "")
+
+
+def sets_mode(wanted: str, program: object) -> bool:
+    return str(program).startswith(f"{wanted}.")
+
+
+def with_kept(policy: Policy, staying: Mapping[str, str]) -> Policy:
+    return dc.replace(policy, handlers=tuple(dc.replace(h, binary=staying.get(h.name, h.binary)) for h in policy.handlers))
+
+
+def said(policy: Policy, staying: Mapping[str, str]) -> tuple[str, ...]:
+    """Why a handler runs another program than the usual one."""
+    usual = {h.name: h.binary for h in policy.handlers}
+    why = {
+        name: "it sets the mode of the NVIDIA runtime" if sets_mode(usual[name], program) else f"{usual[name]} is not on this host"
+        for name, program in staying.items()
+    }
+    step = "name another one by the option handlers ({}: binary) where that is wanted"
+    return tuple(f"The handler {n} keeps its program {staying[n]}: {reason}; {step.format(n)}" for n, reason in why.items())

@@ -181,7 +181,8 @@ def without_keys(policy: Policy, doc: toml.Document, was: Mapping[str, Any] | No
 
 
 def without_handler(doc: toml.Document, at: tuple[str, ...], binary: str, was: Mapping[str, Any] | None) -> toml.Document:
-    if toml.lookup(doc.data, (*at, "options", "BinaryName")) != binary:
+    program = (*at, "options", "BinaryName")
+    if toml.lookup(doc.data, program) not in (binary, toml.lookup(was or {}, program) or binary):  # one that worked was kept
         return doc
     if was is None or toml.lookup(was, at) is None:
         return toml.remove(doc, at)

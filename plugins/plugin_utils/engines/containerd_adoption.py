@@ -53,9 +53,14 @@ class Found:
         return Leftover(self.tool, self.file.path, keys, exact, "kept", why, step)
 
     @property
+    def programs(self) -> tuple[str, ...]:
+        every = [toml.lookup(self.file.doc.data, (*table, *RUNTIMES), {}) for table in containerd_leaves.TABLES]
+        return tuple(str(toml.lookup(e, (n, "options", "BinaryName"), "")) for e in every for n in self.handlers if n in e)
+
+    @property
     def goes(self) -> Leftover:
         whose = "nvidia-ctk's own rules" if self.tool == nvidia_ctk.TOOL else "the rules of the GPU Operator's toolkit, which is gone,"
-        why = f"every key of it is explained by {whose} and by the other files"
+        why = f"every key of it is explained by {whose} and by the other files{nvidia_ctk.mode_said(self.programs)}"
         return Leftover(self.tool, self.file.path, (), True, "adopted", why)
 
 

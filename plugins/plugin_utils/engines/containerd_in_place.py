@@ -41,4 +41,5 @@ def _rows(file: ConfigFile, names: list[str], version: Version) -> Iterator[Left
     others = [name for name, program in found.items() if nvidia_ctk.runs_nvidia(program)]
     for tool, handlers in ((gpu_operator.TOOL, its), (UNKNOWN, others)):
         if handlers:
-            yield Leftover(tool, file.path, tuple(toml.dotted((*RUNTIMES, name)) for name in handlers), False, "adopted", WHY)
+            why = WHY + nvidia_ctk.mode_said(found[name] for name in handlers)
+            yield Leftover(tool, file.path, tuple(toml.dotted((*RUNTIMES, name)) for name in handlers), False, "adopted", why)

@@ -10,13 +10,14 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_adoption as adoption
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
     containerd_base,
     containerd_driver,
     containerd_files,
     containerd_in_place,
+    containerd_leaves,
     containerd_options,
     containerd_proof,
 )
@@ -55,6 +56,7 @@ class Aim:
     wanted: list[Wish]
     bases: Mapping[str, Base]
     going: Going | None = None
+    staying: Mapping[str, str] = dc.field(default_factory=dict)  # programs that handlers keep
 
 
 @dc.dataclass(frozen=True)
@@ -108,17 +110,35 @@ def hidden_by(left: Leftover) -> PlanError:
         f"this file of {left.tool} is read after ours, and is not taken over", where=left.path, why=left.why, next=left.next)
 
 
-def _aim(policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, version: Version) -> Aim:
+def _aim(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, version: Version,
+    going: ConfigFile | None = None,
+) -> Aim:  # fmt: skip
     mine = _our_drop_in(policy, obs, files)
     base = files.without(mine) if mine else files
     cri = containerd_files.effective(base, version)
     decision = dc.replace(decision, enable_cdi=decision.enable_cdi or _switched_on(policy, files.get(mine)))
     reset_to = _default_in(_original(obs, files))
     bases, plain = _bases(policy, obs, instance, decision, files, base, version)
-    wanted = edit.wishes(policy, decision, base, cri, version, reset_to, bases)
+    staying = _staying(policy, obs, files, cri, files.get(mine), going) if decision.handler else {}
+    wanted = edit.wishes(programs.with_kept(policy, staying), decision, base, cri, version, reset_to, bases)
     containerd_driver.require_kept(policy, instance.config_path, plain, edit.granted(cri, wanted), version, bases)
     wanted += adoption.carried_before(obs, files.get(mine), wanted)
-    return Aim(files, base, containerd_files.names(base, version), cri, wanted, bases)
+    return Aim(files, base, containerd_files.names(base, version), cri, wanted, bases, staying=staying)
+
+
+def _staying(
+    policy: Policy, obs: Observation, files: FileSet, cri: Mapping[str, Any], mine: ConfigFile | None, going: ConfigFile | None
+) -> dict[str, str]:
+    """The programs that handlers keep; a file that is taken over now names some, too."""
+    at = containerd_leaves.RUNTIMES
+    every = [file.doc.data if file else {} for file in (mine, going)]
+    own, theirs = ({n: e for t in containerd_leaves.TABLES for n, e in toml.lookup(data, (*t, *at), {}).items()} for data in every)
+    now, drop_in = (
+        {h.name: toml.lookup(entries, (h.name, "options", "BinaryName")) for h in policy.handlers}
+        for entries in ({**toml.lookup(cri, at, {}), **theirs}, own)
+    )
+    return programs.kept(policy, obs, now, drop_in, _written(policy, _original(obs, files)))
 
 
 def _switched_on(policy: Policy, mine: ConfigFile | None) -> bool:
@@ -134,7 +154,7 @@ def _without(
     staying = files.without(found.file.path)
     now, then = containerd_files.effective(files, version), containerd_files.effective(staying, version)
     decision = dc.replace(decision, enable_cdi=decision.enable_cdi or adoption.enables_cdi(now, then, version))
-    aim = _aim(policy, obs, instance, decision, staying, version)
+    aim = _aim(policy, obs, instance, decision, staying, version, found.file)
     default = str(toml.lookup(now, adoption.DEFAULT, ""))
     wanted = [*aim.wanted, *adoption.carried(found, now, aim.wanted, default)]
     allowed = adoption.changing(found, now, edit.granted(aim.cri, wanted))
@@ -151,7 +171,7 @@ def _planned(policy: Policy, obs: Observation, instance: Instance, files: FileSe
     now = containerd_files.effective(files, version)
     differences = tuple(_differences(changes, files, aim.names, now, aim.wanted, version))
     found = assemble(policy, obs, instance, aim.files, changes, differences, aim.cri, aim.wanted, version, going=aim.going)
-    return dc.replace(found, advice=(*found.advice, *_doubts(aim.bases, aim.cri, instance)))
+    return dc.replace(found, advice=(*found.advice, *programs.said(policy, aim.staying), *_doubts(aim.bases, aim.cri, instance)))
 
 
 def reasons(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> tuple[Reason, ...]:

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed, toml, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed, low_level, toml, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Wish
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
@@ -105,7 +105,8 @@ def not_loaded(instance: Instance) -> Difference:
 
 def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advice: tuple[str, ...]) -> Plan:
     """Absent: the daemon has to forget our handlers if it has them."""
-    loaded = any(instance.handlers.get(h.name) == h.binary for h in policy.handlers)
+    runs = {h.name: str(instance.handlers.get(h.name) or "") for h in policy.handlers}
+    loaded = any(runs[h.name] == h.binary or low_level.nvidias(runs[h.name]) for h in policy.handlers)
     if not plan.changes or not instance.running or policy.root != "/" or not loaded:
         differences = tuple(d for d in plan.differences if d.what != "unit")
         return dc.replace(plan, differences=differences, restarts=(), health=(), expect_units={}, advice=(*plan.advice, *advice))

@@ -8,10 +8,10 @@ from __future__ import annotations
 import dataclasses as dc
 import posixpath
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, verified, versions, wholefile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, nvidia_ctk_crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, nvidia_ctk_crio, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_adopt, crio_base, crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
@@ -263,6 +263,8 @@ def _plan(
 ) -> Plan:  # fmt: skip
     gone = crio_adopt.taken(found)
     rest = tuple(layer for layer in layers if layer not in gone)
+    usual, staying = policy, kept_programs(policy, obs, where, layers) if decision.handler else {}
+    policy = programs.with_kept(usual, staying)
     wish = crio_plan.wish(policy, obs, instance, decision, where, rest)
     crio_plan.check_shadow(where, rest, wish)
     check_binaries(policy, obs, decision)
@@ -275,6 +277,7 @@ def _plan(
     changes, diffs = crio_plan.change(where, before, text, crio_plan.hidden(wish), same)
     differences = crio_plan.differences(where, crio_plan.ours(layers, where), wish, bool(changes))
     advice = crio_plan.stray_advice(where, rest) + crio_plan.base_advice(wish) + crio_plan.tree_advice(policy, obs, decision)
+    advice += programs.said(usual, staying)
     if policy.root != "/":
         return Plan(differences, changes=changes, expect_files=expected(obs, where, layers), diffs=diffs, advice=advice)
     acts = bool(changes or gone)
@@ -292,6 +295,15 @@ def _plan(
         else (*advice, f"{instance.unit} has to be restarted before the change takes effect"),
         diffs=diffs,
     )
+
+
+def kept_programs(policy: Policy, obs: Observation, where: config.Places, layers: tuple[config.Layer, ...]) -> dict[str, str]:
+    """The programs that handlers keep, by the files of others and by our own."""
+    now, mine = (
+        {name: table.get("runtime_path") for layer in some for name, table in layer.handlers.items() if isinstance(table, Mapping)}
+        for some in ([la for la in layers if la.path != where.drop_in], [la for la in layers if la.path == where.drop_in])
+    )
+    return programs.kept(policy, obs, now, mine)
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:

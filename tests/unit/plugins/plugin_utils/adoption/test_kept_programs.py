@@ -1,0 +1,105 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A handler that works is not pointed to a program that is not there, nor to one that gives containers their GPUs in another way."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Plan, PlanError, Policy
+
+from tests.unit import builders
+from tests.unit.plugins.plugin_utils import test_crio
+from tests.unit.plugins.plugin_utils.engines.test_containerd_adoption import COPY, OURS, ROOT, SITE, THEIRS, VERSIONS, rendered
+from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import DECISION, applied, instance
+
+USUAL, OPT = "/usr/bin/nvidia-container-runtime", "/opt/bin/nvidia-container-runtime"
+LEGACY = f"{USUAL}.legacy"
+SINGLE, NODE = Policy(single=True), Policy(packages="ignore")
+CHOSEN = Policy(single=True, handlers=(Handler(chosen=True),))
+# whose task it is, the handler's program, what is on the host -> the program afterwards, what is said of it
+CASES: dict[str, tuple[Policy, str, tuple[str, ...], str, str]] = {
+    "only the handler's is there": (SINGLE, OPT, (OPT,), OPT, f"keeps its program {OPT}: {USUAL} is not on this host"),
+    "the same, node without packages": (NODE, OPT, (OPT,), OPT, f"keeps its program {OPT}: {USUAL} is not on this host"),
+    "node brings the packages": (Policy(packages="present"), OPT, (OPT,), USUAL, ""),
+    "the user chose": (CHOSEN, OPT, (OPT,), USUAL, ""),
+    "both are there": (SINGLE, OPT, (OPT, USUAL), USUAL, ""),
+    "none is there": (SINGLE, OPT, (), USUAL, ""),
+    "the mode of one engine's module": (SINGLE, LEGACY, (LEGACY, USUAL), LEGACY, f"keeps its program {LEGACY}: it sets the mode"),
+    "a mode whose program is gone": (SINGLE, LEGACY, (USUAL,), USUAL, ""),
+    "the mode is node's to decide": (NODE, LEGACY, (LEGACY, USUAL), USUAL, ""),
+    "the mode, chosen": (CHOSEN, LEGACY, (LEGACY, USUAL), USUAL, ""),
+}  # fmt: skip
+IN_MAIN = SITE.replace("imports = [\"/etc/containerd/conf.d/*.toml\"]\n", "") + """[plugins.@CRI@.containerd.runtimes.nvidia]
+runtime_type = "io.containerd.runc.v2"
+[plugins.@CRI@.containerd.runtimes.nvidia.options]
+BinaryName = "@PROGRAM@"
+SystemdCgroup = true
+"""
+SHAPES = {
+    "in the main file": {ROOT: IN_MAIN},
+    "in nvidia-ctk's drop-in": {ROOT: SITE, THEIRS: COPY.replace(USUAL, "@PROGRAM@")},
+}
+
+
+def planned(version: str, files: dict[str, str], there: tuple[str, ...], policy: Policy, originals: Any = None) -> Plan:
+    seen = builders.obs(files={**files, **dict.fromkeys(there, "")}, originals=originals)
+    return containerd.plan(policy, seen, instance(version, running=False), dc.replace(DECISION, default=True))
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("case", CASES)
+def test_a_handler_keeps_the_program_that_works(case: str, shape: str, version: str) -> None:
+    policy, program, there, wanted, said = CASES[case]
+    files = {path: text.replace("@PROGRAM@", program) for path, text in rendered(version, SHAPES[shape]).items()}
+    found = planned(version, files, there, policy)
+    after = applied(files, found)
+    assert f'BinaryName = "{wanted}"' in after[OURS if version > "2" else ROOT]
+    assert [a for a in found.advice if "keeps its program" in a and said in a] == [a for a in found.advice if "keeps its program" in a]
+    assert bool(said) is any("keeps its program" in a for a in found.advice)
+    gone = {path: {"existed": True, "sha256_before": "x", "sha256_after": None, "content": files[path]} for path in set(files) - set(after)}
+    again = planned(version, after, there, policy, gone)
+    assert not again.changes, again.differences
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_program_that_sets_the_mode_is_named_where_its_file_is_taken_over(version: str) -> None:
+    files = rendered(version, {ROOT: SITE, THEIRS: COPY.replace(USUAL, LEGACY)})
+    (left,) = planned(version, files, (LEGACY, USUAL), NODE).leftovers
+    assert (left.exact, f"{LEGACY} sets the runtime's mode" in left.why) == (True, True)
+
+
+CRIO = """[crio.runtime.runtimes.nvidia]
+runtime_path = "@PROGRAM@"
+runtime_type = "oci"
+monitor_path = "/usr/libexec/crio/conmon"
+"""
+SITES, TOOLS = f"{test_crio.DIRECTORY}/20-site.conf", f"{test_crio.DIRECTORY}/99-nvidia.toml"
+REFUSED = ("the user chose", "none is there")  # CRI-O does not start with a program that is missing
+
+
+@pytest.mark.parametrize("path", [SITES, TOOLS])
+@pytest.mark.parametrize("case", [case for case in CASES if case not in REFUSED])
+def test_a_handler_of_crio_keeps_the_program_that_works(case: str, path: str) -> None:
+    policy, program, there, wanted, said = CASES[case]
+    files: dict[str, Any] = {USUAL: None, **dict.fromkeys(there, ""), path: CRIO.replace("@PROGRAM@", program)}
+    found = test_crio.planned(policy, test_crio.host(files))
+    ours = next(change for change in found.changes if change["path"] == test_crio.OURS)
+    assert f'runtime_path = "{wanted}"' in ours["content"]
+    assert [said in a for a in found.advice if "keeps its program" in a] == ([True] if said else [])
+    left = {name: text for name, text in files.items() if name != path or path == SITES}
+    gone = {TOOLS: {"existed": True, "sha256_before": "x", "sha256_after": None, "content": files.get(TOOLS)}} if path == TOOLS else None
+    again = test_crio.planned(policy, test_crio.host({**left, test_crio.OURS: ours["content"]}, originals=gone))
+    assert not again.changes, again.differences
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_crio_is_not_given_a_program_that_is_not_there(case: str) -> None:
+    policy, program, there, _wanted, _said = CASES[case]
+    with pytest.raises(PlanError, match="binary of the handler nvidia is not there"):
+        test_crio.planned(policy, test_crio.host({USUAL: None, **dict.fromkeys(there, ""), SITES: CRIO.replace("@PROGRAM@", program)}))
