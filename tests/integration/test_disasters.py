@@ -70,9 +70,9 @@ DISASTERS = {
     "the hands get too little memory": Disaster("old", ("",), prefix=("prlimit", "--as=30000000")),
     "Python lacks a module": Disaster(
         "old",
-        ("tempfile",),
-        make="cd /usr/lib/python3.*; mv tempfile.py /root/; rm -f __pycache__/tempfile.*",
-        undo="mv /root/tempfile.py /usr/lib/python3.*/",
+        ("hmac",),
+        make="cd /usr/lib/python3.*; mv hmac.py /root/; rm -f __pycache__/hmac.*",
+        undo="mv /root/hmac.py /usr/lib/python3.*/",
     ),
     "the engine's unit is masked": Disaster(
         "old",
