@@ -21,6 +21,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, NeedMore, Plan, PlanError, Policy
@@ -292,9 +293,10 @@ class Hands:
         return answer
 
     def plan(self, state: str) -> Plan:
-        answer = self.see([*containerd.questions(self.policy), ask.originals(str(self.journal))])
+        rooms = (containerd, gpu_operator, programs)  # of the module of one engine (host.single_questions)
+        answer = self.see([*(q for room in rooms for q in room.questions(self.policy)), ask.originals(str(self.journal))])
         self.seen = obs = Observation(answer["host"], answer["answers"])
-        for _look in range(4):
+        for _look in range(5):  # one of them for the version, which a daemon that runs tells in the first
             try:
                 (stopped,) = containerd.find(self.policy, obs)
                 instance = dc.replace(stopped, refusal="")  # nothing runs here; that a stopped one is left alone has a test of its own
@@ -304,7 +306,7 @@ class Hands:
                 return containerd.plan(self.policy, obs, instance, wanted)
             except NeedMore as more:
                 obs = obs.with_answers(self.see(more.questions))
-        raise AssertionError("more than four looks")
+        raise AssertionError("more than five looks")
 
     def apply(self, plan: Plan, *, check: bool = False) -> dict[str, Any]:
         request = base.transaction(plan, self.policy, self.seen, check=check, reason="test", pending=[])

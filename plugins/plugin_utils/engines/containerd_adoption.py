@@ -205,6 +205,7 @@ class Sides:
     """The CRI table with the tool's file, and without it, our edits included; and what containerd takes by itself, where it was asked.
 
     rest: without it and without our edits, among which a default may be that hides the one that the tool copied.
+    bare: the tool found no handler in the main file, which it reads under the table's name of the file's own version only.
     """
 
     found: Found
@@ -213,6 +214,7 @@ class Sides:
     rest: Leaves
     ours: Mapping[Path, Any]
     release: Leaves
+    bare: bool = False
 
 
 def judge(
@@ -227,7 +229,7 @@ def judge(
     if not _loaded(obs, instance, now, found):
         step = f"Restart {instance.unit or 'containerd'} and run again"
         return found.stays("the running containerd has not loaded it, so that nobody knows whether it works", step)
-    sides = Sides(found, now, then, rest, ours, {})
+    sides = Sides(found, now, then, rest, ours, {}, _bare(staying))
     if policy.root == "/" and any(_one_sided(sides, path) for path in _differing(sides)):
         sides = dc.replace(sides, release=containerd_leaves.of_release(obs, files, instance))
     left = [*(path for path in _differing(sides) if not _by_release(sides, path)), *_of_handlers(sides)]
@@ -299,7 +301,14 @@ def _strange(sides: Sides, entry: nvidia_ctk.Entry) -> tuple[Path, ...]:
     every = (sides.now, sides.then, sides.rest)
     there, *others = ([e for c in _candidates(side) if (e := containerd_leaves.entry(side, c))] for side in every)
     strange = nvidia_ctk.unexplained(entry, [*there, *(e for side in others for e in side)])
-    return strange if there else min(strange, nvidia_ctk.unexplained(entry, ()), key=len)
+    return strange if there and not sides.bare else min(strange, nvidia_ctk.unexplained(entry, ()), key=len)
+
+
+def _bare(staying: FileSet) -> bool:
+    """A version 2 file may have its handlers under the names of version 3, where the tool does not look (toolkit: pkg/config/engine)."""
+    root = staying.root
+    table = tables.NATURAL_NAMES.get(root.declared or 1, tables.V3_NAMES) if root else tables.V3_NAMES
+    return not root or not any(toml.lookup(root.doc.data, (*table, *RUNTIMES, name)) for name in nvidia_ctk.CANDIDATES)
 
 
 def _unchanged(sides: Sides, name: str) -> bool:
