@@ -46,7 +46,7 @@ def configure(tree: Tree, combination: dict[str, bool], toolkit: str = "nvidia-t
     assert done.returncode == 0, done.stderr
 
 
-def wishes(combination: dict[str, bool]) -> dict[str, Any]:
+def options_of(combination: dict[str, bool]) -> dict[str, Any]:
     return {"handlers": (Handler("gpu"),)} if combination["name"] else {}
 
 
@@ -90,9 +90,9 @@ def test_what_the_tool_wrote_is_recognised_whatever_its_flags_were(tree: Tree, r
     will = "/run/runc" if root == "runc as default" else "/run/crun"
     if combination["default"] and kept_below(tree, "gpu" if combination["name"] else "nvidia") != will:
         with pytest.raises(PlanError, match=f"{left}: containers of .* are kept below .* takes its place below {will} "):
-            tree.plan(tree.policy(**wishes(combination)))
+            tree.plan(tree.policy(**options_of(combination)))
         return
-    plan = tree.plan(tree.policy(**wishes(combination)))
+    plan = tree.plan(tree.policy(**options_of(combination)))
     assert [(x.tool, x.path, x.settings, x.exact, x.fate) for x in plan.leftovers] == [("nvidia-ctk", str(left), (), True, "adopted")]
     assert [(c["op"], c["path"]) for c in plan.changes] == [("write", str(tree.directory / "90-gpufleet.conf")), ("remove", str(left))]
 
@@ -114,7 +114,7 @@ def test_an_adopted_host_is_as_one_that_nobody_touched_and_gets_everything_back(
     tree.write(ROOTS[root])
     configure(tree, combination)
     before = files(tree)
-    options = wishes(combination)
+    options = options_of(combination)
 
     checked = tree.apply(tree.plan(tree.policy(**options), default), check=True)
     assert (checked["error"], files(tree)) == (None, before)

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, nvidia_ctk, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_leaves, containerd_proof
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import MARK, Wish
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import MARK, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_leaves import RUNTIMES, Leaf, Leaves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
@@ -143,38 +143,38 @@ def enables_cdi(with_it: Mapping[str, Any], without: Mapping[str, Any], version:
     return with_it.get("enable_cdi") is True and without.get("enable_cdi", on) is not True
 
 
-def changing(found: Found, with_it: Mapping[str, Any], then: Mapping[str, Any]) -> tuple[Wish, ...]:
+def changing(found: Found, with_it: Mapping[str, Any], then: Mapping[str, Any]) -> tuple[Setting, ...]:
     """The keys of the tool that have another value afterwards, or none; of a handler that goes its first one stands for all."""
     gone = [(*RUNTIMES, name, "runtime_type") for name in found.handlers if toml.lookup(then, (*RUNTIMES, name)) is None]
     switches = [at for at in (DEFAULT, SWITCH) if toml.lookup(with_it, at) != toml.lookup(then, at)]
-    return tuple(Wish(at, toml.lookup(then, at), "") for at in (*switches, *gone))
+    return tuple(Setting(at, toml.lookup(then, at), "") for at in (*switches, *gone))
 
 
-def carried(found: Found, with_it: Mapping[str, Any], wanted: list[Wish], default: str) -> list[Wish]:
+def carried(found: Found, with_it: Mapping[str, Any], wanted: list[Setting], default: str) -> list[Setting]:
     """Its handlers that the policy does not ask for: a RuntimeClass may name them. So may the default."""
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
     names = [name for name in found.handlers if name not in asked and name not in found.free]
-    wishes = [wish for name in names for wish in handler(name, toml.lookup(with_it, (*RUNTIMES, name), {}), CARRIED)]
+    settings = [setting for name in names for setting in handler(name, toml.lookup(with_it, (*RUNTIMES, name), {}), CARRIED)]
     if default in names and not any(w.path == DEFAULT for w in wanted):
-        wishes.append(Wish(DEFAULT, default, CARRIED_DEFAULT))
-    return wishes
+        settings.append(Setting(DEFAULT, default, CARRIED_DEFAULT))
+    return settings
 
 
-def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Wish]) -> list[Wish]:
+def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Setting]) -> list[Setting]:
     """The same of files that were taken over earlier, as the journal knows them: what our drop-in has of them stays in it."""
     if not mine or not obs.asked(wholefile.ORIGINALS):
         return []
     removed = [o for o in wholefile.originals(obs).values() if _was_removed(o)]
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
     known = {name for o in removed for name in _names_in(str(o.get("content") or ""))} - asked
-    found: list[Wish] = []
+    found: list[Setting] = []
     for table in containerd_leaves.TABLES if known else ():
         ours = toml.lookup(mine.doc.data, table, {})
         names = [name for name in toml.lookup(ours, RUNTIMES, {}) if name in known]
-        found += [wish for name in names for wish in handler(name, toml.lookup(ours, (*RUNTIMES, name), {}), CARRIED)]
+        found += [setting for name in names for setting in handler(name, toml.lookup(ours, (*RUNTIMES, name), {}), CARRIED)]
         default = toml.lookup(ours, DEFAULT)
         if default in names and not any(w.path == DEFAULT for w in wanted):
-            found.append(Wish(DEFAULT, default, CARRIED_DEFAULT))
+            found.append(Setting(DEFAULT, default, CARRIED_DEFAULT))
     return found
 
 
@@ -190,11 +190,11 @@ def _names_in(text: str) -> list[str]:
     return [name for table in containerd_leaves.TABLES for name in toml.lookup(data, (*table, *RUNTIMES), {})]
 
 
-def handler(name: str, entry: Mapping[str, Any], why: str) -> list[Wish]:
+def handler(name: str, entry: Mapping[str, Any], why: str) -> list[Setting]:
     """A handler as it is, without what says nothing."""
     values = {path: toml.lookup(entry, path) for path in tables.HANDLER}
     values = {path: v for path, v in values.items() if v is not None and not nvidia_ctk.same(path, v, None)}
-    return [Wish((*RUNTIMES, name, *path), v, why) for path, v in {("runtime_type",): tables.RUNC_TYPE, **values}.items()]
+    return [Setting((*RUNTIMES, name, *path), v, why) for path, v in {("runtime_type",): tables.RUNC_TYPE, **values}.items()]
 
 
 # ---------------------------------------------------------------- the judgement
@@ -218,7 +218,7 @@ class Sides:
 
 
 def judge(
-    policy: Policy, obs: Observation, instance: Instance, files: FileSet, staying: FileSet, found: Found, wanted: list[Wish],
+    policy: Policy, obs: Observation, instance: Instance, files: FileSet, staying: FileSet, found: Found, wanted: list[Setting],
     version: Version,
 ) -> Leftover:  # fmt: skip
     """Whether it goes; if not, which keys nothing explains. May raise NeedMore."""
@@ -244,7 +244,7 @@ def _loaded(obs: Observation, instance: Instance, now: Leaves, found: Found) -> 
     if not instance.running:
         return True
     paths = [(*RUNTIMES, name, "options", "BinaryName") for name in found.handlers]
-    known = [Wish(path, now[path].value, "") for path in (*paths, DEFAULT) if path in now]
+    known = [Setting(path, now[path].value, "") for path in (*paths, DEFAULT) if path in now]
     return containerd_proof.in_force(obs, instance, known)
 
 

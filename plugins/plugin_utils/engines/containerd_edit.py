@@ -27,7 +27,7 @@ _NOTHING: tuple[Any, ...] = ("", 0, False, [])
 
 
 @dc.dataclass(frozen=True)
-class Wish:
+class Setting:
     """One key below the CRI table. An explicit one is written even where it says what is so anyway."""
 
     path: Path
@@ -56,19 +56,19 @@ class FileChange:
         return {**change, "forget": True} if self.forget else change
 
 
-# ---------------------------------------------------------------- wishes
+# ---------------------------------------------------------------- settings
 
 
-def wishes(
+def settings(
     policy: Policy, decision: Decision, files: FileSet, cri: Mapping[str, Any], version: Version, reset_to: str, bases: Mapping[str, Base]
-) -> list[Wish]:
+) -> list[Setting]:
     """All that the decision asks of the CRI table; `cri` is what is in force without our own drop-in.
 
     reset_to: the default handler from before our first change. bases: what each wanted handler is copied from.
     """
     default = _default(policy, decision, cri, reset_to)
     default_after = str(default[0].value if default else toml.lookup(cri, ("containerd", "default_runtime_name"), ""))
-    found: list[Wish] = []
+    found: list[Setting] = []
     if decision.handler:
         if not tables.facts(version).keeps_runc:
             found += _runc(files, cri, version, default_after)
@@ -77,25 +77,25 @@ def wishes(
         found += _successor(default, bases)
     found += default
     found += _cdi(policy, decision, cri, version)
-    return list({wish.path: wish for wish in found}.values())  # what takes a handler's place counts before what is built in
+    return list({setting.path: setting for setting in found}.values())  # what takes a handler's place counts before what is built in
 
 
-def _handler(handler: Handler, decision: Decision, base: Base) -> list[Wish]:
+def _handler(handler: Handler, decision: Decision, base: Base) -> list[Setting]:
     origin, entry = base.origin, base.entry
     at: Path = ("containerd", "runtimes", handler.name)
-    found = [Wish((*at, "runtime_type"), tables.RUNC_TYPE, f"as {origin} has it; an empty type fails when a sandbox is made")]
+    found = [Setting((*at, "runtime_type"), tables.RUNC_TYPE, f"as {origin} has it; an empty type fails when a sandbox is made")]
     if entry.get("runtime_type", "") not in ("", tables.RUNC_TYPE):
         why = f"{entry['runtime_type']}, as {origin} has it, is an older name of this type"
-        found = [Wish((*at, "runtime_type"), tables.RUNC_TYPE, why)]
-    found += [Wish((*at, k), v, f"as {origin} has it") for k, v in _copied(entry).items()]
+        found = [Setting((*at, "runtime_type"), tables.RUNC_TYPE, why)]
+    found += [Setting((*at, k), v, f"as {origin} has it") for k, v in _copied(entry).items()]
     # containerd hands no annotation on to an OCI runtime that its handler does not list.
     annotations = [*(entry.get(ANNOTATIONS) or []), *(f"{prefix.rstrip('/')}/*" for prefix in decision.annotation_prefixes)]
     if annotations:
         why = "the NVIDIA runtime reads device requests from these annotations"
-        found.append(Wish((*at, ANNOTATIONS), list(dict.fromkeys(annotations)), why))
+        found.append(Setting((*at, ANNOTATIONS), list(dict.fromkeys(annotations)), why))
     theirs = {k: v for k, v in base.options.items() if k != "BinaryName"}
     options = {"BinaryName": handler.binary, **theirs, **handler.options}
-    return found + [Wish((*at, "options", key), value, _option_why(handler, base, key)) for key, value in options.items()]
+    return found + [Setting((*at, "options", key), value, _option_why(handler, base, key)) for key, value in options.items()]
 
 
 def _copied(entry: Mapping[str, Any]) -> dict[str, Any]:
@@ -112,7 +112,7 @@ def _option_why(handler: Handler, base: Base, key: str) -> str:
     return base.cgroup_why if key == "SystemdCgroup" else f"as {base.origin} has it"
 
 
-def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_after: str) -> list[Wish]:
+def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_after: str) -> list[Setting]:
     """1.5 to 1.7: as soon as a file names any runtime, the built-in runc is gone, and a partial one has no type."""
     named = [f for f in files.files for t in (tables.V1_NAMES, tables.V2_NAMES) if toml.lookup(f.doc.data, (*t, "containerd", "runtimes"))]
     entry = toml.lookup(cri, ("containerd", "runtimes", "runc"))
@@ -122,13 +122,13 @@ def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_afte
     why = f"containerd {version} drops its built-in runc when a file names another handler"
     found = []
     if not named or entry is None or not entry.get("runtime_type"):
-        found.append(Wish((*at, "runtime_type"), tables.RUNC_TYPE, why, explicit=True))
+        found.append(Setting((*at, "runtime_type"), tables.RUNC_TYPE, why, explicit=True))
     if not named or entry is None:
-        found.append(Wish((*at, "options", "SystemdCgroup"), False, why + "; this is its built-in value", explicit=True))
+        found.append(Setting((*at, "options", "SystemdCgroup"), False, why + "; this is its built-in value", explicit=True))
     return found
 
 
-def _successor(default: list[Wish], bases: Mapping[str, Base]) -> list[Wish]:
+def _successor(default: list[Setting], bases: Mapping[str, Base]) -> list[Setting]:
     """Where runc becomes the default in the place of a handler and no file says what it is like, it gets that handler's properties."""
     base = next(iter(bases.values()), None)
     if not default or default[0].value != "runc" or base is None or base.origin == "runc" or base.runc_declared:
@@ -139,60 +139,60 @@ def _successor(default: list[Wish], bases: Mapping[str, Base]) -> list[Wish]:
     if base.entry.get(ANNOTATIONS):
         values[(ANNOTATIONS,)] = base.entry[ANNOTATIONS]
     values.update({("options", k): v for k, v in base.options.items() if k != "BinaryName"})
-    return [Wish((*at, *key), value, why, explicit=True) for key, value in values.items()]
+    return [Setting((*at, *key), value, why, explicit=True) for key, value in values.items()]
 
 
-def _default(policy: Policy, decision: Decision, cri: Mapping[str, Any], reset_to: str) -> list[Wish]:
+def _default(policy: Policy, decision: Decision, cri: Mapping[str, Any], reset_to: str) -> list[Setting]:
     at: Path = ("containerd", "default_runtime_name")
     if decision.default and decision.handler:
         why = next((r.why for r in decision.reasons if r.what == "default"), "the decision for this host")
-        return [Wish(at, decision.handler, why)]
+        return [Setting(at, decision.handler, why)]
     now = toml.lookup(cri, at)
     if now not in [h.name for h in policy.handlers]:
         return []
     others = [n for n in toml.lookup(cri, ("containerd", "runtimes"), {}) if n not in [h.name for h in policy.handlers]]
     before = reset_to if reset_to in others else ("runc" if "runc" in others else (others[0] if others else "runc"))
-    return [Wish(at, before, f"{now} is not to be the default handler: every container would go through it")]
+    return [Setting(at, before, f"{now} is not to be the default handler: every container would go through it")]
 
 
-def _cdi(policy: Policy, decision: Decision, cri: Mapping[str, Any], version: Version) -> list[Wish]:
+def _cdi(policy: Policy, decision: Decision, cri: Mapping[str, Any], version: Version) -> list[Setting]:
     """The switch exists in 1.7 (off) and 2.0 to 2.3 (on); 1.6 has none, 2.4 warns of an unknown key."""
     kind = tables.facts(version).cdi
     found = []
     if decision.enable_cdi and (kind == "off" or (kind == "on" and cri.get("enable_cdi") is False)):
         why = "CDI is off by default in containerd 1.7" if kind == "off" else "an explicit false switches CDI off"
-        found.append(Wish(("enable_cdi",), True, why))
+        found.append(Setting(("enable_cdi",), True, why))
     if policy.cdi_spec_dirs and kind != "none" and tuple(cri.get("cdi_spec_dirs") or tables.CDI_SPEC_DIRS) != policy.cdi_spec_dirs:
-        found.append(Wish(("cdi_spec_dirs",), list(policy.cdi_spec_dirs), "set by the option cdi_spec_dirs"))
+        found.append(Setting(("cdi_spec_dirs",), list(policy.cdi_spec_dirs), "set by the option cdi_spec_dirs"))
     return found
 
 
-def unmet(cri: Mapping[str, Any], wanted: list[Wish], explicit: Mapping[str, Any] | None = None) -> list[Wish]:
-    """Wishes that are not in force; explicit ones are looked for in what the files themselves say."""
+def unmet(cri: Mapping[str, Any], wanted: list[Setting], explicit: Mapping[str, Any] | None = None) -> list[Setting]:
+    """Settings that are not in force; explicit ones are looked for in what the files themselves say."""
     return [w for w in wanted if toml.lookup(explicit if w.explicit and explicit is not None else cri, w.path) != w.value]
 
 
-def default_of(cri: Mapping[str, Any], wanted: list[Wish]) -> Wish:
+def default_of(cri: Mapping[str, Any], wanted: list[Setting]) -> Setting:
     """The default handler that the files give in the end, wished for or not."""
     at: Path = ("containerd", "default_runtime_name")
-    return Wish(at, toml.lookup(granted(cri, wanted), at, "runc"), "what the files say")
+    return Setting(at, toml.lookup(granted(cri, wanted), at, "runc"), "what the files say")
 
 
-def granted(cri: Mapping[str, Any], wanted: list[Wish]) -> dict[str, Any]:
-    """The CRI table with the wishes fulfilled, and nothing else changed."""
+def granted(cri: Mapping[str, Any], wanted: list[Setting]) -> dict[str, Any]:
+    """The CRI table with the settings made, and nothing else changed."""
     result = copy.deepcopy(dict(cri))
-    for wish in wanted:
+    for setting in wanted:
         at = result
-        for key in wish.path[:-1]:
+        for key in setting.path[:-1]:
             at = at.setdefault(key, {})
-        at[wish.path[-1]] = wish.value
+        at[setting.path[-1]] = setting.value
     return result
 
 
 # ---------------------------------------------------------------- edits
 
 
-def in_place(files: FileSet, names: Path, wanted: list[Wish], version: Version) -> list[FileChange]:
+def in_place(files: FileSet, names: Path, wanted: list[Setting], version: Version) -> list[FileChange]:
     """The keys in the root file itself, which is made when there is none."""
     root = files.root
     if root is None:
@@ -204,8 +204,8 @@ def in_place(files: FileSet, names: Path, wanted: list[Wish], version: Version) 
     return [FileChange(root.path, root.real, root.doc, root.sha256, after, whole=False)] if after.text != root.doc.text else []
 
 
-def _set(doc: toml.Document, names: Path, wanted: list[Wish]) -> toml.Document:
-    return toml.set_values(doc, [((*names, *wish.path), wish.value) for wish in wanted])
+def _set(doc: toml.Document, names: Path, wanted: list[Setting]) -> toml.Document:
+    return toml.set_values(doc, [((*names, *setting.path), setting.value) for setting in wanted])
 
 
 def drop_in_path(policy: Policy, obs: Observation, files: FileSet) -> str:
@@ -222,7 +222,7 @@ def drop_in_path(policy: Policy, obs: Observation, files: FileSet) -> str:
     return own if own in fitting or not fitting else fitting[0]
 
 
-def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: list[Wish], version: Version) -> list[FileChange]:
+def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: list[Setting], version: Version) -> list[FileChange]:
     """Our own file with the keys, and the root file's import of it where none covers it yet."""
     root = files.root
     changes = []

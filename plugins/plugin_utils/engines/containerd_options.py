@@ -48,16 +48,16 @@ def _of(entry: Any, version: Version) -> Any:
     return {**entry, "options": read(options, version)} if isinstance(options, Mapping) and options else entry
 
 
-def require_own_spelling(doc: Document, table: Path, wish: Path, path: str) -> None:
+def require_own_spelling(doc: Document, table: Path, setting: Path, path: str) -> None:
     """An option that another spelling keeps from having an effect: our drop-in can add a key, and not take one away."""
-    *above, name = wish
+    *above, name = setting
     if tuple(above[-1:]) != ("options",):
         return
     there = toml.lookup(doc.data, (*table, *above), {})
     other = next((key for key in there if key.lower() == name.lower() and key != name), "")
     if other:
         raise PlanError(
-            f"{toml.dotted(wish)} is written {other} here",
+            f"{toml.dotted(setting)} is written {other} here",
             where=path,
             line=toml.line_of(doc, (*table, *above, other)),
             why="containerd 2.x takes this spelling before the usual one, so that ours would have no effect",

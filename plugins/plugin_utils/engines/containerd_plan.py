@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_edit as edit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_base import Base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Wish
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
@@ -53,7 +53,7 @@ class Aim:
     base: FileSet
     names: Path
     cri: Mapping[str, Any]
-    wanted: list[Wish]
+    wanted: list[Setting]
     bases: Mapping[str, Base]
     going: Going | None = None
     staying: Mapping[str, str] = dc.field(default_factory=dict)  # programs that handlers keep
@@ -64,7 +64,7 @@ class Going:
     """A file of another tool that goes. allowed: keys that may have another value without it."""
 
     file: ConfigFile
-    allowed: tuple[Wish, ...] = ()
+    allowed: tuple[Setting, ...] = ()
     restarts: bool = False  # keys of ours differ from what is in force with it; not all of them are in the engine's status
 
     def as_change(self) -> Mapping[str, Any]:
@@ -121,7 +121,7 @@ def _aim(
     reset_to = _default_in(_original(obs, files))
     bases, plain = _bases(policy, obs, instance, decision, files, base, version)
     staying = _staying(policy, obs, files, cri, files.get(mine), going) if decision.handler else {}
-    wanted = edit.wishes(programs.with_kept(policy, staying), decision, base, cri, version, reset_to, bases)
+    wanted = edit.settings(programs.with_kept(policy, staying), decision, base, cri, version, reset_to, bases)
     containerd_driver.require_kept(policy, instance.config_path, plain, edit.granted(cri, wanted), version, bases)
     wanted += adoption.carried_before(obs, files.get(mine), wanted)
     return Aim(files, base, containerd_files.names(base, version), cri, wanted, bases, staying=staying)
@@ -295,7 +295,7 @@ def _bases(
 
 
 def _changes(
-    policy: Policy, obs: Observation, files: FileSet, base: FileSet, names: Path, cri: Mapping[str, Any], wanted: list[Wish],
+    policy: Policy, obs: Observation, files: FileSet, base: FileSet, names: Path, cri: Mapping[str, Any], wanted: list[Setting],
     version: Version
 ) -> list[FileChange]:
     said: dict[str, Any] = {}
@@ -314,23 +314,23 @@ def _changes(
     return edit.drop_in(obs, files, path, names, own, version)
 
 
-def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[Wish], version: Version) -> None:
+def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[Setting], version: Version) -> None:
     """The sum of the files afterwards must be the sum before and our keys; a file that is read later can spoil that."""
     found = containerd_files.effective(after, version)
-    for wish in edit.unmet(found, wanted):
+    for setting in edit.unmet(found, wanted):
         for file in reversed(after.files):
             for table in (tables.V3_NAMES, tables.V2_NAMES, tables.V1_NAMES):
-                containerd_options.require_own_spelling((base.get(file.path) or file).doc, table, wish.path, file.path)
-                if toml.lookup(file.doc.data, table) is not None and toml.lookup(file.doc.data, (*table, *wish.path)) != wish.value:
-                    raise _shadowed(file, table, wish, version)
+                containerd_options.require_own_spelling((base.get(file.path) or file).doc, table, setting.path, file.path)
+                if toml.lookup(file.doc.data, table) is not None and toml.lookup(file.doc.data, (*table, *setting.path)) != setting.value:
+                    raise _shadowed(file, table, setting, version)
     if found != edit.granted(cri, wanted):
         raise PlanError(
             "the change would alter more than our keys", where=after.root_path, why="its files add up to something else than before",
             next="Merge the files into one, and run again.")
 
 
-def _shadowed(file: containerd_files.ConfigFile, table: Path, wish: Wish, version: Version) -> Shadowed:
-    line = toml.line_of(file.doc, (*table, *wish.path)) or toml.line_of(file.doc, table)
+def _shadowed(file: containerd_files.ConfigFile, table: Path, setting: Setting, version: Version) -> Shadowed:
+    line = toml.line_of(file.doc, (*table, *setting.path)) or toml.line_of(file.doc, table)
     replaces = tables.facts(version).merge == "replace"
     if replaces and file.doc.text.startswith(edit.MARK):
         return Shadowed(
@@ -338,22 +338,22 @@ def _shadowed(file: containerd_files.ConfigFile, table: Path, wish: Wish, versio
             line=line, why=f"it was written for containerd 2.x, and {version} takes its whole CRI table instead of the root file's",
             next="Run with state: absent first, then again; on 1.x all of ours stands in the root file.")
     return Shadowed(
-        f"{toml.dotted(wish.path)} = {toml.dumps(wish.value)} would have no effect", where=file.path, line=line,
+        f"{toml.dotted(setting.path)} = {toml.dumps(setting.value)} would have no effect", where=file.path, line=line,
         why="this file is read last, and containerd 1.x takes its whole CRI table instead of the root file's" if replaces
-        else f"this file is read after ours and sets {toml.dumps(toml.lookup(file.doc.data, (*table, *wish.path)))}",
+        else f"this file is read after ours and sets {toml.dumps(toml.lookup(file.doc.data, (*table, *setting.path)))}",
         next=f"Move its CRI settings to the root file and remove it{'' if replaces else ', or ask for its value by the option handlers'}.")
 
 
 def _differences(
-    changes: list[FileChange], files: FileSet, names: Path, now: Mapping[str, Any], wanted: list[Wish], version: Version
+    changes: list[FileChange], files: FileSet, names: Path, now: Mapping[str, Any], wanted: list[Setting], version: Version
 ) -> list[Difference]:
     found = []
     for change in changes:
         old = change.before.data if change.before else {}
-        for wish in wanted:
-            key = (*_table(change, names), *wish.path)
-            if toml.lookup(change.after.data, key) == wish.value and toml.lookup(old, key) != wish.value:
-                found.append(Difference("file", change.path, toml.dotted(key), toml.lookup(now, wish.path), wish.value, wish.why))
+        for setting in wanted:
+            key = (*_table(change, names), *setting.path)
+            if toml.lookup(change.after.data, key) == setting.value and toml.lookup(old, key) != setting.value:
+                found.append(Difference("file", change.path, toml.dotted(key), toml.lookup(now, setting.path), setting.value, setting.why))
         before, after = old.get("imports"), change.after.data.get("imports")
         if before != after:
             found.append(Difference("file", change.path, "imports", before, after, "so that containerd reads the drop-in"))
@@ -372,7 +372,7 @@ def _table(change: FileChange, names: Path) -> Path:
 
 def assemble(
     policy: Policy, obs: Observation, instance: Instance, files: FileSet, changes: list[FileChange], differences: tuple[Difference, ...],
-    cri: Mapping[str, Any], wanted: list[Wish], version: Version, gone: tuple[Mapping[str, Any], ...] = (), going: Going | None = None
+    cri: Mapping[str, Any], wanted: list[Setting], version: Version, gone: tuple[Mapping[str, Any], ...] = (), going: Going | None = None
 ) -> Plan:  # fmt: skip
     """The transaction. gone: changes of `state: absent`, beside those of files that are edited. going: what is taken over."""
     advice = list(_advice(obs, files, wanted))
@@ -412,7 +412,7 @@ def assemble(
     )
 
 
-def _advice(obs: Observation, files: FileSet, wanted: list[Wish]) -> list[str]:
+def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str]:
     """Files of others that define our handler as well, or lie about unread."""
     found = []
     for file in files.files[1:]:

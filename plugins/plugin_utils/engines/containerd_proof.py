@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed, low_level, toml, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_options
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Wish
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Instance, Plan, PlanError, Policy, Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -36,16 +36,16 @@ STATUS_NAMES: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def status_path(wish: Wish) -> tuple[str, ...] | None:
+def status_path(setting: Setting) -> tuple[str, ...] | None:
     """Where CRI's verbose status shows this key; None where its name there is not certain."""
-    last = wish.path[-1]
-    if wish.path[-2:-1] == ("options",):
-        there = ("config", *wish.path)
+    last = setting.path[-1]
+    if setting.path[-2:-1] == ("options",):
+        there = ("config", *setting.path)
         return there if selection.listed(listed.STATUS, there) else None  # what is not listed does not travel
-    return ("config", *wish.path[:-1], STATUS_NAMES[last]) if last in STATUS_NAMES else None
+    return ("config", *setting.path[:-1], STATUS_NAMES[last]) if last in STATUS_NAMES else None
 
 
-def in_force(obs: Observation, instance: Instance, wanted: list[Wish]) -> bool:
+def in_force(obs: Observation, instance: Instance, wanted: list[Setting]) -> bool:
     """Whether the running daemon already works with these keys."""
     info = as_read(obs.cri(instance.socket, pid=instance.pid).get("info") or {}, instance)
     if not isinstance(info.get("config"), Mapping):
@@ -69,16 +69,16 @@ def _same(found: Any, wanted: Any, path: tuple[str, ...]) -> bool:
     return bool(found == wanted or (found == selection.HIDDEN and not selection.fits(shape, wanted)))
 
 
-def health(instance: Instance, wanted: list[Wish], version: Version) -> dict[str, Any]:
+def health(instance: Instance, wanted: list[Setting], version: Version) -> dict[str, Any]:
     """CRI answers again, and says what we wrote. A bad CRI section leaves the unit active, so that nothing less will do."""
     require: list[dict[str, Any]] = []
     handlers = list(dict.fromkeys(w.path[2] for w in wanted if w.path[:2] == ("containerd", "runtimes")))
     if version.series >= (2, 0):  # runtimeHandlers in the status
         require += [{"handler": name} for name in handlers]
-    for wish in wanted:
-        path = status_path(wish)
-        if path and (wish.path[-1] in ("BinaryName", "SystemdCgroup") or len(wish.path) < 3):
-            require.append({"path": list(path), "equals": wish.value})
+    for setting in wanted:
+        path = status_path(setting)
+        if path and (setting.path[-1] in ("BinaryName", "SystemdCgroup") or len(setting.path) < 3):
+            require.append({"path": list(path), "equals": setting.value})
     return {"kind": "cri", "socket": instance.socket, "timeout": SERVES_WITHIN, "require": require}
 
 
@@ -122,7 +122,7 @@ def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advi
 # ---------------------------------------------------------------- the staged tree
 
 
-def validation(instance: Instance, files: FileSet, changes: list[FileChange], wanted: list[Wish], version: Version) -> dict[str, Any]:
+def validation(instance: Instance, files: FileSet, changes: list[FileChange], wanted: list[Setting], version: Version) -> dict[str, Any]:
     """Plan fields that have the engine's own binary read the staged files, and allow only our keys to differ."""
     every = {f.path: f.real for f in files.files} | {c.path: c.real for c in changes}
     argv = [instance.binary, "-c", "{stage}" + instance.config_path, "config", "dump"]
@@ -152,20 +152,20 @@ def _substitutes(files: FileSet, changes: list[FileChange]) -> list[tuple[str, s
     return list(dict.fromkeys(found))
 
 
-def _require(wanted: list[Wish]) -> list[dict[str, str]]:
+def _require(wanted: list[Setting]) -> list[dict[str, str]]:
     binaries = [str(w.value) for w in wanted if w.path[-1] == "BinaryName"]
     return [
         {"pattern": rf"\s*BinaryName = [\"']{re.escape(b)}[\"']\s*", "says": f"its output does not have BinaryName = {b}"} for b in binaries
     ]
 
 
-def _refuse(wanted: list[Wish]) -> list[dict[str, str]]:
+def _refuse(wanted: list[Setting]) -> list[dict[str, str]]:
     """2.x says `Ignoring unknown key ... key="containerd runtimes nvidia"` and goes on; what it said of others' keys before is theirs."""
     keys = sorted({" ".join(w.path[:3]) for w in wanted})
     return [{"pattern": rf"Ignoring unknown key.*key=\"?{re.escape(k)}\b", "says": f"it does not know the key {k}"} for k in keys]
 
 
-def _allow(wanted: list[Wish]) -> list[str]:
+def _allow(wanted: list[Setting]) -> list[str]:
     """Every line of the dump that may differ: our tables' headers, our keys, a new handler's zero values, the list of imports."""
     names = "|".join(sorted({re.escape(w.path[2]) for w in wanted if w.path[:2] == ("containerd", "runtimes")}))
     keys = sorted({w.path[-1] for w in wanted})

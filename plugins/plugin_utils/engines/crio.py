@@ -265,31 +265,31 @@ def _plan(
     rest = tuple(layer for layer in layers if layer not in gone)
     usual, staying = policy, kept_programs(policy, obs, where, layers) if decision.handler else {}
     policy = programs.with_kept(usual, staying)
-    wish = crio_plan.wish(policy, obs, instance, decision, where, rest)
-    crio_plan.check_shadow(where, rest, wish)
+    desired = crio_plan.desired(policy, obs, instance, decision, where, rest)
+    crio_plan.check_shadow(where, rest, desired)
     check_binaries(policy, obs, decision)
-    crio_adopt.require_same_place(obs, instance, found, wish, pair(instance.version), force)
+    crio_adopt.require_same_place(obs, instance, found, desired, pair(instance.version), force)
     before = crio_plan.own(obs.file(where.drop_in, where.keep)) if any(layer.path == where.drop_in for layer in layers) else None
-    text = crio_plan.text(wish)
-    served = crio_plan.served(force, wish, crio_plan.ours(layers, where))
+    text = crio_plan.text(desired)
+    served = crio_plan.served(force, desired, crio_plan.ours(layers, where))
     ours = crio_plan.ours(layers, where)
-    same = ours is not None and crio_plan.flat(ours.data) == crio_plan.flat(crio_plan.tree(wish))
-    changes, diffs = crio_plan.change(where, before, text, crio_plan.hidden(wish), same)
-    differences = crio_plan.differences(where, crio_plan.ours(layers, where), wish, bool(changes))
-    advice = crio_plan.stray_advice(where, rest) + crio_plan.base_advice(wish) + crio_plan.tree_advice(policy, obs, decision)
+    same = ours is not None and crio_plan.flat(ours.data) == crio_plan.flat(crio_plan.tree(desired))
+    changes, diffs = crio_plan.change(where, before, text, crio_plan.hidden(desired), same)
+    differences = crio_plan.differences(where, crio_plan.ours(layers, where), desired, bool(changes))
+    advice = crio_plan.stray_advice(where, rest) + crio_plan.base_advice(desired) + crio_plan.tree_advice(policy, obs, decision)
     advice += programs.said(usual, staying)
     if policy.root != "/":
         return Plan(differences, changes=changes, expect_files=expected(obs, where, layers), diffs=diffs, advice=advice)
     acts = bool(changes or gone)
     return Plan(
-        differences=differences or (() if served else (unserved(instance, wish),)),
+        differences=differences or (() if served else (unserved(instance, desired),)),
         changes=changes,
         expect_files=expected(obs, where, layers),
         expect_units=expected_unit(instance),
         stage_files=crio_plan.stage(obs, where) if acts else (),
-        validate=crio_plan.validation(obs, instance, where, layers, wish, crio_adopt.allowed(gone)) if acts else (),
+        validate=crio_plan.validation(obs, instance, where, layers, desired, crio_adopt.allowed(gone)) if acts else (),
         restarts=restarts(policy, instance, served),
-        health=() if served or policy.restart == "never" else crio_plan.health(instance, pair(instance.version), wish),
+        health=() if served or policy.restart == "never" else crio_plan.health(instance, pair(instance.version), desired),
         advice=advice
         if served or policy.restart != "never"
         else (*advice, f"{instance.unit} has to be restarted before the change takes effect"),
@@ -376,8 +376,8 @@ def claims(policy: Policy, obs: Observation, path: str) -> bool:
     return path in (where.config, where.drop_in) or path.startswith((f"{where.directory}/", "/etc/crio/"))
 
 
-def unserved(instance: Instance, wish: crio_plan.Wish) -> Difference:
-    names = ", ".join(wish.handlers) or "no handler of ours"
+def unserved(instance: Instance, desired: crio_plan.Desired) -> Difference:
+    names = ", ".join(desired.handlers) or "no handler of ours"
     return Difference(
         "unit", instance.unit, "", "runs with an older configuration", names, "the file is right, but the daemon has not loaded it"
     )

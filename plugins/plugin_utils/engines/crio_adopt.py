@@ -191,13 +191,14 @@ def taken(found: tuple[Found, ...]) -> tuple[config.Layer, ...]:
 
 
 def require_same_place(
-    obs: Observation, instance: Instance, found: tuple[Found, ...], wish: crio_plan.Wish, version: tuple[int, int], force: config.Effective
-) -> None:
+    obs: Observation, instance: Instance, found: tuple[Found, ...], desired: crio_plan.Desired, version: tuple[int, int],
+    force: config.Effective,
+) -> None:  # fmt: skip
     """CRI-O looks for a container's state below runtime_root of its handler as it is now: another one, and it can stop none of them."""
     usual = f"/run/{tables.default_runtime(version)}"
     for layer in taken(found):
         for name, table in layer.handlers.items():
-            was, will = (str(t.get("runtime_root") or usual) for t in (table, wish.handlers.get(name, table)))
+            was, will = (str(t.get("runtime_root") or usual) for t in (table, desired.handlers.get(name, table)))
             if was != will and layer.path != rules.UNREAD and _in_use(obs, instance, name, force):
                 raise PlanError(
                     f"containers of the handler {name} are kept below {was}, and those of the handler that takes its place below {will}",

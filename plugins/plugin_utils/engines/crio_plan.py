@@ -24,7 +24,7 @@ LEFTOVER = re.compile(r".*(?:~|\.(?:bak|orig|old|save|swp|tmp|rpmnew|rpmsave|rpm
 
 
 @dc.dataclass(frozen=True)
-class Wish:
+class Desired:
     """What our drop-in has to say. bases: for each handler of ours the one whose table is taken over, with that table."""
 
     handlers: Mapping[str, Mapping[str, Any]]
@@ -50,11 +50,11 @@ def own(file: File) -> File:
     )
 
 
-def wish(
+def desired(
     policy: Policy, obs: Observation, instance: Instance, decision: Decision, where: config.Places, layers: tuple[config.Layer, ...]
-) -> Wish:
+) -> Desired:
     if not decision.handler:
-        return Wish({}, "", (), policy.cdi_spec_dirs)
+        return Desired({}, "", (), policy.cdi_spec_dirs)
     others = tuple(layer for layer in layers if layer.path != where.drop_in)
     names = [h.name for h in policy.handlers]
     version = (int(instance.version.lstrip("v").split(".")[0]), int(instance.version.split(".")[1]))
@@ -72,7 +72,7 @@ def wish(
     elif declared.default in names:
         # Somebody else's file makes it the default: taken back only when asked for.
         default, unwanted = (crio_base.successor(declared, names), unwanted) if policy.default == "false" else ("", ())
-    return Wish(handlers, default, unwanted, policy.cdi_spec_dirs, bases)
+    return Desired(handlers, default, unwanted, policy.cdi_spec_dirs, bases)
 
 
 def later(where: config.Places, layer: config.Layer) -> bool:
@@ -110,16 +110,16 @@ def require_sent(base: str, copied: Mapping[str, Any]) -> None:
             )
 
 
-def text(wish: Wish) -> str:
+def text(desired: Desired) -> str:
     """Our drop-in as it has to be, '' where there is nothing to say."""
     head = []
-    if wish.default:
-        head.append(f"default_runtime = {toml.dumps(wish.default)}")
-    if wish.cdi_dirs:
-        head.append(f"cdi_spec_dirs = {toml.dumps(wish.cdi_dirs)}")
+    if desired.default:
+        head.append(f"default_runtime = {toml.dumps(desired.default)}")
+    if desired.cdi_dirs:
+        head.append(f"cdi_spec_dirs = {toml.dumps(desired.cdi_dirs)}")
     parts = ["[crio.runtime]\n" + "".join(f"{line}\n" for line in head)] if head else []
-    for name, table in wish.handlers.items():
-        base = wish.bases[name][0] if name in wish.bases else ""
+    for name, table in desired.handlers.items():
+        base = desired.bases[name][0] if name in desired.bases else ""
         note = f"# All but the first two keys are those of the handler {base}: CRI-O fills in nothing.\n" if base else ""
         lines = "".join(f"{toml.key(k)} = {toml_file.dumps(v)}\n" for k, v in table.items())
         parts.append(f"{note}[crio.runtime.runtimes.{toml.key(name)}]\n{lines}")
@@ -131,16 +131,16 @@ def order(where: config.Places, path: str) -> list[str]:
     return path[len(where.directory) :].strip("/").split("/")
 
 
-def check_shadow(where: config.Places, layers: tuple[config.Layer, ...], wish: Wish) -> None:
+def check_shadow(where: config.Places, layers: tuple[config.Layer, ...], desired: Desired) -> None:
     """A file that is read after ours and says otherwise would make the change a lie."""
     for layer in layers:
         if not later(where, layer):
             continue
-        names = [n for n in wish.handlers if n in layer.handlers and dict(layer.handlers[n]) != dict(wish.handlers[n])]
+        names = [n for n in desired.handlers if n in layer.handlers and dict(layer.handlers[n]) != dict(desired.handlers[n])]
         default = layer.runtime.get("default_runtime")
-        if wish.default and default not in (None, wish.default):
+        if desired.default and default not in (None, desired.default):
             names.append(f"default_runtime = {default!r}")
-        if wish.cdi_dirs and tuple(layer.runtime.get("cdi_spec_dirs", wish.cdi_dirs)) != wish.cdi_dirs:
+        if desired.cdi_dirs and tuple(layer.runtime.get("cdi_spec_dirs", desired.cdi_dirs)) != desired.cdi_dirs:
             names.append("cdi_spec_dirs")
         if names:
             raise PlanError(
@@ -159,9 +159,10 @@ def stray_advice(where: config.Places, layers: tuple[config.Layer, ...]) -> tupl
     )
 
 
-def base_advice(wish: Wish) -> tuple[str, ...]:
+def base_advice(desired: Desired) -> tuple[str, ...]:
     """A node system's own shim as default: its properties are taken over, its program cannot be."""
-    programs = {name: (base, crio_base.program(base, table)) for name, (base, table) in wish.bases.items() if base not in wish.handlers}
+    copied = {name: (base, table) for name, (base, table) in desired.bases.items() if base not in desired.handlers}
+    programs = {name: (base, crio_base.program(base, table)) for name, (base, table) in copied.items()}
     return tuple(
         f"The handler {base} runs {program}. The handler {name} has its properties, but the NVIDIA runtime starts runc or crun instead of "
         f"that program: containers of {name} get nothing that only {program} does."
@@ -179,15 +180,15 @@ def tree_advice(policy: Policy, obs: Observation, decision: Decision) -> tuple[s
     return tuple(f"{path} is not there yet: without it {fate}" for path in missing)
 
 
-def served(force: config.Effective, wish: Wish, written: config.Layer | None) -> bool:
+def served(force: config.Effective, desired: Desired, written: config.Layer | None) -> bool:
     """Whether the running daemon does already what our drop-in says, and nothing that it used to say."""
     if force.source == "files":
         return True
-    gone = set(written.handlers if written else ()) - set(wish.handlers)
-    bases = {name: force.handlers.get(base, {}) for name, (base, _table) in wish.bases.items()}
-    handlers = all(same(force.handlers.get(name), table, bases.get(name, {})) for name, table in wish.handlers.items())
-    default = force.default == wish.default if wish.default else force.default not in wish.unwanted_default
-    return handlers and default and not gone & set(force.handlers) and (not wish.cdi_dirs or force.cdi_dirs == wish.cdi_dirs)
+    gone = set(written.handlers if written else ()) - set(desired.handlers)
+    bases = {name: force.handlers.get(base, {}) for name, (base, _table) in desired.bases.items()}
+    handlers = all(same(force.handlers.get(name), table, bases.get(name, {})) for name, table in desired.handlers.items())
+    default = force.default == desired.default if desired.default else force.default not in desired.unwanted_default
+    return handlers and default and not gone & set(force.handlers) and (not desired.cdi_dirs or force.cdi_dirs == desired.cdi_dirs)
 
 
 def same(have: Mapping[str, Any] | None, want: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
@@ -197,9 +198,9 @@ def same(have: Mapping[str, Any] | None, want: Mapping[str, Any], base: Mapping[
     return all((have.get(k) or None) == (v or None) or (k.startswith("monitor_") and have.get(k) == base.get(k)) for k, v in want.items())
 
 
-def hidden(wish: Wish) -> list[toml_file.Hidden]:
+def hidden(desired: Desired) -> list[toml_file.Hidden]:
     """What the handlers have of values that are known to the node only, in the order of the text."""
-    return [value for table in wish.handlers.values() for value in toml_file.hidden(table)]
+    return [value for table in desired.handlers.values() for value in toml_file.hidden(table)]
 
 
 Change = tuple[tuple[dict[str, Any], ...], tuple[tuple[str, str, str], ...]]
@@ -222,27 +223,27 @@ def change(where: config.Places, before: File | None, after: str, copied: list[t
     return (toml_file.written(path, expect, after, copied, where.keep),), diff
 
 
-def differences(where: config.Places, written: config.Layer | None, wish: Wish, changed: bool) -> tuple[Difference, ...]:
+def differences(where: config.Places, written: config.Layer | None, desired: Desired, changed: bool) -> tuple[Difference, ...]:
     """Key by key, as a person reads it."""
     if not changed:
         return ()
-    before, after = flat(written.data if written else {}), flat(tree(wish))
+    before, after = flat(written.data if written else {}), flat(tree(desired))
     keys = [k for k in {**before, **after} if before.get(k) != after.get(k)]
     if not keys:
         return (Difference("file", where.drop_in, "", "other text", "our text", "the file is ours whole; its meaning stays"),)
-    return tuple(Difference("file", where.drop_in, k, told(before.get(k)), told(after.get(k)), why(k, wish)) for k in keys)
+    return tuple(Difference("file", where.drop_in, k, told(before.get(k)), told(after.get(k)), why(k, desired)) for k in keys)
 
 
 def told(value: Any) -> Any:
     return str(value) if isinstance(value, toml_file.Hidden) else value
 
 
-def tree(wish: Wish) -> dict[str, Any]:
-    runtime: dict[str, Any] = {"runtimes": {n: dict(t) for n, t in wish.handlers.items()}}
-    if wish.default:
-        runtime["default_runtime"] = wish.default
-    if wish.cdi_dirs:
-        runtime["cdi_spec_dirs"] = list(wish.cdi_dirs)
+def tree(desired: Desired) -> dict[str, Any]:
+    runtime: dict[str, Any] = {"runtimes": {n: dict(t) for n, t in desired.handlers.items()}}
+    if desired.default:
+        runtime["default_runtime"] = desired.default
+    if desired.cdi_dirs:
+        runtime["cdi_spec_dirs"] = list(desired.cdi_dirs)
     return {"crio": {"runtime": runtime}}
 
 
@@ -253,19 +254,19 @@ def flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
     return found
 
 
-def why(key: str, wish: Wish) -> str:
+def why(key: str, desired: Desired) -> str:
     last = key.rsplit(".", 1)[-1]
     reasons = {
         "default_runtime": "workloads get GPUs from this handler"
-        if wish.default in wish.handlers
+        if desired.default in desired.handlers
         else "the handler is not to be the default",
         "cdi_spec_dirs": "set by the option cdi_spec_dirs",
         "runtime_path": "the NVIDIA runtime, which hands over to the low-level runtime",
         "runtime_type": "it is an OCI runtime",
     }
-    if not wish.handlers and last not in ("default_runtime", "cdi_spec_dirs"):
+    if not desired.handlers and last not in ("default_runtime", "cdi_spec_dirs"):
         return "no handler is wanted here"
-    base = next((base for name, (base, _table) in wish.bases.items() if key.startswith(f"crio.runtime.runtimes.{name}.")), "")
+    base = next((base for name, (base, _table) in desired.bases.items() if key.startswith(f"crio.runtime.runtimes.{name}.")), "")
     return reasons.get(last, f"as in the handler {base}" if base else "this handler is not wanted any more")
 
 
@@ -275,7 +276,7 @@ def stage(obs: Observation, where: config.Places) -> tuple[dict[str, Any], ...]:
 
 
 def validation(
-    obs: Observation, instance: Instance, where: config.Places, layers: tuple[config.Layer, ...], wish: Wish, gone: list[str]
+    obs: Observation, instance: Instance, where: config.Places, layers: tuple[config.Layer, ...], desired: Desired, gone: list[str]
 ) -> tuple[dict[str, Any], ...]:
     """`crio config` on the staged tree: it must print what it printed before, but for our keys. gone: lines of files taken over."""
     main = "{stage}/crio.conf" if obs.file(where.config, where.keep).exists else ""
@@ -286,17 +287,17 @@ def validation(
             "baseline": [instance.binary, *config.config_flags(obs, where), "config"],
             "refuse": [{"pattern": r"level=(?:error|fatal)", "says": "it logs an error"}],
             "names": [*tables.HANDLER_FIELDS, "default_runtime", "hooks_dir", "cdi_spec_dirs", "cgroup_manager", "conmon_cgroup", "listen"],
-            "allow": [*allowed(ours(layers, where), wish), *allowed_monitor(layers), *gone],
+            "allow": [*allowed(ours(layers, where), desired), *allowed_monitor(layers), *gone],
             "why": "CRI-O itself reads the new configuration, and nothing but our settings changes in it",
             "process": instance.process,
         },
     )
 
 
-def allowed(written: config.Layer | None, wish: Wish) -> list[str]:
+def allowed(written: config.Layer | None, desired: Desired) -> list[str]:
     """Lines of `crio config` that may come or go. While only built-in handlers exist it prints them as comments; ours uncomments them."""
     # One of our name that was somebody else's is replaced: its lines go as well.
-    named = [*wish.bases.values(), *wish.handlers.items(), *(written.handlers if written else {}).items()]
+    named = [*desired.bases.values(), *desired.handlers.items(), *(written.handlers if written else {}).items()]
     lines = ["", "# ", r"(?:# )?default_runtime = .*"]
     for name, table in named:
         lines.append(rf"(?:# )?\[crio\.runtime\.runtimes\.{re.escape(name)}\]")
@@ -304,7 +305,7 @@ def allowed(written: config.Layer | None, wish: Wish) -> list[str]:
     # What the template prints of every handler, set or not; the last two are filled in by CRI-O.
     lines += [rf'(?:# )?{key} = (?:""|false|\[)' for key in tables.HANDLER_FIELDS] + [r"(?:# )?\]"]
     lines += [r'(?:# )?(?:monitor_cgroup|container_min_memory) = "[^"]*"']
-    if wish.cdi_dirs or (written and "cdi_spec_dirs" in written.runtime):
+    if desired.cdi_dirs or (written and "cdi_spec_dirs" in written.runtime):
         lines += [r"(?:# )?cdi_spec_dirs = .*", r'(?:# )?\s*"/[^"]*",']
     return lines
 
@@ -328,16 +329,16 @@ def allowed_value(key: str, value: Any) -> str:
     return rf"(?:# )?{re.escape(key)} = {re.escape(toml.dumps(value))}"
 
 
-def health(instance: Instance, version: tuple[int, int], wish: Wish | None) -> tuple[dict[str, Any], ...]:
+def health(instance: Instance, version: tuple[int, int], desired: Desired | None) -> tuple[dict[str, Any], ...]:
     """CRI-O serves again and the handlers are there, by its own word."""
     require: list[dict[str, Any]] = []
-    if wish is None:
+    if desired is None:
         return ({"kind": "cri", "socket": instance.socket, "timeout": 90, "require": require},)
     if version >= tables.HANDLER_LIST_SINCE:
-        require += [{"handler": name} for name in wish.handlers]
+        require += [{"handler": name} for name in desired.handlers]
     if version >= tables.STATUS_CONFIG_SINCE:
         runtime = ["config", "crio"]
-        require += [{"path": [*runtime, "Runtimes", n, "RuntimePath"], "equals": t["runtime_path"]} for n, t in wish.handlers.items()]
-        if wish.default:
-            require.append({"path": [*runtime, "DefaultRuntime"], "equals": wish.default})
+        require += [{"path": [*runtime, "Runtimes", n, "RuntimePath"], "equals": t["runtime_path"]} for n, t in desired.handlers.items()]
+        if desired.default:
+            require.append({"path": [*runtime, "DefaultRuntime"], "equals": desired.default})
     return ({"kind": "cri", "socket": instance.socket, "timeout": 90, "require": require},)

@@ -189,19 +189,19 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
         raise refused(instance)
     flags = config.flags(config.process(obs)) if policy.root == "/" else ()
     file, doc = config.document(obs, instance.config_path, policy.handlers)
-    wish = docker_plan.wish(policy, obs, instance, decision, doc, flags)
+    desired = docker_plan.desired(policy, obs, instance, decision, doc, flags)
     check_binaries(policy, obs, decision)
-    after, splices = json_text.merge(doc, wish.tree) if wish.tree else (doc, ())
+    after, splices = json_text.merge(doc, desired.tree) if desired.tree else (doc, ())
     planned = docker_plan.change(file, doc, after, splices)
-    planned = dc.replace(planned, differences=docker_plan.differences(doc, wish.tree, wish), advice=advice(policy, instance))
+    planned = dc.replace(planned, differences=docker_plan.differences(doc, desired.tree, desired), advice=advice(policy, instance))
     planned = dc.replace(planned, leftovers=leftovers(policy, obs, doc) if decision.handler else ())
     if policy.root != "/":
         return planned
     info = config.info(obs, instance.socket)
-    lag = docker_plan.lag(wish, info)
+    lag = docker_plan.lag(desired, info)
     ended = docker_plan.cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
     restarted = lag.restart and (policy.restart == "always" or (policy.restart == "auto" and not ended.containers))
-    health = docker_plan.health(instance, wish, restarted)
+    health = docker_plan.health(instance, desired, restarted)
     checked = docker_plan.validation(instance, config.process(obs) if policy.root == "/" else {}, planned)
     return docker_plan.acted(policy, obs, instance, checked, lag, ended, health)
 
@@ -249,7 +249,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
         return merge([planned, unheard(instance)])
     lag = forgotten(policy, obs, instance, flags, after)
     ended = docker_plan.cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
-    health = docker_plan.health(instance, docker_plan.Wish({}, {}), False)
+    health = docker_plan.health(instance, docker_plan.Desired({}, {}), False)
     checked = docker_plan.validation(instance, config.process(obs) if policy.root == "/" else {}, planned)
     return docker_plan.acted(policy, obs, instance, checked, lag, ended, health)
 

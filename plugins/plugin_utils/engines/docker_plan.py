@@ -36,7 +36,7 @@ BUILT_IN = "runc"
 
 
 @dc.dataclass(frozen=True)
-class Wish:
+class Desired:
     """What the file has to say, and what the daemon has to say then."""
 
     tree: Mapping[str, Any]
@@ -66,10 +66,12 @@ def series(instance: Instance) -> tuple[int, int]:
     return parsed.series
 
 
-# ---------------------------------------------------------------- the wish
+# ---------------------------------------------------------------- the desired state
 
 
-def wish(policy: Policy, obs: Observation, instance: Instance, decision: Decision, doc: json_text.Document, flags: tuple[str, ...]) -> Wish:
+def desired(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, doc: json_text.Document, flags: tuple[str, ...]
+) -> Desired:
     tree: dict[str, Any] = {}
     paths: dict[str, str] = {}
     before = config.kept(obs, doc.path)
@@ -89,7 +91,7 @@ def wish(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     dirs = wanted_dirs(policy, instance, doc, flags)
     if dirs and list(dirs) != json_text.lookup(doc, ("cdi-spec-dirs",)) and not config.by_flag(flags, "cdi-spec-dirs"):
         tree["cdi-spec-dirs"] = list(dirs)
-    return Wish(tree, paths, default, cdi, dirs)
+    return Desired(tree, paths, default, cdi, dirs)
 
 
 def runtime(
@@ -204,14 +206,14 @@ WHY = {
 }
 
 
-def differences(doc: json_text.Document, tree: Mapping[str, Any], wish: Wish) -> tuple[Difference, ...]:
+def differences(doc: json_text.Document, tree: Mapping[str, Any], desired: Desired) -> tuple[Difference, ...]:
     found = []
     for path, value in leaves(tree):
         old = json_text.lookup(doc, path)
         if old != value or type(old) is not type(value):
             key = ".".join(path)
             why = WHY.get(key, f"docker run --runtime {path[1]}" if path[0] == "runtimes" else "")
-            if key == "default-runtime" and value not in wish.paths:
+            if key == "default-runtime" and value not in desired.paths:
                 why = "the runtime is not to be the default"
             found.append(Difference("file", doc.path, key, old, value, why))
     return tuple(found)
@@ -259,22 +261,22 @@ def validation(instance: Instance, process: Mapping[str, Any], plan: Plan) -> Pl
 # ---------------------------------------------------------------- the daemon
 
 
-def lag(wish: Wish, info: Mapping[str, Any]) -> Lag:
+def lag(desired: Desired, info: Mapping[str, Any]) -> Lag:
     """What is not in force, by the daemon's own word. CDI is switched at start only; a reload shows nothing of it."""
     runtimes = info.get("Runtimes") or {}
-    late = any((runtimes.get(name) or {}).get("path") != path for name, path in wish.paths.items())
-    late = late or (bool(wish.default) and info.get("DefaultRuntime") != wish.default)
+    late = any((runtimes.get(name) or {}).get("path") != path for name, path in desired.paths.items())
+    late = late or (bool(desired.default) and info.get("DefaultRuntime") != desired.default)
     dirs = tuple(info.get("CDISpecDirs") or ())
-    return Lag(late, (wish.cdi and not dirs) or (bool(wish.dirs) and dirs != wish.dirs))
+    return Lag(late, (desired.cdi and not dirs) or (bool(desired.dirs) and dirs != desired.dirs))
 
 
-def health(instance: Instance, wish: Wish, restarted: bool) -> dict[str, Any]:
+def health(instance: Instance, desired: Desired, restarted: bool) -> dict[str, Any]:
     """Docker answers, and says what we wrote. A reload that fails only writes a line to the log, and ends well."""
-    require: list[dict[str, Any]] = [{"path": ["Runtimes", name, "path"], "equals": path} for name, path in wish.paths.items()]
-    if wish.default:
-        require.append({"path": ["DefaultRuntime"], "equals": wish.default})
-    if restarted and (wish.dirs or wish.cdi):
-        dirs: dict[str, Any] = {"equals": list(wish.dirs)} if wish.dirs else {"filled": True}
+    require: list[dict[str, Any]] = [{"path": ["Runtimes", name, "path"], "equals": path} for name, path in desired.paths.items()]
+    if desired.default:
+        require.append({"path": ["DefaultRuntime"], "equals": desired.default})
+    if restarted and (desired.dirs or desired.cdi):
+        dirs: dict[str, Any] = {"equals": list(desired.dirs)} if desired.dirs else {"filled": True}
         require.append({"path": ["CDISpecDirs"], **dirs})
     return {"kind": "http", "socket": instance.socket, "path": "/info", "timeout": SERVES_WITHIN, "require": require}
 

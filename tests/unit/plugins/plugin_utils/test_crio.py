@@ -259,7 +259,7 @@ def test_a_harmless_leftover_is_advice() -> None:
 )
 def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, said: str) -> None:
     text = f'[crio.runtime.runtimes.nvidia]\nruntime_path = "{path}"\n'
-    works = [PROCESS, {"pid": 90, "exe": "/work/nvidia-toolkit", "unverified": "namespace"}]
+    works = [PROCESS, {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}]
     answers = operators.answers(SOCKET, (), crio_adopt.HANDLER_NOTE, pid=7)
     (found,) = crio.find(Policy(), host({f"{DIRECTORY}/{name}": text}, processes=works, answers=answers))
     assert found.owner == owner

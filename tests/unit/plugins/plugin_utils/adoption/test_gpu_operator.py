@@ -36,7 +36,7 @@ def engine(handlers: Mapping[str, str] | None = None, name: str = "containerd", 
 
 KUBELET = {"pid": 9, "exe": "/usr/bin/kubelet", "argv": ["/usr/bin/kubelet"], "unit": "kubelet.service"}
 ELSEWHERE = {**KUBELET, "argv": ["/usr/bin/kubelet", "--root-dir=/data/kubelet"]}
-TOOLKIT_PROCESS = {"pid": 90, "exe": "/work/nvidia-toolkit", "unverified": "namespace"}
+TOOLKIT_PROCESS = {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}
 ITS_POD = "pods/0b1e-77/containers/nvidia-container-toolkit-ctr"
 BOOT, OLD = "4000.25 9000.00\n", {"ActiveState": "active", "ActiveEnterTimestampMonotonic": "60000000"}
 YOUNG = {"ActiveState": "active", "ActiveEnterTimestampMonotonic": "3500000000"}

@@ -25,7 +25,7 @@ PROGRAMS = {"nvidia": TOOLKIT, "nvidia-cdi": f"{TOOLKIT}.cdi", "nvidia-legacy": 
 TABLES = {name: ONE.replace("/usr/bin/nvidia-container-runtime", program) for name, program in PROGRAMS.items()}
 THREE = HEAD + "\n".join(f"      [crio.runtime.runtimes.{name}]{table}" for name, table in TABLES.items())
 IN_FORCE = status(**{name: {**CRUN, "RuntimePath": program, "RuntimeType": "oci"} for name, program in PROGRAMS.items()})
-ITS_PROCESS = {"pid": 90, "exe": "/work/nvidia-toolkit", "unverified": "namespace"}
+ITS_PROCESS = {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}
 CHANGED = THREE.replace("/run/crun", "/run/other", 1)
 FOURTH = f'{THREE}\n      [crio.runtime.runtimes.site]\n        runtime_path = "/opt/site"\n'
 

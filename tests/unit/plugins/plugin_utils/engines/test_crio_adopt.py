@@ -270,7 +270,7 @@ def test_a_file_that_was_taken_over_and_is_back_stays_with_the_step(path: str, k
 
 
 def test_the_operators_file_is_left_to_the_operator() -> None:
-    works = [PROCESS, {"pid": 90, "exe": "/work/nvidia-toolkit", "unverified": "namespace"}]
+    works = [PROCESS, {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}]
     answers = operators.answers("/var/run/crio/crio.sock", ["nvidia"], crio_adopt.HANDLER_NOTE, pid=7)
     seen = host({f"{DIRECTORY}/99-nvidia.conf": shown(OPERATOR)}, status(nvidia=NVIDIA), processes=works, answers=answers)
     (instance,) = crio.find(Policy(), seen)
