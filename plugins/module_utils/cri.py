@@ -263,7 +263,8 @@ def pods(path, handlers, annotation="", timeout=5):
 def sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):
     """How many pods, stopped ones too, were started with each of these handlers, and how many have a name that begins like one of these.
 
-    Nothing but the number of what was asked for is told. The handler "" is that of pods that name none, and so have the default one.
+    The answer holds counts of what was asked for and nothing else. The handler "" is that of pods that name none and so have the
+    default one.
     """
     deadline = time.monotonic() + timeout
     _service, fields = _ask(path, "ListPodSandbox", [], timeout)

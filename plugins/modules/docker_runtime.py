@@ -87,48 +87,11 @@ differences:
       type: str
       returned: always
 leftovers:
-  description: What other tools left on the host, as far as it concerns this module, and what becomes of it.
+  description: What other tools left on the host, as far as it concerns this module. See M(gpufleet.nvidia.node) for the keys.
   returned: always
   type: list
   elements: dict
-  sample:
-    - tool: nvidia-ctk
-      path: /etc/containerd/conf.d/99-nvidia.toml
-      settings: []
-      exact: true
-      fate: adopted
-      why: nvidia-ctk runtime configure 1.18 or newer writes just this for this configuration
-      next: ""
-  contains:
-    tool:
-      description: The tool that wrote it.
-      type: str
-      returned: always
-    path:
-      description: The file.
-      type: str
-      returned: always
-    settings:
-      description: What of the file is the tool's; empty where the whole file is.
-      type: list
-      elements: str
-      returned: always
-    exact:
-      description: Whether every key of it is explained by that tool's own rules and by the rest of the configuration.
-      type: bool
-      returned: always
-    fate:
-      description: V(adopted), V(kept) where somebody has to decide, or V(live) where the tool still works on the host.
-      type: str
-      returned: always
-    why:
-      description: The reason, one sentence.
-      type: str
-      returned: always
-    next:
-      description: What ends it where it is not adopted, a command or a setting.
-      type: str
-      returned: always
+  sample: []
 actions:
   description: What is written and run, in order.
   returned: always

@@ -85,7 +85,7 @@ def forgotten(plan: Plan) -> Plan:
 
 
 def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool = False) -> Plan:
-    """One change that the hands carry out with the bytes they keep; what is shown of them serves the diff only.
+    """One change that the executor carries out with the bytes that the journal keeps; what is shown of them serves the diff only.
 
     changed: somebody has written to the file since, which the hands would refuse otherwise.
     """

@@ -54,12 +54,12 @@ class Story:
 
     def at(self, moment: str, host: str) -> Moment:
         if host not in self.kinds:
-            pytest.skip(f"this machine cannot carry {host}: {self.fleet.lab.skipped.get(host)}")
+            pytest.skip(f"the lab cannot boot the host {host} on this machine: {self.fleet.lab.skipped.get(host)}")
         return self.moments[moment][host]
 
     def answer(self, run: str, host: str, module: str = "node") -> dict[str, Any]:
         if host not in self.kinds:
-            pytest.skip(f"this machine cannot carry {host}: {self.fleet.lab.skipped.get(host)}")
+            pytest.skip(f"the lab cannot boot the host {host} on this machine: {self.fleet.lab.skipped.get(host)}")
         return self.runs[run].of(module)[host]
 
 

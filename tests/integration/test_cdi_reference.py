@@ -569,7 +569,7 @@ def test_directories_as_they_lie_on_a_disk(judges: Judges, tmp_path: Path) -> No
         assert {Path(path).name for path in told[""]["errors"]} == {"dangling.yaml", "loop.yaml", "dir.yaml"}, release
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.skipif(os.geteuid() != 0, reason="the test becomes another account, and the kernel lets only root do that")
 def test_what_a_rootless_engine_sees(tmp_path: Path) -> None:
     """A directory that it may not list is passed over without a word; a file that it may not read is lost alone."""
     for folder, mode in (("closed", 0o700), ("open", 0o755)):

@@ -71,14 +71,14 @@ def test_a_host_has_booted_without_a_failed_unit(lab: Lab, kind: str) -> None:
     assert said(lab, kind, "systemctl", "is-active", KINDS[kind].service) == "active\n"
 
 
-@pytest.mark.skipif(not doctor.has_go(), reason="crictl is built with Go")
+@pytest.mark.skipif(not doctor.has_go(), reason="crictl is built with Go, and there is no Go here")
 @pytest.mark.parametrize("kind", CRI)
 def test_an_engine_serves_cri_and_its_network_is_ready(lab: Lab, kind: str) -> None:
     status = json.loads(said(lab, kind, "/opt/lab/bin/crictl", "info"))["status"]
     assert {one["type"]: one["status"] for one in status["conditions"]}.items() >= {"RuntimeReady": True, "NetworkReady": True}.items()
 
 
-@pytest.mark.skipif(not doctor.has_go(), reason="crictl is built with Go")
+@pytest.mark.skipif(not doctor.has_go(), reason="crictl is built with Go, and there is no Go here")
 @pytest.mark.parametrize("kind", CRI)
 @pytest.mark.parametrize(
     "devices, answer",
@@ -92,7 +92,7 @@ def test_a_container_opens_just_the_devices_it_was_given(lab: Lab, kind: str, de
     assert answer in said(lab, kind, "sh", "-c", RUN_POD, "run-pod", json.dumps(POD), container, OPEN)
 
 
-@pytest.mark.skipif(not doctor.has_go(), reason="crictl is built with Go")
+@pytest.mark.skipif(not doctor.has_go(), reason="crictl is built with Go, and there is no Go here")
 @pytest.mark.parametrize("kind", [kind for kind in CRI if kind.startswith("containerd")])
 def test_the_device_filter_is_at_work(lab: Lab, kind: str) -> None:
     made = "mknod /tmp/node c 195 0; cat /tmp/node"

@@ -2,7 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What containerd tells the kubelet of the cgroup driver (CRI's RuntimeConfig), asked of daemons that run, is what the planner says that
-it is, and a default handler of ours does not change it.
+it is, and our default handler does not change it.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The GPU Operator's toolkit container: whether it works on a host, and what it left there where it does not.
 
-While it works nothing of ours is written for an engine that it configures: at every start of its pod it installs its programs anew,
+While it works we write nothing for an engine that it configures: at every start of its pod it installs its programs again,
 writes its handlers and restarts the engine (nvidia-container-toolkit, cmd/nvidia-ctk-installer), so two writers would never come to rest.
 That it is gone needs proof. `/run/nvidia` is empty after a boot until the pod starts, so that nothing there proves anything; and
 `/run/nvidia/validations/toolkit-ready` is the word of the operator's validator, which writes it with `toolkit.enabled=false`, too: all

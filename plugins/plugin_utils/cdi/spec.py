@@ -217,7 +217,7 @@ def withdraw(policy: Policy, obs: Observation, why: str) -> Plan:
 
 
 def is_ours(file: File) -> bool:
-    """By its first line, which is told also of a file of which nothing else is."""
+    """By its first line, which the node also sends of a file of which it sends nothing else."""
     first = str((file.fault or {}).get("begins") or "") + "\n"
     return (file.content or first).startswith(render.HEADER)
 

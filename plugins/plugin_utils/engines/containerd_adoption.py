@@ -29,7 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Ve
 
 DEFAULT: Path = ("containerd", "default_runtime_name")
 SWITCH: Path = ("enable_cdi",)
-NEXT = "Run `{command}` again, which copies {root} anew, or move what differs to {root}; then run again"
+NEXT = "Run `{command}` again, which copies {root} again, or move what differs to {root}; then run again"
 CARRIED = f"the handler was made by {nvidia_ctk.COMMAND}, and pods may name it"
 CARRIED_DEFAULT = f"{nvidia_ctk.COMMAND} made it the default"
 NAMED = 3  # differences in a sentence

@@ -50,7 +50,7 @@ def _settled(base: Base, kubelet: InUse, default: InUse) -> Base:
 
 
 def before_us(cri: Mapping[str, Any], written: frozenset[str], reset_to: str) -> Mapping[str, Any]:
-    """The CRI table without handlers of ours that stand in the file itself, and with the default from before them."""
+    """The CRI table without our handlers that stand in the file itself, and with the default from before them."""
     table = dict(cri.get("containerd") or {})
     table["runtimes"] = {name: entry for name, entry in (table.get("runtimes") or {}).items() if name not in written}
     if table.get("default_runtime_name") in written:
@@ -59,7 +59,7 @@ def before_us(cri: Mapping[str, Any], written: frozenset[str], reset_to: str) ->
 
 
 def _of_default(decision: Decision, cri: Mapping[str, Any], version: Version, base: Base | None) -> InUse:
-    """What the default handler has, where ours is to take its place; on 1.x, where nobody is told, only as far as it would be lowered.
+    """What the default handler has, where ours is to take its place; on 1.x, which tells the kubelet nothing, only where it falls.
 
     One of our name that says systemd is not lowered for it: then the default stays, or the kubelet knows better.
     """

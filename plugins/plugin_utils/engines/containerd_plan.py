@@ -65,7 +65,7 @@ class Going:
 
     file: ConfigFile
     allowed: tuple[Setting, ...] = ()
-    restarts: bool = False  # keys of ours differ from what is in force with it; not all of them are in the engine's status
+    restarts: bool = False  # our keys differ from what is in force with it; not all of them are in the engine's status
 
     def as_change(self) -> Mapping[str, Any]:
         return {"path": self.file.real, "op": "remove", "expect": self.file.sha256}
@@ -77,7 +77,7 @@ class Going:
 
 
 class Shadowed(PlanError):
-    """A file that is read later keeps a key of ours from having an effect."""
+    """A file that is read later keeps one of our keys from having an effect."""
 
 
 def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
@@ -175,7 +175,7 @@ def _planned(policy: Policy, obs: Observation, instance: Instance, files: FileSe
 
 
 def reasons(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> tuple[Reason, ...]:
-    """Which cgroup driver our handler has, and why, for the record; what cannot be planned is told by the plan."""
+    """Which cgroup driver our handler has, and why, for the record; the plan says what cannot be planned."""
     try:
         version = version_of(instance)
         files = containerd_files.load(obs, instance.config_path, version, policy.handlers)

@@ -25,7 +25,7 @@ LEFTOVER = re.compile(r".*(?:~|\.(?:bak|orig|old|save|swp|tmp|rpmnew|rpmsave|rpm
 
 @dc.dataclass(frozen=True)
 class Desired:
-    """What our drop-in has to say. bases: for each handler of ours the one whose table is taken over, with that table."""
+    """What our drop-in has to say. bases: for each of our handlers the one whose table is taken over, with that table."""
 
     handlers: Mapping[str, Mapping[str, Any]]
     default: str  # "" = the drop-in does not name one
@@ -58,7 +58,7 @@ def desired(
     others = tuple(layer for layer in layers if layer.path != where.drop_in)
     names = [h.name for h in policy.handlers]
     version = (int(instance.version.lstrip("v").split(".")[0]), int(instance.version.split(".")[1]))
-    # One of our name in a file that is read after ours is told by check_shadow.
+    # check_shadow names one of our name in a file that is read after our drop-in.
     declared = config.from_tables([_without(layer, names) if later(where, layer) else layer.data for layer in others], version, "files")
     bases = {h.name: base_of(policy, obs, instance, where, others, crio_base.choose(declared, h, where)) for h in policy.handlers}
     handlers = {}

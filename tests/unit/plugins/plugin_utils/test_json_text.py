@@ -95,7 +95,7 @@ def test_the_value_afterwards_is_that_from_before_and_ours(tree: Any, style: jso
 
 
 def replaceable(before: Any, wanted: Any) -> list[Any]:
-    """The values that have to go: each stands where another is wanted. An empty object is written anew with what comes into it."""
+    """The values that have to go: each stands where another is wanted. An empty object is written again with what comes into it."""
     if before == {} or not (isinstance(before, dict) and isinstance(wanted, dict)):
         return [before]
     return [value for key in wanted if key in before for value in replaceable(before[key], wanted[key])]

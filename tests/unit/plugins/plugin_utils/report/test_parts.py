@@ -151,5 +151,5 @@ def test_wrapped_lines_fit_and_lose_nothing(text: str, width: int) -> None:
 
 
 def test_a_word_of_megabytes_is_wrapped_in_linear_time() -> None:
-    """One host's message must not hold up the table of all: what is copied anew for each line takes an hour here."""
+    """One host's message must not hold up the table of all: what is copied again for each line takes an hour here."""
     assert len(layout.wrap("x" * 8_000_000, 80)) == 100_000
