@@ -19,12 +19,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import STAND
 KNOWN = ("runc", "crun", "youki")
 # Sandboxed runtimes: their options and annotations mean nothing to runc, and runc's nothing to them.
 SANDBOXED = frozenset(("runsc", "kata-runtime", "sysbox-runc", "crun-wasm"))
-NVIDIA = re.compile(r"nvidia-container-runtime(?:\.\w+)?")  # and its mode-specific siblings: .cdi, .legacy, .experimental
+PROGRAM = "nvidia-container-runtime"
+NVIDIA = re.compile(rf"{PROGRAM}(?:\.\w+)?")  # and its mode-specific siblings: .cdi, .legacy, .experimental
 
 
-def nvidias(program: str) -> bool:
+def nvidias(program: object) -> bool:
     """Whether a path is a known place of the NVIDIA runtime: packages, its toolkit container and images differ in the directory only."""
-    return bool(NVIDIA.fullmatch(posixpath.basename(program)))
+    return isinstance(program, str) and bool(NVIDIA.fullmatch(posixpath.basename(program)))
 
 
 def known(program: str) -> bool:

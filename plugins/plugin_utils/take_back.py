@@ -12,16 +12,15 @@ import dataclasses as dc
 from collections.abc import Iterable, Mapping
 from typing import Protocol
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_files, originals, status, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_files, low_level, originals, status, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 # Owners beside whom our part of a configuration can be told from theirs. What the others generate is never edited here.
 JUDGED = ("package", "docker", "nvidia-ctk", "gpu-operator")
 
-
 # By this name the programs of all handlers begin that this collection has ever written by itself.
-PROGRAM = "nvidia-container-runtime"
+PROGRAM = low_level.PROGRAM
 
 
 class Engine(Protocol):

@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
     ask,
     cgroup_driver,
     listed_files,
+    low_level,
     originals,
     owners,
     verified,
@@ -77,9 +78,13 @@ def questions(policy: Policy) -> list[ask.Question]:
 
 
 def is_its(program: str) -> bool:
-    """Whether a handler's program is one that the toolkit container installs: always in a directory called toolkit."""
-    directory, name = posixpath.split(program)
-    return name.startswith(sandboxes.PROGRAM) and posixpath.basename(directory) == "toolkit"
+    """Whether a handler's program is one that the toolkit container installs."""
+    return posixpath.basename(program).startswith(low_level.PROGRAM) and installed(program)
+
+
+def installed(program: str) -> bool:
+    """Whether a program is where the toolkit container puts all of its own: always in a directory called toolkit."""
+    return posixpath.basename(posixpath.dirname(program)) == "toolkit"
 
 
 def its_handlers(instance: Instance) -> dict[str, str]:
@@ -131,17 +136,13 @@ def _evidence(obs: Observation, instances: tuple[Instance, ...]) -> list[ask.Que
     return [*first, _kept_pods(obs), *units]
 
 
-def _kubelet(obs: Observation) -> Mapping[str, Any] | None:
-    return next((p for p in obs.processes() if verified.program(p) == "kubelet"), None)
-
-
 def _unit(obs: Observation) -> str:
-    process = _kubelet(obs)
+    process = cgroup_driver.process(obs)
     return str(process.get("unit") or "") if process and process.get("unit") else owners.KUBELET_UNIT
 
 
 def _root(obs: Observation) -> str:
-    process = _kubelet(obs)
+    process = cgroup_driver.process(obs)
     argv = [str(a) for a in process.get("argv") or ()] if process else []
     return cgroup_driver.option(argv, "--root-dir").rstrip("/") or KUBELET_ROOT
 
@@ -181,9 +182,9 @@ def _distribution(obs: Observation) -> str:
 
 def _doubt(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> str:
     """The first thing that keeps "no sign of it" from being a proof."""
-    if _kubelet(obs) is None and verified.called(obs, "kubelet"):
+    if cgroup_driver.process(obs) is None and verified.called(obs, "kubelet"):
         return "nothing vouches for the kubelet that runs here"
-    if _kubelet(obs) is None:
+    if cgroup_driver.process(obs) is None:
         title = _distribution(obs)
         return f"the kubelet of {title} cannot be asked for how long it has run" if title else "the kubelet of this host does not run"
     active = _active(obs)

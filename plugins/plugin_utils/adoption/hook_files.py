@@ -61,7 +61,7 @@ def _older(data: Mapping[str, Any]) -> bool:
 
 
 def tool(found: str) -> str:
-    return gpu_operator.TOOL if posixpath.basename(posixpath.dirname(found)) == "toolkit" else "nvidia-container-toolkit"
+    return gpu_operator.TOOL if gpu_operator.installed(found) else "nvidia-container-toolkit"
 
 
 def live(record: HostDecision, found: str) -> bool:

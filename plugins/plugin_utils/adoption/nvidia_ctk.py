@@ -13,12 +13,14 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import low_level
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator
+
 TOOL = "nvidia-ctk"
 COMMAND = "nvidia-ctk runtime configure"
 DROP_IN = "99-nvidia.toml"
 # The drop-in of 1.18.0, in a directory that containerd never reads (nvidia-container-toolkit issue 1404).
 MISPLACED = "/etc/containerd/config.d/99-nvidia.toml"
-PROGRAM = "nvidia-container-runtime"  # and its mode-specific siblings
 RUNC_TYPE = "io.containerd.runc.v2"
 CANDIDATES = ("runc", "crun")  # after the default handler, which it passes over where its name begins so:
 PASSED_OVER = "nvidia"
@@ -32,12 +34,12 @@ Entry = Mapping[Path, Any]  # a handler's properties, each by its path below the
 def runs_nvidia(program: object) -> bool:
     """Whether a handler's program is the NVIDIA runtime as packages install it; below a `toolkit` directory it is the GPU Operator's."""
     name = str(program or "")
-    return posixpath.basename(name).startswith(PROGRAM) and posixpath.basename(posixpath.dirname(name)) != "toolkit"
+    return posixpath.basename(name).startswith(low_level.PROGRAM) and not gpu_operator.is_its(name)
 
 
 def mode_said(programs: Iterable[object]) -> str:
     """A program named after a mode sets it, whatever the runtime's configuration says: what follows a sentence on its handler."""
-    named = sorted({str(p) for p in programs if posixpath.basename(str(p)).startswith(f"{PROGRAM}.")})
+    named = sorted({str(p) for p in programs if posixpath.basename(str(p)).startswith(f"{low_level.PROGRAM}.")})
     one = " and ".join(named)
     return f"; {one} sets the runtime's mode, which is node's to decide, and which the module of one engine keeps" if named else ""
 

@@ -11,18 +11,17 @@ is the main file, or with --config-source=command what CRI-O prints, in which de
 from __future__ import annotations
 
 import dataclasses as dc
-import posixpath
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import low_level
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator
 
-TOOL, OPERATOR = "nvidia-ctk", "gpu-operator"
+TOOL, OPERATOR = "nvidia-ctk", gpu_operator.TOOL
 NAMES = re.compile(r"99-nvidia\.(?:conf|toml)")
 UNREAD = "/etc/crio/conf.d/99-nvidia.toml"  # of 1.18.0 to 1.19.0, in a directory that CRI-O never reads
 WRITER = "\n[crio]\n"  # how go-toml, which it writes with, begins a file: nobody writes that by hand
-PROGRAM = re.compile(r"nvidia-container-runtime(?:\.\w+)?")
 RUNTIME = ("crio", "runtime")
 RUNTIMES = (*RUNTIME, "runtimes")
 DEFAULT = (*RUNTIME, "default_runtime")
@@ -42,13 +41,9 @@ class Judged:
     unexplained: tuple[Path, ...]
 
 
-def nvidias(program: Any) -> bool:
-    return isinstance(program, str) and bool(PROGRAM.fullmatch(posixpath.basename(program)))
-
-
 def is_of_tool(name: str, text: str, handlers: Mapping[str, Table]) -> bool:
     """Whether a drop-in is the tool's by its name, or under any other name by how it is written and what it is for."""
-    ours = any(nvidias(table.get("runtime_path")) for table in handlers.values() if isinstance(table, Mapping))
+    ours = any(low_level.nvidias(table.get("runtime_path")) for table in handlers.values() if isinstance(table, Mapping))
     return bool(NAMES.fullmatch(name)) or (text.startswith(WRITER) and ours)
 
 

@@ -9,15 +9,13 @@ daemon.json of its own with path and `runtimeArgs`. Both write the program's bar
 
 from __future__ import annotations
 
-import posixpath
-import re
 from collections.abc import Collection, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import low_level
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Leftover
 
 TOOL, PACKAGE, UNKNOWN = "nvidia-ctk", "nvidia-docker2", "an unknown tool"
-PROGRAM = re.compile(r"nvidia-container-runtime(?:\.\w+)?")
 EMPTY = ("args", "runtimeArgs")  # what each of them writes beside the path
 Values = Mapping[str, Any]
 
@@ -40,8 +38,7 @@ def found(path: str, data: Values, before: Values | None, names: Collection[str]
 
 
 def is_theirs(entry: Any) -> bool:
-    program = entry.get("path") if isinstance(entry, Mapping) else None
-    return isinstance(program, str) and bool(PROGRAM.fullmatch(posixpath.basename(program)))
+    return isinstance(entry, Mapping) and low_level.nvidias(entry.get("path"))
 
 
 def tool(entry: Values, *, packaged: bool) -> str:

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decis
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 # Where NVIDIA's packages put them: looked at with everything else, so that a converged host needs no second look.
-PACKAGED = tuple(f"/usr/bin/{sandboxes.PROGRAM}{mode}" for mode in ("", ".cdi", ".legacy"))
+PACKAGED = tuple(f"/usr/bin/{low_level.PROGRAM}{mode}" for mode in ("", ".cdi", ".legacy"))
 
 BRING = "Bring the program back (packages: present installs NVIDIA's), or name another one in the option handlers"
 

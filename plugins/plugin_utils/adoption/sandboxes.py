@@ -12,11 +12,10 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterable, Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, low_level
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation, failed
 
-PROGRAM = "nvidia-container-runtime"  # and its siblings: .cdi, .legacy, .experimental
 # The operator's DaemonSet, and so the beginning of its pods' names (gpu-operator, assets/state-container-toolkit/0500_daemonset.yaml).
 OPERATOR = "nvidia-container-toolkit-daemonset"
 CRIO_NOTE = "io.kubernetes.cri-o.RuntimeHandler"  # CRI-O's list and status of pods leave the handler empty (seen with 1.34)
@@ -24,7 +23,7 @@ CRIO_NOTE = "io.kubernetes.cri-o.RuntimeHandler"  # CRI-O's list and status of p
 
 def nvidias(instance: Instance) -> tuple[str, ...]:
     """The handlers in force that run one of NVIDIA's programs, wherever that lies."""
-    return tuple(sorted(name for name, program in instance.handlers.items() if posixpath.basename(program).startswith(PROGRAM)))
+    return tuple(sorted(name for name, program in instance.handlers.items() if posixpath.basename(program).startswith(low_level.PROGRAM)))
 
 
 def question(instance: Instance) -> ask.Question:

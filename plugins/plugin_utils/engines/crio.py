@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, verified, versions, wholefile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, nvidia_ctk_crio, programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, nvidia_ctk_crio, programs, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_adopt, crio_base, crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables as tables
@@ -335,7 +335,7 @@ def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) 
     """Pods that were started with these handlers hang in Terminating once they are gone; by name where CRI-O tells them."""
     if not handlers or not instance.running:
         return ()
-    question = ask.pods(instance.socket, handlers, crio_adopt.HANDLER_NOTE)
+    question = ask.pods(instance.socket, handlers, sandboxes.CRIO_NOTE)
     if not obs.asked(question):
         raise NeedMore([question])
     answer = obs.said_by(question, instance.pid)
@@ -408,7 +408,7 @@ def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None
         brought = (
             policy.packages == "present"
             and not policy.single
-            and re.fullmatch(r"/usr/bin/nvidia-container-runtime(\.\w+)?", handler.binary)
+            and TOOLKIT_BINARY.fullmatch(handler.binary)
         )
         if brought or obs.raw(ask.file(handler.binary, content=False)).get("exists", True):
             continue

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, toml_file, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, low_level, toml, toml_file, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk_crio as rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
@@ -29,7 +29,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 
-HANDLER_NOTE = "io.kubernetes.cri-o.RuntimeHandler"  # CRI-O's list and status of pods leave the handler empty (seen with 1.34)
 WRITES = "nvidia-ctk runtime configure writes just this for this configuration"
 OPERATOR_WRITES = "the GPU Operator's toolkit, which is gone, writes just this for this configuration"
 OVERRIDDEN = "it was edited into this file, which stays as it is; this collection's drop-in is read later and decides"
@@ -82,6 +81,11 @@ def _seen(layer: config.Layer) -> tuple[str, str, Mapping[str, Any]]:
     return posixpath.basename(layer.path), layer.file.content or "", layer.handlers
 
 
+def _of_nvidia(layer: config.Layer) -> dict[str, Mapping[str, Any]]:
+    """The handlers of a file that run NVIDIA's runtime."""
+    return {n: t for n, t in layer.handlers.items() if isinstance(t, Mapping) and low_level.nvidias(t.get("runtime_path"))}
+
+
 def candidates(layers: tuple[config.Layer, ...], force: config.Effective, tools: set[str]) -> Iterator[Mapping[str, Any]]:
     """Every table that the tool may have taken for its source's default handler, runc or crun, as files say it and as CRI-O prints it."""
     for source in (*(layer.handlers for layer in layers), force.handlers):
@@ -104,9 +108,7 @@ def _judged(
     policy: Policy, obs: Observation, layer: config.Layer, known: tuple[Mapping[str, Any], ...], free: frozenset[str] = frozenset()
 ) -> Found:
     wanted = {h.binary for h in policy.handlers}
-    programs = {
-        str(t.get("runtime_path")) for t in layer.handlers.values() if isinstance(t, Mapping) and rules.nvidias(t.get("runtime_path"))
-    }
+    programs = {str(table["runtime_path"]) for table in _of_nvidia(layer).values()}
     count = len(gpu_operator.HANDLERS) if rules.is_of_operator(layer.handlers) else 1
     judged = rules.judge(layer.data, known, wanted | programs, count)
     keys = (*_comment(layer.file), *named(layer, judged.unexplained))
@@ -214,7 +216,7 @@ def _in_use(obs: Observation, instance: Instance, name: str, force: config.Effec
         return False
     if force.default == name:
         return True
-    question = ask.pods(instance.socket, (name,), HANDLER_NOTE)
+    question = ask.pods(instance.socket, (name,), sandboxes.CRIO_NOTE)
     if not obs.asked(question):
         raise NeedMore([question])
     answer = obs.said_by(question, instance.pid)
@@ -262,7 +264,7 @@ def edited(
     known = tuple(candidates(layers, force, names))
     lines = []
     for layer in layers:
-        theirs = {n: t for n, t in layer.handlers.items() if n in names and isinstance(t, Mapping) and rules.nvidias(t.get("runtime_path"))}
+        theirs = {name: table for name, table in _of_nvidia(layer).items() if name in names}
         if layer.path in apart or not theirs or rules.is_of_operator(theirs):
             continue
         keys = [toml.dotted((*rules.RUNTIMES, name)) for name in theirs]

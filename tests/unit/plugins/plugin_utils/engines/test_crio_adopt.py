@@ -13,7 +13,8 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk_crio as rules
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio, crio_adopt, crio_tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio, crio_tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Kubelet, Leftover, NeedMore, Plan, PlanError, Policy
 from hypothesis import given
 from hypothesis import strategies as st
@@ -271,7 +272,7 @@ def test_a_file_that_was_taken_over_and_is_back_stays_with_the_step(path: str, k
 
 def test_the_operators_file_is_left_to_the_operator() -> None:
     works = [PROCESS, {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}]
-    answers = operators.answers("/var/run/crio/crio.sock", ["nvidia"], crio_adopt.HANDLER_NOTE, pid=7)
+    answers = operators.answers("/var/run/crio/crio.sock", ["nvidia"], sandboxes.CRIO_NOTE, pid=7)
     seen = host({f"{DIRECTORY}/99-nvidia.conf": shown(OPERATOR)}, status(nvidia=NVIDIA), processes=works, answers=answers)
     (instance,) = crio.find(Policy(), seen)
     assert (instance.owner, crio.leftovers(Policy(), seen, instance)) == ("gpu-operator", ())
