@@ -30,7 +30,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
-TABLES = (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES)
 SOME = Version(2, 0)  # for reading the files of a containerd that tells no version: nothing is written by it
 Original = Mapping[str, Any]
 
@@ -159,7 +158,7 @@ def copy(original: Original | None, path: str) -> Mapping[str, Any] | None:
 def without_keys(policy: Policy, doc: toml.Document, was: Mapping[str, Any] | None) -> toml.Document:
     """Key by key, each only where it says what we would have written and was not so before."""
     handlers = {h.name: h.binary for h in policy.handlers}
-    for table in TABLES:
+    for table in tables.TABLES:
         before = doc
         for name, binary in handlers.items():
             at = (*table, "containerd", "runtimes", name)
@@ -215,7 +214,7 @@ def without_runc(doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any]
 
 def refuse_other_names(doc: toml.Document, was: Mapping[str, Any] | None) -> None:
     """A handler of NVIDIA's that came after our first change and is not asked for may be ours from when it was."""
-    for table in TABLES if was is not None else ():
+    for table in tables.TABLES if was is not None else ():
         at = (*table, "containerd", "runtimes")
         for name, entry in (toml.lookup(doc.data, at) or {}).items():
             program = str(toml.lookup(entry, ("options", "BinaryName"), "")) if isinstance(entry, Mapping) else ""

@@ -21,13 +21,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import con
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import MARK, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_leaves import RUNTIMES, Leaf, Leaves
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_leaves import Leaf, Leaves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import DEFAULT, RUNTIMES, Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, Leftover, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
-DEFAULT: Path = ("containerd", "default_runtime_name")
 SWITCH: Path = ("enable_cdi",)
 NEXT = "Run `{command}` again, which copies {root} again, or move what differs to {root}; then run again"
 CARRIED = f"the handler was made by {nvidia_ctk.COMMAND}, and pods may name it"
@@ -54,7 +53,7 @@ class Found:
 
     @property
     def programs(self) -> tuple[str, ...]:
-        every = [toml.lookup(self.file.doc.data, (*table, *RUNTIMES), {}) for table in containerd_leaves.TABLES]
+        every = [toml.lookup(self.file.doc.data, (*table, *RUNTIMES), {}) for table in tables.TABLES]
         return tuple(str(toml.lookup(e, (n, "options", "BinaryName"), "")) for e in every for n in self.handlers if n in e)
 
     @property
@@ -102,7 +101,7 @@ def unread(obs: Observation, files: FileSet) -> tuple[Leftover, ...]:
 def _drop_in(file: ConfigFile) -> Found | None:
     if file.doc.text.startswith(MARK):
         return None
-    for table in containerd_leaves.TABLES:
+    for table in tables.TABLES:
         runtimes = toml.lookup(file.doc.data, (*table, *RUNTIMES), {})
         programs = {n: str(toml.lookup(e, ("options", "BinaryName"), "")) for n, e in runtimes.items()}
         names = tuple(n for n, program in programs.items() if nvidia_ctk.runs_nvidia(program) or gpu_operator.is_its(program))
@@ -168,7 +167,7 @@ def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Setti
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
     known = {name for o in removed for name in _names_in(str(o.get("content") or ""))} - asked
     found: list[Setting] = []
-    for table in containerd_leaves.TABLES if known else ():
+    for table in tables.TABLES if known else ():
         ours = toml.lookup(mine.doc.data, table, {})
         names = [name for name in toml.lookup(ours, RUNTIMES, {}) if name in known]
         found += [setting for name in names for setting in handler(name, toml.lookup(ours, (*RUNTIMES, name), {}), CARRIED)]
@@ -187,7 +186,7 @@ def _names_in(text: str) -> list[str]:
         data = toml.parse(text, nvidia_ctk.DROP_IN).data
     except PlanError:
         return []
-    return [name for table in containerd_leaves.TABLES for name in toml.lookup(data, (*table, *RUNTIMES), {})]
+    return list(containerd_files.handlers(data))
 
 
 def handler(name: str, entry: Mapping[str, Any], why: str) -> list[Setting]:

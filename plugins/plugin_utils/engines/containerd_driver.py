@@ -24,8 +24,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
 ASKED_SINCE = (2, 0)  # RuntimeConfig is Unimplemented before
-DEFAULT = ("containerd", "default_runtime_name")
-RUNTIMES = ("containerd", "runtimes")
 
 
 def settled(
@@ -63,7 +61,7 @@ def _of_default(decision: Decision, cri: Mapping[str, Any], version: Version, ba
 
     One of our name that says systemd is not lowered for it: then the default stays, or the kubelet knows better.
     """
-    now = str(toml.lookup(cri, DEFAULT) or "runc")
+    now = str(toml.lookup(cri, tables.DEFAULT) or "runc")
     said = base is not None and base.origin == decision.handler and base.systemd and not base.unsaid
     stays = now == decision.handler  # without options it says nothing to containerd either, which then tells what another one has
     if not decision.handler or said or not (decision.default or stays) or (stays and not (version.series >= ASKED_SINCE and told(cri))):
@@ -80,8 +78,8 @@ def _differs(default: InUse, base: Base) -> bool:
 
 def told(cri: Mapping[str, Any]) -> bool:
     """Whether containerd tells the kubelet that it works with systemd."""
-    runtimes = toml.lookup(cri, RUNTIMES, {})
-    default = toml.lookup(cri, DEFAULT)
+    runtimes = toml.lookup(cri, tables.RUNTIMES, {})
+    default = toml.lookup(cri, tables.DEFAULT)
     for name in sorted(runtimes, key=lambda name: (name != default, name)):
         entry = runtimes[name]
         if entry.get("runtime_type") == tables.RUNC_TYPE and isinstance(entry.get("options"), Mapping):
@@ -90,7 +88,7 @@ def told(cri: Mapping[str, Any]) -> bool:
 
 
 def _systemd(cri: Mapping[str, Any], name: str) -> bool:
-    entry = toml.lookup(cri, (*RUNTIMES, name), {})
+    entry = toml.lookup(cri, (*tables.RUNTIMES, name), {})
     return containerd_base.fits(entry) and bool(containerd_base.options_of(cri, entry).get("SystemdCgroup", False))
 
 
@@ -103,7 +101,7 @@ def require_kept(
     """
     if any("SystemdCgroup" in handler.options for handler in policy.handlers):
         return  # the user has said what it is to be
-    old, new = (str(toml.lookup(table, DEFAULT) or "runc") for table in (cri, after))
+    old, new = (str(toml.lookup(table, tables.DEFAULT) or "runc") for table in (cri, after))
     asked = version.series >= ASKED_SINCE
     before, then = (told(cri), told(after)) if asked else (_systemd(cri, old), _systemd(after, new))
     free = old == new or not asked  # nobody is moved by more, nor by what the kubelet uses anyway

@@ -64,9 +64,6 @@ class FileSet:
     def get(self, path: str) -> ConfigFile | None:
         return next((f for f in self.files if path in (f.path, f.real)), None)
 
-    def replaced(self, path: str, doc: toml.Document) -> FileSet:
-        return dc.replace(self, files=tuple(dc.replace(f, doc=doc) if f.path == path else f for f in self.files))
-
 
 @dc.dataclass(frozen=True)
 class Sight:
@@ -232,12 +229,18 @@ def uses(data: Mapping[str, Any], table: Path) -> bool:
     return bool(set(found) - tables.SERVER_KEYS) if table == tables.V2_NAMES else True
 
 
+def handlers(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The handlers that one file declares, by whichever name it has the CRI table."""
+    every = (toml.lookup(data, (*table, *tables.RUNTIMES)) for table in tables.TABLES)
+    return {name: entry for runtimes in every if isinstance(runtimes, Mapping) for name, entry in runtimes.items()}
+
+
 def effective(files: FileSet, version: Version, *, built_in: bool = True) -> dict[str, Any]:
     """The CRI runtime table that the files give, the version's built-in runc included unless only the files' own word is wanted."""
     facts = tables.facts(version)
     cri: dict[str, Any] = {}
     for file in files.files:
-        for table in (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES):
+        for table in tables.TABLES:
             part = toml.lookup(file.doc.data, table)
             if isinstance(part, Mapping) and read_by(table, file, files, facts):
                 cri = copy.deepcopy(dict(part)) if facts.merge == "replace" else merged(cri, part)

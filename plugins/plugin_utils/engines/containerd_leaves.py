@@ -19,8 +19,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Insta
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
-TABLES = (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES)
-RUNTIMES: Path = ("containerd", "runtimes")
 HIDDEN = "tag "  # begins the last part of a key that is not known here
 ZERO = ""  # in the place of such a key's tag: nothing, zero, false
 
@@ -59,19 +57,18 @@ def _question(files: FileSet, file: ConfigFile) -> ask.Question:
 
 
 def _tables(file: ConfigFile) -> list[Path]:
-    return [table for table in TABLES if isinstance(toml.lookup(file.doc.data, table), Mapping)]
+    return [table for table in tables.TABLES if isinstance(toml.lookup(file.doc.data, table), Mapping)]
 
 
 def handlers(files: FileSet) -> list[str]:
     """The names of all handlers, wherever they are in these files."""
-    found = {n for file in files.files for table in _tables(file) for n in toml.lookup(file.doc.data, (*table, *RUNTIMES), {})}
-    return sorted(found)
+    return sorted({name for file in files.files for name in containerd_files.handlers(file.doc.data)})
 
 
 def prefixes(names: Iterable[str]) -> list[Path]:
     """The tables below which keys are compared: a handler's properties have the same tags as another handler's."""
     every = list(names)
-    return [place for table in TABLES for place in (table, *((*table, *RUNTIMES, name) for name in every))]
+    return [place for table in tables.TABLES for place in (table, *((*table, *tables.RUNTIMES, name) for name in every))]
 
 
 def merged(obs: Observation, files: FileSet, version: Version) -> dict[Path, Leaf]:
@@ -83,8 +80,8 @@ def merged(obs: Observation, files: FileSet, version: Version) -> dict[Path, Lea
             if containerd_files.read_by(table, file, files, facts):
                 part = of_file(obs, files, file, table)
                 found = part if facts.merge == "replace" else {**found, **part}
-    if facts.keeps_runc or not any(path[:2] == RUNTIMES for path in found):
-        found = {**{(*RUNTIMES, *path): Leaf(value) for path, value in _flat(tables.BUILTIN_RUNTIMES, ())}, **found}
+    if facts.keeps_runc or not any(path[:2] == tables.RUNTIMES for path in found):
+        found = {**{(*tables.RUNTIMES, *path): Leaf(value) for path, value in _flat(tables.BUILTIN_RUNTIMES, ())}, **found}
     return found
 
 
@@ -105,7 +102,7 @@ def of_release(obs: Observation, files: FileSet, instance: Instance) -> dict[Pat
         return {}
     argv = [instance.binary, "config", "default"]
     answer = obs.raw(ask.printed_tags(argv, prefixes(handlers(files)), files.keep, instance.process))
-    return {path: leaf for table in TABLES for path, leaf in _tagged(answer, table, None).items()}
+    return {path: leaf for table in tables.TABLES for path, leaf in _tagged(answer, table, None).items()}
 
 
 def _tagged(answer: Mapping[str, Any], table: Path, file: ConfigFile | None) -> dict[Path, Leaf]:
@@ -128,7 +125,7 @@ def _flat(data: Any, at: Path) -> Iterator[tuple[Path, Any]]:
 
 def entry(leaves: Leaves, name: str) -> dict[Path, Any]:
     """One handler's properties, each by its path below the handler."""
-    at = (*RUNTIMES, name)
+    at = (*tables.RUNTIMES, name)
     return {path[len(at) :]: leaf.value for path, leaf in leaves.items() if path[: len(at)] == at}
 
 

@@ -17,7 +17,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
     containerd_driver,
     containerd_files,
     containerd_in_place,
-    containerd_leaves,
     containerd_options,
     containerd_proof,
 )
@@ -131,12 +130,11 @@ def _staying(
     policy: Policy, obs: Observation, files: FileSet, cri: Mapping[str, Any], mine: ConfigFile | None, going: ConfigFile | None
 ) -> dict[str, str]:
     """The programs that handlers keep; a file that is taken over now names some, too."""
-    at = containerd_leaves.RUNTIMES
     every = [file.doc.data if file else {} for file in (mine, going)]
-    own, theirs = ({n: e for t in containerd_leaves.TABLES for n, e in toml.lookup(data, (*t, *at), {}).items()} for data in every)
+    own, theirs = (containerd_files.handlers(data) for data in every)
     now, drop_in = (
         {h.name: toml.lookup(entries, (h.name, "options", "BinaryName")) for h in policy.handlers}
-        for entries in ({**toml.lookup(cri, at, {}), **theirs}, own)
+        for entries in ({**toml.lookup(cri, tables.RUNTIMES, {}), **theirs}, own)
     )
     return programs.kept(policy, obs, now, drop_in, _written(policy, _original(obs, files)))
 
@@ -155,7 +153,7 @@ def _without(
     now, then = containerd_files.effective(files, version), containerd_files.effective(staying, version)
     decision = dc.replace(decision, enable_cdi=decision.enable_cdi or adoption.enables_cdi(now, then, version))
     aim = _aim(policy, obs, instance, decision, staying, version, found.file)
-    default = str(toml.lookup(now, adoption.DEFAULT, ""))
+    default = str(toml.lookup(now, tables.DEFAULT, ""))
     wanted = [*aim.wanted, *adoption.carried(found, now, aim.wanted, default)]
     allowed = adoption.changing(found, now, edit.granted(aim.cri, wanted))
     return dc.replace(aim, wanted=wanted, going=Going(found.file, allowed, restarts=bool(edit.unmet(now, wanted))))
@@ -265,8 +263,8 @@ def _original(obs: Observation, files: FileSet) -> Mapping[str, Any] | None:
 
 def _default_in(before: Mapping[str, Any] | None) -> str:
     """The default handler that these files named, the engine's own where they name none, '' where nothing is known."""
-    for table in (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES):
-        name = toml.lookup(before or {}, (*table, "containerd", "default_runtime_name"))
+    for table in tables.TABLES:
+        name = toml.lookup(before or {}, (*table, *tables.DEFAULT))
         if isinstance(name, str) and name:
             return name
     return "" if before is None else "runc"
@@ -276,9 +274,7 @@ def _written(policy: Policy, before: Mapping[str, Any] | None) -> frozenset[str]
     """Which of the wanted handlers were not in the file before our first change."""
     if before is None:
         return frozenset()
-    every = (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES)
-    known = {name for table in every for name in toml.lookup(before, (*table, "containerd", "runtimes"), {})}
-    return frozenset(h.name for h in policy.handlers if h.name not in known)
+    return frozenset(h.name for h in policy.handlers if h.name not in containerd_files.handlers(before))
 
 
 def _bases(
@@ -309,7 +305,7 @@ def _changes(
         # 1.x: a drop-in that names the CRI table replaces all that the root file says there (containerd#5837).
         return edit.in_place(files, names, missing, version)
     # Our file carries the handlers complete, so that it stands by itself, and of the rest only what the others lack.
-    own = [w for w in wanted if w.path[:2] == ("containerd", "runtimes") or w in missing]
+    own = [w for w in wanted if w.path[:2] == tables.RUNTIMES or w in missing]
     path = _our_drop_in(policy, obs, files) if ours and policy.drop_in in ("auto", "never") else edit.drop_in_path(policy, obs, files)
     return edit.drop_in(obs, files, path, names, own, version)
 
@@ -319,7 +315,7 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
     found = containerd_files.effective(after, version)
     for setting in edit.unmet(found, wanted):
         for file in reversed(after.files):
-            for table in (tables.V3_NAMES, tables.V2_NAMES, tables.V1_NAMES):
+            for table in reversed(tables.TABLES):
                 containerd_options.require_own_spelling((base.get(file.path) or file).doc, table, setting.path, file.path)
                 if toml.lookup(file.doc.data, table) is not None and toml.lookup(file.doc.data, (*table, *setting.path)) != setting.value:
                     raise _shadowed(file, table, setting, version)
@@ -420,7 +416,7 @@ def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str
             continue
         for table in (tables.V3_NAMES, tables.V2_NAMES):
             handlers = toml.lookup(file.doc.data, (*table, "containerd", "runtimes"), {})
-            ours = {w.path[2] for w in wanted if w.path[:2] == ("containerd", "runtimes")} - {"runc"}
+            ours = {w.path[2] for w in wanted if w.path[:2] == tables.RUNTIMES} - {"runc"}
             for name in sorted(ours & set(handlers)):
                 found.append(
                     f"{file.path}: defines the handler {name}, too, and was left as it is, since it agrees with what is wanted here. "

@@ -24,6 +24,9 @@ Path = tuple[str, ...]
 V1_NAMES: Path = ("plugins", "cri")
 V2_NAMES: Path = ("plugins", "io.containerd.grpc.v1.cri")
 V3_NAMES: Path = ("plugins", "io.containerd.cri.v1.runtime")
+TABLES = (V1_NAMES, V2_NAMES, V3_NAMES)
+RUNTIMES: Path = ("containerd", "runtimes")  # below each of them
+DEFAULT: Path = ("containerd", "default_runtime_name")
 # A version 4 file has the CRI tables of version 3; it only moves the server's sockets to plugins.
 NATURAL_NAMES: Mapping[int, Path] = {1: V1_NAMES, 2: V2_NAMES, 3: V3_NAMES, 4: V3_NAMES}
 GRPC_V4: Path = ("plugins", "io.containerd.server.v1.grpc", "address")
@@ -53,7 +56,7 @@ SHAPES: Mapping[Path, str] = {
     ("plugins",): toml_shape.TABLE,
     ("grpc",): toml_shape.TABLE,
     ("grpc", "address"): toml_shape.STRING,
-    **{(*names, *path): wanted for names in (V1_NAMES, V2_NAMES, V3_NAMES) for path, wanted in _CRI_SHAPES.items()},
+    **{(*names, *path): wanted for names in TABLES for path, wanted in _CRI_SHAPES.items()},
 }
 
 MARK = "# Written by the Ansible collection gpufleet.nvidia; changes made by hand are overwritten."
@@ -80,19 +83,18 @@ PLACES: Mapping[Path, str] = {
     ("disabled_plugins",): "names",
     ("grpc", "address"): "address",
     GRPC_V4: "address",
-    **{(*names, *path): shape for names in (V1_NAMES, V2_NAMES, V3_NAMES) for path, shape in _CRI_PLACES.items()},
+    **{(*names, *path): shape for names in TABLES for path, shape in _CRI_PLACES.items()},
     **{(*V2_NAMES, key): "key" for key in SERVER_KEYS},
 }
 # A handler's own properties count only where it is copied.
-OF_HANDLERS = tuple((*names, "containerd", "runtimes", "*", "**") for names in (V1_NAMES, V2_NAMES, V3_NAMES))
+OF_HANDLERS = tuple((*names, "containerd", "runtimes", "*", "**") for names in TABLES)
 
 
 def keep(handlers: Iterable[Handler] = ()) -> listed_files.Keep:
     """What of containerd's files may travel; the values that a playbook gives for its handlers do, since it has them."""
-    every = (V1_NAMES, V2_NAMES, V3_NAMES)
     values = {
         (*names, "containerd", "runtimes", handler.name, *path): value
-        for names in every
+        for names in TABLES
         for handler in handlers
         for path, value in [(("options", "BinaryName"), handler.binary), *((("options", k), v) for k, v in handler.options.items())]
     }

@@ -36,7 +36,7 @@ def others(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, v
     known = status.was_here(obs) or any(f.doc.text.startswith(MARK) for f in files.files)
     found = {}
     for handler in policy.handlers:
-        for table in (tables.V1_NAMES, tables.V2_NAMES, tables.V3_NAMES):
+        for table in tables.TABLES:
             entry = toml.lookup(file.doc.data, (*table, "containerd", "runtimes", handler.name))
             differs = _differs(policy, files, handler, entry, version, known) if isinstance(entry, Mapping) else ""
             if differs:
