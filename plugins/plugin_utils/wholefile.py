@@ -111,3 +111,8 @@ def originals(obs: Observation) -> Mapping[str, Mapping[str, Any]]:
     """Path -> what the journal tells of the file from before our first change. That it cannot be read does not mean that it keeps none."""
     found: Mapping[str, Mapping[str, Any]] = obs.raw(ORIGINALS).get("originals") or {}
     return found
+
+
+def taken_away(original: Mapping[str, Any]) -> bool:
+    """Whether a file that was there before us went by our last change to it, whatever is there now."""
+    return bool(original.get("existed", True)) and original.get("sha256_after") is None

@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, low_level, owners, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import sandboxes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, Instance, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, Instance, NeedMore, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 # Where NVIDIA's packages put them: looked at with everything else, so that a converged host needs no second look.
@@ -41,13 +41,12 @@ def questions(policy: Policy) -> list[ask.Question]:
 
 def gone(obs: Observation, instances: Iterable[Instance]) -> tuple[Gone, ...]:
     """A bare name is looked up by the engine in its own PATH, and so not judged here."""
-    found = []
-    for instance in instances:
-        for name in sandboxes.nvidias(instance):
-            program = instance.handlers[name]
-            if program.startswith("/") and not owners.exists(obs, program):
-                found.append(Gone(instance.engine, name, program, name == instance.default_handler))
-    return tuple(found)
+    found = [Gone(i.engine, name, i.handlers[name], name == i.default_handler) for i in instances for name in sandboxes.nvidias(i)]
+    named = [it for it in found if it.program.startswith("/")]
+    unseen = [q for q in (ask.file(path, content=False) for path in dict.fromkeys(it.program for it in named)) if not obs.asked(q)]
+    if unseen:
+        raise NeedMore(unseen)
+    return tuple(it for it in named if not owners.exists(obs, it.program))
 
 
 def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: Iterable[Decision]) -> Plan:

@@ -127,7 +127,7 @@ def _judged(policy: Policy, obs: Observation, files: FileSet, found: Found) -> F
         return dc.replace(found, obstacle=f"{named.path} imports it by name, and containerd does not start without it", next=step)
     if file.real != file.path:
         return dc.replace(found, obstacle=f"it is a link to {file.real}", next="Put the file itself there, and run again")
-    if known and known.get("existed", True) and known.get("sha256_after") is None:
+    if known and wholefile.taken_away(known):
         step = "Find out what writes it (a boot script, a configuration management, an operator), end that, remove the file and run again"
         return dc.replace(found, obstacle="it was taken over before and is back, so that something writes it again", next=step)
     return found
@@ -178,7 +178,7 @@ def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Setti
 
 
 def _was_removed(original: Mapping[str, Any]) -> bool:
-    return bool(original.get("existed")) and original.get("sha256_after") is None and original.get("now") is None
+    return wholefile.taken_away(original) and original.get("now") is None
 
 
 def _names_in(text: str) -> list[str]:

@@ -84,7 +84,7 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         unit=unit,
         owner="package",
         running=running,
-        cdi=cdi_of(pair(version), tables.CDI_DIRS, "version", version),
+        cdi=cdi_of(config.pair(version), tables.CDI_DIRS, "version", version),
         invocation_id=obs.unit(unit).get("InvocationID", ""),
         pid=config.pid(obs),
         ticks=int(config.process(obs).get("ticks") or 0),
@@ -93,16 +93,16 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         return (dc.replace(instance, refusal=stopped(obs, where, unit)),)
     if running and not answers(obs, where):
         return (dc.replace(instance, refusal=silence(obs, where, unit), silent=True),)
-    force = config.in_force(policy, obs, where, instance.binary, pair(version))
+    force = config.in_force(policy, obs, where, instance.binary, config.pair(version))
     instance = dc.replace(
         instance,
-        cdi=cdi_of(pair(version), force.cdi_dirs, force.source, version),
+        cdi=cdi_of(config.pair(version), force.cdi_dirs, force.source, version),
         default_handler=force.default,
         handlers={name: str(table.get("runtime_path") or "") for name, table in force.handlers.items()},
     )
-    gone = crio_adopt.taken(leftover_files(policy, obs, where, force, instance))
-    instance = dc.replace(instance, low_level=low_level(policy, obs, where, gone, pair(version)))
-    owner, refusal = nvidia_owner(policy, obs, where, force, instance)
+    found = leftover_files(policy, obs, where, force, instance)
+    instance = dc.replace(instance, low_level=low_level(policy, obs, where, crio_adopt.taken(found), config.pair(version)))
+    owner, refusal = nvidia_owner(policy, obs, where, found, instance)
     return (dc.replace(instance, owner=owner or instance.owner, refusal=refusal),)
 
 
@@ -166,14 +166,6 @@ def number(text: str) -> str:
     return found.group() if found else ""
 
 
-def pair(version: str) -> tuple[int, int]:
-    """Major and minor, which is all that CRI-O's tables turn on."""
-    found = re.match(r"v?(\d+)\.(\d+)", version)
-    if not found:
-        raise PlanError(f"{version!r} is no version of CRI-O", where="engine_version", next="write it as 1.34.2")
-    return int(found.group(1)), int(found.group(2))
-
-
 def cdi_of(version: tuple[int, int], dirs: tuple[str, ...], source: str, text: str) -> Cdi:
     """There is no switch: CDI is on from 1.24 on, except that without directories there is nothing to find."""
     able = version >= tables.CDI_SINCE
@@ -202,7 +194,7 @@ def stopped(obs: Observation, where: config.Places, unit: str) -> str:
 
 
 def nvidia_owner(
-    policy: Policy, obs: Observation, where: config.Places, force: config.Effective, instance: Instance
+    policy: Policy, obs: Observation, where: config.Places, found: tuple[crio_adopt.Found, ...], instance: Instance
 ) -> tuple[str, str]:
     """A file of NVIDIA's own configurator is read after ours and replaces our handler: one that is not taken over is left alone."""
     names = {h.name for h in policy.handlers}
@@ -213,7 +205,7 @@ def nvidia_owner(
         if layer and (names & set(layer.handlers) or "default_runtime" in layer.runtime):
             operator = nvidia_ctk_crio.is_of_operator(layer.handlers)
             by = "the GPU Operator's toolkit" if operator else "nvidia-ctk"
-            left = next((f for f in leftover_files(policy, obs, where, force, instance) if f.path == path), None)
+            left = next((one for one in found if one.path == path), None)
             if left and not left.why:
                 continue
             toolkit = gpu_operator.state(policy, obs, [instance], (path,)) if operator and not left else None
@@ -242,7 +234,7 @@ def leftovers(policy: Policy, obs: Observation, instance: Instance) -> tuple[Lef
     if instance.owner not in (nvidia_ctk_crio.TOOL, nvidia_ctk_crio.OPERATOR):
         return ()
     where = config.places(policy, obs)
-    force = config.in_force(policy, obs, where, instance.binary, pair(instance.version))
+    force = config.in_force(policy, obs, where, instance.binary, config.pair(instance.version))
     return crio_adopt.leftovers(leftover_files(policy, obs, where, force, instance))
 
 
@@ -251,7 +243,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     where = config.places(policy, obs)
     config.check_drop_in(policy, where)
     layers = config.layers(obs, where)
-    force = config.in_force(policy, obs, where, instance.binary, pair(instance.version))
+    force = config.in_force(policy, obs, where, instance.binary, config.pair(instance.version))
     found = crio_adopt.find(policy, obs, where, layers, force, instance)
     edited = crio_adopt.edited(policy, where, layers, found, force) if decision.handler else ()
     return crio_adopt.completed(_plan(policy, obs, instance, decision, where, layers, force, found), found, edited)
@@ -268,14 +260,14 @@ def _plan(
     desired = crio_plan.desired(policy, obs, instance, decision, where, rest)
     crio_plan.check_shadow(where, rest, desired)
     check_binaries(policy, obs, decision)
-    crio_adopt.require_same_place(obs, instance, found, desired, pair(instance.version), force)
+    crio_adopt.require_same_place(obs, instance, found, desired, config.pair(instance.version), force)
     before = crio_plan.own(obs.file(where.drop_in, where.keep)) if any(layer.path == where.drop_in for layer in layers) else None
     text = crio_plan.text(desired)
-    served = crio_plan.served(force, desired, crio_plan.ours(layers, where))
     ours = crio_plan.ours(layers, where)
+    served = crio_plan.served(force, desired, ours)
     same = ours is not None and crio_plan.flat(ours.data) == crio_plan.flat(crio_plan.tree(desired))
     changes, diffs = crio_plan.change(where, before, text, crio_plan.hidden(desired), same)
-    differences = crio_plan.differences(where, crio_plan.ours(layers, where), desired, bool(changes))
+    differences = crio_plan.differences(where, ours, desired, bool(changes))
     advice = crio_plan.stray_advice(where, rest) + crio_plan.base_advice(desired) + crio_plan.tree_advice(policy, obs, decision)
     advice += programs.said(usual, staying)
     if policy.root != "/":
@@ -289,7 +281,7 @@ def _plan(
         stage_files=crio_plan.stage(obs, where) if acts else (),
         validate=crio_plan.validation(obs, instance, where, layers, desired, crio_adopt.allowed(gone)) if acts else (),
         restarts=restarts(policy, instance, served),
-        health=() if served or policy.restart == "never" else crio_plan.health(instance, pair(instance.version), desired),
+        health=() if served or policy.restart == "never" else crio_plan.health(instance, config.pair(instance.version), desired),
         advice=advice
         if served or policy.restart != "never"
         else (*advice, f"{instance.unit} has to be restarted before the change takes effect"),
@@ -317,7 +309,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     ours = crio_plan.ours(layers, where)
     if ours is None:
         return dc.replace(back, expect_files=expected(obs, where, layers) if back.changes else {})
-    force = config.in_force(policy, obs, where, instance.binary, pair(instance.version))
+    force = config.in_force(policy, obs, where, instance.binary, config.pair(instance.version))
     served = not (set(ours.handlers) & set(force.handlers) or "cdi_spec_dirs" in ours.runtime or "default_runtime" in ours.runtime)
     # CRI-O cannot stop a container whose handler it does not know any more (nvidia-container-toolkit PR 1360).
     hanging = () if crio_adopt.comes_back(obs, where) else left_hanging(obs, instance, tuple(ours.handlers))
@@ -326,7 +318,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
         expect_files=expected(obs, where, layers),
         expect_units=expected_unit(instance),
         restarts=restarts(policy, instance, served),
-        health=() if served or policy.restart == "never" else crio_plan.health(instance, pair(instance.version), None),
+        health=() if served or policy.restart == "never" else crio_plan.health(instance, config.pair(instance.version), None),
         advice=(*back.advice, *hanging),
     )
 

@@ -126,7 +126,7 @@ def _is_back(policy: Policy, obs: Observation, file: File) -> tuple[str, str] | 
     """What was taken over and is there again is written by somebody at each boot or run: two writers never come to rest."""
     kept = wholefile.originals(obs) if obs.asked(wholefile.ORIGINALS) else {}
     known = kept.get(file.path) or kept.get(file.real or file.path)
-    if policy.adopt == "never" or not known or not known.get("existed", True) or known.get("sha256_after") is not None:
+    if policy.adopt == "never" or not known or not wholefile.taken_away(known):
         return None
     return BACK, "find out what writes it (a boot script, a configuration management, an operator), end that, remove the file and run again"
 
@@ -243,9 +243,9 @@ def completed(plan: Plan, found: tuple[Found, ...], edited: tuple[Leftover, ...]
 def comes_back(obs: Observation, where: config.Places) -> bool:
     """state: absent: whether a drop-in of nvidia-ctk's, which we took over, is given back, and with it its handler."""
     return any(
-        path.startswith(f"{where.directory}/") and path != where.drop_in and kept.get("existed") and kept.get("now") is None
+        path.startswith(f"{where.directory}/") and path != where.drop_in and kept.get("now") is None
         for path, kept in wholefile.originals(obs).items()
-        if kept.get("sha256_after") is None
+        if wholefile.taken_away(kept)
     )
 
 

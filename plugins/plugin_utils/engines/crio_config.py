@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import posixpath
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
@@ -65,6 +66,14 @@ def section(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
         value = data.get(name)
         data = value if isinstance(value, Mapping) else {}
     return data
+
+
+def pair(version: str) -> tuple[int, int]:
+    """Major and minor, which is all that CRI-O's tables turn on."""
+    found = re.match(r"v?(\d+)\.(\d+)", version)
+    if not found:
+        raise PlanError(f"{version!r} is no version of CRI-O", where="engine_version", next="write it as 1.34.2")
+    return int(found.group(1)), int(found.group(2))
 
 
 # Subcommands of the program: a process with one of these is not the daemon.

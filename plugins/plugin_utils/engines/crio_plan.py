@@ -57,7 +57,7 @@ def desired(
         return Desired({}, "", (), policy.cdi_spec_dirs)
     others = tuple(layer for layer in layers if layer.path != where.drop_in)
     names = [h.name for h in policy.handlers]
-    version = (int(instance.version.lstrip("v").split(".")[0]), int(instance.version.split(".")[1]))
+    version = config.pair(instance.version)
     # check_shadow names one of our name in a file that is read after our drop-in.
     declared = config.from_tables([_without(layer, names) if later(where, layer) else layer.data for layer in others], version, "files")
     bases = {h.name: base_of(policy, obs, instance, where, others, crio_base.choose(declared, h, where)) for h in policy.handlers}
@@ -94,7 +94,7 @@ def base_of(
     name, table = chosen
     if any(name in layer.handlers for layer in others) or policy.root != "/":
         return chosen
-    version = (int(instance.version.lstrip("v").split(".")[0]), int(instance.version.split(".")[1]))
+    version = config.pair(instance.version)
     return name, config.in_force(policy, obs, where, instance.binary, version).handlers.get(name) or table
 
 

@@ -11,6 +11,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Cdi, Evidence, Handler, Instance, Kubelet, NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 from tests.unit.builders import obs
 
@@ -71,6 +72,14 @@ def test_a_handler_whose_program_is_gone_is_told(
     decision = decide.decide_one(Policy(), instance, Kubelet())
     plan = programs.plan(Policy(), obs(files=files), (instance,), (decision,))
     assert (plan.advice, plan.beforehand) == (advice, beforehand)
+
+
+def test_the_programs_of_all_handlers_are_looked_for_at_once() -> None:
+    """Each look is a call of the host: a GPU Operator's toolkit alone has three."""
+    instances = (engine(nvidia=TOOLKIT, cdi=f"{TOOLKIT}.cdi"), engine(legacy=f"{TOOLKIT}.legacy", again=TOOLKIT))
+    with pytest.raises(NeedMore) as need:
+        programs.gone(Observation({}, {}), instances)
+    assert sorted(q["path"] for q in need.value.questions) == [TOOLKIT, f"{TOOLKIT}.cdi", f"{TOOLKIT}.legacy"]
 
 
 def test_the_module_of_one_engine_looks_for_the_kubelet_before_it_says_that_there_is_none() -> None:
