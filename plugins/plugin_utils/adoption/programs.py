@@ -68,10 +68,14 @@ def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], deci
     return Plan(advice=tuple(advice), beforehand=tuple(beforehand))
 
 
+def brings(policy: Policy, program: str) -> bool:
+    """Whether this run installs a program; beneath another root nothing is installed."""
+    return policy.packages == "present" and not policy.single and policy.root == "/" and program in PACKAGED
+
+
 def comes(policy: Policy, obs: Observation, program: str) -> bool:
     """Whether a program that is wanted is there after this run."""
-    brought = policy.packages == "present" and not policy.single and program in PACKAGED
-    return brought or not program.startswith("/") or owners.exists(obs, program)
+    return brings(policy, program) or not program.startswith("/") or owners.exists(obs, program)
 
 
 # ---------------------------------------------------------------- programs that stay
@@ -99,8 +103,7 @@ def kept(
 
 
 def _works_alone(policy: Policy, obs: Observation, wanted: str, program: str) -> bool:
-    brought = policy.packages == "present" and not policy.single and policy.root == "/" and wanted in PACKAGED
-    return not brought and not owners.exists(obs, wanted) and owners.exists(obs, program)
+    return not brings(policy, wanted) and not owners.exists(obs, wanted) and owners.exists(obs, program)
 
 
 def _mode(obs: Observation, wanted: str, program: str, theirs: bool) -> bool:

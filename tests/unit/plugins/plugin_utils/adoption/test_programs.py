@@ -51,6 +51,7 @@ OWN = "/opt/nvidia/nvidia-container-runtime"
         (USUAL, Policy(), (), True, "This run installs that program"),
         (USUAL, Policy(packages="ignore"), (), False, BRING),
         (USUAL, Policy(single=True), (), False, BRING),
+        (USUAL, Policy(root="/mnt/image"), (), False, BRING),  # nothing is installed beneath another root
         (OWN, Policy(handlers=(Handler(binary=OWN),)), (), False, BRING),  # no package of NVIDIA's brings it
         (TOOLKIT, Policy(packages="ignore"), (USUAL,), True, POINTED),
         (TOOLKIT, Policy(packages="ignore"), (), False, TAKE_OUT),
