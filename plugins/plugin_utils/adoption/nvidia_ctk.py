@@ -86,5 +86,10 @@ def wrote(text: str, data: Mapping[str, Any], table: Path) -> str:
     others = sorted(set(data) - {"version", "plugins"}) or sorted(set(plugins if isinstance(plugins, Mapping) else ()) - {table[1]})
     if others:
         return "it has more than a version and a CRI table"
-    comment = next((number for number, line in enumerate(text.splitlines(), 1) if line.lstrip().startswith("#")), None)
+    comment = commented(text)
     return f"line {comment} is a comment" if comment else ""
+
+
+def commented(text: str) -> int | None:
+    """The first comment that has a line to itself: the tool writes none, for any engine."""
+    return next((number for number, line in enumerate(text.splitlines(), 1) if line.lstrip().startswith("#")), None)

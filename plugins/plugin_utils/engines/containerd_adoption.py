@@ -54,7 +54,7 @@ class Found:
     @property
     def programs(self) -> tuple[str, ...]:
         every = [toml.lookup(self.file.doc.data, (*table, *RUNTIMES), {}) for table in tables.TABLES]
-        return tuple(str(toml.lookup(e, (n, "options", "BinaryName"), "")) for e in every for n in self.handlers if n in e)
+        return tuple(p for runtimes in every for n, p in containerd_files.programs(runtimes).items() if n in self.handlers)
 
     @property
     def goes(self) -> Leftover:
@@ -103,7 +103,7 @@ def _drop_in(file: ConfigFile) -> Found | None:
         return None
     for table in tables.TABLES:
         runtimes = toml.lookup(file.doc.data, (*table, *RUNTIMES), {})
-        programs = {n: str(toml.lookup(e, ("options", "BinaryName"), "")) for n, e in runtimes.items()}
+        programs = containerd_files.programs(runtimes)
         names = tuple(n for n, program in programs.items() if nvidia_ctk.runs_nvidia(program) or gpu_operator.is_its(program))
         tool = gpu_operator.TOOL if any(gpu_operator.is_its(programs[n]) for n in names) else nvidia_ctk.TOOL
         why = nvidia_ctk.wrote(file.doc.text, file.doc.data, table) if names else ""
@@ -153,10 +153,7 @@ def carried(found: Found, with_it: Mapping[str, Any], wanted: list[Setting], def
     """Its handlers that the policy does not ask for: a RuntimeClass may name them. So may the default."""
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
     names = [name for name in found.handlers if name not in asked and name not in found.free]
-    settings = [setting for name in names for setting in handler(name, toml.lookup(with_it, (*RUNTIMES, name), {}), CARRIED)]
-    if default in names and not any(w.path == DEFAULT for w in wanted):
-        settings.append(Setting(DEFAULT, default, CARRIED_DEFAULT))
-    return settings
+    return _as_they_are(with_it, names, default, wanted)
 
 
 def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Setting]) -> list[Setting]:
@@ -170,10 +167,15 @@ def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Setti
     for table in tables.TABLES if known else ():
         ours = toml.lookup(mine.doc.data, table, {})
         names = [name for name in toml.lookup(ours, RUNTIMES, {}) if name in known]
-        found += [setting for name in names for setting in handler(name, toml.lookup(ours, (*RUNTIMES, name), {}), CARRIED)]
-        default = toml.lookup(ours, DEFAULT)
-        if default in names and not any(w.path == DEFAULT for w in wanted):
-            found.append(Setting(DEFAULT, default, CARRIED_DEFAULT))
+        found += _as_they_are(ours, names, str(toml.lookup(ours, DEFAULT, "")), wanted)
+    return found
+
+
+def _as_they_are(cri: Mapping[str, Any], names: list[str], default: str, wanted: list[Setting]) -> list[Setting]:
+    """These handlers of a CRI table, and the default where one of them is it and nothing else is wanted."""
+    found = [setting for name in names for setting in handler(name, toml.lookup(cri, (*RUNTIMES, name), {}), CARRIED)]
+    if default in names and not any(w.path == DEFAULT for w in wanted):
+        found.append(Setting(DEFAULT, default, CARRIED_DEFAULT))
     return found
 
 

@@ -235,6 +235,11 @@ def handlers(data: Mapping[str, Any]) -> dict[str, Any]:
     return {name: entry for runtimes in every if isinstance(runtimes, Mapping) for name, entry in runtimes.items()}
 
 
+def programs(runtimes: Mapping[str, Any]) -> dict[str, str]:
+    """The program that each of these handlers names, '' where it names none."""
+    return {name: str(toml.lookup(entry, ("options", "BinaryName")) or "") for name, entry in runtimes.items()}
+
+
 def effective(files: FileSet, version: Version, *, built_in: bool = True) -> dict[str, Any]:
     """The CRI runtime table that the files give, the version's built-in runc included unless only the files' own word is wanted."""
     facts = tables.facts(version)

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, nvidia_ctk
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import MARK
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import RUNTIMES, TABLES
@@ -36,7 +36,7 @@ def _rows(file: ConfigFile, names: list[str], version: Version) -> Iterator[Left
     found: dict[str, str] = {}
     for table in TABLES:
         runtimes = containerd_options.of_handlers(toml.lookup(file.doc.data, (*table, *RUNTIMES), {}), version)
-        found.update({name: str(toml.lookup(runtimes, (name, "options", "BinaryName"), "")) for name in names if name in runtimes})
+        found.update({name: program for name, program in containerd_files.programs(runtimes).items() if name in names})
     its = [name for name, program in found.items() if gpu_operator.is_its(program)]
     others = [name for name, program in found.items() if nvidia_ctk.runs_nvidia(program)]
     for tool, handlers in ((gpu_operator.TOOL, its), (UNKNOWN, others)):

@@ -130,13 +130,9 @@ def _staying(
     policy: Policy, obs: Observation, files: FileSet, cri: Mapping[str, Any], mine: ConfigFile | None, going: ConfigFile | None
 ) -> dict[str, str]:
     """The programs that handlers keep; a file that is taken over now names some, too."""
-    every = [file.doc.data if file else {} for file in (mine, going)]
-    own, theirs = (containerd_files.handlers(data) for data in every)
-    now, drop_in = (
-        {h.name: toml.lookup(entries, (h.name, "options", "BinaryName")) for h in policy.handlers}
-        for entries in ({**toml.lookup(cri, tables.RUNTIMES, {}), **theirs}, own)
-    )
-    return programs.kept(policy, obs, now, drop_in, _written(policy, _original(obs, files)))
+    own, theirs = (containerd_files.handlers(file.doc.data) if file else {} for file in (mine, going))
+    now = containerd_files.programs({**toml.lookup(cri, tables.RUNTIMES, {}), **theirs})
+    return programs.kept(policy, obs, now, containerd_files.programs(own), _written(policy, _original(obs, files)))
 
 
 def _switched_on(policy: Policy, mine: ConfigFile | None) -> bool:

@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, low_level, toml, toml_file, wholefile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, nvidia_ctk, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk_crio as rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config as config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_plan
@@ -118,8 +118,8 @@ def _judged(
 
 def _comment(file: File) -> tuple[str, ...]:
     """The tool writes none, so that it is a person's, and is gone for good once the tool writes the file again."""
-    lines = enumerate((file.content or "").splitlines(), 1)
-    return next(((f"the comment in line {number}",) for number, line in lines if line.lstrip().startswith("#")), ())
+    line = nvidia_ctk.commented(file.content or "")
+    return (f"the comment in line {line}",) if line else ()
 
 
 def _is_back(policy: Policy, obs: Observation, file: File) -> tuple[str, str] | None:
