@@ -9,11 +9,13 @@ import os
 import socket
 import stat
 import struct
+import subprocess
 import threading
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, journal, keyed, launch, transaction, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, journal, keyed, launch, observe, transaction, trust
 
+VERSION = subprocess.run(["sleep", "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
 LOG = """Starting engine.service...
 time=1 level=info msg="token=hunter2"
 time=1 level=fatal msg="line 7: no such runtime, password=hunter2"
@@ -262,3 +264,30 @@ class Node(object):
 @pytest.fixture
 def node(tmp_path):
     return Node(tmp_path / "host")
+
+
+def ask(root="/", limits=None, **question):
+    question = dict({"keep": {"format": "whole"}} if question.get("kind") in ("file", "glob") else {}, **question)
+    request = {"schema": 1, "root": str(root), "limits": limits, "questions": [dict(question, id="q")]}
+    return observe.run(request)["answers"]["q"]
+
+
+def tree(directory, **files):
+    """Files by path, "__" for "/"; a value that begins with "->" is a link."""
+    for name, text in files.items():
+        path = directory.joinpath(*name.split("__"))
+        path.parent.mkdir(parents=True, exist_ok=True)
+        if text.startswith("->"):
+            path.symlink_to(text[2:])
+        else:
+            path.write_text(text)
+    return directory
+
+
+def edit(node, edits, result, before=CONFIG):
+    lines = [{"start": start, "end": end, "text": text} for start, end, text in edits]
+    return {"path": str(node.config), "op": "edit", "expect": sha(before), "edits": lines, "result": sha(result)}
+
+
+def restore(path):
+    return {"path": str(path), "op": "restore", "id": ""}

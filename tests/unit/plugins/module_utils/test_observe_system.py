@@ -1,0 +1,215 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a look tells of packages, units, processes and sockets."""
+
+import json
+import os
+import sys
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import look_system, trust
+
+from .conftest import answer, ask, status_message, tree, wire_version
+
+# --- packages, units, processes -------------------------------------------------------------------------------------------
+
+DPKG = """Package: containerd
+Status: install ok installed
+Architecture: amd64
+Version: 1.7.24~ds1-6
+Description: x
+ Package: hidden in a description
+
+Package: removed
+Status: deinstall ok config-files
+Version: 1.0
+
+Package: lib
+Status: deinstall ok config-files
+Architecture: i386
+Version: 1
+
+Package: lib
+Status: hold ok installed
+Architecture: amd64
+Version: 1:2.0
+"""
+
+
+def test_packages_of_dpkg(tmp_path):
+    tree(tmp_path, var__lib__dpkg__status=DPKG)
+    found = ask(root=tmp_path, kind="package", names=["containerd", "removed", "lib", "none", "hidden"], candidates=True)
+    assert found["manager"] == "dpkg"
+    assert found["installed"] == {"containerd": "1.7.24~ds1-6", "removed": None, "lib": "1:2.0", "none": None, "hidden": None}
+
+
+def test_packages_of_rpm(monkeypatch, systemd):
+    monkeypatch.setattr(look_system.os.path, "exists", lambda path: False)
+    monkeypatch.setattr(look_system.os.path, "isdir", lambda path: path == "/var/lib/rpm")
+    path = systemd.bin / "rpm"
+    path.write_text("#!/bin/sh\necho 'containerd.io 1:1.7.2-1.el8'\necho 'package none is not installed'\nexit 1\n")
+    path.chmod(0o755)
+    found = look_system.packages("", ["containerd.io", "none"])
+    assert found == {"manager": "rpm", "installed": {"containerd.io": "1:1.7.2-1.el8", "none": None}, "candidates": {}}
+
+
+def test_no_package_manager(tmp_path):
+    assert ask(root=tmp_path, kind="package", names=["x"]) == {"manager": "none", "installed": {"x": None}, "candidates": {}}
+
+
+def test_candidates_of_apt(systemd):
+    path = systemd.bin / "apt-cache"
+    path.write_text(
+        "#!/bin/sh\nprintf 'a:\\n  Installed: 1\\n  Candidate: 2\\n  Version table:\\n     2 500\\nb:\\n  Candidate: (none)\\n'\n"
+    )
+    path.chmod(0o755)
+    assert look_system._offered_by_apt(["a", "b", "c"]) == {"candidates": {"a": "2", "b": None, "c": None}}
+
+
+def test_an_apt_that_fails_offers_no_less_than_is_known(systemd):
+    path = systemd.bin / "apt-cache"
+    path.write_text("#!/bin/sh\necho 'E: The list of sources could not be read.' >&2\nexit 100\n")
+    path.chmod(0o755)
+    assert look_system._offered_by_apt(["a"]) == {"candidates_error": "apt-cache policy ended with exit status 100"}
+
+
+def test_units(systemd):
+    systemd.add("engine.service", invocation="abc")
+    units = ask(kind="units", names=["engine.service", "none.service"])["units"]
+    assert (units["engine.service"]["ActiveState"], units["engine.service"]["InvocationID"]) == ("active", "abc")
+    assert units["none.service"]["LoadState"] == "not-found"
+    assert len(systemd.log_file.read_text().splitlines()) == 1
+
+
+def own_process(**more):
+    found = ask(kind="processes", names=["python[0-9.]*", os.path.basename(sys.executable)], **more)["processes"]
+    own = [process for process in found if process["pid"] == os.getpid()]
+    assert len(own) == 1
+    return own
+
+
+def test_processes(monkeypatch):
+    own = own_process(environment={"PATH": "name"})
+    assert "verified" not in own[0], "no service manager has started a test"
+    assert own[0]["unverified"] in trust.PROCESS_ROWS
+    assert own[0]["argv"] == []
+    assert "environment" not in own[0]
+    monkeypatch.setattr(trust.Judge, "doubt", lambda self, found: None)
+    own = own_process(environment={"PATH": "name"})
+    assert own[0]["verified"] is True
+    assert own[0]["ppid"] == os.getppid()
+    assert own[0]["exe"] == os.path.realpath(sys.executable)
+    assert not own[0]["deleted"]
+    assert set(own[0]["argv"][1:]) <= {"(hidden)", "-(hidden)", "-(hidden)=(hidden)"}
+    assert own[0]["environment"] == {"PATH": "(hidden)"}
+    assert own[0]["ticks"] == look_system.started(os.getpid())
+    assert 0 < own[0]["start"] <= os.stat("/proc/self").st_mtime + 86400
+    assert ask(kind="processes", names=["pytho"])["processes"] == []  # the whole name, or none
+
+
+def test_candidates_of_what_is_missing_only(monkeypatch):
+    monkeypatch.setattr(look_system, "_dpkg", lambda root, names: {"have": "1", "none": None})
+    monkeypatch.setattr(look_system, "_apt_candidates", lambda names: {name: "9" for name in names})
+    monkeypatch.setattr(look_system.os.path, "exists", lambda path: True)
+    assert look_system.packages("", ["have", "none"], "missing")["candidates"] == {"none": "9"}
+    assert look_system.packages("", ["have", "none"], True)["candidates"] == {"have": "9", "none": "9"}
+    assert look_system.packages("", ["have"], False)["candidates"] == {}
+
+
+# --- sockets --------------------------------------------------------------------------------------------------------------
+
+
+def test_cri(runtime):
+    keep = [[["config", "registry", "on"], "bool"]]
+    found = ask(kind="cri", socket=runtime(answer(status_message({"registry": {"note": "s3cret", "on": True}}))).path, keep=keep)
+    assert found["info"] == {"config": {"registry": {"on": True}}}
+    assert ask(kind="cri", socket=runtime(answer(status_message({"a": "b"}))).path)["info"] == {}
+    found = ask(kind="cri", method="Version", socket=runtime(answer(wire_version("containerd", "v2.3.4"))).path)
+    assert (found["runtime_name"], found["runtime_version"]) == ("containerd", "v2.3.4")
+    assert ask(kind="cri", method="ListContainers", socket=runtime(answer(b"\x0a\x00")).path)["error"]["kind"] == "bad-question"
+
+
+@pytest.mark.parametrize("reply, kind", [(answer(None, "12", "unknown service"), "failed"), (None, "timeout")])
+def test_cri_that_does_not_serve(runtime, reply, kind):
+    assert ask(kind="cri", socket=runtime(reply).path, timeout=0.2)["error"]["kind"] == kind
+
+
+@pytest.mark.parametrize(
+    "reply, driver",
+    [
+        (answer(b"\x0a\x02\x08\x01"), "cgroupfs"),
+        (answer(b"\x0a\x00"), "systemd"),  # the enumeration's zero is not sent
+        (answer(b"\x0a\x02\x08\x07"), ""),  # a driver of a later release
+        (answer(b""), ""),  # nothing about Linux
+        (answer(None, "12", "unknown method RuntimeConfig"), ""),
+    ],
+)
+def test_the_control_group_driver_that_a_runtime_tells(runtime, reply, driver):
+    found = ask(kind="cri", method="RuntimeConfig", socket=runtime(reply).path)
+    assert found == {"driver": driver, "peer": os.getpid()}
+
+
+def test_a_runtime_that_fails_to_tell_its_driver_is_an_error(runtime):
+    assert ask(kind="cri", method="RuntimeConfig", socket=runtime(answer(None, "13", "broken")).path)["error"]["kind"] == "failed"
+
+
+def test_no_socket(tmp_path):
+    assert ask(kind="cri", socket=str(tmp_path / "none"))["error"]["kind"] == "not-found"
+    assert ask(kind="http", socket=str(tmp_path / "none"), path="/")["error"]["kind"] == "not-found"
+
+
+def test_http(runtime):
+    server = runtime(b'HTTP/1.1 200 OK\r\nContent-Length: 13\r\n\r\n{"token":"x"}')
+    server._request = lambda connection: connection.recv(65536)
+    found = ask(kind="http", socket=server.path, path="/config")
+    assert found == {"status": 200, "value": {}, "peer": os.getpid()}
+    assert server.requests[0].startswith(b"GET /config HTTP/1.1\r\n")
+
+
+@pytest.mark.parametrize(
+    "status, body, value",
+    [
+        (200, b'{"a":1,"token":"x"}', {"a": 1}),
+        (200, b'[{"a":1,"token":"x"}]', []),
+        (200, b"token=x", None),
+        (500, b'{"a":1}', None),
+    ],
+)
+def test_of_an_answer_in_json_only_what_is_listed_leaves_the_host(runtime, status, body, value):
+    server = runtime(b"HTTP/1.1 %d OK\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body))
+    server._request = lambda connection: connection.recv(65536)
+    assert ask(kind="http", socket=server.path, path="/info", keep=[[["a"], "int"]]) == {
+        "status": status,
+        "value": value,
+        "peer": os.getpid(),
+    }
+
+
+def test_what_others_may_write_is_not_read_and_what_the_kernel_says_is(tmp_path):
+    """In a container without privileges /proc belongs to nobody that it knows, and is the kernel's all the same."""
+    config = tmp_path / "config.toml"
+    config.write_text("secret = 1\n")
+    (tmp_path / "link").symlink_to(config)
+    os.chown(str(config), 65534, 65534)
+    for path in (config, tmp_path / "link"):
+        found = ask(kind="file", path=str(path))
+        assert found["error"]["kind"] == "untrusted"
+        assert "secret" not in json.dumps(found)
+        assert ask(kind="file", path=str(path), content=False)["exists"] is True
+    assert "secret" not in json.dumps(ask(kind="glob", pattern=str(tmp_path / "*")))
+    assert ask(kind="mentioned", pattern=str(tmp_path / "*"), find=["(secret)"])["paths"] == {}
+
+
+def test_files_of_the_kernel_are_read_whoever_they_belong_to(monkeypatch):
+    monkeypatch.setattr(trust, "path", lambda *_args: pytest.fail("judged"))
+    assert ask(kind="file", path="/proc/uptime", max=4096)["content"]
+
+
+@pytest.mark.parametrize("kind", [{"kind": "command", "argv": ["echo", "ran"]}, {"kind": "probe", "source": "print(1)"}])
+def test_what_loads_a_file_of_somebody_else_is_not_started(tmp_path, kind):
+    library = tmp_path / "lib.so"
+    library.write_text("")
+    assert "error" not in ask(loads=[str(library)], **kind)
+    os.chown(str(library), 1001, 0)
+    assert ask(loads=[str(library)], **kind)["error"]["kind"] == "untrusted"

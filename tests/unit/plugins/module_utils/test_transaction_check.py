@@ -1,0 +1,168 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What validators say of a staged tree, in check mode and before a run, and what commands do."""
+
+import os
+
+import pytest
+
+from .conftest import CONFIG, edit, script
+
+# --- check mode and validators ----------------------------------------------------------------------------------------
+
+
+def validator(node, text):
+    return script(node.directory / "validator", "#!/bin/sh\n" + text + "\n")
+
+
+def staging(node, program, **more):
+    stage = {
+        "files": [
+            {"name": "e/config.toml", "source": str(node.config)},
+            {"name": "e/conf.d", "source": str(node.etc / "conf.d"), "tree": True},
+        ],
+        "substitute": [[str(node.etc / "conf.d"), "{stage}/e/conf.d"]],
+    }
+    check = dict({"argv": [program, "{stage}/e/config.toml", "{stage}/e/conf.d"], "timeout": 10}, **more)
+    return {"stage": stage, "validate": [check]}
+
+
+CAT = 'cat "$1" "$2"/* 2>/dev/null; true'
+
+
+def test_check_mode_stages_validates_and_leaves_no_trace(node):
+    before = sorted(os.listdir(str(node.directory)) + ["validator"])
+    tree = node.tree()
+    imports = 'imports = ["%s/*"]\n' % (node.etc / "conf.d")
+    changes = [node.write(node.dropin, "b = 2\n"), edit(node, [(1, 2, imports)], CONFIG.replace("# a comment\n", imports))]
+    found = node.run(changes, check=True, **staging(node, validator(node, CAT)))
+    assert found["error"] is None
+    assert found["changed"]
+    assert found["written"] == [str(node.dropin), str(node.config)]
+    assert found["validation"][0]["findings"] == []
+    assert found["said"] is None
+    assert node.tree() == tree
+    assert sorted(os.listdir(str(node.directory))) == before
+
+
+def test_check_mode_beneath_a_bare_root_leaves_no_trace(node):
+    (node.directory / "image").mkdir()
+    found = node.run([node.write("/etc/a", "x")], root=str(node.directory / "image"), journal_dir="/var/lib/gpufleet", check=True)
+    assert found["changed"]
+    assert os.listdir(str(node.directory / "image")) == []
+
+
+def test_the_copies_name_each_other_and_the_host_keeps_its_own_names(node):
+    node.config.write_text('imports = ["%s/*"]\n' % (node.etc / "conf.d"))
+    program = validator(node, 'grep -q "/stage-" "$1"')
+    found = node.run([node.write(node.dropin, "b\n")], **staging(node, program))
+    assert found["validation"][0]["rc"] == 0
+    assert "/stage-" not in node.config.read_text()
+
+
+@pytest.mark.parametrize(
+    "program, more, finding",
+    [
+        ("echo 'line 3: bad key' >&2; exit 1", {}, "exit status 1"),
+        ("echo 'level=warning msg=ignored' >&2", {"refuse": [{"pattern": "level=warning", "says": "it warns"}]}, ": it warns"),
+        ("echo something", {"require": [{"pattern": "^nvidia$", "says": "it has no nvidia"}]}, ": it has no nvidia"),
+        ("sleep 30", {"timeout": 0.2}, "it did not end within 0.2 s"),
+        (CAT, {"baseline": ["cat", "CONFIG"], "allow": [], "names": ["b"]}, "the effective configuration would gain 1 line (b)"),
+        (CAT, {"baseline": ["printf", "b = 1\nversion = 2\n"], "allow": ["b = .*"], "names": ["x"]}, "would gain 3 lines (x, others)"),
+        ("sed '/version/d' $1", {"baseline": ["cat", "CONFIG"], "allow": ["b = .*"]}, "would lose 1 line"),
+    ],
+)
+@pytest.mark.parametrize("check", [True, False])
+def test_what_a_validator_refuses_changes_nothing(node, program, more, finding, check):
+    before = node.tree()
+    more = dict(more)
+    if "baseline" in more:
+        more["baseline"] = [str(node.config) if word == "CONFIG" else word for word in more["baseline"]]
+    found = node.run([node.write(node.dropin, "b = 2\n")], check=check, **staging(node, validator(node, program), **more))
+    assert found["error"]["phase"] == "validate"
+    assert finding in found["error"]["message"]
+    assert node.tree() == before
+    assert not found["changed"]
+
+
+def test_allowed_differences_pass_whatever_their_order(node):
+    program = validator(node, 'printf "  x = 1\\nb = 2\\n[plugins]\\n# a comment\\nversion = 2\\n"')
+    more = {"baseline": ["cat", str(node.config)], "allow": ["(?i)B = .*"]}
+    found = node.run([node.write(node.dropin, "b = 2\n")], **staging(node, program, **more))
+    assert found["validation"][0]["findings"] == []
+
+
+def test_a_complaint_about_the_present_configuration_too_is_not_news(node):
+    complain = "echo 'time=\"2026-01-01T0%s:00:00Z\" level=warning msg=old' >&2; cat "
+    refuse = [{"pattern": "level=warning", "says": "it warns"}]
+    more = {"baseline": ["sh", "-c", complain % 1 + str(node.config)], "refuse": refuse, "allow": ["b"]}
+    found = node.run([node.write(node.dropin, "b\n")], **staging(node, validator(node, complain % 2 + '"$1" "$2"/*'), **more))
+    assert found["error"] is None
+    more["baseline"] = ["cat", str(node.config)]
+    found = node.run([node.write(node.dropin, "b2\n")], **staging(node, validator(node, complain % 2 + '"$1" "$2"/*'), **more))
+    assert found["error"]["phase"] == "validate"
+
+
+@pytest.mark.parametrize("check", [True, False])
+@pytest.mark.parametrize(
+    "program, more, codes",
+    [
+        (CAT, {"baseline": ["true"], "allow": []}, []),
+        ("echo 'level=fatal msg=\"line 7: password hunter2\"' >&2; exit 1", {}, [{"code": "line", "values": {"line": "7"}}]),
+        ("echo 'line hunter2' >&2; exit 1", {}, [{"code": "line", "values": {"line": "(hidden)"}}]),
+        ("echo hunter2; exit 1", {}, []),
+        ("echo hunter2 >&2", {"refuse": [{"pattern": "hunter", "says": "it complains"}]}, []),
+    ],
+)
+def test_what_a_validator_prints_stays_on_the_host(node, program, more, codes, check):
+    node.config.write_text('password = "hunter2"\n')
+    known = [{"code": "line", "pattern": "line (?P<line>\\w+)", "values": {"line": "number"}}]
+    request = staging(node, validator(node, program), **more)
+    found = node.run([node.write(node.dropin, "b\n")], check=check, causes=known, **request)
+    assert found["error"]["phase"] == "validate"
+    assert "hunter2" not in repr(found)
+    assert found["validation"][0]["causes"] == codes
+    kept = list((node.directory / "journal").glob("said/*")) if not check else []
+    assert [path.stat().st_mode & 0o777 for path in kept] == ([0o600] if found["said"] else [])
+    assert bool(found["said"]) == (not check and program != "echo hunter2; exit 1")
+    if found["said"]:
+        assert "hunter2" in kept[0].read_text()
+        assert found["said"] == str(kept[0])
+
+
+def test_in_check_mode_a_validator_may_still_be_missing_when_a_package_brings_it(node):
+    install = [{"argv": ["false"], "why": "install"}]
+    found = node.run([node.write(node.dropin, "b\n")], check=True, commands_before=install, **staging(node, "/no/such/engine"))
+    assert found["error"] is None
+    assert found["changed"]
+    assert node.run([node.write(node.dropin, "b\n")], check=True, **staging(node, "/no/such/engine"))["error"]["phase"] == "validate"
+
+
+# --- commands ---------------------------------------------------------------------------------------------------------
+
+
+def test_commands_run_first_and_count_as_a_change(node):
+    found = node.run([], commands_before=[{"argv": ["touch", str(node.etc / "made")], "why": "install"}])
+    assert found["changed"]
+    assert [(entry["argv"][0], entry["rc"]) for entry in found["ran"]] == [("touch", 0)]
+
+
+def test_a_command_that_fails_stops_everything_and_undoes_the_ones_before(node):
+    made = node.etc / "made"
+    first = {"argv": ["touch", str(made)], "undo": ["rm", str(made)]}
+    found = node.run([node.write(node.config, "x")], commands_before=[first, {"argv": ["sh", "-c", "echo no space >&2; exit 100"]}])
+    assert found["error"]["phase"] == "command"
+    assert found["error"]["message"].endswith("exit 100: exit status 100")
+    with open(found["said"]) as words:
+        assert words.read().endswith("exit 100\nno space\n\n")
+    assert not made.exists()
+    assert node.config.read_text() == CONFIG
+
+
+def test_a_file_that_a_package_wrote_meanwhile_is_a_conflict(node):
+    install = [{"argv": ["sh", "-c", "mkdir -p %s; echo theirs > %s" % (node.dropin.parent, node.dropin)]}]
+    found = node.run([node.write(node.dropin, "ours\n", expect=None)], commands_before=install)
+    assert [entry["path"] for entry in found["conflict"]] == [str(node.dropin)]
+    assert node.dropin.read_text() == "theirs\n"
+    assert found["changed"]

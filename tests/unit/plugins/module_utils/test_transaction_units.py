@@ -1,0 +1,275 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a transaction does to units, asks of engines and takes back; and what it does beneath another root."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import health
+
+from .conftest import CONFIG, RESTART, answer, restore, status_message
+
+# --- units, health, taking back ---------------------------------------------------------------------------------------
+
+
+def test_units_restart_once_and_only_for_a_change(node, systemd):
+    systemd.add("engine.service")
+    change = node.write(node.config, "new\n")
+    assert node.run([change], units=RESTART)["restarted"] == ["engine.service"]
+    assert node.run([change], units=RESTART, id="2" * 32)["restarted"] == []
+    assert systemd.actions == ["restart engine.service"]
+    always = [dict(RESTART[0], always=True)]
+    found = node.run([change], units=always, id="3" * 32)
+    assert (found["restarted"], found["changed"]) == (["engine.service"], True)
+
+
+def test_a_unit_that_was_started_too_often_is_restarted_all_the_same(node, systemd):
+    systemd.add("engine.service")
+    unit = systemd.units / "engine.service"
+    systemd.hook("engine.service", "restart", "echo start-limit-hit >%s/Result; exec test -e %s/forgiven" % (unit, unit))
+    systemd.hook("engine.service", "reset-failed", "touch %s/forgiven" % unit)
+    assert node.run([node.write(node.config, "new\n")], units=RESTART)["restarted"] == ["engine.service"]
+    assert systemd.actions == ["restart engine.service", "reset-failed engine.service", "restart engine.service"]
+
+
+def test_check_mode_restarts_nothing(node, systemd):
+    systemd.add("engine.service")
+    assert node.run([node.write(node.config, "new\n")], units=RESTART, check=True)["changed"]
+    assert systemd.actions == []
+
+
+def test_healthy_means_that_the_runtime_serves_as_wanted(node, systemd, runtime):
+    systemd.add("engine.service")
+    config = {"containerd": {"runtimes": {"nvidia": {"options": {"BinaryName": "/b"}}}}}
+    starting, ready = answer(None, "14", "starting"), answer(status_message(config, ["", "nvidia"]))
+    server = runtime(starting, answer(status_message({}, ready=False)), ready)
+    path = ["config", "containerd", "runtimes", "nvidia", "options", "BinaryName"]
+    require = [{"path": path, "equals": "/b"}, {"handler": "nvidia"}, {"path": ["config", "gone"], "absent": True}]
+    check = {"kind": "cri", "socket": server.path, "timeout": 20, "require": require}
+    found = node.run([node.write(node.config, "new\n")], units=RESTART, health=[check])
+    assert found["error"] is None
+    assert [(entry["kind"], entry["ok"]) for entry in found["health"]] == [("cri", True)]
+    assert len(server.requests) == 3
+
+
+BROKEN = {
+    "the restart fails": ("grep -q new CONFIG && exit 1; exit 0", [], "restart"),
+    "the unit is not active afterwards": ("true", [{"kind": "unit", "name": "other.service", "timeout": 0.1}], "health"),
+    "a command says no": ("true", [{"kind": "command", "argv": ["grep", "-q", "version", "CONFIG"], "timeout": 0.1}], "health"),
+}
+
+
+@pytest.mark.parametrize("why", sorted(BROKEN))
+def test_what_does_not_work_is_taken_back(node, systemd, why):
+    hook, checks, phase = BROKEN[why]
+    systemd.add("engine.service")
+    systemd.add("other.service", active="inactive")
+    systemd.hook("engine.service", "restart", hook.replace("CONFIG", str(node.config)))
+    if checks and checks[0]["kind"] == "unit":  # comes up with the old configuration only
+        systemd.hook(
+            "engine.service",
+            "restart",
+            "grep -q version %s && echo active > %s/other.service/ActiveState; true" % (node.config, systemd.units),
+        )
+    checks = json.loads(json.dumps(checks).replace("CONFIG", str(node.config)))
+    before, time_before = node.tree(), os.stat(str(node.config)).st_mtime_ns
+    known = [{"code": "no-runtime", "pattern": "no such runtime"}]
+    changes = [node.write(node.config, "new\n"), node.write(node.dropin, "a\n")]
+    found = node.run(changes, units=RESTART, health=checks, causes=known)
+    assert found["error"]["phase"] == phase
+    assert found["rolled_back"]
+    assert not found["changed"]
+    assert found["written"] == []
+    assert node.tree() == before
+    assert os.stat(str(node.config)).st_mtime_ns == time_before
+    assert systemd.actions == ["restart engine.service", "restart engine.service"]
+    assert systemd.state("engine.service") == "active"
+    (log,) = [entry for entry in found["health"] if entry["kind"] == "log"]
+    assert (log["failed"], log["causes"]) == (True, [{"code": "no-runtime", "values": {}}])
+    assert re.match(r"journalctl --unit=engine.service --since=@\d+$", log["evidence"])
+    assert "hunter2" not in repr(found)
+    assert node.states() == ["rolled_back"]
+    assert node.originals() == {}
+
+
+def test_a_handler_that_does_not_appear_is_taken_back_with_the_runtimes_own_word(node, systemd, runtime, monkeypatch):
+    monkeypatch.setattr(health, "SETTLED", 0.1)  # how long a runtime that serves is given to change its answer
+    systemd.add("engine.service")
+    server = runtime(answer(status_message({}, ["runc"])))
+    check = {"kind": "cri", "socket": server.path, "timeout": 60, "require": [{"handler": "nvidia"}]}
+    found = node.run([node.write(node.config, "new\n")], units=RESTART, health=[check])
+    assert found["rolled_back"]
+    assert "it has no handler nvidia" in found["error"]["message"]
+    assert [(entry["kind"], entry["ok"], entry.get("after")) for entry in found["health"]] == [
+        ("cri", False, "change"),
+        ("log", False, None),
+        ("cri", True, "rollback"),
+    ]
+    assert node.config.read_text() == CONFIG
+
+
+RELOAD = [{"name": "engine.service", "action": "reload", "timeout": 20}]
+WANTED = [{"path": ["Runtimes", "b"], "equals": "/b"}, {"path": ["dirs"], "filled": True}]
+
+
+def said(body, status="200 OK"):
+    return ("HTTP/1.1 %s\r\nContent-Length: %d\r\n\r\n%s" % (status, len(body), body)).encode()
+
+
+def over_http(runtime, *replies):
+    server = runtime(*replies)
+    server._request = lambda connection: connection.recv(65536)
+    return {"kind": "http", "socket": server.path, "path": "/info", "timeout": 20, "require": WANTED}
+
+
+def test_a_daemon_that_tells_its_state_over_http_is_waited_for(node, systemd, runtime):
+    systemd.add("engine.service")
+    states = said("", "503 Starting"), said("{"), said('{"Runtimes": {}, "dirs": []}'), said('{"Runtimes": {"b": "/b"}, "dirs": ["/d"]}')
+    found = node.run([node.write(node.config, "new\n")], units=RELOAD, health=[over_http(runtime, *states)])
+    assert (found["error"], found["health"][0]["ok"]) == (None, True)
+    assert systemd.actions == ["reload engine.service"]
+
+
+def test_what_was_only_reloaded_is_only_reloaded_on_the_way_back(node, systemd, runtime, monkeypatch):
+    """A restart may end what the unit carries."""
+    monkeypatch.setattr(health, "SETTLED", 0.1)
+    systemd.add("engine.service")
+    found = node.run([node.write(node.config, "new\n")], units=RELOAD, health=[over_http(runtime, said('{"Runtimes": {}, "dirs": []}'))])
+    assert "it serves, but its Runtimes.b is None, not '/b'; its dirs is empty" in found["error"]["message"]
+    assert found["rolled_back"]
+    assert systemd.actions == ["reload engine.service", "reload engine.service"]
+    assert node.config.read_text() == CONFIG
+
+
+def test_what_a_reload_has_brought_down_is_started_again(node, systemd):
+    systemd.add("engine.service")
+    systemd.hook("engine.service", "reload", "false")
+    assert node.run([node.write(node.config, "new\n")], units=RELOAD)["rolled_back"]
+    assert systemd.actions == ["reload engine.service", "restart engine.service"]
+
+
+def test_a_reload_leaves_a_restart_that_is_due_as_it_is(node, systemd):
+    systemd.add("engine.service")
+    due = os.path.join(node.journal, "pending.json")
+    node.run([node.write(node.config, "new\n")], units=RELOAD, pending=["engine.service"])
+    with open(due) as stream:
+        assert list(json.load(stream)) == ["engine.service"]
+    node.run([node.write(node.config, "newer\n")], units=RELOAD, id="2" * 32)
+    assert os.path.exists(due)
+    node.run([node.write(node.config, "newest\n")], units=RESTART, id="3" * 32)
+    assert not os.path.exists(due)
+
+
+def test_a_runtime_whose_cri_part_never_loads_is_told_as_that(node, systemd, runtime, monkeypatch):
+    monkeypatch.setattr(health, "SETTLED", 0.1)
+    systemd.add("engine.service")
+    server = runtime(answer(None, "12", "unknown service"))
+    check = {"kind": "cri", "socket": server.path, "timeout": 60}
+    found = node.run([node.write(node.config, "new\n")], units=RESTART, health=[check])
+    assert found["error"]["phase"] == "rollback"  # it does not serve with the old configuration either: said, not hidden
+    assert "serves no CRI" in found["error"]["message"]
+    assert node.config.read_text() == CONFIG
+
+
+def test_what_cannot_be_taken_back_says_where_the_bytes_are(node, systemd):
+    systemd.add("engine.service")
+    systemd.hook("engine.service", "restart", "exit 1")
+    found = node.run([node.write(node.config, "new\n")], units=RESTART)
+    assert found["error"]["phase"] == "rollback"
+    assert not found["rolled_back"]
+    assert "while taking back" in found["error"]["message"]
+    assert found["error"]["where"] == found["journal"]
+    assert node.config.read_text() == CONFIG  # the files are back, the unit is what could not be helped
+
+
+def test_disabled_units_stop_first_without_a_reload_and_come_back_with_the_rest(node, systemd):
+    systemd.add("refresh.path")
+    systemd.add("refresh.service", active="inactive", enabled="disabled")
+    disable = ["refresh.path", "refresh.service", "missing.path"]
+    found = node.run([node.write(node.config, "new\n")], disable=disable)
+    assert found["disabled"] == ["refresh.path"]
+    assert systemd.actions == ["--no-reload disable --now refresh.path"]
+    assert (systemd.state("refresh.path"), systemd.state("refresh.path", "UnitFileState")) == ("inactive", "disabled")
+
+    systemd.add("again.path")
+    bad = [{"kind": "command", "argv": ["false"], "timeout": 0.1}]
+    found = node.run([node.write(node.config, "other\n")], disable=["again.path"], health=bad, id="2" * 32)
+    assert found["rolled_back"]
+    assert (systemd.state("again.path"), systemd.state("again.path", "UnitFileState")) == ("active", "enabled")
+
+
+def test_a_swap_that_fails_half_way_is_taken_back(node, monkeypatch):
+    from ansible_collections.gpufleet.nvidia.plugins.module_utils import swap
+
+    settle, calls = swap._settle, []
+
+    def failing(root, real, spare):
+        calls.append(real)
+        if len(calls) == 2:
+            raise OSError(28, "No space left on device", real)
+        settle(root, real, spare)
+
+    monkeypatch.setattr(swap, "_settle", failing)
+    before = node.tree()
+    found = node.run([node.write(node.config, "new\n"), node.write(node.dropin, "a\n")])
+    assert found["error"]["phase"] == "swap"
+    assert "No space left on device" in found["error"]["message"]
+    assert found["rolled_back"]
+    assert node.tree() == before
+
+
+# --- another root -----------------------------------------------------------------------------------------------------
+
+
+def test_beneath_another_root_files_are_written_and_nothing_is_run(node, systemd):
+    root = node.directory / "image"
+    (root / "etc" / "real").mkdir(parents=True)
+    (root / "etc" / "engine").symlink_to("/etc/real")  # absolute, and meant inside the root
+    systemd.add("engine.service")
+    request = {
+        "root": str(root),
+        "journal_dir": "/var/lib/gpufleet",
+        "commands_before": [{"argv": ["touch", str(node.directory / "ran")]}],
+        "validate": [{"argv": ["false"]}],
+        "units": [dict(RESTART[0], always=True)],
+        "disable": ["engine.service"],
+        "health": [{"kind": "command", "argv": ["false"]}],
+        "expect": {"units": {"engine.service": "other"}, "packages": {"x": "1"}},
+    }
+    found = node.run([node.write("/etc/engine/config.toml", "a\n")], **request)
+    assert found["error"] is None
+    assert found["written"] == ["/etc/engine/config.toml"]
+    assert (root / "etc" / "real" / "config.toml").read_text() == "a\n"
+    assert found["journal"].startswith("/var/lib/gpufleet/journal/")
+    assert (root / "var" / "lib" / "gpufleet" / "journal").is_dir()
+    assert not (node.directory / "ran").exists()
+    assert systemd.actions == []
+    found = node.run([restore("/etc/engine/config.toml")], root=str(root), journal_dir="/var/lib/gpufleet", id="2" * 32)
+    assert found["removed"] == ["/etc/engine/config.toml"]
+    assert not (root / "etc" / "real" / "config.toml").exists()
+
+
+def test_a_closed_connection_does_not_stop_it(node):
+    """SIGHUP, SIGINT and SIGTERM between swap and commit: it goes on to the end."""
+    program = """
+import os, signal, sys
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import transaction, swap
+apply = swap.apply
+def applied(*args):
+    apply(*args)
+    for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM):
+        os.kill(os.getpid(), number)
+swap.apply = applied
+change = {"path": sys.argv[1], "op": "write", "content": "new\\n"}
+answer = transaction.run({"schema": 1, "id": "a" * 32, "root": "/", "journal_dir": sys.argv[2], "changes": [change]})
+sys.exit(0 if answer["error"] is None else 1)
+"""
+    env = dict(os.environ, PYTHONPATH=os.pathsep.join(sys.path))
+    assert subprocess.call([sys.executable, "-c", program, str(node.config), node.journal], env=env) == 0
+    assert node.config.read_text() == "new\n"
+    assert node.states() == ["committed"]
