@@ -230,7 +230,7 @@ def needed(policy: Policy, obs: Observation, *, missing: bool, offered: Callable
         return found
     url = address(policy.toolkit_repository, where)
     require_reachable(obs, url)
-    more = f"The packages come from {url}: {OPTIONS}. {MIRROR}"
+    more = f"The packages come from {url}" + (f". {MIRROR}" if default else f", as {OPTIONS} says")
     return dc.replace(found, beforehand=(more,), **checked(where))
 
 

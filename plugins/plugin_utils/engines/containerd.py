@@ -327,7 +327,7 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         raise PlanError(
             f"the version of containerd {'is not readable: ' + text if text else 'is not known'}", where=policy.root,
             why="nothing runs in another root directory, and its package database names none",
-            next='Set engine_version, for example engine_version: "1.7.24".')
+            next='Set engine_version (gpufleet_engine_version), for example to "1.7.24".')
     files = _files(policy, obs, config, version)
     off = containerd_files.cri_disabled(files) if files else None
     owner, refusal = _cri_off(obs, files, off) if files and off else ("package", "")

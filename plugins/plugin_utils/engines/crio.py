@@ -156,7 +156,7 @@ def version_of(policy: Policy, obs: Observation, where: config.Places, binary: s
             "the version of CRI-O is not known",
             where=policy.root,
             why="no package database beneath it names one",
-            next="set engine_version",
+            next='Set engine_version (gpufleet_engine_version), for example to "1.34.0"',
         )
     return found
 

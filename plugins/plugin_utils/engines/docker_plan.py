@@ -61,7 +61,7 @@ def series(instance: Instance) -> tuple[int, int]:
             "the version of Docker is not known",
             where=instance.config_path,
             why="neither its socket nor its program nor a package told one",
-            next="Start Docker, or set engine_version",
+            next="Start Docker, or set engine_version (gpufleet_engine_version)",
         )
     return parsed.series
 

@@ -14,6 +14,7 @@ NARROWEST = 8  # of a column that is made narrower so that the table fits
 NAME = 24  # a first column wider than this is wrapped where room is short
 ROOM_BESIDE = 40  # less than this beside the other columns, and the last one goes below its row
 INDENT = 4
+MARKS = "./-"  # a long word is broken after one of these
 
 Row = Sequence[str]
 
@@ -31,8 +32,19 @@ def wrap(text: str, width: int) -> list[str]:
         if found[-1] and len(found[-1]) + 1 + len(word) > width:
             found.append("")
         last = f"{found[-1]} {word}" if found[-1] else word
-        found[-1:] = [last[at : at + width] for at in range(0, len(last), width)] or [""]
+        found[-1:] = pieces(last, width)
     return found
+
+
+def pieces(word: str, width: int) -> list[str]:
+    """A word in parts that fit, broken where a key, a path or a version has a mark in the second half of the line, so that names stay whole."""
+    found, at = [], 0
+    while len(word) - at > width:
+        marked = max(word.rfind(mark, at + width // 2, at + width) for mark in MARKS)
+        end = marked + 1 if marked >= 0 else at + width
+        found.append(word[at:end])
+        at = end
+    return [*found, word[at:]]
 
 
 def hang(text: str, width: int, indent: int, more: int = 2) -> list[str]:

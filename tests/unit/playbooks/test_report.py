@@ -147,6 +147,7 @@ ENDS = [
     ("plan", ["gpu1", "gpu2"], WRONG, False, "2 hosts: 2 failed"),
     ("plan", ["gpu1", "crio1"], UNIFORM, False, "2 hosts: 2 would change"),
     ("verify", ["lost1"], ("-e", "gpufleet_verify_image=busybox"), False, "1 host: 1 lost"),
+    ("verify", ["gpu1", "lost1"], (), False, "gpufleet_verify_image is not set, and the proof starts containers of it. Set it in the"),
     ("journal", ["gpu1", "lost1"], (), False, "of 2 hosts: 1 lost: lost1"),
     ("refresh_cdi", ["gpu1"], (), True, "gpu1 none nothing to refresh: gpufleet.nvidia.site"),
     ("site", ["lost1"], (), False, "1 host: 1 lost"),

@@ -25,6 +25,8 @@ from hypothesis import strategies as st
 NAMES = [
     (["gpu1"], "gpu1"),
     (["web"], "web"),
+    (["dock", "dock0", "dock2"], "dock, dock[0,2]"),
+    (["web.a.org", "web2.a.org"], "web2.a.org, web.a.org"),
     (["gpu10", "gpu9", "gpu8"], "gpu[8-10]"),
     (["gpu001", "gpu002", "gpu004"], "gpu[001-002,004]"),
     (["gpu099", "gpu100", "gpu101"], "gpu[099-101]"),
@@ -148,6 +150,21 @@ def test_wrapped_lines_fit_and_lose_nothing(text: str, width: int) -> None:
     assert lines
     assert max(map(len, lines)) <= width
     assert "".join(lines).replace(" ", "") == "".join(text.split())
+
+
+WORDS = [
+    # a word that is longer than the line, its width, the lines: names stay whole where there is a mark to break after
+    ("runtimes.nvidia.options.SystemdCgroup:", 30, ["runtimes.nvidia.options.", "SystemdCgroup:"]),
+    ("/etc/nvidia-container-runtime/config.toml", 32, ["/etc/nvidia-container-runtime/", "config.toml"]),
+    ("1.7.24~ds1-6+deb13u1", 16, ["1.7.24~ds1-", "6+deb13u1"]),
+    ("a.bbbbbbbbbbbbbbbb", 10, ["a.bbbbbbbb", "bbbbbbbb"]),  # a mark near the beginning would leave the line empty
+    ("0123456789", 10, ["0123456789"]),
+]
+
+
+@pytest.mark.parametrize(("word", "width", "lines"), WORDS)
+def test_a_long_word_is_broken_between_its_parts(word: str, width: int, lines: list[str]) -> None:
+    assert layout.wrap(word, width) == lines
 
 
 def test_a_word_of_megabytes_is_wrapped_in_linear_time() -> None:
