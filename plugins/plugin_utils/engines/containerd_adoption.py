@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_leaves import Leaf, Leaves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import DEFAULT, RUNTIMES, Path
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, Leftover, PlanError, Policy, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Instance, Leftover, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
@@ -147,6 +147,17 @@ def changing(found: Found, with_it: Mapping[str, Any], then: Mapping[str, Any]) 
     gone = [(*RUNTIMES, name, "runtime_type") for name in found.handlers if toml.lookup(then, (*RUNTIMES, name)) is None]
     switches = [at for at in (DEFAULT, SWITCH) if toml.lookup(with_it, at) != toml.lookup(then, at)]
     return tuple(Setting(at, toml.lookup(then, at), "") for at in (*switches, *gone))
+
+
+def default_going(
+    found: Found, with_it: Mapping[str, Any], then: Mapping[str, Any], wanted: list[Setting], names: Path
+) -> tuple[Difference, ...]:  # fmt: skip
+    """The default handler that goes with the file: from then on each pod that names no handler runs with another one."""
+    before, after = toml.lookup(with_it, DEFAULT), toml.lookup(then, DEFAULT)
+    if before == after or any(w.path == DEFAULT for w in wanted):
+        return ()  # the edit of our own file shows a default that is wanted
+    why = f"{before} is not to be the default handler: every container would go through it; default: true (gpufleet_default) keeps it"
+    return (Difference("file", found.file.path, toml.dotted((*names, *DEFAULT)), before, after, why),)
 
 
 def carried(found: Found, with_it: Mapping[str, Any], wanted: list[Setting], default: str) -> list[Setting]:

@@ -65,14 +65,15 @@ class Going:
     file: ConfigFile
     allowed: tuple[Setting, ...] = ()
     restarts: bool = False  # our keys differ from what is in force with it; not all of them are in the engine's status
+    default: tuple[Difference, ...] = ()
 
     def as_change(self) -> Mapping[str, Any]:
         return {"path": self.file.real, "op": "remove", "expect": self.file.sha256}
 
     @property
-    def difference(self) -> Difference:
+    def differences(self) -> tuple[Difference, ...]:
         why = "what its tool set is in our own file from now on, and all else in it is in force without it; the journal keeps it"
-        return Difference("file", self.file.path, "", "present", None, why)
+        return (Difference("file", self.file.path, "", "present", None, why), *self.default)
 
 
 class Shadowed(PlanError):
@@ -151,8 +152,10 @@ def _without(
     aim = _aim(policy, obs, instance, decision, staying, version, found.file)
     default = str(toml.lookup(now, tables.DEFAULT, ""))
     wanted = [*aim.wanted, *adoption.carried(found, now, aim.wanted, default)]
-    allowed = adoption.changing(found, now, edit.granted(aim.cri, wanted))
-    return dc.replace(aim, wanted=wanted, going=Going(found.file, allowed, restarts=bool(edit.unmet(now, wanted))))
+    granted = edit.granted(aim.cri, wanted)
+    shown = adoption.default_going(found, now, granted, wanted, aim.names)
+    going = Going(found.file, adoption.changing(found, now, granted), bool(edit.unmet(now, wanted)), shown)
+    return dc.replace(aim, wanted=wanted, going=going)
 
 
 def _planned(policy: Policy, obs: Observation, instance: Instance, files: FileSet, aim: Aim, version: Version) -> Plan:
@@ -370,7 +373,7 @@ def assemble(
     advice = list(_advice(obs, files, wanted))
     in_force = wanted if gone else [*wanted, edit.default_of(cri, wanted)]
     removed = (*gone, *([going.as_change()] if going else []))
-    differences = (*differences, *([going.difference] if going else []))
+    differences = (*differences, *(going.differences if going else ()))
     restarts: tuple[Restart, ...] = ()
     health: tuple[Mapping[str, Any], ...] = ()
     unlike = bool(going and going.restarts)

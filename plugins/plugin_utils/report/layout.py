@@ -37,7 +37,7 @@ def wrap(text: str, width: int) -> list[str]:
 
 
 def pieces(word: str, width: int) -> list[str]:
-    """A word in parts that fit, broken where a key, a path or a version has a mark in the second half of the line, so that names stay whole."""
+    """A word in parts that fit, broken after a mark of a key, path or version in the second half of the line: names stay whole."""
     found, at = [], 0
     while len(word) - at > width:
         marked = max(word.rfind(mark, at + width // 2, at + width) for mark in MARKS)

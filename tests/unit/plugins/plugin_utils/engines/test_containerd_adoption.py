@@ -91,6 +91,22 @@ def test_a_drop_in_that_is_all_explained_goes_with_the_change_that_takes_its_pla
     assert len(found.restarts) == 0  # nothing runs in this test
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(("was", "wanted", "shown"), [
+    # the default handler in the drop-in, whether the decision makes ours the default, what the plan says of the default
+    ("nvidia", False, [(THEIRS, "nvidia", "runc")]),
+    ("nvidia", True, []),  # the edit of our own file shows it
+    ("runc", False, []),
+])
+def test_a_default_handler_that_goes_with_the_drop_in_is_shown(version: str, was: str, wanted: bool, shown: list[Any]) -> None:
+    named = COPY.replace('default_runtime_name = "nvidia"', f'default_runtime_name = "{was}"')
+    found = plan(version, rendered(version, {ROOT: SITE, THEIRS: named}), default=wanted)
+    assert found.leftovers[0].fate == "adopted", found.leftovers
+    said = [d for d in found.differences if d.key.endswith("default_runtime_name") and d.path == THEIRS]
+    assert [(d.path, d.before, d.after) for d in said] == shown
+    assert all("gpufleet_default" in d.why for d in said)
+
+
 OF_NVIDIA = '.runtimes.nvidia]\n          runtime_type = "io.containerd.runc.v2"\n'
 # What stays: (edit of the root file, edit of the copy, other files, what is said). (text, text): the one in the place of the other.
 EDITS: dict[str, tuple[tuple[str, str], tuple[str, str], dict[str, str], str]] = {
