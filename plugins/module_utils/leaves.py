@@ -8,10 +8,14 @@ tags. How a file is written makes no difference: dotted keys, inline tables and 
 Node side: standard library only, Python 3.6.
 """
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import keyed, placeholders, projection, selection, toml_projection
+import bisect
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import keyed, nodefs, placeholders, projection, selection, toml_projection
 from ansible_collections.gpufleet.nvidia.plugins.module_utils.placeholders import Header, Unreadable
 
 MOST = 20000  # of one text
+MAX_DEPTH = 256  # of tables and arrays in each other: dotted keys in inline tables make more levels than any program writes
 
 
 def told(data, keep, prefixes):
@@ -33,8 +37,8 @@ def told(data, keep, prefixes):
         number = max(under, key=lambda at: len(prefixes[at]))
         below = path[len(prefixes[number]) :]
         found.append([number, _line(lines, path), keyed.tag(below), keyed.tag([below, value]) if value else ""])
-    if len(found) > MOST:
-        raise ValueError("a text with more than %d keys that are not shown" % MOST)
+        if len(found) > MOST:
+            raise nodefs.NodeError("too-large", "a text with more than %d keys that are not shown" % MOST)
     return {"prefixes": prefixes, "leaves": found, "fault": None}
 
 
@@ -45,10 +49,12 @@ def _shown(places, path, value):
 
 def _read(data):
     """The values of a TOML text, and the line that each key or table is first named in."""
-    root, lines = {}, {}
+    root, lines, ends = {}, {}, [found.end() for found in re.finditer(b"\n", data)]
     for item in toml_projection.scan(data)[0]:
-        line = data.count(b"\n", 0, item.start) + 1
+        line = bisect.bisect_right(ends, item.start) + 1
         at = list(item.path)
+        if len(at) + (0 if isinstance(item, Header) else _depth(item.value)) > MAX_DEPTH:
+            raise Unreadable("toml-deep", line)
         lines.setdefault(tuple(at), line)
         if not isinstance(item, Header):
             placeholders.put(_table(root, at[:-1]), at[-1:], item.value.data)
@@ -57,6 +63,12 @@ def _read(data):
         else:
             _table(root, at)
     return root, lines
+
+
+def _depth(value):
+    """How many tables and arrays are in each other in a value. The scanner bounds how deep values are, not how many parts their keys have."""
+    inner = [(0, item) for item in value.inner] if value.kind == "array" else [(len(m.parts), m.value) for m in value.inner]
+    return 1 + max([parts + _depth(item) for parts, item in inner] or [0])
 
 
 def _table(root, path):

@@ -220,7 +220,11 @@ def _tags(root, question):
     if question.get("argv"):
         if root:
             raise nodefs.NodeError("offline", "a command needs the running host, and root is another directory")
-        data = _printed(question)["stdout"]
+        answer = _printed(question)
+        if answer["rc"] or answer["timed_out"]:  # what was printed until then is a part of it, or nothing
+            why = "gave no answer in time" if answer["timed_out"] else "ended with exit status %s" % answer["rc"]
+            raise nodefs.NodeError("timeout" if answer["timed_out"] else "failed", "%s %s" % (" ".join(question["argv"]), why))
+        data = answer["stdout"]
     else:
         doubt = trust.path(root, question["path"])
         if doubt:

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import con
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, NeedMore
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation, failed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
 HIDDEN = "tag "  # begins the last part of a key that is not known here
@@ -93,7 +93,7 @@ def of_file(obs: Observation, files: FileSet, file: ConfigFile, table: Path) -> 
         shape = selection.listed(places, [*table, *path])
         if shape is not None and projection.fits(shape, value) and not listed_files.hidden(value):
             found[path] = Leaf(value, file, (*table, *path))
-    return {**found, **_tagged(obs.raw(_question(files, file)), table, file)}
+    return {**found, **_tagged(_tags_of(obs, _question(files, file)), table, file)}
 
 
 def of_release(obs: Observation, files: FileSet, instance: Instance) -> dict[Path, Leaf]:
@@ -101,8 +101,17 @@ def of_release(obs: Observation, files: FileSet, instance: Instance) -> dict[Pat
     if not instance.binary:
         return {}
     argv = [instance.binary, "config", "default"]
-    answer = obs.raw(ask.printed_tags(argv, prefixes(handlers(files)), files.keep, instance.process))
+    answer = _tags_of(obs, ask.printed_tags(argv, prefixes(handlers(files)), files.keep, instance.process))
     return {path: leaf for table in tables.TABLES for path, leaf in _tagged(answer, table, None).items()}
+
+
+def _tags_of(obs: Observation, question: ask.Question) -> Mapping[str, Any]:
+    """The tags. A text that is not TOML has none, which does not mean that it has no keys."""
+    answer = obs.raw(question)
+    fault = answer.get("fault")
+    if fault:
+        raise failed(question["id"], {"kind": "failed", "message": f"line {fault['line']} is not valid TOML ({fault['code']})"})
+    return answer
 
 
 def _tagged(answer: Mapping[str, Any], table: Path, file: ConfigFile | None) -> dict[Path, Leaf]:

@@ -6,7 +6,7 @@
 import json
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import leaves, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import leaves, nodefs, observe
 
 KEEP = {"format": "toml", "places": [[["p", "shown"], "bool"]]}
 
@@ -88,6 +88,50 @@ def test_no_word_of_the_file_leaves_the_host():
 
 def test_what_is_no_toml_is_told_by_its_line():
     assert told("[p]\na = \n")["fault"] == {"code": "toml-value", "line": 2}
+
+
+DOTS = ".".join(["k"] * 64)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [f"[p]\n{DOTS} = " + "{%s = " % DOTS * 30 + "1" + "}" * 30, "[p]\na = [" + "{%s = " % DOTS * 30 + "1" + "}" * 30 + "]"],
+    ids=["in tables", "in an array"],
+)
+def test_keys_of_many_parts_in_each_other_are_told_by_their_line(text):
+    assert told(text)["fault"] == {"code": "toml-deep", "line": 2}
+
+
+def test_more_keys_than_can_be_compared_are_an_error_and_never_a_part_of_them():
+    with pytest.raises(nodefs.NodeError) as caught:
+        told("".join(f"k{number} = 1\n" for number in range(leaves.MOST + 1)), [[]])
+    assert caught.value.kind == "too-large"
+
+
+class Counted(bytes):
+    """Bytes that note how many of them have been searched for line ends."""
+
+    searched = 0
+
+    def count(self, sub, start=0, end=None):
+        Counted.searched += (len(self) if end is None else end) - start
+        return super().count(sub, start, len(self) if end is None else end)
+
+
+def test_lines_are_not_counted_from_the_beginning_for_each_key():
+    text = Counted("".join(f"k{number} = 1\n" for number in range(1000)).encode())
+    assert [line for _number, line, _key, _value in leaves.told(text, KEEP, [[]])["leaves"]] != []
+    assert Counted.searched <= len(text)
+
+
+@pytest.mark.parametrize(
+    ("argv", "kind"),
+    [(["sh", "-c", "echo 'a = 1'; exit 3"], "failed"), (["sh", "-c", "echo 'a = 1'; exec sleep 60"], "timeout"), (["true"], None)],
+)
+def test_what_a_command_printed_before_it_failed_is_no_answer(argv, kind):
+    question = {"id": "q", "kind": "tags", "prefixes": [[]], "keep": KEEP, "argv": argv, "timeout": 0.5}
+    answer = observe.run({"questions": [question]})["answers"]["q"]
+    assert answer.get("error", {}).get("kind") == kind
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,13 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_leaves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Plan, PlanError, Policy, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 from tests.unit import builders
 from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import DECISION, instance
@@ -263,3 +265,12 @@ def test_candidates_are_in_the_tools_order_and_never_nvidias() -> None:
     assert nvidia_ctk.candidates("crun") == ("crun", "runc")
     assert nvidia_ctk.candidates("kata") == ("kata", "runc", "crun")
     assert nvidia_ctk.candidates("nvidia-foo") == nvidia_ctk.candidates("") == ("runc", "crun")
+
+
+def test_defaults_that_are_no_toml_are_not_taken_for_none() -> None:
+    """The program prints something else than a configuration, such as a warning on its standard output."""
+    files = FileSet(ROOT, ())
+    question = ask.printed_tags(["/usr/bin/containerd", "config", "default"], containerd_leaves.prefixes(()), files.keep)
+    answer = {"prefixes": question["prefixes"], "leaves": [], "fault": {"code": "toml-equals", "line": 3}}
+    with pytest.raises(QueryFailed, match=r"line 3 is not valid TOML \(toml-equals\)"):
+        containerd_leaves.of_release(Observation({}, {question["id"]: answer}), files, instance("2.1.9"))
