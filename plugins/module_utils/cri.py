@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils.wire import (
     varint,
 )
 
-DEADLINE, DENIED, UNIMPLEMENTED, UNAVAILABLE = 4, 7, 12, 14  # gRPC status codes
+DEADLINE, NOT_FOUND, DENIED, UNIMPLEMENTED, UNAVAILABLE = 4, 5, 7, 12, 14  # gRPC status codes
 CODES = (
     "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED RESOURCE_EXHAUSTED "
     "FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED"
@@ -108,7 +108,7 @@ class _Stream(object):
 
     def take(self, kind, flags, payload):
         if kind == _RST_STREAM:
-            raise CriError(UNAVAILABLE, "the server reset the call (HTTP/2 error %d)" % struct.unpack(">I", payload[:4]))
+            raise CriError(UNAVAILABLE, "the server reset the call (HTTP/2 error %d)" % _numbers(payload, 1))
         if kind == _DATA:
             self.body += _strip(payload, flags & ~_PRIORITY)
         elif kind in (_HEADERS, _CONTINUATION):
@@ -134,10 +134,16 @@ def _answer(connection, deadline):
         elif kind == _PING and not flags & _ACK:
             connection.sendall(_frame(_PING, _ACK, 0, payload))
         elif kind == _GOAWAY:
-            last, code = struct.unpack(">II", payload[:8])
+            last, code = _numbers(payload, 2)
             if last & _WINDOW < 1 or code:
                 raise CriError(UNAVAILABLE, "the server closed the connection (HTTP/2 error %d)" % code)
     return _message(answer.headers, bytes(answer.body))
+
+
+def _numbers(payload, count):
+    if len(payload) < 4 * count:
+        raise CriError(INTERNAL, "a frame of the answer is cut off")
+    return struct.unpack(">%dI" % count, payload[: 4 * count])
 
 
 def _named(code):
@@ -269,8 +275,8 @@ def sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):
     deadline = time.monotonic() + timeout
     _service, fields = _ask(path, "ListPodSandbox", [], timeout)
     pods_ = [decode(value) for value in values(fields, 1)]
-    names = [text(decode((values(pod, 2) or [b""])[-1]), 1) for pod in pods_]
     used = [text(pod, 7) or (_handler(path, text(pod, 1), annotation, deadline) if handlers else "") for pod in pods_]
+    names = [text(decode((values(pod, 2) or [b""])[-1]), 1) for pod, handler in zip(pods_, used) if handler is not None]
     return {
         "handlers": {handler: used.count(handler) for handler in [""] + list(handlers)},
         "named": {prefix: sum(1 for name in names if name.startswith(prefix)) for prefix in prefixes},
@@ -278,13 +284,18 @@ def sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):
 
 
 def _handler(path, pod, annotation, deadline):
-    """The handler that a pod was started with by its own status, '' where it is not told."""
+    """The handler that a pod was started with by its own status, '' where it is not told; None of a pod that was removed meanwhile."""
     if not annotation:
         return ""
     left = deadline - time.monotonic()
     if left <= 0:
         raise CriError(DEADLINE, "%s: the pods were not all told in time" % path)
-    _service, fields = _ask(path, "PodSandboxStatus", [(1, 2, pod), (2, 0, 1)], left)
+    try:
+        _service, fields = _ask(path, "PodSandboxStatus", [(1, 2, pod), (2, 0, 1)], left)
+    except CriError as exc:
+        if exc.code != NOT_FOUND:
+            raise
+        return None
     for value in values(fields, 2):
         told = _parsed(text(decode(value), 2))
         spec = told.get("runtimeSpec") if isinstance(told, dict) else None
@@ -309,3 +320,5 @@ def _parsed(value):
         return json.loads(value)
     except ValueError:
         return value
+    except RecursionError:
+        raise CriError(INTERNAL, "the answer has JSON that is nested too deep")

@@ -39,6 +39,8 @@ def encode(fields):
 
 def decode(data):
     """[(number, wire type, value)] of a message: ints for the number types, bytes for the rest."""
+    if not isinstance(data, bytes):
+        raise CriError(INTERNAL, "the answer has a number where a message belongs")
     fields, at = [], 0
     while at < len(data):
         key, at = _read_varint(data, at)
@@ -173,6 +175,8 @@ class HeaderTable(object):
 
     @staticmethod
     def _number(block, at, prefix):
+        if at >= len(block):
+            raise CriError(INTERNAL, "the answer's headers are cut off")
         most = (1 << prefix) - 1
         number = block[at] & most
         at += 1

@@ -46,6 +46,12 @@ def test_decode(data, fields):
     assert wire.decode(bytes.fromhex(data)) == fields
 
 
+def test_a_number_is_no_message():
+    with pytest.raises(wire.CriError) as caught:
+        wire.decode(7)
+    assert caught.value.code == wire.INTERNAL
+
+
 @pytest.mark.parametrize("data", ["08", "0896", "1205aa", "0b", "0d0100", "08ffffffffffffffffffffff01"])
 def test_decode_of_what_is_no_message(data):
     with pytest.raises(wire.CriError) as caught:
@@ -154,6 +160,9 @@ BAD_ANSWERS = {
     "closed within a frame": (answer(OK)[:30], cri.UNAVAILABLE, "closed the connection"),
     "HTTP/1": (b"HTTP/1.1 400 Bad Request\r\n\r\n", cri.INTERNAL, "does not speak HTTP/2"),
     "reset": (frame(3, 0, 1, b"\0\0\0\x07"), cri.UNAVAILABLE, "HTTP/2 error 7"),
+    "reset, cut off": (frame(3, 0, 1, b"\0\0"), cri.INTERNAL, "cut off"),
+    "goaway, cut off": (frame(7, 0, 0, b"\0\0\0\0"), cri.INTERNAL, "cut off"),
+    "headers, cut off": (frame(1, 0x5, 1, b"\x00\x01a"), cri.INTERNAL, "cut off"),
     "goaway": (frame(7, 0, 0, b"\0\0\0\0\0\0\0\x0b"), cri.UNAVAILABLE, "HTTP/2 error 11"),
     "compressed": (
         frame(1, 0x4, 1, b"\x88") + frame(0, 0, 1, b"\x01\0\0\0\x01x") + frame(1, 0x5, 1, header("grpc-status", "0")),
@@ -285,3 +294,25 @@ def test_pods_are_counted_by_their_own_word_where_the_list_does_not_tell_their_h
     told = [{"runtimeSpec": {"annotations": {"handler": name}}} for name in ("nvidia-cdi", "")]
     found = cri.sandboxes(runtime(listed, noted(told[0]), noted(told[1])).path, ["nvidia-cdi"], (), "handler")
     assert found == {"handlers": {"": 1, "nvidia-cdi": 1}, "named": {}}
+
+
+def test_a_pod_that_is_removed_between_the_list_and_its_status_uses_no_handler(runtime):
+    listed = answer(wire.encode([pod("ml", "a", ""), pod("ml", "b", "")]))
+    other = noted({"runtimeSpec": {"annotations": {"handler": "nvidia"}}})
+    gone = answer(None, "5", "not%20found")
+    found = cri.sandboxes(runtime(listed, gone, other).path, ["nvidia"], ["a", "b"], "handler")
+    assert found == {"handlers": {"": 0, "nvidia": 1}, "named": {"a": 0, "b": 1}}
+    assert cri.pods(runtime(listed, gone, other).path, ["nvidia"], "handler") == {"pods": ["ml/b"]}
+
+
+def test_a_status_of_a_pod_that_fails_otherwise_is_an_error(runtime):
+    listed = answer(wire.encode([pod("ml", "a", "")]))
+    with pytest.raises(cri.CriError):
+        cri.sandboxes(runtime(listed, answer(None, "13", "late")).path, ["nvidia"], (), "handler")
+
+
+def test_info_that_is_nested_too_deep_is_an_error_of_the_call(runtime):
+    message = wire.encode([(2, 2, [(1, 2, "config"), (2, 2, "[" * 200000)])])
+    with pytest.raises(cri.CriError) as caught:
+        cri.status(runtime(answer(message)).path)
+    assert caught.value.code == cri.INTERNAL
