@@ -141,7 +141,8 @@ def wait(check):
             evidence, patient_until = "told to stop while waiting: " + evidence, now
         if ok or now >= patient_until:
             return dict(check, ok=ok, seconds=round(now - began, 3), evidence=evidence)
-        # Between two looks at the condition, never instead of one: no engine announces that it serves.
+        # The pause between two tries of this check, of which the last is at `patient_until`. There is no event to wait for instead: what
+        # engines announce goes to the service manager alone, and does not say whether this socket serves with these handlers.
         time.sleep(min(_PAUSES[min(tries, len(_PAUSES) - 1)], max(patient_until - now, 0.01)))
         tries += 1
 

@@ -270,7 +270,9 @@ def _watch(base, token, name, seconds):
     until = time.monotonic() + seconds
     with steps.undisturbed():
         while time.monotonic() < until and not health.told_to_stop:
-            time.sleep(1)  # between two looks: systemd tells a unit's restarts to nobody who does not ask
+            # The pause between two looks at the units' counts of restarts, until the probation ends. systemd announces changes over D-Bus
+            # alone, for which Python's standard library has no client.
+            time.sleep(1)
             meta = journal.read(base, name)
             if meta is None or meta["state"] != "probation":
                 return 0

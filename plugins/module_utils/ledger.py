@@ -123,7 +123,9 @@ def _lock(path, deadline):
             soon = not holder or PROBATION.encode("ascii") in holder
             if time.monotonic() >= (max(deadline, patience) if soon else deadline):
                 raise nodefs.NodeError("locked", "locked by %s" % _holder(holder), "Wait until it is done, then run again")
-            time.sleep(_PAUSE)  # flock waits either for ever or not at all, and this has a deadline
+            # The pause between two tries, until the deadline. flock(2) itself waits without end or not at all, and an alarm that cuts it
+            # short is the whole process's, whose signals have other meanings here.
+            time.sleep(_PAUSE)
 
 
 def _holder(data):

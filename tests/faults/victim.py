@@ -94,7 +94,9 @@ def at_work():
     return any(re.match(r"gpufleet-[0-9a-f]{32}\.service$", name) for name in transients())
 deadline = time.monotonic() + patience
 while at_work() and time.monotonic() < deadline:
-    time.sleep(0.02)  # between two looks: nobody announces that the last of ours has ended
+    # The pause between two looks at processes and units, until the deadline: the kernel announces the end of a process to its parent alone,
+    # and these have other parents.
+    time.sleep(0.02)
 def plain(text):
     return re.sub(r"[0-9a-f]{32}|\d{8}T\d{6}Z|\d{4}-\d\d-\d\dT[\d:]+Z|\d{6,}(\.\d+)?|\"pid\": \d+", "~", text)
 def record(path, data):
