@@ -274,12 +274,15 @@ def sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):
     """
     deadline = time.monotonic() + timeout
     _service, fields = _ask(path, "ListPodSandbox", [], timeout)
-    pods_ = [decode(value) for value in values(fields, 1)]
-    used = [text(pod, 7) or (_handler(path, text(pod, 1), annotation, deadline) if handlers else "") for pod in pods_]
-    names = [text(decode((values(pod, 2) or [b""])[-1]), 1) for pod, handler in zip(pods_, used) if handler is not None]
+    names = {}
+    for pod in [decode(value) for value in values(fields, 1)]:
+        used = text(pod, 7) or (_handler(path, text(pod, 1), annotation, deadline) if handlers else "")
+        if used is not None:  # else removed meanwhile
+            names.setdefault(used, []).append(text(decode((values(pod, 2) or [b""])[-1]), 1))
+    every = [name for of_handler in names.values() for name in of_handler]
     return {
-        "handlers": {handler: used.count(handler) for handler in [""] + list(handlers)},
-        "named": {prefix: sum(1 for name in names if name.startswith(prefix)) for prefix in prefixes},
+        "handlers": {handler: len(names.get(handler, [])) for handler in [""] + list(handlers)},
+        "named": {prefix: sum(1 for name in every if name.startswith(prefix)) for prefix in prefixes},
     }
 
 
