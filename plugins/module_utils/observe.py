@@ -315,7 +315,8 @@ def _package(root, question):
 
 
 def _units(_root, question):
-    return {"units": look_system.units(question["names"], question.get("properties"))}
+    now = time.monotonic()  # before systemd is asked, so that no unit is taken for older than it is
+    return {"units": look_system.units(question["names"], question.get("properties")), "monotonic": now}
 
 
 def _units_together(root, questions, deadline):
@@ -324,7 +325,7 @@ def _units_together(root, questions, deadline):
     try:
         names = sorted({name for question in asked for name in question["names"]})
         answer = _ask(root, {"kind": "units", "names": names}, deadline) if len(asked) > 1 else {"error": "not needed"}
-        return {} if "error" in answer else {q["id"]: {"units": {n: answer["units"][n] for n in q["names"]}} for q in asked}
+        return {} if "error" in answer else {q["id"]: {**answer, "units": {n: answer["units"][n] for n in q["names"]}} for q in asked}
     except (KeyError, TypeError):  # a question that is wrong: it is told so by itself
         return {}
 

@@ -250,6 +250,18 @@ class Observation:
         self._require("units", name)
         return {}
 
+    def active_seconds(self, name: str) -> float | None:
+        """For how long a unit has been active, by the clock that systemd counts by, which stands still while a host is suspended.
+
+        None where that cannot be told.
+        """
+        unit = self.unit(name)
+        since = unit.get("ActiveEnterTimestampMonotonic") or ""
+        now = next((a.get("monotonic") for _qid, a in self._of_kind.get("units", ()) if name in (a.get("units") or {})), None)
+        if unit.get("ActiveState") != "active" or not since.isdigit() or int(since) == 0 or not isinstance(now, (int, float)):
+            return None
+        return float(now) - int(since) / 1e6
+
     def unit_asked(self, name: str) -> bool:
         """Whether a look has told of this unit, that it is not there perhaps."""
         known = any(name in (a.get("units") or {}) for _qid, a in self._of_kind.get("units", ()))

@@ -9,6 +9,7 @@ import dataclasses as dc
 import json
 import os
 import re
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -19,7 +20,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
-from tests.lab import aptrepo, artefacts, images
+from tests.lab import aptrepo, artefacts, hosts, images
 from tests.lab.lab import Lab
 
 HERE = "gpufleet.nvidia."
@@ -140,6 +141,10 @@ class Fleet:
         done = self.lab.exec(host, ["sh", "-ec", script])
         assert fails or done.returncode == 0, f"{host}: {script}: status {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
+
+    def bring(self, host: str, program: Path, target: str) -> None:
+        """Put a program of this machine into a host."""
+        shutil.copy2(program, Path(f"/proc/{hosts.first_process(self.lab.host(host))}/root") / target.lstrip("/"))
 
     def text(self, host: str, path: str) -> str:
         return self.shell(host, f"cat {path}")

@@ -133,6 +133,7 @@ def obs(
     outcomes: list[Mapping[str, Any]] | None = None,
     answers: Mapping[str, Any] | None = None,
     host: Mapping[str, Any] | None = None,
+    monotonic: float | None = None,
 ) -> Observation:
     """commands: "argv joined" -> stdout or a whole answer. cri: "Status:/socket" -> answer, of which what is listed arrives.
 
@@ -144,7 +145,8 @@ def obs(
     for call, said in (cri or {}).items():
         given[f"cri:{call}"] = {**said, "info": selection.select(said["info"], listed.STATUS)} if "info" in said else said
     given["package:of this test"] = {"manager": "dpkg", "installed": dict(packages or {}), "candidates": dict(candidates or {})}
-    given["units:of this test"] = {"units": {n: {"LoadState": "loaded", **props} for n, props in (units or {}).items()}}
+    known = {n: {"LoadState": "loaded", **props} for n, props in (units or {}).items()}
+    given["units:of this test"] = {"units": known, "monotonic": monotonic}
     given["processes:of this test"] = {"processes": [process(p) for p in processes or []], "others": dict(others or {})}
     kept = {path: {"now": file_answer((files or {}).get(path)).get("sha256"), **told} for path, told in (originals or {}).items()}
     given[ask.originals("")["id"]] = {"originals": kept, "unfinished": [], "outcomes": outcomes or [], "pending": []}

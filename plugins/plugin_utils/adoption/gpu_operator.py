@@ -21,7 +21,6 @@ from typing import Any, Literal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
     ask,
     cgroup_driver,
-    listed_files,
     low_level,
     originals,
     owners,
@@ -42,7 +41,6 @@ MARKS = (DIRECTORY, PID_FILE)
 PROCESSES = ["nvidia-ctk-installer", "nvidia-toolkit"]
 CONTAINER = "nvidia-container-toolkit-ctr"
 KUBELET_ROOT = "/var/lib/kubelet"
-UPTIME = "/proc/uptime"
 SETTLED = 600  # seconds after which a kubelet has started the pods of its node's DaemonSets, or has said why not
 DROP_IN = re.compile(r"99-nvidia\.(toml|conf)")
 TITLES = {"crio": "CRI-O", "docker": "Docker"}
@@ -128,7 +126,7 @@ def gone(policy: Policy, obs: Observation, instance: Instance, path: str) -> boo
 def _evidence(obs: Observation, instances: tuple[Instance, ...]) -> list[ask.Question]:
     """What the proof needs beyond a normal look."""
     pods = [sandboxes.question(i) for i in instances if sandboxes.serves(i)]
-    first = [*KUBELET_QUESTIONS, ask.processes(PROCESSES), ask.file(UPTIME, listed_files.WHOLE), *pods]
+    first = [*KUBELET_QUESTIONS, ask.processes(PROCESSES), *pods]
     if not all(obs.asked(q) for q in KUBELET_QUESTIONS):
         return first
     unit = _unit(obs)
@@ -187,7 +185,7 @@ def _doubt(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) ->
     if cgroup_driver.process(obs) is None:
         title = _distribution(obs)
         return f"the kubelet of {title} cannot be asked for how long it has run" if title else "the kubelet of this host does not run"
-    active = _active(obs)
+    active = obs.active_seconds(_unit(obs))
     if active is None:
         return f"systemd does not say since when {_unit(obs)} is active"
     if active < SETTLED:
@@ -200,16 +198,6 @@ def _doubt(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) ->
     if "error" in kept or not any(str(entry["path"]) == f"{_root(obs)}/pods" for entry in kept.get("files") or ()):
         return f"the kubelet's directory {_root(obs)}/pods could not be listed"
     return ""
-
-
-def _active(obs: Observation) -> float | None:
-    """For how many seconds the kubelet's unit has been active; None where that cannot be told."""
-    unit, uptime = obs.unit(_unit(obs)), obs.file(UPTIME)
-    since = unit.get("ActiveEnterTimestampMonotonic") or ""
-    now = re.match(r"(\d+)\.", uptime.content or "")
-    if unit.get("ActiveState") != "active" or not since.isdigit() or int(since) == 0 or not now:
-        return None
-    return int(now.group(1)) - int(since) / 1e6
 
 
 # ---------------------------------------------------------------- what follows from it

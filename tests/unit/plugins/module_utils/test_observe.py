@@ -199,7 +199,7 @@ def test_a_wrong_question_for_units_leaves_the_others_alone(monkeypatch):
     questions = [{"id": "1", "kind": "units"}, {"id": "2", "kind": "units", "names": ["b"]}]
     answers = observe.run({"schema": 1, "questions": questions})["answers"]
     assert answers["1"]["error"]["kind"] == "bad-question"
-    assert answers["2"] == {"units": {"b": {}}}
+    assert answers["2"]["units"] == {"b": {}}
 
 
 # --- bounded: never a part taken for the whole, never more memory than stated ------------------------------------------------

@@ -6,6 +6,7 @@
 import json
 import os
 import sys
+import time
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import look_system, trust
@@ -76,7 +77,10 @@ def test_an_apt_that_fails_offers_no_less_than_is_known(systemd):
 
 def test_units(systemd):
     systemd.add("engine.service", invocation="abc")
-    units = ask(kind="units", names=["engine.service", "none.service"])["units"]
+    before = time.monotonic()
+    answer = ask(kind="units", names=["engine.service", "none.service"])
+    assert before <= answer["monotonic"] <= time.monotonic()
+    units = answer["units"]
     assert (units["engine.service"]["ActiveState"], units["engine.service"]["InvocationID"]) == ("active", "abc")
     assert units["none.service"]["LoadState"] == "not-found"
     assert len(systemd.log_file.read_text().splitlines()) == 1

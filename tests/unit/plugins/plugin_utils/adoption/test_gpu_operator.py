@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, cgroup_driver, listed_files, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, cgroup_driver, owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Cdi, Evidence, Instance, NeedMore, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -38,18 +38,18 @@ KUBELET = {"pid": 9, "exe": "/usr/bin/kubelet", "argv": ["/usr/bin/kubelet"], "u
 ELSEWHERE = {**KUBELET, "argv": ["/usr/bin/kubelet", "--root-dir=/data/kubelet"]}
 TOOLKIT_PROCESS = {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}
 ITS_POD = "pods/0b1e-77/containers/nvidia-container-toolkit-ctr"
-BOOT, OLD = "4000.25 9000.00\n", {"ActiveState": "active", "ActiveEnterTimestampMonotonic": "60000000"}
+NOW, OLD = 4000.25, {"ActiveState": "active", "ActiveEnterTimestampMonotonic": "60000000"}
 YOUNG = {"ActiveState": "active", "ActiveEnterTimestampMonotonic": "3500000000"}
 
 
 def host(
     *, marks: tuple[str, ...] = (TOOLKIT,), processes: tuple[dict[str, Any], ...] = (KUBELET,), unit: Any = "for hours",
     pods: dict[str, Any] | None = None, files: dict[str, Any] | None = None, root: str = "/var/lib/kubelet", handlers: Any = None,
-    uptime: Any = BOOT, **more: Any,
+    now: Any = NOW, **more: Any,
 ) -> Observation:  # fmt: skip
     handlers = THREE if handlers is None else handlers
     unit = OLD if unit == "for hours" else unit
-    there = {**dict.fromkeys(marks, {"content": None, "type": "dir"}), gpu_operator.UPTIME: uptime, **(files or {})}
+    there = {**dict.fromkeys(marks, {"content": None, "type": "dir"}), **(files or {})}
     kept = [{"path": p} for p in sorted(there) if p.startswith(f"{root}/pods")]
     said = {"handlers": {}, "named": {sandboxes.OPERATOR: 0}, "peer": 7} if pods is None else {"peer": 7, **pods}
     answers: dict[str, Any] = {q["id"]: {"processes": []} for q in gpu_operator.KUBELET_QUESTIONS if q["kind"] == "processes"}
@@ -58,7 +58,7 @@ def host(
     answers[f"paths:pods below {root}"] = {"files": kept}
     answers[ask.command(cgroup_driver.KUBELET_VERSION)["id"]] = {"rc": 0, "stdout": "Kubernetes v1.34.2\n", "stderr": ""}
     units = {"kubelet.service": unit or {"LoadState": "not-found"}, **(more.pop("units", None) or {})}
-    return obs(files=there, processes=list(processes), units=units, **{"answers": answers, **more})
+    return obs(files=there, processes=list(processes), units=units, monotonic=now, **{"answers": answers, **more})
 
 
 PODS = {"/var/lib/kubelet/pods": {"content": None, "type": "dir"}}
@@ -87,7 +87,7 @@ STATES: list[tuple[str, dict[str, Any], str, str]] = [
     ("an engine that does not answer", {"pods": NO_ANSWER, "files": PODS}, "unknown", "containerd does not tell its pods"),
     ("another process answers for it", {"pods": {"named": {}, "peer": 66}, "files": PODS}, "unknown", "containerd does not tell its pods"),
     ("no directory of pods where it has to be", {}, "unknown", "/var/lib/kubelet/pods could not be listed"),
-    ("no clock", {"uptime": None, "files": PODS}, "unknown", "since when kubelet.service"),
+    ("no clock", {"now": None, "files": PODS}, "unknown", "since when kubelet.service"),
     ("the kubelet of k3s", {"processes": (), "unit": None, "units": {"k3s.service": {}}}, "unknown", "the kubelet of k3s"),
 ]  # fmt: skip
 
@@ -105,7 +105,7 @@ def test_without_a_trace_nothing_is_asked() -> None:
 
 
 def test_a_trace_costs_one_more_look() -> None:
-    seen = obs(files={TOOLKIT: "", gpu_operator.UPTIME: BOOT}, processes=[KUBELET], units={"kubelet.service": OLD},
+    seen = obs(files={TOOLKIT: ""}, processes=[KUBELET], units={"kubelet.service": OLD},
                answers={q["id"]: {"processes": []} for q in gpu_operator.KUBELET_QUESTIONS if q["kind"] == "processes"})  # fmt: skip
     with pytest.raises(NeedMore) as more:
         gpu_operator.state(Policy(), seen, [engine()])
@@ -198,5 +198,8 @@ def test_its_programs_are_known_by_their_place(program: str, its: bool) -> None:
     assert gpu_operator.is_its(program) is its
 
 
-def test_the_clock_of_the_host_may_be_read() -> None:
-    assert ask.file(gpu_operator.UPTIME, listed_files.WHOLE) in gpu_operator._evidence(host(), (engine(),))
+@pytest.mark.parametrize(("now", "fate"), [(659.9, "unknown"), (660.0, "dead")], ids=["0.1 s before the bound", "at the bound"])
+def test_the_bound_is_ten_minutes_of_the_clock_that_systemd_counts_by(now: float, fate: str) -> None:
+    """The unit is active since second 60 of that clock, which stands still while a host is suspended; the time since boot does not."""
+    long_since_boot = {"/proc/uptime": "90000.00 1.00\n"}
+    assert gpu_operator.state(Policy(), host(now=now, files={**PODS, **long_since_boot}), [engine()]).fate == fate
