@@ -17,6 +17,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import low_level
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables
 
 TOOL, OPERATOR = "nvidia-ctk", gpu_operator.TOOL
 NAMES = re.compile(r"99-nvidia\.(?:conf|toml)")
@@ -76,9 +77,13 @@ def unexplained(table: Any, candidates: Iterable[Table], programs: Iterable[str]
     right = {"runtime_path": table.get("runtime_path") in tuple(programs), "runtime_type": table.get("runtime_type") == "oci"}
     wrong = [key for key, is_right in right.items() if not is_right]
     copied = _said(table)
+    # Nobody sends what is not known here: stand-ins of different keys and values can be the same text, and ours would not have the key.
+    wrong += [key for key in copied if key not in crio_tables.HANDLER_FIELDS]
+    copied = {key: value for key, value in copied.items() if key in crio_tables.HANDLER_FIELDS}
     if not copied:
         return tuple(wrong)
-    against = ([key for key in {**copied, **other} if copied.get(key) != other.get(key)] for other in map(_said, candidates))
+    sources = ({k: v for k, v in _said(other).items() if k in crio_tables.HANDLER_FIELDS} for other in candidates)
+    against = ([key for key in {**copied, **other} if copied.get(key) != other.get(key)] for other in sources)
     return (*wrong, *min(against, key=len, default=list(copied)))
 
 

@@ -15,7 +15,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, low_level, toml, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, nvidia_ctk, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_leaves, containerd_proof
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
@@ -218,6 +218,7 @@ class Sides:
 
     rest: without it and without our edits, among which a default may be that hides the one that the tool copied.
     bare: the tool found no handler in the main file, which it reads under the table's name of the file's own version only.
+    asked: the handlers that the policy asks for, each with whether its program was named there.
     """
 
     found: Found
@@ -227,6 +228,7 @@ class Sides:
     ours: Mapping[Path, Any]
     release: Leaves
     bare: bool = False
+    asked: Mapping[str, bool] = dc.field(default_factory=dict)
 
 
 def judge(
@@ -241,7 +243,7 @@ def judge(
     if not _loaded(obs, instance, now, found):
         step = f"Restart {instance.unit or 'containerd'} and run again"
         return found.stays("the running containerd has not loaded it, so that nobody knows whether it works", step)
-    sides = Sides(found, now, then, rest, ours, {}, _bare(staying))
+    sides = Sides(found, now, then, rest, ours, {}, _bare(staying), {h.name: h.chosen for h in policy.handlers})
     if policy.root == "/" and any(_one_sided(sides, path) for path in _differing(sides)):
         sides = dc.replace(sides, release=containerd_leaves.of_release(obs, files, instance))
     left = [*(path for path in _differing(sides) if not _by_release(sides, path)), *_of_handlers(sides)]
@@ -263,7 +265,12 @@ def _loaded(obs: Observation, instance: Instance, now: Leaves, found: Found) -> 
 def _differing(sides: Sides) -> list[Path]:
     """The keys of which the two sides say different things, without those that the tool sets and those that are ours."""
     every = dict.fromkeys((*sides.now, *sides.then))
-    return [p for p in every if not _same(p, sides.now.get(p), sides.then.get(p)) and p not in sides.ours and not _of_tool(sides, p)]
+    return [p for p in every if not _same(p, sides.now.get(p), sides.then.get(p)) and not _decided(sides, p) and not _of_tool(sides, p)]
+
+
+def _decided(sides: Sides, path: Path) -> bool:
+    """A key whose value is ours to say. Of a handler that nobody asks for we write what is built in (1.x): not over what it says now."""
+    return path in sides.ours and (path[:2] != RUNTIMES or path[2] in sides.asked or path not in sides.now)
 
 
 def _same(path: Path, now: Leaf | None, then: Leaf | None) -> bool:
@@ -334,10 +341,15 @@ def _candidates(side: Leaves) -> tuple[str, ...]:
 
 
 def _lost(sides: Sides, name: str, path: Path, value: Any) -> bool:
-    """A property that works now, and that our handler of this name would not have. Which program it runs is the policy's to say."""
-    if path == ("options", "BinaryName") or containerd_leaves.is_hidden(path) or nvidia_ctk.same(path, value, None):
+    """A property that works now, and that our handler of this name would not have.
+
+    Which program of NVIDIA's it runs is the policy's to say. One around it, of the site's own, goes only where another one was named.
+    """
+    if containerd_leaves.is_hidden(path) or nvidia_ctk.same(path, value, None):
         return False
     after = sides.then.get((*RUNTIMES, name, *path))
+    if path == ("options", "BinaryName") and (not low_level.foreign(str(value)) or sides.asked.get(name)):
+        return False
     if path == ("container_annotations",) and after:
         return not set(value) <= set(after.value)
     return after is None or after.value != value

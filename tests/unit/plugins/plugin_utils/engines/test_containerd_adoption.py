@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nv
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_leaves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Plan, PlanError, Policy, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, NeedMore, Plan, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
 from tests.unit import builders
@@ -160,6 +160,50 @@ def test_no_value_that_is_not_sent_is_in_a_sentence() -> None:
         plan("1.7.24", rendered("1.7.24", {ROOT: secret, THEIRS: copy}))
     assert "config.toml:12 differ" in str(caught.value)
     assert "hunter" not in str(caught.value)
+
+
+# Debian's file names no handler, and up to 1.7 containerd has none of its own as soon as a file names one.
+BARE = SITE.partition("[plugins.@CRI@.containerd.runtimes.runc]")[0]
+BARE_COPY = COPY.partition("            SystemdCgroup")[0]
+MENDED = """
+        [plugins.@CRI@.containerd.runtimes.runc]
+          runtime_type = "io.containerd.runc.v2"
+
+          [plugins.@CRI@.containerd.runtimes.runc.options]
+            SystemdCgroup = @ON@
+"""
+
+
+@pytest.mark.parametrize("default", ["nvidia", "runc"])
+@pytest.mark.parametrize(("systemd", "goes"), [("true", False), ("false", True)])
+def test_a_runc_that_somebody_added_to_the_copy_keeps_its_cgroup_driver(default: str, systemd: str, goes: bool) -> None:
+    """Ours has the built-in runc where no other file has one: with the systemd driver of the host's pods it would take away every pod."""
+    copy = BARE_COPY.replace('_name = "nvidia"', f'_name = "{default}"') + MENDED.replace("@ON@", systemd)
+    files = rendered("1.7.24", {ROOT: BARE, THEIRS: copy})
+    if goes:
+        assert [left.fate for left in plan("1.7.24", files).leftovers] == ["adopted"]
+        return
+    line = copy[: copy.index("SystemdCgroup")].count("\n") + 1
+    with pytest.raises(PlanError, match=rf"containerd\.runtimes\.runc\.options\.SystemdCgroup \({THEIRS}:{line} says true, "):
+        plan("1.7.24", files)
+
+
+WRAPPER = "/opt/site/nvidia-container-runtime-wrapper"
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+@pytest.mark.parametrize(
+    ("handler", "goes"), [(Handler(), False), (Handler(binary=WRAPPER, chosen=True), True), (Handler(chosen=True), True)]
+)
+def test_a_program_of_the_sites_own_goes_only_where_one_is_named(version: str, handler: Handler, goes: bool) -> None:
+    files = rendered(version, {ROOT: SITE, THEIRS: COPY.replace("/usr/bin/nvidia-container-runtime", WRAPPER)})
+    if goes:
+        found = plan(version, files, policy=Policy(handlers=(handler,)))
+        assert [left.fate for left in found.leftovers] == ["adopted"]
+        assert f'BinaryName = "{handler.binary}"' in str(found.changes[0])
+        return
+    with pytest.raises(PlanError, match=f"the handler nvidia runs {WRAPPER}.*Name the program that is wanted by the option handlers"):
+        plan(version, files)
 
 
 LITERAL = SITE.replace("*.toml", "99-nvidia.toml")

@@ -193,6 +193,27 @@ def test_a_file_with_more_in_it_stays_and_each_key_is_named(text: str, keys: tup
     assert left.next.startswith("move what you need of it to a drop-in of your own")
 
 
+SOURCE = "[crio.runtime.runtimes.crun]\n" + COPY.partition("runtimes.nvidia]\n")[2].replace("nvidia-container-runtime", "crun")
+
+
+@pytest.mark.parametrize(
+    ("copied", "there", "why"),
+    [
+        ("some_key = 1", "some_key = 2", "another value of the same length"),
+        ("some_key = 1", "newerkey = 1", "another key of the same length"),
+        ("some_key = [1]", "some_key = [2]", "another list"),
+        ("some_key = true", "some_key = true", "the same, which ours would not have"),
+    ],
+)
+def test_a_key_of_a_handler_that_is_not_known_here_keeps_the_file(copied: str, there: str, why: str) -> None:
+    """What stands for it in what is sent is the same text for many keys and values, so that nobody can tell whether it was copied."""
+    seen = host({THEIRS: shown(f"{COPY}        {copied}\n"), MAIN: shown(f"{SOURCE}        {there}\n")}, status(nvidia=NVIDIA))
+    (instance,) = crio.find(Policy(), seen)
+    assert "nvidia-ctk runtime configure does not explain line 15" in instance.refusal, why
+    same = host({THEIRS: shown(COPY + '        some_key = ""\n'), MAIN: shown(SOURCE)}, status(nvidia=NVIDIA))
+    assert crio.find(Policy(), same)[0].refusal == ""
+
+
 NAMED = f"{DIRECTORY}/50-gpus.toml"
 GPU = COPY.replace("runtimes.nvidia", "runtimes.gpu")
 GPU_DEFAULT = GPU.replace("  [crio.runtime]\n", '  [crio.runtime]\n    default_runtime = "gpu"\n')
