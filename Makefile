@@ -13,7 +13,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache
 LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check lint types sanity archive unit unit-2.16 unit-2.18 unit-node integration molecule soak lab-up lab-down bench docs clean
+.PHONY: help venv demo test check lint types sanity archive unit unit-2.16 unit-2.18 unit-node integration judges molecule soak lab-up lab-down bench docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -26,11 +26,12 @@ test: venv ## Everything: the fast tier, molecule, and the tests on the lab's re
 
 check: lint types sanity archive unit unit-2.16 unit-2.18 unit-node ## The fast tier: lint, types, sanity, archive, unit; no root, no lab
 
-lint: venv ## Check style: ruff, yamllint, ansible-lint (production profile), changelog fragments
+lint: venv ## Check style: ruff, yamllint, ansible-lint (production profile), changelog fragments, licences, documentation
 	$(RUN) ruff check .
 	$(RUN) yamllint --strict .
 	$(RUN) ansible-lint
 	$(RUN) antsibull-changelog lint
+	$(RUN) python tests/tools/docsite.py --lint
 
 types: venv ## Check types: mypy strict on the controller side
 	$(RUN) mypy --config-file pyproject.toml $$($(BIN)/python tests/tools/typed_files.py)
@@ -56,14 +57,19 @@ unit-node: venv ## Run the node side's unit tests on Python 3.6, 3.8 and 3.13, a
 integration: venv ## Run the tests on the lab's real engines (root on Debian 12; more kinds of host with Go)
 	$(RUN) python -m pytest -q tests/integration
 
+judges: venv ## Have containerd, CRI-O and Docker themselves read what is planned for them; no daemon runs (root on Debian 12, Go)
+	@$(LAB) build containerd-1.6 containerd-1.7 containerd-2.1 containerd-2.3 containerd-2.4 crio-1.34 docker
+	$(RUN) python -m pytest -q tests/integration/test_containerd_judge.py tests/integration/test_crio_judge.py tests/integration/test_docker_judge.py
+
 molecule: venv ## Run the molecule scenarios, whose hosts are the lab's
 	@$(RUN) python tests/tools/on_lab_machines.py molecule test --all
 
 bench: venv ## Count SSH operations, compare wall times with ping and with a plain playbook (WRITE=1 writes docs/bench.md)
 	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.bench $(if $(WRITE),--write)
 
-docs: venv ## Write the tables in docs/ from the tables in the code (a unit test keeps them equal)
+docs: venv ## Write the tables in docs/ from the tables in the code, and build the site in .cache/docs/site
 	@$(RUN) python tests/tools/pages.py --write
+	@$(RUN) python tests/tools/docsite.py
 
 soak: venv ## Strike transactions at every system call on every engine, and judge 10 000 configurations each; hours (MINUTES=30: for so long)
 	$(RUN) GPUFLEET_EXAMPLES=$(or $(EXAMPLES),10000) python -m pytest -q tests/integration/test_properties.py tests/integration/test_docker_judge.py

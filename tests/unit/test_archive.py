@@ -29,7 +29,7 @@ ROLES = sorted(path.name for path in (ROOT / "roles").iterdir())
 CONTENT = {
     "MANIFEST.json", "FILES.json",
     "plugins", "roles", "playbooks", "meta", "docs", "examples", "changelogs", "LICENSES",
-    "README.md", "SECURITY.md", "ARCHITECTURE.md", "CHANGELOG.rst", "LICENSE",
+    "README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "ARCHITECTURE.md", "CHANGELOG.rst", "LICENSE",
 }  # fmt: skip
 
 

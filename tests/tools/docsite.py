@@ -1,0 +1,193 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Build the documentation's site in .cache/docs/site, or judge what it is made of.
+
+    docsite.py              every page of docs/ and every module and role, as HTML; fails on any warning and any broken link
+    docsite.py --lint       reuse on the checkout, antsibull-docs on the archive
+
+antsibull-docs follows links out of a checkout, as the lab has some; so it reads the archive, which is what users get. No network is needed.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tarfile
+import tempfile
+import zlib
+from collections.abc import Iterator, Mapping
+from html.parser import HTMLParser
+from pathlib import Path
+from urllib.parse import unquote, urlsplit
+
+import archive
+import environments
+from environments import CACHE, ROOT
+
+PLACE = CACHE / "docs"
+COLLECTIONS = PLACE / "collections"
+SOURCE = PLACE / "source"
+SITE = PLACE / "site"
+REPOSITORY = "https://github.com/gpufleet/gpufleet.nvidia/blob/main/"
+NAME = "gpufleet.nvidia"
+# Pages from outside docs/, and their places in the site.
+MORE = {
+    "ARCHITECTURE.md": "architecture.md",
+    "SECURITY.md": "security.md",
+    "CONTRIBUTING.md": "contributing.md",
+    "examples/README.md": "examples.md",
+}
+LINK = re.compile(r"(!?\[[^\]]*\]\()(?!https?:|#)([^)#\s]+)((?:#[^)\s]*)?\))")
+# Ansible's labels that antsibull-docs links to, each with its page.
+LABELS = {
+    "ansible_configuration_settings": "reference_appendices/config.html",
+    "action_plugins": "plugins/action.html",
+    "common_return_values": "reference_appendices/common_return_values.html",
+    "check_mode": "playbook_guide/playbooks_checkmode.html",
+    "ansible_collections_list": "collections/index.html",
+}
+
+
+class Failed(Exception):
+    """A tool found something, and has said it."""
+
+
+def run(programs: Path, *command: str | Path, **environment: str) -> None:
+    """Run a program of the documentation's environment; what it prints is shown."""
+    settings = {**os.environ, "PATH": f"{programs}:{os.environ['PATH']}", **environment}
+    done = subprocess.run([programs / command[0], *command[1:]], cwd=ROOT, check=False, env=settings, stdin=subprocess.DEVNULL)
+    if done.returncode:
+        raise Failed(f"{command[0]} ended with exit status {done.returncode}; its own words are above")
+
+
+def unpack() -> Path:
+    """Put the archive's files where Ansible looks for a collection."""
+    target = COLLECTIONS / "ansible_collections" / NAME.replace(".", "/")
+    shutil.rmtree(target, ignore_errors=True)
+    target.mkdir(parents=True)
+    with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
+        archive.copy(Path(folder) / "clone")
+        with tarfile.open(archive.build(Path(folder) / "clone", Path(folder) / "built")) as packed:
+            packed.extractall(target, filter="data")
+    return target
+
+
+def lint(programs: Path) -> None:
+    """Have reuse judge the licences, and antsibull-docs the documentation."""
+    run(programs, "reuse", "lint", "--quiet")
+    run(programs, "antsibull-docs", "lint-collection-docs", "--plugin-docs", "--validate-collection-refs", "self", unpack())
+
+
+# ---------------------------------------------------------------- the site's source
+
+
+def places() -> Mapping[Path, Path]:
+    """Give each page of the repository that the site shows, with its place there."""
+    guides = {Path("docs") / page.name: Path(page.name) for page in sorted((ROOT / "docs").glob("*.md"))}
+    return {**guides, **{Path(page): Path(place) for page, place in MORE.items()}}
+
+
+def page(path: Path, shown: Mapping[Path, Path]) -> str:
+    """Give the text of a page with its links as they are in the site: to other pages there, or to the repository."""
+
+    def moved(found: re.Match[str]) -> str:
+        target = Path(os.path.normpath(path.parent / found[2]))
+        if target in shown:
+            return f"{found[1]}{shown[target]}{found[3]}"
+        if found[2].endswith(".svg"):
+            return f"{found[1]}{Path(found[2]).name}{found[3]}"
+        return f"{found[1]}{REPOSITORY}{target}{found[3]}"
+
+    return LINK.sub(moved, (ROOT / path).read_text())
+
+
+def inventory() -> bytes:
+    """Give an inventory for Sphinx of the labels of Ansible's own documentation that our pages use."""
+    head = "# Sphinx inventory version 2\n# Project: Ansible\n# Version: devel\n# The remainder of this file is compressed using zlib.\n"
+    lines = "".join(f"{label} std:label -1 {place}#{label.replace('_', '-')} {label}\n" for label, place in LABELS.items())
+    return head.encode() + zlib.compress(lines.encode())
+
+
+def write_source(programs: Path) -> None:
+    """Put together what Sphinx reads."""
+    shutil.rmtree(SOURCE, ignore_errors=True)
+    shutil.copytree(ROOT / "docs/docsite", SOURCE)
+    shown = places()
+    for path, place in shown.items():
+        (SOURCE / place).write_text(page(path, shown))
+    for picture in sorted((ROOT / "docs").glob("*.svg")):
+        shutil.copy(picture, SOURCE)
+    (SOURCE / "ansible.inv").write_bytes(inventory())
+    (SOURCE / "modules").mkdir(mode=0o755)
+    unpack()
+    options = ("--use-current", "--squash-hierarchy", "--fail-on-error", "--dest-dir", SOURCE / "modules")
+    run(programs, "antsibull-docs", "collection", *options, NAME, ANSIBLE_COLLECTIONS_PATH=str(COLLECTIONS))
+
+
+# ---------------------------------------------------------------- what was built
+
+
+class Page(HTMLParser):
+    """The anchors of an HTML page, and what it refers to."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.anchors: set[str] = set()
+        self.targets: set[str] = set()
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
+        for name, value in attributes:
+            if name in ("id", "name") and value:
+                self.anchors.add(value)
+            if name in ("href", "src") and value:
+                self.targets.add(value)
+
+
+def broken(site: Path) -> Iterator[str]:
+    """Name each link within the site that leads nowhere."""
+    pages = {path: Page(path.read_text()) for path in sorted(site.rglob("*.html"))}
+    for path, content in pages.items():
+        for target in sorted(content.targets):
+            if re.match(r"[a-z]+:|//", target):
+                continue
+            parts = urlsplit(target)
+            name, anchor = unquote(parts.path), unquote(parts.fragment)
+            other = path if not name else Path(os.path.normpath(path.parent / name))
+            if not other.exists():
+                yield f"{path.relative_to(site)}: {target} is not there"
+            elif anchor and other in pages and anchor not in pages[other].anchors:
+                yield f"{path.relative_to(site)}: {target} has no such anchor"
+
+
+def build(programs: Path) -> None:
+    """Build the site, and follow every link in it."""
+    write_source(programs)
+    shutil.rmtree(SITE, ignore_errors=True)
+    run(programs, "sphinx-build", "-q", "-W", "--keep-going", "-b", "html", "-d", PLACE / "doctrees", SOURCE, SITE)
+    lost = list(broken(SITE))
+    if lost:
+        raise Failed("\n".join(["broken links in the site:", *lost]))
+    print(f"{len(list(SITE.rglob('*.html')))} pages: {(SITE / 'index.html').relative_to(ROOT)}")
+
+
+def main(arguments: list[str]) -> int:
+    """Do what the arguments say."""
+    try:
+        programs = environments.ensure("docs")
+        (lint if "--lint" in arguments else build)(programs)
+    except environments.NoInterpreter as error:
+        print(f"docsite.py: not run here, {error}")
+        return 0 if "--lint" in arguments else 1
+    except Failed as error:
+        print(f"docsite.py: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,92 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a visitor of the repository finds beside the code names things that are there, and runs what the Makefile runs."""
+
+from __future__ import annotations
+
+import configparser
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+GITHUB = ROOT / ".github"
+FORMS = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
+TARGETS = set(re.findall(r"^([a-z][\w.-]*):.* ## ", (ROOT / "Makefile").read_text(), re.MULTILINE))
+WORKFLOWS = sorted((GITHUB / "workflows").glob("*.yml"))
+
+
+def read(path: Path) -> Any:
+    return yaml.safe_load(path.read_text())
+
+
+def steps(workflow: Path) -> list[dict[str, Any]]:
+    return [step for job in read(workflow)["jobs"].values() for step in job["steps"]]
+
+
+@pytest.mark.parametrize("name", ["README.md", "CONTRIBUTING.md", "CODE_OF_CONDUCT.md", "SECURITY.md", "LICENSE", "CHANGELOG.rst"])
+def test_a_visitor_finds(name: str) -> None:
+    assert (ROOT / name).read_text().strip()
+
+
+def test_the_workflow_checks_and_has_the_engines_judge() -> None:
+    commands = [step.get("run", "") for workflow in WORKFLOWS for step in steps(workflow)]
+    assert {"make check", "make judges", "make docs"} <= set(commands)
+
+
+@pytest.mark.parametrize("path", [*WORKFLOWS, GITHUB / "PULL_REQUEST_TEMPLATE.md", ROOT / "CONTRIBUTING.md"], ids=lambda path: path.name)
+def test_every_target_that_is_named_is_there(path: Path) -> None:
+    named = set(re.findall(r"(?:`|run: |^)make ([a-z][\w.-]*)", path.read_text(), re.MULTILINE))
+    assert named
+    assert named - TARGETS == set()
+
+
+@pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
+def test_a_workflow_runs_what_it_names_by_digest_and_may_only_read(workflow: Path) -> None:
+    """A tag of somebody else's action can be moved, a commit cannot."""
+    used = [step["uses"] for step in steps(workflow) if "uses" in step]
+    assert [name for name in used if not re.search(r"@[0-9a-f]{40}$", name)] == []
+    assert read(workflow)["permissions"] == {"contents": "read"}
+    assert [name for name, job in read(workflow)["jobs"].items() if "timeout-minutes" not in job] == []
+
+
+def test_the_engines_judge_in_every_test_file_that_is_called_so() -> None:
+    recipe = (ROOT / "Makefile").read_text().partition("\njudges:")[2].partition("\n\n")[0]
+    assert sorted(re.findall(r"tests/integration/(test_\w+)\.py", recipe)) == sorted(
+        path.stem for path in (ROOT / "tests/integration").glob("test_*_judge.py")
+    )
+
+
+def test_owners_are_owners_of_something() -> None:
+    patterns = [line.split()[0] for line in (GITHUB / "CODEOWNERS").read_text().splitlines() if line and not line.startswith("#")]
+    assert [pattern for pattern in patterns if pattern != "*" and not (ROOT / pattern.strip("/")).exists()] == []
+
+
+@pytest.mark.parametrize("form", FORMS, ids=lambda path: path.name)
+def test_a_form_asks_for_something_that_must_be_said(form: Path) -> None:
+    content = read(form)
+    assert {"name", "description", "labels", "body"} <= set(content)
+    fields = [field for field in content["body"] if field["type"] != "markdown"]
+    assert len({field["id"] for field in fields}) == len(fields) > 1
+    assert any(field.get("validations", {}).get("required") for field in fields)
+
+
+def test_editors_are_told_what_the_linters_demand() -> None:
+    editor = configparser.ConfigParser()
+    editor.read_string("[top]\n" + (ROOT / ".editorconfig").read_text())
+    with (ROOT / "pyproject.toml").open("rb") as handle:
+        python = tomllib.load(handle)["tool"]["ruff"]["line-length"]
+    assert editor["*.{py,rst}"]["max_line_length"] == str(python)
+    assert editor["*"]["max_line_length"] == str(read(ROOT / ".yamllint")["rules"]["line-length"]["max"])
+
+
+def test_hooks_before_a_commit_run_the_tools_of_the_environment() -> None:
+    """No versions of their own: pyproject.toml names them."""
+    hooks = [hook for repository in read(ROOT / ".pre-commit-config.yaml")["repos"] for hook in repository["hooks"]]
+    assert [hook["id"] for hook in hooks if not hook["entry"].startswith(".cache/venv/bin/")] == []
+    assert {repository["repo"] for repository in read(ROOT / ".pre-commit-config.yaml")["repos"]} == {"local"}
