@@ -1,65 +1,208 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Run everything, and end with pytest's closing line.
+"""Run everything, and end with a closing line like pytest's.
 
-The steps of the fast tier run two at a time, since each keeps one core busy; what a step prints is shown when it has ended. Steps go on
-after a failure, so that one run shows all that is wrong. The last step is pytest over unit and lab tests together; when an earlier step
-failed, one more line below pytest's says so, and the exit status is not zero.
+    everything.py [PART...]        without a name: all of tests/tools/parts.py
+
+Parts run side by side as far as the processors go: a test on hosts waits for half of its time. One line says when a part begins and when
+it has ended. What a part prints goes to .cache/test-logs; of a part that fails it is shown, at once and whole. The others go on, so that
+one run shows all that is wrong.
 """
 
 from __future__ import annotations
 
-import concurrent.futures
+import contextlib
+import datetime
+import os
+import queue
+import re
+import shutil
+import signal
 import subprocess
 import sys
+import threading
 import time
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import NoReturn
 
 from environments import ROOT
+from parts import LOGS, Part, parts
 
-# The longest first, so that the two lanes end at about the same time.
-STEPS = ("unit-2.16", "sanity", "unit-node", "unit-2.18", "archive", "lint", "types")
-ON_THE_LAB = ("molecule",)  # alone: its hosts need the whole machine
-
-Result = tuple[str, bool, float]
-
-
-def step(name: str) -> Result:
-    """Run one target of the Makefile, and print at once what it has printed."""
-    start = time.monotonic()
-    done = subprocess.run(
-        ["make", "--no-print-directory", name], cwd=ROOT, check=False, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True
-    )
-    print(f"\n=== make {name}\n{done.stdout}", flush=True)
-    return name, done.returncode == 0, time.monotonic() - start
+LIMIT = 30 * 60.0  # seconds; a part that hangs must end before the whole run's limit of an hour
+GRACE = 60.0  # seconds that a part has to take its hosts down
+# pytest's closing line without its frame: "2 failed, 7912 passed in 2248.83s (0:37:28)"
+CLOSING = re.compile(r"^=*\s*((?:\d+ [a-z]+(?:, )?)+) in [\d.]+s\b", re.MULTILINE)
+LAST_WORDS = 12000  # characters of a failed part's log that are shown besides the summary; the file has all
 
 
-def steps() -> list[Result]:
-    """Run every step before pytest."""
-    with concurrent.futures.ThreadPoolExecutor(2) as lanes:
-        fast = list(lanes.map(step, STEPS))
-    return [*fast, *map(step, ON_THE_LAB)]
+@dataclass(frozen=True)
+class Ended:
+    """One part that has run."""
+
+    part: Part
+    status: int
+    seconds: float
+    words: str
+
+    @property
+    def passed(self) -> bool:
+        return self.status == 0
 
 
-def last() -> bool:
-    """Run pytest over the unit tests and, as far as this machine can carry the lab, the tests on real engines."""
-    tests = [path for path in ("tests/unit", "tests/integration") if (ROOT / path).is_dir()]
-    return subprocess.run([sys.executable, "-m", "pytest", "-q", "--durations=10", *tests], cwd=ROOT, check=False).returncode == 0
+def outcomes(words: str) -> Counter[str]:
+    """Read pytest's closing line: how many tests passed, failed, ..."""
+    found = CLOSING.findall(words)
+    pairs = re.findall(r"(\d+) ([a-z]+)", found[-1]) if found else []
+    return Counter({word if word != "error" else "errors": int(count) for count, word in pairs if not word.startswith("warning")})
 
 
-def main() -> int:
-    """Run all steps and sum up."""
-    results = steps()
-    print("\n=== steps")
-    for name, passed, seconds in results:
-        print(f"{name:12} {'passed' if passed else 'FAILED'}  {seconds:.0f} s")
-    print("\n=== pytest", flush=True)
-    tested = last()
-    failed = [result[0] for result in results if not result[1]]
+def clock(seconds: float) -> str:
+    return f"{int(seconds) // 60}:{int(seconds) % 60:02}"
+
+
+def tied(command: Sequence[str]) -> list[str]:
+    """A command that is interrupted when this process dies, however it dies: tests then take their hosts down."""
+    return [*(["setpriv", "--pdeathsig", "INT", "--"] if shutil.which("setpriv") else []), *command]
+
+
+class Run:
+    """Parts, as many at once as the processors carry."""
+
+    def __init__(self, wanted: Sequence[Part], processors: float, logs: Path = LOGS, limit: float = LIMIT) -> None:
+        self.waiting = list(wanted)
+        self.processors = processors
+        self.logs = logs
+        self.limit = limit
+        self.running: dict[str, tuple[Part, subprocess.Popen[bytes], float]] = {}
+        self.ended: queue.Queue[str] = queue.Queue()
+        self.begin = time.monotonic()
+
+    def all(self) -> list[Ended]:
+        """Run all, tell how each begins and ends, and give what came of them; an interrupt ends those that run."""
+        self.logs.mkdir(parents=True, exist_ok=True)
+        found = []
+        try:
+            while self.waiting or self.running:
+                self._start_what_fits()
+                found.append(self._next())
+                self._tell(found[-1])
+        except BaseException:
+            self._stop()
+            raise
+        return found
+
+    def _start_what_fits(self) -> None:
+        for part in list(self.waiting):
+            used = sum(running.load for running, _process, _begin in self.running.values())
+            if not self.running or used + part.load <= self.processors:
+                self.waiting.remove(part)
+                self._start(part)
+
+    def _start(self, part: Part) -> None:
+        print(f"[{clock(time.monotonic() - self.begin):>6}] begins  {part.name}", flush=True)
+        with self._log(part).open("wb") as log:
+            # The main thread starts it: that thread's end is what a tied process notices.
+            process = subprocess.Popen(
+                tied(part.command), cwd=ROOT, stdin=subprocess.DEVNULL, stdout=log, stderr=subprocess.STDOUT, start_new_session=True
+            )
+        self.running[part.name] = (part, process, time.monotonic())
+        threading.Thread(target=self._wait, args=(part, process), daemon=True).start()
+
+    def _wait(self, part: Part, process: subprocess.Popen[bytes]) -> None:
+        try:
+            process.wait(self.limit)
+        except subprocess.TimeoutExpired:
+            end(process)
+        self.ended.put(part.name)
+
+    def _next(self) -> Ended:
+        part, process, begin = self.running.pop(self.ended.get())
+        seconds = time.monotonic() - begin
+        words = self._log(part).read_text(errors="replace")
+        if seconds >= self.limit:
+            words += f"\n{part.name} was ended: it did not come to an end within {clock(self.limit)} minutes\n"
+        return Ended(part, process.returncode or (1 if seconds >= self.limit else 0), seconds, words)
+
+    def _tell(self, one: Ended) -> None:
+        what = "".join(f", {count} {word}" for word, count in outcomes(one.words).items())
+        verdict = "passed" if one.passed else "FAILED"
+        print(f"[{clock(time.monotonic() - self.begin):>6}] {verdict}  {one.part.name}: {clock(one.seconds)}{what}", flush=True)
+        if not one.passed:
+            print(f"----- {one.part.name} ended with status {one.status}; all it said is in {self._log(one.part)}")
+            print(f"{one.words[-LAST_WORDS:].rstrip()}\n----- end of {one.part.name}", flush=True)
+
+    def _stop(self) -> None:
+        running = [process for _part, process, _begin in self.running.values()]
+        for process in running:
+            signal_group(process, signal.SIGINT)
+        for process in running:
+            end(process)
+
+    def _log(self, part: Part) -> Path:
+        return self.logs / f"{re.sub('[^a-z0-9.]+', '-', part.name)}.log"
+
+
+def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, number)
+
+
+def end(process: subprocess.Popen[bytes]) -> None:
+    """Interrupt a part and all that it has started; kill what is still there after its time to tidy up."""
+    signal_group(process, signal.SIGINT)
+    try:
+        process.wait(GRACE)
+    except subprocess.TimeoutExpired:
+        signal_group(process, signal.SIGKILL)
+        process.wait()
+
+
+def closing(found: Sequence[Ended], seconds: float) -> list[str]:
+    """The table of all parts, what failed, and the total of the tests that are counted once."""
+    lines = ["", "=== parts"]
+    lines += [f"{one.part.name:18} {'passed' if one.passed else 'FAILED'}  {clock(one.seconds):>6}" for one in found]
+    failed = [one for one in found if not one.passed]
     if failed:
-        print(f"FAILED before pytest: {', '.join(failed)} (see above)", flush=True)
-    return 0 if tested and not failed else 1
+        lines += ["", "=== failures"]
+        for one in failed:
+            lines += [line for line in one.words.splitlines() if line.startswith(("FAILED ", "ERROR "))]
+        lines.append(f"FAILED: {', '.join(one.part.name for one in failed)} (see above, and .cache/test-logs)")
+    total: Counter[str] = Counter()
+    for one in found:
+        if one.part.counted:
+            total += outcomes(one.words)
+    counts = ", ".join(f"{total[word]} {word}" for word in sorted(total) if total[word])
+    return [*lines, f"{counts or 'no tests ran'} in {seconds:.2f}s ({datetime.timedelta(seconds=int(seconds))})"]
+
+
+def stopped(number: int, _frame: object) -> NoReturn:
+    raise KeyboardInterrupt(number)
+
+
+def main(names: Sequence[str]) -> int:
+    """Run what is named, or all, and sum up."""
+    known = {part.name: part for part in parts()}
+    unknown = [name for name in names if name not in known]
+    if unknown:
+        print(f"everything.py: there is no part {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
+        return 2
+    signal.signal(signal.SIGTERM, stopped)
+    processors = len(os.sched_getaffinity(0))
+    wanted = [known[name] for name in names] or list(known.values())
+    run = Run(wanted, processors)
+    print(f"make test: {len(wanted)} parts on {processors} processors; what each says goes to {LOGS.relative_to(ROOT)}", flush=True)
+    try:
+        found = run.all()
+    except KeyboardInterrupt:
+        print("make test: stopped; the parts that ran have been ended, and their hosts are taken down", file=sys.stderr)
+        return 130
+    print("\n".join(closing(found, time.monotonic() - run.begin)), flush=True)
+    return 0 if all(one.passed for one in found) else 1
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(sys.argv[1:]))

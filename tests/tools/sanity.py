@@ -27,7 +27,6 @@ from environments import CACHE, ROOT
 
 CORES = ("2.19", "2.20", "2.21")
 PLACE = CACHE / "sanity"
-HOME = PLACE / "home"
 
 # ansible-test makes virtual environments without pip, then runs a script that it downloads from a host of its own. Where only package
 # indexes can be reached that fails, but a file that lies ready in its cache is taken instead: this one asks the pip that came with Python.
@@ -77,19 +76,19 @@ def copy(files: Iterable[Path], core: str) -> Path:
     return target
 
 
-def prepare_home(programs: Path) -> None:
-    """Fill the home folder of its own that ansible-test gets: pip's stand-in and pip's settings."""
+def prepare_home(programs: Path, home: Path) -> None:
+    """Fill the home folder that ansible-test gets, one for each release, as they run side by side: pip's stand-in and pip's settings."""
     requirements = next(programs.parent.glob("lib/python*/site-packages/ansible_test/_internal/python_requirements.py"))
     version = re.search(r"\bpip='([0-9.]+)'", requirements.read_text())
     if version is None:
         raise SystemExit(f"sanity.py: {requirements} does not name pip's version any more; look there how it gets pip now")
-    stand_in = HOME / ".ansible" / "test" / "cache" / f"get_pip_{version[1].replace('.', '_')}.py"
+    stand_in = home / ".ansible" / "test" / "cache" / f"get_pip_{version[1].replace('.', '_')}.py"
     stand_in.parent.mkdir(parents=True, exist_ok=True)
     stand_in.write_text(GET_PIP)
     told = subprocess.run([programs / "python", "-m", "pip", "config", "list"], capture_output=True, text=True, check=True).stdout
     settings = dict(re.findall(r"^(?:global|install|:env:)\.([a-z-]+)='(.*)'$", told, re.MULTILINE))
     lines = [f"{key} = {value}" for key, value in settings.items() if key in PIP_SETTINGS]
-    config = HOME / ".config" / "pip" / "pip.conf"
+    config = home / ".config" / "pip" / "pip.conf"
     config.parent.mkdir(parents=True, exist_ok=True)
     config.touch(mode=0o600)
     config.write_text("\n".join(["[global]", "quiet = 1", *lines, ""]))
@@ -115,13 +114,14 @@ def run(core: str, files: list[Path]) -> bool:
     if kept.exists() and kept.read_text() == key:
         print(f"sanity on ansible-core {core}, Python {version}: passed (nothing changed since)", flush=True)
         return True
-    prepare_home(programs)
+    home = PLACE / core / "home"
+    prepare_home(programs, home)
     target = copy(files, core)
     start = time.monotonic()
     finished = subprocess.run(
         [programs / "ansible-test", "sanity", "--venv", "--python", version, "--color", "no"],
         cwd=target,
-        env={**os.environ, "HOME": str(HOME), "PATH": search_path(programs, python)},
+        env={**os.environ, "HOME": str(home), "PATH": search_path(programs, python)},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
         text=True,
@@ -141,21 +141,21 @@ def run(core: str, files: list[Path]) -> bool:
 
 
 def main(cores: list[str]) -> int:
-    """Run the named releases, or all; one run at a time, since two would take the copies from under each other."""
-    PLACE.mkdir(parents=True, exist_ok=True)
-    with (PLACE / "lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        return run_all(cores)
-
-
-def run_all(cores: list[str]) -> int:
-    """Run one release after another; all of them, also after a failure."""
+    """Run the named releases, or all, one after another; all of them, also after a failure."""
     files = tracked()
     if any(path.match("tests/sanity/ignore*") for path in files):
         print("sanity.py: tests/sanity/ignore* is not welcome here: mend what it would hide")
         return 1
-    results = [run(core, files) for core in cores or CORES]
+    results = [alone(core, files) for core in cores or CORES]
     return 0 if all(results) else 1
+
+
+def alone(core: str, files: list[Path]) -> bool:
+    """Run one release's tests; of one release one run at a time, since two would take the copy from under each other."""
+    (PLACE / core).mkdir(parents=True, exist_ok=True)
+    with (PLACE / core / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        return run(core, files)
 
 
 if __name__ == "__main__":

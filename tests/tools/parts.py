@@ -1,0 +1,105 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The parts of `make test`: each is one command that shares nothing with the others, so that they run side by side.
+
+A file of tests/integration boots its own hosts in a lab of its own, so it can be a part of its own. Files are put together where they read
+the same story, or where they are short. A file that is named nowhere is in the part `lab: others`, so none can be forgotten.
+"""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import dataclass
+
+from environments import CACHE, ROOT
+
+# How much of a processor a part keeps busy. A test on hosts waits for at least half of its time: for boots, restarts and time limits.
+BUSY, WAITING = 1.0, 0.5
+
+
+@dataclass(frozen=True)
+class Part:
+    """One command; `counted` says whether pytest's closing line is part of the total."""
+
+    name: str
+    command: tuple[str, ...]
+    load: float
+    counted: bool = False
+
+
+def target(name: str, load: float = BUSY) -> Part:
+    """One target of the Makefile."""
+    return Part(name, ("make", "--no-print-directory", name), load)
+
+
+def pytest_part(name: str, load: float, *tests: str) -> Part:
+    """Some of the tests; what they print goes to a file, so their durations cost nobody a look."""
+    return Part(name, (sys.executable, "-m", "pytest", "-q", "--durations=10", *tests), load, counted=True)
+
+
+# name -> files of tests/integration; the longest first. Those with `judge` start no hosts: engines' own programs judge files there.
+LAB = {
+    "story": ("absent", "check_mode", "main_line", "weeks_later"),
+    "faults": ("faults",),
+    "node_check": ("node_check",),
+    "cdi engines": ("cdi_engines", "cdi_mig"),
+    "disasters": ("disasters", "hands", "gpu_operator"),
+    "rollback": ("rollback", "taken_back_whole"),
+    "two engines": ("two_engines", "nvidia_ctk_hosts", "other_writers"),
+    "lab": ("lab", "device_nodes"),
+    "first day": ("first_day", "docker", "examples"),
+    "cdi specs": ("cdi_spec", "cdi_validated", "cdi_bad_hosts", "freshness"),
+}
+JUDGES = {
+    "judge: containerd": ("containerd_judge", "runtime_config", "operator_drop_in"),
+    "judge: nvidia-ctk": ("nvidia_ctk", "public_nvidia_ctk", "nothing_lowered"),
+    "judge: public": ("public_configurations", "crio_adoption", "crio_judge"),
+    "judge: others": ("docker_judge", "properties", "cdi_oracle", "cdi_reference"),
+}
+OTHERS = "lab: others"
+
+
+def files(names: tuple[str, ...]) -> tuple[str, ...]:
+    """The paths of files of tests/integration."""
+    return tuple(f"tests/integration/test_{name}.py" for name in names)
+
+
+def unnamed() -> tuple[str, ...]:
+    """The files of tests/integration that no part names."""
+    named = {name for names in (*LAB.values(), *JUDGES.values()) for name in names}
+    found = (path.stem.removeprefix("test_") for path in sorted((ROOT / "tests/integration").glob("test_*.py")))
+    return tuple(name for name in found if name not in named)
+
+
+def on_lab(name: str, *command: str) -> Part:
+    """A command on hosts that says what is missing where none can be had."""
+    return Part(name, (sys.executable, str(ROOT / "tests/tools/on_lab_machines.py"), *command), WAITING)
+
+
+def parts() -> list[Part]:
+    """All parts in the order in which they begin: the longest first, and parts that wait beside parts that do not."""
+    hosts = [pytest_part(f"lab: {name}", WAITING, *files(names)) for name, names in LAB.items()]
+    judges = [pytest_part(name, BUSY, *files(names)) for name, names in JUDGES.items()]
+    others = [pytest_part(OTHERS, WAITING, *files(unnamed()))] if unnamed() else []
+    busy = [
+        target("unit-2.16"),
+        pytest_part("unit", BUSY, "tests/unit"),
+        *(Part(f"sanity-{core}", (sys.executable, "tests/tools/sanity.py", core), BUSY) for core in ("2.21", "2.20", "2.19")),
+        *judges,
+        *map(target, ("unit-2.18", "unit-node", "archive", "lint", "types")),
+    ]
+    return mixed([*hosts[:2], *others, *hosts[2:], on_lab("molecule", "molecule", "test", "--all")], busy)
+
+
+def mixed(waiting: list[Part], busy: list[Part]) -> list[Part]:
+    """Take one of the busy for two of those that wait, as long as there are both."""
+    found, rest = [], list(busy)
+    for number, part in enumerate(waiting):
+        found.append(part)
+        if number % 2 and rest:
+            found.append(rest.pop(0))
+    return [*found, *rest]
+
+
+LOGS = CACHE / "test-logs"

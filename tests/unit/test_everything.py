@@ -1,0 +1,152 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""`make test`: every test is in one part, a part that fails fails the run and is shown whole, and no part outlives the run."""
+
+from __future__ import annotations
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.lab import cgroup
+
+ROOT = Path(__file__).resolve().parents[2]
+TOOLS = ROOT / "tests" / "tools"
+
+
+@pytest.fixture(scope="module", autouse=True)
+def tools() -> Iterator[None]:
+    sys.path.insert(0, str(TOOLS))
+    yield
+    sys.path.remove(str(TOOLS))
+
+
+def script(name: str, code: str, load: float = 1.0, *, counted: bool = False) -> Any:
+    import parts
+
+    return parts.Part(name, (sys.executable, "-c", code), load, counted)
+
+
+def ran(tmp_path: Path, *wanted: Any, processors: float = 2.0, limit: float = 60.0) -> list[Any]:
+    import everything
+
+    return everything.Run(wanted, processors, tmp_path, limit).all()
+
+
+def test_every_test_file_is_in_just_one_part() -> None:
+    import parts
+
+    named = Counter(word for part in parts.parts() if part.counted for word in part.command if word.startswith("tests/"))
+    files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests/integration").glob("test_*.py")}
+    assert set(named) == {*files, "tests/unit"}
+    assert set(named.values()) == {1}
+
+
+def test_files_that_read_one_story_are_in_one_part() -> None:
+    import parts
+
+    readers = set()
+    for path in (ROOT / "tests/integration").glob("test_*.py"):
+        functions = [node for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.FunctionDef)]
+        if any(argument.arg == "story" for function in functions for argument in function.args.args):
+            readers.add(path.stem.removeprefix("test_"))
+    assert readers == set(parts.LAB["story"])
+
+
+def test_no_two_parts_have_one_log() -> None:
+    import everything
+    import parts
+
+    run = everything.Run(parts.parts(), 2)
+    assert len({run._log(part) for part in parts.parts()}) == len(parts.parts())
+
+
+def test_a_part_that_fails_is_shown_and_the_others_go_on(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    import everything
+
+    reason = "FAILED tests/x.py::test_y - why"
+    found = ran(
+        tmp_path,
+        script("bad", f"print(\"its reason\\n{reason}\\n1 failed, 2 passed in 0.10s\"); exit(1)", counted=True),
+        script("good", "print('what nobody needs to see'); print('3 passed, 1 skipped, 1 warning in 0.10s')", counted=True),
+        script("not counted", "print('9 passed in 0.10s')"),
+    )
+    said = capsys.readouterr().out
+    assert {one.part.name: one.passed for one in found} == {"bad": False, "good": True, "not counted": True}
+    assert "its reason" in said
+    assert "what nobody needs to see" not in said
+    assert said.count("begins") == 3
+    end = everything.closing(found, 3725.5)
+    assert end[-1] == "1 failed, 5 passed, 1 skipped in 3725.50s (1:02:05)"
+    assert reason in end
+    assert any(line.startswith("FAILED: bad ") for line in end)
+
+
+def test_a_part_that_does_not_end_is_ended_and_has_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (one,) = ran(tmp_path, script("hangs", "import signal; signal.pause()"), limit=0.2)
+    assert not one.passed
+    assert "did not come to an end" in capsys.readouterr().out
+
+
+def test_a_part_that_cannot_be_found_has_failed(tmp_path: Path) -> None:
+    import parts
+
+    (one,) = ran(tmp_path, parts.Part("nowhere", (str(tmp_path / "nowhere"),), 1.0))
+    assert not one.passed
+
+
+@pytest.mark.parametrize(
+    ("loads", "most"),
+    [
+        ([1.0, 1.0, 1.0, 1.0], 2),
+        ([0.5, 0.5, 0.5, 0.5, 0.5], 4),
+        ([3.0, 3.0], 1),  # more than there is: alone
+    ],
+)
+def test_parts_run_side_by_side_as_far_as_the_processors_go(tmp_path: Path, loads: list[float], most: int) -> None:
+    """Each part waits until as many run as may, and says how many it has seen."""
+    place = tmp_path / "here"
+    place.mkdir()
+    code = (
+        "import pathlib; from tests.lab import cgroup; here = pathlib.Path({here!r}); me = here / {name!r}; me.touch(); seen = 0\n"
+        "for turn in cgroup.until('the others to begin', 30):\n"
+        "    seen = max(seen, len([p for p in here.iterdir() if p.suffix != '.done']))\n"
+        "    if seen >= {most} or len([*here.iterdir()]) > {most}: break\n"
+        "me.rename(me.with_suffix('.done')); print(seen)"
+    )
+    wanted = [script(f"p{n}", code.format(here=str(place), name=f"p{n}", most=most), load) for n, load in enumerate(loads)]
+    found = ran(tmp_path / "logs", *wanted, processors=2.0)
+    assert max(int(one.words) for one in found) == most
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
+def test_no_part_outlives_the_run(tmp_path: Path, number: int) -> None:
+    """Whatever ends the run, a part is interrupted, so that it takes its hosts down."""
+    child = f"import pathlib, signal, sys\ntry:\n    pathlib.Path({str(tmp_path / 'up')!r}).touch(); signal.pause()\n"
+    child += f"except KeyboardInterrupt:\n    pathlib.Path({str(tmp_path / 'down')!r}).touch()"
+    program = (
+        f"import sys, signal; sys.path.insert(0, {str(TOOLS)!r}); import everything, parts\n"
+        f"signal.signal(signal.SIGTERM, everything.stopped); signal.signal(signal.SIGINT, signal.default_int_handler)\n"
+        f"from pathlib import Path\n"
+        f"everything.Run([parts.Part('p', (sys.executable, '-c', {child!r}), 1.0)], 1.0, Path({str(tmp_path / 'logs')!r})).all()"
+    )
+    run = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    wait_for(tmp_path / "up")
+    os.kill(run.pid, number)
+    run.wait(60)
+    wait_for(tmp_path / "down")
+
+
+def wait_for(path: Path) -> None:
+    for _turn in cgroup.until(f"{path} to be there", 60):
+        if path.exists():
+            return
