@@ -4,7 +4,8 @@
 """What `nvidia-ctk cdi generate` wrote under any name, and whether a spec is nothing but that.
 
 Everything in such a spec is of the driver: device nodes of NVIDIA's, files that the driver brings, hooks of the toolkit's own program, two
-variables (nvidia-container-toolkit, pkg/nvcdi). What is none of these somebody has written by hand, and counts on it.
+variables (nvidia-container-toolkit, pkg/nvcdi). What is none of these somebody has written by hand, and counts on it. Paths in containers
+are those of the host, or of the driver's root. Since 1.19 it records of a node what the host's has, and its group, never a user.
 """
 
 from __future__ import annotations
@@ -37,7 +38,9 @@ def is_tools(spec: Spec) -> bool:
 
 def unexplained(spec: Spec) -> tuple[str, ...]:
     """What in a spec the tool never writes, as a person finds it."""
-    found = [word for edits in (spec.edits, *(d.edits for d in spec.devices)) for word in _of_edits(edits)]
+    every = (spec.edits, *(d.edits for d in spec.devices))
+    groups = {node.gid for edits in every for node in edits.device_nodes}
+    found = [word for edits in every for word in (*_of_edits(edits), *_of_groups(edits, groups))]
     notes = [
         key for annotations in (spec.annotations, *(d.annotations for d in spec.devices)) for key in annotations if "nvidia.com" not in key
     ]
@@ -46,12 +49,32 @@ def unexplained(spec: Spec) -> tuple[str, ...]:
 
 def _of_edits(edits: Edits) -> Iterator[str]:
     yield from (f"the variable {entry.partition('=')[0]}" for entry in edits.env if not ENV.fullmatch(entry))
-    yield from (f"the device node {n.path}" for n in edits.device_nodes if not NODE.fullmatch(n.path))
+    yield from (f"{_strange(n)}the device node {n.path}" for n in edits.device_nodes if _strange(n) or not NODE.fullmatch(n.path))
     yield from (f"the mount of {m.host_path}" for m in edits.mounts if not of_driver(m))
     yield from (f"the hook {hook.path}" for hook in edits.hooks if not of_toolkit(hook))
     yield from (f"the network device {n.name}" for n in edits.net_devices)
     if edits.rdt is not None:
         yield "intelRdt"
+
+
+def _strange(node: DeviceNode) -> str:
+    """Which attribute of a node is not as the tool writes it."""
+    strange = {
+        "uid": node.uid is not None,
+        "type": node.type not in ("", "c"),
+        "permissions": node.permissions not in ("", "rwm"),
+        "hostPath": not _below_a_root(node.host_path, node.path),
+    }
+    return next((f"the {key} of " for key, is_so in strange.items() if is_so), "")
+
+
+def _below_a_root(host: str, place: str) -> bool:
+    return not host or posixpath.normpath(host).endswith(posixpath.normpath(place))
+
+
+def _of_groups(edits: Edits, groups: set[int | None]) -> Iterator[str]:
+    """Those that the tool adds are of nodes of the same spec."""
+    yield from (f"the group {gid}" for gid in edits.additional_gids if gid not in groups)
 
 
 def of_toolkit(hook: Hook) -> bool:
@@ -68,15 +91,17 @@ def of_driver(mount: Mount) -> bool:
         return False
     if place.endswith(catalogue.SOCKETS) or place.startswith(catalogue.MPS):
         return True
-    driver = LIBRARY.fullmatch(name) or name in catalogue.BINARIES or place.endswith(tuple(catalogue.CONFIGS)) or place.startswith(FOLDERS)
+    same = (LIBRARY.fullmatch(name) or name in catalogue.BINARIES) and _below_a_root(mount.host_path, place)
+    driver = same or place.endswith(tuple(catalogue.CONFIGS)) or place.startswith(FOLDERS)
     return bool(driver) and "ro" in mount.options and set(mount.options) <= OPTIONS
 
 
 def lost(theirs: Spec, ours: Spec) -> tuple[str, ...]:
-    """Names of devices that containers could not ask for any more: for GPUs that are in ours under other names only."""
+    """Names of devices that containers could not ask for any more: for GPUs that are in ours under other names only, or for none."""
     given = {d.name for d in ours.devices}
     here = {n.path for d in ours.devices for n in d.edits.device_nodes}
-    return tuple(d.name for d in theirs.devices if d.name not in given and _gpus(d.edits.device_nodes) & here)
+    nodes = {d.name: _gpus(d.edits.device_nodes) for d in theirs.devices if d.name not in given}
+    return tuple(name for name, of_gpus in nodes.items() if of_gpus & here or not of_gpus)
 
 
 def _gpus(nodes: tuple[DeviceNode, ...]) -> set[str]:
