@@ -29,6 +29,7 @@ GPU_NODE = re.compile(r"/dev/nvidia\d+|/dev/nvidia-caps/nvidia-cap\d+|/dev/dxg")
 LIBRARY = re.compile(r"(?:libcuda\w*|libnv[\w-]+|lib\w+_nvidia|nvidia_drv)\.so(?:\.\d+)*")
 FOLDERS = ("/usr/share/nvidia/", "/lib/firmware/nvidia/", "/usr/lib/firmware/nvidia/", "/usr/lib/wsl/")
 OPTIONS = frozenset(("ro", "nosuid", "nodev", "noexec", "bind", "rbind", "private", "rprivate"))
+USUAL_NAME = re.compile(r"\d+(?::\d+)?|(?:GPU|MIG)-.+|all")
 TYPE_INDEX = re.compile(r"(?:gpu|mig)\d+(?::\d+)?")
 
 
@@ -102,6 +103,11 @@ def lost(theirs: Spec, ours: Spec) -> tuple[str, ...]:
     here = {n.path for d in ours.devices for n in d.edits.device_nodes}
     nodes = {d.name: _gpus(d.edits.device_nodes) for d in theirs.devices if d.name not in given}
     return tuple(name for name, of_gpus in nodes.items() if of_gpus & here or not of_gpus)
+
+
+def chosen(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that somebody has chosen: an index and a UUID are what each generator writes, as far as consumers and NVML let it."""
+    return tuple(name for name in names if not USUAL_NAME.fullmatch(name))
 
 
 def _gpus(nodes: tuple[DeviceNode, ...]) -> set[str]:

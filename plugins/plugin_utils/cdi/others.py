@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import
 REPLACED = "The spec of this host takes its place, and the journal keeps the file"
 
 
-def in_our_place(policy: Policy, file: File) -> Plan:
+def in_our_place(policy: Policy, file: File, spec: Spec) -> Plan:
     """A spec of somebody else's where ours is written. What cannot be read goes with a word; what a person wrote is refused."""
     if not file.exists or file.error:
         return Plan()
@@ -30,6 +30,7 @@ def in_our_place(policy: Policy, file: File) -> Plan:
     if problem:
         return Plan(advice=(f"{file.path} held no readable CDI spec: {problem}. {REPLACED}",))
     require_explained(policy, file, "the spec of this host is written there")
+    require_names(policy, file, spec, "the spec of this host is written there")
     why = "nvidia-ctk cdi generate writes this; ours takes its place"
     return Plan(leftovers=(Leftover(cdi_files.TOOL, file.path, (), True, "adopted", why),))
 
@@ -63,6 +64,15 @@ def require_explained(policy: Policy, file: File, effect: str) -> None:
     if strange:
         why = f"nvidia-ctk cdi generate does not write that, and {effect}"
         raise PlanError(f"it has {', '.join(strange)}", where=file.path, why=why, next=cdi_files.STEPS[True])
+
+
+def require_names(policy: Policy, file: File, spec: Spec, effect: str) -> None:
+    """Names that somebody chose for GPUs that are here are not thrown away with it: containers are started with them."""
+    found = parsed(file)
+    names = cdi_files.chosen(cdi_files.lost(found, spec)) if found and found.kind == spec.kind and policy.adopt == "auto" else ()
+    if names:
+        what = f"only it has the devices {', '.join(names)}"
+        raise PlanError(what, where=file.path, why=f"containers may ask for them, and {effect}", next=cdi_files.way_out(names))
 
 
 def parsed(file: File) -> Spec | None:

@@ -391,7 +391,9 @@ def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
     mine = path(policy, spec.kind)
     own = {path(policy, name) for name, _layout in kinds(policy)}
     there = seen(policy, obs, mine)
-    plans = [] if is_ours(there) or leaves_as_it_is(policy, obs, there, spec) else [others.in_our_place(policy, there)]
+    plans = [] if is_ours(there) or leaves_as_it_is(policy, obs, there, spec) else [others.in_our_place(policy, there, spec)]
+    if policy.root == "/" and shared_kind(policy) and mine != REFRESH_FILE:
+        others.require_names(policy, seen(policy, obs, REFRESH_FILE), spec, f"it would hide {mine}, which is ours on this host")
     for directory in directories(policy):
         for file in obs.glob(f"{directory}/*"):
             if file.path not in (*own, REFRESH_FILE) and (file.error or file.type == "file"):

@@ -10,6 +10,9 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import cdi_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Spec, from_document
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+
+from tests.unit.plugins.plugin_utils.cdi.test_spec_plan import OURS, THEIRS, file_of, paths, plan, seen
 
 LIBRARY = "/usr/lib/x86_64-linux-gnu/libcuda.so.550.163.01"
 READ_ONLY = ["ro", "nosuid", "nodev", "rbind", "rprivate"]
@@ -63,3 +66,24 @@ def test_what_a_person_changed_is_named(found: Spec, said: str) -> None:
 )
 def test_names_that_containers_could_not_ask_for_any_more(theirs: Spec, lost: tuple[str, ...]) -> None:
     assert cdi_files.lost(theirs, spec()) == lost
+
+
+@pytest.mark.parametrize("path", [OURS, THEIRS])
+@pytest.mark.parametrize(
+    ("name", "node", "says"),
+    [
+        ("gpu0", "/dev/nvidia0", "only it has the devices gpu0 .*containers may ask for them.*Add type-index to the option cdi_"),
+        ("uvm", "/dev/nvidia-uvm", "only it has the devices uvm .*Remove the file once no container asks for uvm"),
+        ("gpu9", "/dev/nvidia9", ""),  # of a GPU that is gone
+        ("0:1", "/dev/nvidia0", ""),  # of a MIG device that is gone
+    ],
+)
+def test_names_that_somebody_chose_are_not_lost_where_ours_takes_the_place(path: str, name: str, node: str, says: str) -> None:
+    files = {path: file_of(name=name).replace("/dev/nvidia0", node)}
+    if says:
+        with pytest.raises(PlanError, match=f"{path}: {says}"):
+            plan(seen(files))
+    else:
+        assert [x.fate for x in plan(seen(files)).leftovers] == ["adopted"]
+    if says and name.startswith("gpu"):
+        assert ("write", OURS) in paths(plan(seen(files), cdi_device_names=("index", "uuid", "type-index")))
