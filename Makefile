@@ -62,7 +62,7 @@ judges: venv ## Have containerd, CRI-O and Docker themselves read what is planne
 	$(RUN) python -m pytest -q tests/integration/test_containerd_judge.py tests/integration/test_crio_judge.py tests/integration/test_docker_judge.py
 
 molecule: venv ## Run the molecule scenarios, whose hosts are the lab's
-	@$(RUN) python tests/tools/on_lab_machines.py molecule test --all
+	@$(RUN) python tests/tools/on_lab_machines.py --lab molecule molecule test --all
 
 bench: venv ## Count SSH operations, compare wall times with ping and with a plain playbook (WRITE=1 writes docs/bench.md)
 	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.bench $(if $(WRITE),--write)
@@ -78,7 +78,7 @@ soak: venv ## Strike transactions at every system call on every engine, and judg
 lab-up: venv ## Boot the lab's hosts (FLEET=file chooses others than the demo's) and say how to reach them
 	@$(LAB) up $(if $(FLEET),--fleet $(FLEET))
 
-lab-down: ## Remove the lab's hosts; what was built stays in .cache/lab
+lab-down: ## Remove all hosts of this checkout, also what a killed run has left; what was built stays in .cache/lab
 	@$(LAB) down
 
 venv: ## Make the virtual environment .cache/venv that the other targets use

@@ -10,7 +10,6 @@ Only counts can fail the run: they are the same on every machine. Ratios and mil
 
 from __future__ import annotations
 
-import os
 import sys
 from pathlib import Path
 
@@ -60,7 +59,7 @@ def main(arguments: list[str]) -> int:
         say(f"not run here: the bench ({obstacle})")
         return 0
     try:
-        with Lab(os.environ.get("GPUFLEET_LAB_NAME") or "bench") as lab:
+        with Lab.of_run("bench") as lab:
             measured = measure(lab)
     except (Failed, LabError) as why:
         print(f"bench: {why}", file=sys.stderr)

@@ -21,7 +21,7 @@ Boot = Callable[[Mapping[str, Any]], Fleet]
 @pytest.fixture(scope="session")
 def lab() -> Iterator[Lab]:
     """A lab of its own."""
-    with Lab(os.environ.get("GPUFLEET_LAB_NAME") or "gpufleet-tests") as found:
+    with Lab(os.environ["GPUFLEET_LAB_NAME"]) if "GPUFLEET_LAB_NAME" in os.environ else Lab.of_run("tests") as found:
         yield found
 
 

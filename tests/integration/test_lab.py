@@ -50,7 +50,7 @@ def name_of(kind: str) -> str:
 @pytest.fixture(scope="module")
 def lab() -> Iterator[Lab]:
     """One host of each kind that this machine can carry."""
-    with Lab("lab-test") as one:
+    with Lab.of_run("lab") as one:
         one.up({"hosts": {name_of(kind): {"kind": kind, "gpus": 1} for kind in CARRIED}})
         yield one
 
@@ -218,7 +218,7 @@ def fleet_of(**files: dict[str, str | None]) -> dict[str, object]:
 
 
 def test_going_down_leaves_no_trace_and_can_be_said_twice() -> None:
-    lab = Lab("lab-test-down")
+    lab = Lab.of_run("down")
     lab.up(fleet_of(one={}, two={}))
     assert traces(lab.name)
     lab.down()
@@ -227,7 +227,7 @@ def test_going_down_leaves_no_trace_and_can_be_said_twice() -> None:
 
 
 def test_a_failed_boot_shows_the_console_and_leaves_no_trace() -> None:
-    lab = Lab("lab-test-fail")
+    lab = Lab.of_run("fail")
     with pytest.raises(LabError, match=r"(?s)did not boot.*execv"):
         lab.up(fleet_of(good={}, bad=BAD_INIT))
     assert traces(lab.name) == []
@@ -239,16 +239,72 @@ def listen() -> None:
 
 
 def test_an_interrupted_boot_leaves_no_trace(tmp_path: Path) -> None:
-    fleet = tmp_path / "fleet.json"
+    fleet, name = tmp_path / "fleet.json", Lab.of_run("stop").name
     fleet.write_text(json.dumps(fleet_of(good={}, hangs=HANGING)))
-    environment = {**os.environ, "GPUFLEET_LAB_NAME": "lab-test-stop"}
+    environment = {**os.environ, "GPUFLEET_LAB_NAME": name}
     command = [sys.executable, "-m", "tests.lab", "up", "--fleet", str(fleet)]
     with subprocess.Popen(command, cwd=artefacts.REPO, env=environment, stderr=subprocess.PIPE, text=True, preexec_fn=listen) as process:
         for _turn in cgroup.until("the hanging host to begin its boot", 60):
-            if (artefacts.lab_dir() / "hosts/lab-test-stop/hangs/power").exists():
+            if (artefacts.lab_dir() / "hosts" / name / "hangs/power").exists():
                 break
         process.send_signal(signal.SIGINT)
         process.send_signal(signal.SIGINT)  # people press it twice
         assert "stopped" in process.communicate()[1]
     assert process.returncode == 130
-    assert traces("lab-test-stop") == []
+    assert traces(name) == []
+
+
+# A checkout of its own, so that the labs of the person at the keyboard are none of its business.
+IN_CHECKOUT = """
+import sys
+from pathlib import Path
+from tests.lab import claims
+claims.CHECKOUT = Path(sys.argv.pop(1))
+"""
+CONTROLS = IN_CHECKOUT + """
+import signal
+from tests.lab.lab import Lab
+lab = Lab(sys.argv[1], kept=sys.argv[2] == "kept")
+lab.up({"hosts": {"left": {"kind": "containerd-1.7", "gpus": 0, "driver": "none"}}})
+print("up", flush=True)
+if not lab.kept:
+    signal.pause()
+"""
+DOWN = IN_CHECKOUT + "from tests.lab import __main__; sys.exit(__main__.main(['down']))"
+NEXT = IN_CHECKOUT + "from tests.lab.lab import take_leftovers_away; print(*take_leftovers_away())"
+
+
+def in_checkout(place: Path, script: str, *arguments: str) -> subprocess.Popen[str]:
+    environment = {name: value for name, value in os.environ.items() if name != "GPUFLEET_LAB_NAME"}
+    environment["GPUFLEET_LAB_DIR"] = str(artefacts.lab_dir())
+    command = [sys.executable, "-c", script, str(place), *arguments]
+    return subprocess.Popen(command, cwd=artefacts.REPO, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
+
+
+@pytest.mark.parametrize(("how", "said"), [(DOWN, "the lab {}, which a process has left behind, is down\n"), (NEXT, "{}\n")])
+def test_what_a_killed_process_leaves_is_taken_away_by_down_and_by_the_next_run(tmp_path: Path, how: str, said: str) -> None:
+    name = Lab.of_run("killed").name
+    controls = in_checkout(tmp_path, CONTROLS, name, "not kept")
+    assert controls.stdout
+    assert controls.stdout.readline() == "up\n"
+    living = in_checkout(tmp_path, DOWN)
+    out, words = living.communicate()
+    assert (living.returncode, out) == (1, "")
+    assert f"{name} is in use by process {controls.pid} " in words
+    assert in_checkout(tmp_path, NEXT).communicate()[0] == "\n"
+    controls.kill()
+    controls.communicate()
+    assert traces(name)
+    taken = in_checkout(tmp_path, how)
+    assert taken.communicate() == (said.format(name), "")
+    assert taken.returncode == 0
+    assert traces(name) == []
+
+
+def test_hosts_that_were_brought_up_to_stay_go_with_down_alone(tmp_path: Path) -> None:
+    name = Lab.of_run("kept").name
+    assert in_checkout(tmp_path, CONTROLS, name, "kept").communicate() == ("up\n", "")
+    assert in_checkout(tmp_path, NEXT).communicate()[0] == "\n"
+    assert traces(name)
+    assert in_checkout(tmp_path, DOWN).communicate() == (f"the lab {name} is down\n", "")
+    assert traces(name) == []

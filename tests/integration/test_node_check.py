@@ -115,7 +115,7 @@ def repository() -> dict[str, str]:
 
 @pytest.fixture(scope="module")
 def fleet(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fleet]:
-    with Lab("node-check") as lab:
+    with Lab.of_run("check") as lab:
         hosts = {name: {"kind": row[0], "gpus": row[1], "driver": "ok" if row[1] else "none"} for name, row in HOSTS.items()}
         lab.up({"hosts": hosts})
         yield Fleet(lab, tmp_path_factory.mktemp("check"))

@@ -11,10 +11,10 @@ import sys
 import time
 from pathlib import Path
 
-from . import doctor, hosts, network
+from . import claims, doctor, hosts, network
 from .artefacts import LabError
 from .kinds import KINDS
-from .lab import Lab
+from .lab import Lab, take_all_away, take_leftovers_away
 
 
 def main(arguments: list[str]) -> int:
@@ -38,9 +38,9 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--fleet", type=Path, help="fleet file (default: the demo fleet)")
     up.add_argument("hosts", nargs="*", metavar="HOST")
     up.set_defaults(verb=_up)
-    down = verbs.add_parser("down", help="remove the named hosts, or the whole lab")
+    down = verbs.add_parser("down", help="remove the named hosts; without a name every lab of this checkout (GPUFLEET_LAB_NAME: that one)")
     down.add_argument("hosts", nargs="*", metavar="HOST")
-    down.set_defaults(verb=lambda lab, options: lab.down(options.hosts))
+    down.set_defaults(verb=_down)
     build = verbs.add_parser("build", help="build what hosts of these kinds (default: all) are made of")
     build.add_argument("kinds", nargs="*", metavar="KIND")
     build.set_defaults(verb=_build)
@@ -78,11 +78,29 @@ def _parser() -> argparse.ArgumentParser:
 
 def _up(lab: Lab, options: argparse.Namespace) -> None:
     begin = time.monotonic()
+    lab.kept = True
     lab.up(options.fleet, options.hosts)
     _list(lab, options)
     for name, why in lab.skipped.items():
         print(f"{name:16} left out: {why}")
     print(f"up after {time.monotonic() - begin:.1f} s; inventory: {lab.inventory_path()}")
+
+
+def _down(lab: Lab, options: argparse.Namespace) -> int:
+    if options.hosts or os.environ.get("GPUFLEET_LAB_NAME") or not claims.read(lab.runtime):
+        lab.down(options.hosts)
+    if options.hosts:
+        return 0
+    for name in take_leftovers_away():
+        print(f"the lab {name}, which a process has left behind, is down")
+    if os.environ.get("GPUFLEET_LAB_NAME"):
+        return 0
+    gone, left = take_all_away()
+    for name in gone:
+        print(f"the lab {name} is down")
+    for name, owner in left:
+        print(f"lab: {name} is in use by process {owner.pid} ({owner.command}): end that first, and its hosts go with it", file=sys.stderr)
+    return 1 if left else 0
 
 
 def _build(lab: Lab, options: argparse.Namespace) -> None:

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from . import artefacts, cgroup, doctor, fleet, hosts, inventory, network, roots, seed
+from . import artefacts, cgroup, claims, doctor, fleet, hosts, inventory, network, roots, seed
 from .artefacts import LabError, run
 from .hosts import Host
 from .kinds import KINDS
@@ -33,13 +33,20 @@ SERVICES = "services"  # beside the hosts' groups: what serves them from outside
 class Lab:
     """Labs of different names live side by side on one machine, each in its own network; what was built is shared."""
 
-    def __init__(self, name: str = "") -> None:
+    def __init__(self, name: str = "", home: Path | None = None, *, kept: bool = False) -> None:
         self.name = name or os.environ.get("GPUFLEET_LAB_NAME") or DEFAULT_NAME
-        self.home = artefacts.lab_dir()
+        self.home = home or artefacts.lab_dir()
         self.hosts_home = self.home / "hosts" / self.name
-        self.runtime = Path("/run/gpufleet-lab") / self.name
+        self.runtime = claims.RUNTIME / self.name
         self.key = self.home / "key"
         self.skipped: dict[str, str] = {}
+        self.kept = kept  # the hosts stay when this process ends
+        self.claim: claims.Claim | None = None
+
+    @classmethod
+    def of_run(cls, what: str) -> Lab:
+        """A lab for this process alone, so that two runs never meet; who sets GPUFLEET_LAB_NAME gets labs of that name."""
+        return cls("-".join(filter(None, (os.environ.get("GPUFLEET_LAB_NAME"), what, str(os.getpid())))))
 
     def __enter__(self) -> Lab:
         return self
@@ -55,6 +62,7 @@ class Lab:
         Hosts that this machine cannot carry are left out, with the reason in `skipped`, unless they were asked for by name.
         """
         doctor.prepare()
+        take_leftovers_away()
         specs = self._carried(fleet.parse(fleet.read(wanted or fleet.DEMO) if isinstance(wanted, Path | None) else wanted), names)
         layers = self.build(sorted({spec.kind for spec in specs.values()}))
         started: list[Host] = []
@@ -91,10 +99,11 @@ class Lab:
             cgroup.remove(self.name)
             network.down(self.name)
             shutil.rmtree(self.hosts_home, ignore_errors=True)
-            self._restore_limits()
-            shutil.rmtree(self.runtime, ignore_errors=True)
-        with contextlib.suppress(OSError):
-            self.runtime.parent.rmdir()
+            shutil.rmtree(self.runtime, ignore_errors=True)  # last, since `owner` is there: what is cut short can be done again
+            if self.claim:
+                self.claim.release()
+                self.claim = None
+        _restore_limits()
 
     def _remove(self, homes: Sequence[Path]) -> None:
         with self._locked():
@@ -215,12 +224,19 @@ class Lab:
                     Path(handle.name).unlink(missing_ok=True)
 
     def _services(self) -> None:
-        self.runtime.mkdir(parents=True, exist_ok=True)
+        self.hold()
         (self.runtime / "cp").mkdir(mode=0o700, exist_ok=True)
-        self._raise_limits()
+        _raise_limits()
         network.up(self.name)
         self._ssh_wrapper()
         self._serve_repository()
+
+    def hold(self) -> None:
+        """Say whose this lab is, before anything of it is there; a guest in the lab of a process that lives leaves that as it is."""
+        self.runtime.mkdir(parents=True, exist_ok=True)
+        self.claim = self.claim or claims.take(self.runtime)
+        if self.claim:
+            self.claim.write(self.kept)
 
     def _ssh_wrapper(self) -> None:
         wrapper = self.runtime / "ssh"
@@ -260,17 +276,57 @@ class Lab:
         for socket in (self.runtime / "cp").glob("*"):
             subprocess.run(["ssh", "-O", how, "-o", f"ControlPath={socket}", "lab"], capture_output=True, check=False)
 
-    def _raise_limits(self) -> None:
-        before, kept = INOTIFY.read_text().strip(), self.runtime / "inotify"
+
+def take_leftovers_away() -> list[str]:
+    """Remove the labs of this checkout whose process is dead, and that nobody wanted to keep; their names."""
+    gone = []
+    for name, owner in claims.of_checkout():
+        claim = None if owner.kept else claims.take(claims.RUNTIME / name)
+        if claim:
+            try:
+                Lab(name, Path(owner.home)).down()
+            finally:
+                claim.release()
+            gone.append(name)
+    return gone
+
+
+def take_all_away() -> tuple[list[str], list[tuple[str, claims.Owner]]]:
+    """Remove all labs of this checkout but those that a living process uses: what is gone, and what is left."""
+    gone: list[str] = []
+    left: list[tuple[str, claims.Owner]] = []
+    for name, owner in claims.of_checkout():
+        if claims.in_use(name):
+            left.append((name, owner))
+        else:
+            Lab(name, Path(owner.home)).down()
+            gone.append(name)
+    return gone, left
+
+
+@contextlib.contextmanager
+def _limits() -> Iterator[Path]:
+    """The file that keeps the machine's own limit as long as there is any lab. Labs come and go side by side: one process at a time."""
+    with INOTIFY.open() as handle:
+        fcntl.flock(handle, fcntl.LOCK_EX)
+        yield claims.RUNTIME / ".inotify"
+
+
+def _raise_limits() -> None:
+    with _limits() as kept:
+        before = INOTIFY.read_text().strip()
         if int(before) < INOTIFY_NEEDED:
             kept.write_text(before)
             INOTIFY.write_text(str(INOTIFY_NEEDED))
 
-    def _restore_limits(self) -> None:
-        kept = self.runtime / "inotify"
-        others = [path for path in self.runtime.parent.glob("*/cp") if path.parent != self.runtime]
-        if kept.exists() and not others:
+
+def _restore_limits() -> None:
+    with _limits() as kept:
+        if kept.exists() and not any(claims.RUNTIME.glob("*/")):
             INOTIFY.write_text(kept.read_text())
+            kept.unlink()
+    with contextlib.suppress(OSError):
+        claims.RUNTIME.rmdir()
 
 
 @contextlib.contextmanager

@@ -3,21 +3,26 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run a command that needs the lab's hosts, or say what this machine lacks.
 
-    on_lab_machines.py COMMAND...
+    on_lab_machines.py [--lab NAME] COMMAND...
+
+With --lab the command finds in GPUFLEET_LAB_NAME a lab for this run alone, which is taken down afterwards.
 
 A machine that cannot carry the lab is no failure of the collection: the summary says so, and what can be run is run.
 """
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 
 from environments import ROOT
+from everything import tied
 
 sys.path.insert(0, str(ROOT))
 
 from tests.lab import doctor
+from tests.lab.lab import Lab
 
 
 def main(command: list[str]) -> int:
@@ -26,7 +31,11 @@ def main(command: list[str]) -> int:
     if obstacle:
         print(f"not run here: {' '.join(command)} ({obstacle})")
         return 0
-    return subprocess.run(command, cwd=ROOT, check=False).returncode
+    if command[:1] != ["--lab"]:
+        return subprocess.run(command, cwd=ROOT, check=False).returncode
+    with Lab.of_run(command[1]) as lab:
+        lab.hold()
+        return subprocess.run(tied(command[2:]), cwd=ROOT, env={**os.environ, "GPUFLEET_LAB_NAME": lab.name}, check=False).returncode
 
 
 if __name__ == "__main__":

@@ -89,7 +89,7 @@ def parts() -> list[Part]:
         *judges,
         *map(target, ("unit-2.18", "unit-node", "archive", "lint", "types")),
     ]
-    return mixed([*hosts[:2], *others, *hosts[2:], on_lab("molecule", "molecule", "test", "--all")], busy)
+    return mixed([*hosts[:2], *others, *hosts[2:], on_lab("molecule", "--lab", "molecule", "molecule", "test", "--all")], busy)
 
 
 def mixed(waiting: list[Part], busy: list[Part]) -> list[Part]:
