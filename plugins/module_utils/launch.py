@@ -8,7 +8,7 @@ own where there is no systemd. A named pipe tells the caller that they live, and
 program once more (ExecStopPost), which takes back what they left. Node side: standard library only, Python 3.6.
 """
 
-import base64
+import binascii
 import contextlib
 import importlib
 import json
@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
     health,
     journal,
     ledger,
+    loader,
     look_system,
     nodefs,
     steps,
@@ -33,7 +34,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
 )
 
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils"
-# In the order of their imports: a part comes after what it imports.
+# What `transaction` imports, and what that imports.
 PARTS = (
     "selection placeholders toml_projection json_projection yaml_scalars yaml_scan document_projection projection keyed contents causes "
     "nodefs trust commands wire cri unix_http "
@@ -41,43 +42,33 @@ PARTS = (
 ).split()
 KEPT = 3  # versions of the hands
 START = 30  # seconds within which the hands begin
-_PROGRAM = """# The hands of gpufleet.nvidia: carries out transactions, and takes them back. Kept by them, renewed with every version.
+_BEGIN = """# The hands of gpufleet.nvidia: carries out transactions, and takes them back. Kept by them, renewed with every version.
 import os, sys
 if sys.argv[1] == 'after' and os.environ.get('SERVICE_RESULT') == 'success': sys.exit(0)
-import base64, json, types, zlib
-job = json.loads(zlib.decompress(base64.b64decode(%r)).decode('utf-8'))
-name = ''
-for part in job['package'].split('.'):
-    name = name + '.' + part if name else part
-    module = types.ModuleType(name)
-    module.__path__ = []
-    sys.modules[name] = module
-    parent = name.rpartition('.')
-    if parent[0]: setattr(sys.modules[parent[0]], parent[2], module)
-for short, source in job['sources']:
-    full = job['package'] + '.' + short
-    module = types.ModuleType(full)
-    module.__file__ = short + '.py'
-    module.__source__ = source
-    sys.modules[full] = module
-    setattr(sys.modules[job['package']], short, module)
-    exec(compile(source, short + '.py', 'exec'), module.__dict__)
-sys.exit(sys.modules[job['package'] + '.launch'].main(sys.argv[1:], os.path.abspath(sys.argv[0])))
+"""
+_END = """
+launch = load(%r, binascii.a2b_base64(%r), %r, 'launch')
+sys.exit(launch.main(sys.argv[1:], os.path.abspath(sys.argv[0])))
 """
 
 
 def source(part):
-    """The source of one part, wherever it came from: a script's memory, a zip of Ansible's, a file."""
+    """The source of one part, wherever it came from: a zip of Ansible's, a file."""
     module = importlib.import_module(PACKAGE + "." + part)
-    kept = getattr(module, "__source__", None)
-    return kept if kept is not None else module.__spec__.loader.get_source(module.__name__)
+    return module.__spec__.loader.get_source(module.__name__)
+
+
+def program():
+    """The hands as one file: the loader, and the parts as they were sent, where they were."""
+    own, packed = getattr(__spec__.loader, "own", None), getattr(__spec__.loader, "packed", None)
+    if packed is None:
+        own, packed = source("loader"), zlib.compress(json.dumps([(part, source(part)) for part in PARTS]).encode("utf-8"), 9)
+    return (_BEGIN + own + _END % (PACKAGE, binascii.b2a_base64(packed).decode("ascii"), own)).encode("utf-8")
 
 
 def install(base):
     """Put the hands on the disk unless this very version is there: the path."""
-    parts = [(part, source(part)) for part in PARTS]
-    packed = base64.b64encode(zlib.compress(json.dumps({"package": PACKAGE, "sources": parts}).encode("utf-8"), 9)).decode("ascii")
-    data = (_PROGRAM % packed).encode("ascii")
+    data = program()
     path = os.path.join(base, "program", nodefs.sha256(data) + ".py")
     if _is(path, data):
         return path
@@ -127,7 +118,7 @@ def away(request):
         finally:
             os.close(fd)
         if said:
-            return json.loads(zlib.decompress(base64.b64decode(said)).decode("utf-8"))
+            return loader.unpack(binascii.a2b_base64(said))
         return _aftermath(base, request, answer)
     except Exception as exc:
         steps.set_error(answer, request, "backup", exc)
@@ -246,7 +237,7 @@ def _run(base, token, program):
     work = steps.Transaction(given["request"], program)
     with steps.undisturbed():
         answer = work.run()
-    _say(pipe, base64.b64encode(zlib.compress(json.dumps(answer).encode("utf-8"))).decode("ascii") + "\n")
+    _say(pipe, binascii.b2a_base64(zlib.compress(json.dumps(answer).encode("utf-8"))).decode("ascii"))
     if pipe is not None:
         os.close(pipe)
     shutil.rmtree(job, ignore_errors=True)

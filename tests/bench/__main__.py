@@ -49,8 +49,8 @@ def measure(lab: Lab) -> table.Measured:
     found += worst.growth()
     say("what a host pays ...")
     lab.down()
-    outages, looks = node.measure(lab, {"bench17": "containerd-1.7", "bench23": "containerd-2.3", "benchcrio": "crio-1.34"})
-    return table.Measured((*of_node, *of_site), tuple(found), tuple(speeds), outages, looks, worst.measure(), versions)
+    outages, looks, sent = node.measure(lab, {"bench17": "containerd-1.7", "bench23": "containerd-2.3", "benchcrio": "crio-1.34"})
+    return table.Measured((*of_node, *of_site), tuple(found), tuple(speeds), outages, looks, sent, worst.measure(), versions)
 
 
 def main(arguments: list[str]) -> int:

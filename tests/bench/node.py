@@ -7,14 +7,16 @@ from __future__ import annotations
 
 import dataclasses as dc
 import json
+import shlex
 import statistics
 import subprocess
 from collections.abc import Callable
 from typing import Any
 
-from tests.faults.victim import ABSENT, Door, Victim, program
+from tests.faults.victim import ABSENT, Door, Victim
 from tests.lab import hosts
 from tests.lab.lab import Lab
+from tests.tools import wire
 
 ROUNDS = 5
 LOOKS = 10
@@ -42,7 +44,7 @@ import json, resource, subprocess, sys
 script, times = open(sys.argv[1], "rb").read(), []
 for turn in range(int(sys.argv[2])):
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
-    subprocess.run([sys.executable, "-"], input=script, stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(json.loads(sys.argv[3]), input=script, stdout=subprocess.DEVNULL, check=True)
     after = resource.getrusage(resource.RUSAGE_CHILDREN)
     times.append(after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime)
 print(json.dumps(sorted(times)[len(times) // 2]))
@@ -104,34 +106,68 @@ def outage(victim: Victim) -> Outage:
     return Outage(victim.kind, statistics.median(bare), statistics.median(ours))
 
 
-class Copying(Door):
-    """A way to the host that keeps the script of the look."""
+@dc.dataclass(frozen=True)
+class Sent:
+    """Bytes that go over the connection's stdin to a host, and the aim for them."""
 
-    script = b""
+    what: str
+    engine: str
+    sent: int
+    answered: int
+    aim: int
+
+
+class Copying(Door):
+    """A way to the host that keeps what goes over it, there and back."""
+
+    def __init__(self, lab: Lab, name: str) -> None:
+        super().__init__(lab, name)
+        self.looked, self.changed = (b"", 0), (b"", 0)
+
+    @property
+    def script(self) -> bytes:
+        return self.looked[0]
 
     def _low_level_execute_command(self, line: str, in_data: bytes) -> dict[str, Any]:
-        if program(in_data) == "observe":
-            self.script = in_data
-        return super()._low_level_execute_command(line, in_data)
+        answer = super()._low_level_execute_command(line, in_data)
+        found = (in_data, len(answer["stdout"]))
+        if wire.job(in_data)["main"] == "observe":
+            self.looked = found
+        else:
+            self.changed = found
+        return answer
+
+
+def sent(victim: Victim) -> tuple[Sent, Sent]:
+    """From a host where everything is to be done to a converged one."""
+    door: Any = Copying(victim.lab, victim.name)
+    victim.converge(door)
+    change = door.changed
+    victim.converge(door)
+    return (
+        Sent("a look", victim.kind, len(door.looked[0]), door.looked[1], 20_000),
+        Sent("a change", victim.kind, len(change[0]), change[1], 40_000),
+    )
 
 
 def look(victim: Victim) -> Look:
-    victim.run()
     door: Any = Copying(victim.lab, victim.name)
     victim.converge(door)
-    done = victim.lab.exec(victim.name, ["sh", "-c", "cat >/run/bench-look.py"], stdin=door.script.decode())
+    done = victim.lab.exec(victim.name, ["sh", "-c", "cat >/run/bench-look.py"], stdin=door.script)
     assert done.returncode == 0, done.stderr
     victim.shell(f"cat >/run/bench-cost.py <<'EOF'\n{COST}\nEOF")
-    return Look(victim.kind, 1000 * float(json.loads(victim.shell(f"python3 /run/bench-cost.py /run/bench-look.py {LOOKS}"))))
+    words = shlex.join(["python3", "/run/bench-cost.py", "/run/bench-look.py", str(LOOKS), json.dumps(wire.argv("/usr/bin/python3"))])
+    return Look(victim.kind, 1000 * float(json.loads(victim.shell(words))))
 
 
-def measure(lab: Lab, kinds: dict[str, str]) -> tuple[tuple[Outage, ...], tuple[Look, ...]]:
+def measure(lab: Lab, kinds: dict[str, str]) -> tuple[tuple[Outage, ...], tuple[Look, ...], tuple[Sent, ...]]:
     """kinds: name of a host -> its kind."""
     lab.up({"hosts": {name: {"kind": kind, "gpus": 2} for name, kind in kinds.items()}})
-    outages, looks = [], []
+    outages, looks, bytes_sent = [], [], []
     for name in kinds:
         victim = Victim(lab, name)
         victim.prepare()
         outages.append(outage(victim))
+        bytes_sent += sent(victim)
         looks.append(look(victim))
-    return tuple(outages), tuple(looks)
+    return tuple(outages), tuple(looks), tuple(bytes_sent)

@@ -30,6 +30,7 @@ class Measured:
     speeds: tuple[Speed, ...]
     outages: tuple[node.Outage, ...]
     looks: tuple[node.Look, ...]
+    sent: tuple[node.Sent, ...]
     worst: tuple[Worst, ...]
     versions: Mapping[str, str]
 
@@ -68,6 +69,10 @@ def text(measured: Measured) -> str:
             ["processor time on a converged host, for one look", "ms", "aim"],
             [[look.engine, f"{look.milliseconds:.0f}", f"{look.aim:.0f}"] for look in measured.looks],
         ),
+        rows(
+            ["bytes on the wire", "engine", "sent", "aim", "answered"],
+            [[s.what, s.engine, f"{s.sent:,}".replace(",", " "), f"{s.aim:,}".replace(",", " "), str(s.answered)] for s in measured.sent],
+        ),
         extremes(measured.worst),
     ])
 
@@ -104,6 +109,7 @@ How it is measured:
 - The engine's socket: somebody on the host tries to connect every 2 ms, during a whole transaction and during a bare restart
   with the configuration that it leaves, in turn; {node.ROUNDS} rounds, the median of the longest time without success.
 - The look: the same script {node.LOOKS} times on the host, the median of user and system time, its children's included.
+- Bytes on the wire: what goes over the connection's stdin and what comes back, without the connection's own compression.
 - The worst input: files of 1 MiB, the largest that is read, on the controller; more than an answer may hold, by the program that looks.
 - Planner: what was seen on these hosts, varied into 1000 hosts with other UUIDs and configurations.
 

@@ -32,11 +32,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Polic
 
 from tests.lab import hosts, kinds, roots
 from tests.lab.lab import Lab
+from tests.tools import wire
 
 POLICY = Policy(packages="ignore", proc_root="/opt/fakegpu/proc", sys_root="/opt/fakegpu/sys")
 ABSENT = dc.replace(POLICY, state="absent")
 PROBATION = 1  # seconds, instead of the action's own: a try is over when the hands have judged
-JOB = re.compile(rb"^job = unpack\('([^']+)'\)$", re.MULTILINE)
 CRICTL = "/opt/lab/bin/crictl"
 # Stands for the packages: the sweeps are about files and restarts, and install nothing.
 RUNTIME = "printf '#!/bin/sh\\nexec runc \"$@\"\\n' >/usr/bin/nvidia-container-runtime; chmod 755 /usr/bin/nvidia-container-runtime"
@@ -195,18 +195,6 @@ class Outcome:
         return str(self.lost or self.result.get("msg") or "ok").splitlines()[0]
 
 
-def job(script: bytes) -> dict[str, Any]:
-    """What a script brings: which of the node's programs, and its request."""
-    found = JOB.search(script)
-    assert found, script[:2000]
-    unpacked: dict[str, Any] = transport.unpack(found[1].decode())
-    return unpacked
-
-
-def program(script: bytes) -> str:
-    return str(job(script)["main"])
-
-
 def hands() -> str:
     """Which version of the hands is struck: a digest of their source."""
     return hashlib.sha256(repr(transport.sources("transaction")).encode()).hexdigest()[:12]
@@ -228,15 +216,15 @@ class Door:
     def _low_level_execute_command(self, line: str, in_data: bytes) -> dict[str, Any]:
         words = shlex.split(line)
         prefix: tuple[str, ...] = ()
-        brought = job(in_data)
+        brought = wire.job(in_data)
         if brought["main"] == "transaction":
             brought["request"]["probation"] = min(PROBATION, brought["request"].get("probation") or 0)
-            in_data = JOB.sub(lambda _old: b"job = unpack('%s')" % transport.pack(brought).encode(), in_data, count=1)
+            in_data = wire.with_job(in_data, brought)
             self.requests.append(brought["request"])
             prefix, between, self.between = self.prefix, self.between, ""
             if between:
                 self.lab.exec(self.name, ["sh", "-ec", between])
-        done = hosts.execute(self.lab.host(self.name), [*prefix, *words], in_data.decode())
+        done = hosts.execute(self.lab.host(self.name), [*prefix, *words], in_data)
         return {"rc": done.returncode, "stdout": done.stdout, "stderr": done.stderr}
 
 

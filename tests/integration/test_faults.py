@@ -116,6 +116,7 @@ def test_this_test_can_fail(cases: dict[str, Case], monkeypatch: pytest.MonkeyPa
         return found
 
     monkeypatch.setattr(transport, "sources", maimed)
+    monkeypatch.setattr(transport, "packed", transport.packed.__wrapped__)
     swaps = [p for p in case.points if p.call.startswith("rename") and re.search(r'"/etc/(?!\S*gpufleet)\S+"\)?$', p.text)]
     assert len(swaps) > 1
     found = sweep.strike(case.victim, case.both, swaps[1], sweep.KILL, "systemd")

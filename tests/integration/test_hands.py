@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import transport
 
 from tests.integration.conftest import Boot
 from tests.integration.story import CRICTL
+from tests.tools import wire
 from tests.tools.onlab import Fleet, Tree, differing
 
 pytestmark = pytest.mark.lab
@@ -70,25 +71,25 @@ def request(fleet: Fleet, **more: Any) -> dict[str, Any]:
     }
 
 
-def begin(fleet: Fleet, wanted: dict[str, Any]) -> subprocess.Popen[str]:
+def begin(fleet: Fleet, wanted: dict[str, Any]) -> subprocess.Popen[bytes]:
     """A caller on the host, as the connection would start it."""
     environment = {**fleet.lab.environment(), "GPUFLEET_LAB_NAME": fleet.lab.name}
-    command = [sys.executable, "-m", "tests.lab", "exec", HOST, "--", "python3", "-"]
-    caller = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, env=environment)
+    command = [sys.executable, "-m", "tests.lab", "exec", HOST, "--", *wire.argv("python3")]
+    caller = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, env=environment)
     assert caller.stdin
-    caller.stdin.write(transport.script("transaction", wanted, "MARK:").decode())
+    caller.stdin.write(transport.script("transaction", wanted, "MARK:"))
     caller.stdin.close()
     return caller
 
 
-def answer(caller: subprocess.Popen[str]) -> dict[str, Any]:
+def answer(caller: subprocess.Popen[bytes]) -> dict[str, Any]:
     assert caller.stdout
-    found: dict[str, Any] = transport.unpack(caller.stdout.read().partition("MARK:")[2])
+    found: dict[str, Any] = transport.unpack(caller.stdout.read().decode().partition("MARK:")[2])
     caller.wait()
     return found
 
 
-def held_in_restart(fleet: Fleet, wanted: dict[str, Any]) -> subprocess.Popen[str]:
+def held_in_restart(fleet: Fleet, wanted: dict[str, Any]) -> subprocess.Popen[bytes]:
     """The new files are in place, the engine is on its way up with them, and stays there."""
     fleet.shell(HOST, f"touch {HELD}")
     caller = begin(fleet, wanted)
@@ -123,7 +124,7 @@ def test_a_caller_that_vanishes_changes_nothing(fleet: Fleet, before: Tree) -> N
     wanted = request(fleet)
     caller = held_in_restart(fleet, wanted)
     caller.kill()
-    fleet.shell(HOST, f"pkill -KILL -f '^python3 -$' || true; rm {HELD}")
+    fleet.shell(HOST, f"pkill -KILL -f '^python3 -I -S -c import sys,zlib' || true; rm {HELD}")
     fleet.shell(HOST, SETTLED)
     assert list(differing(before, fleet.tree(HOST))) == [CONFIG]
     assert last_state(fleet, wanted["id"])[-1]["state"] == "committed"
@@ -134,7 +135,7 @@ def test_a_caller_that_vanishes_changes_nothing(fleet: Fleet, before: Tree) -> N
     fleet.shell(HOST, f"touch {SICK}")
     wanted = request(fleet)
     caller = held_in_restart(fleet, wanted)
-    fleet.shell(HOST, f"pkill -KILL -f '^python3 -$' || true; rm {HELD}")
+    fleet.shell(HOST, f"pkill -KILL -f '^python3 -I -S -c import sys,zlib' || true; rm {HELD}")
     caller.kill()
     fleet.shell(HOST, SETTLED)
     assert differing(before, fleet.tree(HOST)) == {}

@@ -10,6 +10,7 @@ through our handler and through CDI, and are looked at after each restart.
 
 from __future__ import annotations
 
+import base64
 import dataclasses as dc
 import json
 import re
@@ -26,6 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import transport
 
 from tests.integration.conftest import Boot
 from tests.integration.story import CRICTL, engine
+from tests.tools import wire
 from tests.tools.onlab import PROBE, ROOT, Fleet, Tree, differing, repository
 
 pytestmark = pytest.mark.lab
@@ -62,7 +64,12 @@ for home, folders, files in [visit for top in ("journal", "originals", "open") f
             then = datetime.datetime.strptime(dated.group(1), "%Y%m%dT%H%M%SZ") - three
             os.rename(path, os.path.join(home, then.strftime("%Y%m%dT%H%M%SZ") + name[16:]))
 """
-ONE_BY_ONE = "import json, subprocess, sys; [subprocess.run(['python3', '-'], input=s.encode(), check=True) for s in json.load(sys.stdin)]"
+# Runs inside the host: [argv, script in base64] each.
+ONE_BY_ONE = """
+import base64, json, subprocess, sys
+for argv, script in json.load(sys.stdin):
+    subprocess.run(argv, input=base64.b64decode(script), check=True)
+"""
 SANDBOX = {"security_context": {"namespace_options": {"network": 2}}}
 # name -> the handler that its pod asks for
 CONTAINERS = {"by-cdi": "", "by-handler": "nvidia"}
@@ -117,7 +124,8 @@ def others(fleet: Fleet, host: str) -> None:
         }
         for number in range(KEPT + 2)
     ]
-    scripts = [transport.script("transaction", request, "MARK:").decode() for request in requests]
+    sent = [base64.b64encode(transport.script("transaction", request, "MARK:")).decode() for request in requests]
+    scripts = [(wire.argv("python3"), script) for script in sent]
     done = fleet.lab.exec(host, ["python3", "-c", ONE_BY_ONE], stdin=json.dumps(scripts))
     assert done.returncode == 0, done.stderr
     answers = [transport.unpack(answer) for answer in done.stdout.split("MARK:")[1:]]

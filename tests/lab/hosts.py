@@ -137,11 +137,15 @@ def console(host: Host) -> str:
         return ""
 
 
-def execute(host: Host, argv: Sequence[str], stdin: str | None = None, patience: float | None = None) -> subprocess.CompletedProcess[str]:
+def execute(
+    host: Host, argv: Sequence[str], stdin: str | bytes | None = None, patience: float | None = None
+) -> subprocess.CompletedProcess[str]:
     """Run a command in the host as root and keep its output."""
-    source: dict[str, Any] = {"stdin": subprocess.DEVNULL} if stdin is None else {"input": stdin}
+    given = stdin.encode() if isinstance(stdin, str) else stdin
+    source: dict[str, Any] = {"stdin": subprocess.DEVNULL} if given is None else {"input": given}
     try:
-        return subprocess.run(entry(host, argv), capture_output=True, text=True, check=False, timeout=patience, **source)
+        done = subprocess.run(entry(host, argv), capture_output=True, check=False, timeout=patience, **source)
+        return subprocess.CompletedProcess(done.args, done.returncode, done.stdout.decode(), done.stderr.decode())
     except subprocess.TimeoutExpired as why:
         raise LabError(f"The command {' '.join(argv)} on {host.spec.name} did not end within {patience} seconds.") from why
 

@@ -171,7 +171,7 @@ class Lab:
         except KeyError:
             raise LabError(f"There is no host {name} in the lab {self.name}; there are: {', '.join(self.hosts()) or 'none'}.") from None
 
-    def exec(self, name: str, argv: Sequence[str], stdin: str | None = None) -> subprocess.CompletedProcess[str]:
+    def exec(self, name: str, argv: Sequence[str], stdin: str | bytes | None = None) -> subprocess.CompletedProcess[str]:
         """Run a command in a host as root."""
         return hosts.execute(self.host(name), argv, stdin)
 

@@ -35,6 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
     transaction,
 )
 
+from tests.tools import wire
 from tests.unit.plugins.module_utils import conftest as runtime
 
 ACTIONS = "ansible_collections.gpufleet.nvidia.plugins.action."
@@ -243,12 +244,10 @@ class Host:
         return result
 
     def _by_stdin(self, _line: str, in_data: bytes) -> dict[str, Any]:
-        text = in_data.decode()
-        job = transport.unpack(text.split("job = unpack('", 1)[1].split("'", 1)[0])
-        marker = text.split("sys.stdout.write('\\n' + '", 1)[1].split("'", 1)[0]
+        job = wire.job(in_data)
         answer = self.node.ask(self.root, job["main"], job["request"], self.known)
         self.wire += [job["request"], answer]
-        return {"rc": 0, "stdout": f"\n{marker}{transport.pack(answer)}\n", "stderr": ""}
+        return {"rc": 0, "stdout": f"\n{job['marker']}{transport.pack(answer)}\n", "stderr": ""}
 
     def _by_module(self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         program = module_args.get("program") or module_name.rpartition(".")[2]

@@ -14,6 +14,7 @@ import base64
 import functools
 import json
 import os.path
+import re
 import shlex
 import uuid
 import zlib
@@ -30,7 +31,6 @@ FILES = (
     *("selection", "placeholders", "toml_projection", "json_projection", "yaml_scalars", "yaml_scan", "document_projection"),
     *("projection", "keyed", "contents", "causes", "nodefs"),
 )
-# Order matters: a program comes after what it imports.
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     "observe": (*FILES, "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "leaves", "observe"),
     "transaction": (
@@ -52,30 +52,16 @@ INSTALL = "install python3 (3.6 or newer), or set ansible_python_interpreter to 
 # own packages, -S the site's packages and what their .pth files run. All of these may be written by an account that becomes root here.
 ISOLATED = "-I -S"
 
-# Runs on the node, so Python 3.6. It makes the package that the programs import one another from, then calls run(request).
-LOADER = """
-import base64, json, sys, types, zlib
-def unpack(text): return json.loads(zlib.decompress(base64.b64decode(text)).decode('utf-8'))
-job = unpack({job!r})
-name = ''
-for part in job['package'].split('.'):
-    name = name + '.' + part if name else part
-    module = types.ModuleType(name)
-    module.__path__ = []
-    sys.modules[name] = module
-    parent = name.rpartition('.')
-    if parent[0]: setattr(sys.modules[parent[0]], parent[2], module)
-for short, source in job['sources']:
-    full = job['package'] + '.' + short
-    module = types.ModuleType(full)
-    module.__file__ = short + '.py'
-    module.__source__ = source
-    sys.modules[full] = module
-    setattr(sys.modules[job['package']], short, module)
-    exec(compile(source, short + '.py', 'exec'), module.__dict__)
-answer = json.dumps(sys.modules[job['package'] + '.' + job['main']].run(job['request'])).encode('utf-8')
-sys.stdout.write('\\n' + {marker!r} + base64.b64encode(zlib.compress(answer)).decode('ascii') + '\\n')
-"""
+# What the interpreter is told on its command line: to run what comes first over stdin (module_utils/loader.py), which reads the rest.
+# Bytes, as they are: base64 would be a third more, and a long program on the command line would be in the way of a host's limits.
+START = (
+    "import sys,zlib;s=sys.stdin.buffer;n=[int(w) for w in s.readline().split()];"
+    "o=zlib.decompress(s.read(n[0]));exec(o);sent(s,o.decode('utf-8'),n[1:])"
+)
+# A docstring by itself on its lines, another string, a comment. The node side has no string within a string (f-strings are newer than 3.6).
+_DOCSTRING = r'(?P<indent>^[ \t]*)(?P<doc>"""(?:[^"\\]|\\.|"(?!""))*""")(?=[ \t]*$)'
+_STRING = r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"
+_WORDS = re.compile(rf"{_DOCSTRING}|(?P<string>{_STRING})|(?P<comment>[ \t]*#[^\n]*)", re.MULTILINE | re.DOTALL)
 
 
 def pack(value: Any) -> str:
@@ -92,13 +78,40 @@ def unpack(text: str) -> Any:
     return json.loads(data.decode("utf-8"))
 
 
+def text(name: str) -> str:
+    with open(os.path.join(SOURCES, name + ".py"), encoding="utf-8") as handle:
+        return handle.read()
+
+
+def short(source: str) -> str:
+    """The same program without its docstrings and comments: every line keeps its number, by which errors name it."""
+    return _WORDS.sub(_without_words, source)
+
+
+def _without_words(found: re.Match[str]) -> str:
+    if found["comment"] is not None:
+        return ""
+    return found[0] if found["doc"] is None else found["indent"] + "0" + "\n" * found[0].count("\n")
+
+
+@functools.cache
+def part(name: str) -> str:
+    return short(text(name))
+
+
 @functools.cache
 def sources(program: str) -> tuple[tuple[str, str], ...]:
-    found = []
-    for name in PROGRAMS[program]:
-        with open(os.path.join(SOURCES, name + ".py"), encoding="utf-8") as handle:
-            found.append((name, handle.read()))
-    return tuple(found)
+    return tuple((name, part(name)) for name in PROGRAMS[program])
+
+
+@functools.cache
+def packed(program: str) -> bytes:
+    return zlib.compress(json.dumps(sources(program)).encode("utf-8"), 9)
+
+
+@functools.cache
+def loader() -> bytes:
+    return zlib.compress(part("loader").encode("utf-8"), 9)
 
 
 @functools.cache
@@ -121,9 +134,10 @@ def resident_sources() -> Mapping[str, str]:
 
 
 def script(program: str, request: Mapping[str, Any], marker: str) -> bytes:
-    """One self-contained Python program: loader, sources and request."""
-    job = pack({"package": PACKAGE, "sources": sources(program), "main": program, "request": request})
-    return LOADER.format(job=job, marker=marker).encode("utf-8")
+    """What goes over stdin to the interpreter that START starts: the sizes, the loader, the sources, the job."""
+    job = {"package": PACKAGE, "main": program, "request": request, "marker": marker}
+    parts = (loader(), packed(program), zlib.compress(json.dumps(job).encode("utf-8"), 9))
+    return " ".join(str(len(part)) for part in parts).encode("ascii") + b"\n" + b"".join(parts)
 
 
 def interpreter(action: ActionBase, task_vars: Mapping[str, Any]) -> str:
@@ -137,8 +151,8 @@ def interpreter(action: ActionBase, task_vars: Mapping[str, Any]) -> str:
 def command(python: str, environment: str) -> str:
     """The shell line that feeds the interpreter from stdin. Without a named interpreter the same line looks for one: no extra operation."""
     if python:
-        return f"{environment} {python} {ISOLATED} -".strip()
-    start = f'if command -v "$p" >/dev/null 2>&1; then exec "$p" {ISOLATED} -; fi'
+        return f"{environment} {python} {ISOLATED} -c {shlex.quote(START)}".strip()
+    start = f'if command -v "$p" >/dev/null 2>&1; then exec "$p" {ISOLATED} -c {shlex.quote(START)}; fi'
     search = f"for p in {INTERPRETERS}; do {start}; done; echo {NO_PYTHON}; exit 127"
     return f"{environment} /bin/sh -c {shlex.quote(search)}".strip()
 
@@ -203,3 +217,9 @@ def by_module(action: ActionBase, program: str, request: Mapping[str, Any], task
         raise AnsibleActionFail(f"the module {name} failed on the node: {said}", result=result)
     answer: dict[str, Any] = unpack(result["answer"])
     return answer
+
+
+# Once for a run, and not for every host: Ansible loads its action plugins before it makes a process for each host's task.
+for _program in PROGRAMS:
+    packed(_program)
+loader()

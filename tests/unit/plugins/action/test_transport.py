@@ -5,12 +5,15 @@
 
 from __future__ import annotations
 
+import ast
 import base64
+import io
 import json
 import os
 import shlex
 import subprocess
 import sys
+import tokenize
 import zlib
 from pathlib import Path
 from types import SimpleNamespace
@@ -225,3 +228,62 @@ def test_every_start_of_python_on_a_host_is_isolated() -> None:
 )
 def test_a_missing_python_is_told_with_what_to_do(result: dict[str, Any], python: str, said: str) -> None:
     assert said in transport.lost("observe", result, python)
+
+
+# --- what is sent -------------------------------------------------------------------------------------------------------
+
+NODE_SIDE = sorted({"loader", *(part for parts in transport.PROGRAMS.values() for part in parts)})
+DOCUMENTED = (ast.Module, ast.ClassDef, ast.FunctionDef)
+
+
+@pytest.mark.parametrize("name", NODE_SIDE)
+def test_what_is_sent_is_the_same_program_line_by_line(name: str) -> None:
+    """Only docstrings and comments stay behind: every other statement is there, with its line, by which an error names it."""
+    before, after = ast.parse(transport.text(name)), ast.parse(transport.part(name))
+    for node in ast.walk(before):
+        if isinstance(node, DOCUMENTED) and ast.get_docstring(node) is not None:
+            node.body[0].value = ast.Constant(0)  # type: ignore[attr-defined]
+    assert ast.dump(after) == ast.dump(before)
+    lines = [[node.lineno for node in ast.walk(tree) if isinstance(node, ast.stmt)] for tree in (before, after)]
+    assert lines[0] == lines[1]
+    words = tokenize.generate_tokens(io.StringIO(transport.part(name)).readline)
+    assert [word.string for word in words if word.type == tokenize.COMMENT] == []
+
+
+WORDS = [
+    ('x = "# no comment"  # a comment\n', 'x = "# no comment"\n'),
+    ("x = '#'  # it's\ny = '#'\n", "x = '#'\ny = '#'\n"),
+    ('x = """# text\n# text"""\n', 'x = """# text\n# text"""\n'),
+    ('def f():\n    """One\n    two."""\n    return 1\n', "def f():\n    0\n\n    return 1\n"),
+    ('class A(object):\n    """Only words."""\n', "class A(object):\n    0\n"),
+    (r'x = "\\" # a "quoted" word' + "\n", r'x = "\\"' + "\n"),
+    (r'x = re.compile(r"\"#")' + "\n", r'x = re.compile(r"\"#")' + "\n"),
+    ('x = f(\n    "#"\n    # why\n    \'"""#\'\n)\n', 'x = f(\n    "#"\n\n    \'"""#\'\n)\n'),
+]
+
+
+@pytest.mark.parametrize(("source", "sent"), WORDS)
+def test_words_that_python_does_not_run_stay_behind(source: str, sent: str) -> None:
+    assert transport.short(source) == sent
+
+
+def test_sources_are_compressed_once_and_before_the_first_host() -> None:
+    """Ansible makes a process for each host's task: what the first one had made would be lost with it."""
+    code = (
+        "import json\n"
+        "from ansible_collections.gpufleet.nvidia.plugins.action import transport\n"
+        "print(json.dumps([transport.packed.cache_info().currsize, len(transport.PROGRAMS), transport.loader.cache_info().currsize]))"
+    )
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
+    packed, programs, loader = json.loads(done.stdout)
+    assert (packed, loader) == (programs, 1)
+
+
+@pytest.mark.parametrize("cut", [1, 1000, 10000])
+def test_a_script_that_was_cut_short_runs_nothing(tmp_path: Path, cut: int) -> None:
+    request = {**REQUEST, "questions": []}
+    script = transport.script("observe", request, "M:")
+    done = subprocess.run(["/bin/sh", "-c", transport.command(sys.executable, "")], input=script[:-cut], capture_output=True, check=False)
+    assert (done.returncode, done.stdout) == (1, b"")
+    assert b"incomplete or truncated" in done.stderr
