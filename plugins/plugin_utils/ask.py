@@ -5,23 +5,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed, listed_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import sent
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed, listed_containerd, listed_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_files import Keep
 
 Question = dict[str, Any]
 # Of files from before our first change, by their names: what is asked of them where they cannot be given back whole.
 ORIGINALS = [
-    {"path": "*.toml", "keep": containerd_tables.keep()},
+    {"path": "*.toml", "keep": listed_containerd.keep()},
     {"path": "*.json", "keep": listed_files.keep("json", listed_files.DAEMON_JSON)},
 ]
 
-# Engines read no other files of a CDI directory.
-SPEC_NAMES = (".json", ".yaml")
 # A line such as `containerd github.com/containerd/containerd v1.7.24`, `crio version 1.34.0` or `Kubernetes v1.31.4`.
 BANNER = r"^[\w-]+ (?:version )?(?:[\w./-]+ )?v?\d+\.\d+[\w.+~-]*"
 
@@ -70,21 +66,6 @@ def directory(path: str) -> Question:
 def glob(pattern: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 18) -> Question:
     q: Question = {"id": f"glob:{pattern}", "kind": "glob", "pattern": pattern, "content": content, "max": max}
     return {**q, "keep": _listed(pattern, keep)} if content else q
-
-
-def specs(directory: str, directories: Iterable[str], known: Sequence[str] = ()) -> Question:
-    """A CDI directory: all that is in it by kind and mode, and what engines read of it, where that lies in one of the directories."""
-    question = glob(f"{directory.rstrip('/')}/*", sent.KEEP, max=1 << 20)  # a spec of eight GPUs, all cut up, takes a fifth of it
-    return of_specs(question, directories, known)
-
-
-def of_specs(question: Question, directories: Iterable[str], known: Sequence[str] = ()) -> Question:
-    """The same question, for which only specs in these directories are read, and of them what may travel.
-
-    known: paths that the asker itself has given; the names in them are no news.
-    """
-    keep = {**sent.KEEP, "known": sorted({name for path in known for name in path.split("/") if name})}
-    return {**question, "keep": keep, "names": list(SPEC_NAMES), "inside": list(directories)}
 
 
 def paths(name: str, patterns: list[str], base: str = "/") -> Question:

@@ -13,10 +13,10 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, leaves, selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed, mismatch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed, listed_containerd, mismatch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import directories, sent
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import files as driver_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import sent
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_leaves, containerd_tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_leaves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 
@@ -42,7 +42,7 @@ def file_answer(text: str | Mapping[str, Any] | None) -> dict[str, Any]:
 def spec_answer(path: str, text: str | Mapping[str, Any] | None) -> dict[str, Any]:
     """The same of a file that a glob shows; of a CDI spec what may travel arrives."""
     answer = file_answer(text)
-    if not path.endswith(ask.SPEC_NAMES) or not isinstance(answer.get("content"), str):
+    if not path.endswith(directories.SUFFIXES) or not isinstance(answer.get("content"), str):
         return answer
     told = contents.told(answer["content"].encode("utf-8", "surrogateescape"), sent.KEEP, path)
     return {**answer, **{key: told[key] for key in ("content", "encoding", "fault")}}
@@ -91,7 +91,7 @@ class Answers(dict[str, Any]):
         names = sorted({n for text in texts for n in re.findall(r"\.runtimes\.[\"']?([\w-]+)", text)})
         every = [list(place) for place in containerd_leaves.prefixes(names)]
         text = str(file_answer(self.files.get(path)).get("content") or "")
-        return leaves.told(text.encode("utf-8", "surrogateescape"), containerd_tables.keep(), every)
+        return leaves.told(text.encode("utf-8", "surrogateescape"), listed_containerd.keep(), every)
 
     def _like(self, pattern: str) -> list[str]:
         return [p for p, text in sorted(self.files.items()) if text is not None and self._matches(p, pattern)]

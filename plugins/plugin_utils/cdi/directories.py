@@ -10,10 +10,10 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.shape import Document
 
-SUFFIXES = ask.SPEC_NAMES
+# Engines read no other files of a CDI directory.
+SUFFIXES = (".json", ".yaml")
 
 
 @dc.dataclass(frozen=True)

@@ -16,7 +16,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, gpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import hardware, read, roots, unsent, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import hardware, read, roots, sent, unsent, version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import KIND, DeviceNode, Edits, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Driver, Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
@@ -87,7 +87,7 @@ def questions(policy: Policy, directories: Iterable[str]) -> list[ask.Question]:
 
 
 def mentions(directory: str, directories: Iterable[str], known: Sequence[str] = ()) -> ask.Question:
-    return ask.of_specs(ask.mentioned(f"{directory}/*", MENTIONS), directories, known)
+    return sent.of_specs(ask.mentioned(f"{directory}/*", MENTIONS), directories, known)
 
 
 def host(policy: Policy, obs: Observation, driver: Driver, cap: str, directories: Iterable[str]) -> Host:

@@ -9,10 +9,12 @@ makes the stand-ins (module_utils/document_projection.py); they break and keep t
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import content, library, render
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.directories import SUFFIXES
 
 # Variables whose values are judged or written by us; of others only the name and whether there is a value travel.
 VARIABLES = {"NVIDIA_VISIBLE_DEVICES": "one of void", "NVIDIA_CTK_LIBCUDA_DIR": "path", "NVIDIA_CTK_DEBUG": "switch"}
@@ -62,3 +64,18 @@ KEEP: Mapping[str, Any] = {
     "places": [[list(path), shape] for path, shape in PLACES.items()],
     "comments": [render.HEADER.rstrip("\n")],
 }
+
+
+def specs(directory: str, directories: Iterable[str], known: Sequence[str] = ()) -> ask.Question:
+    """A CDI directory: all that is in it by kind and mode, and what engines read of it, where that lies in one of the directories."""
+    question = ask.glob(f"{directory.rstrip('/')}/*", KEEP, max=1 << 20)  # a spec of eight GPUs, all cut up, takes a fifth of it
+    return of_specs(question, directories, known)
+
+
+def of_specs(question: ask.Question, directories: Iterable[str], known: Sequence[str] = ()) -> ask.Question:
+    """The same question, for which only specs in these directories are read, and of them what may travel.
+
+    known: paths that the asker itself has given; the names in them are no news.
+    """
+    keep = {**KEEP, "known": sorted({name for path in known for name in path.split("/") if name})}
+    return {**question, "keep": keep, "names": list(SUFFIXES), "inside": list(directories)}

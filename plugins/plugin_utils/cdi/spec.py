@@ -31,6 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
     read,
     render,
     roots,
+    sent,
     sources,
     unsent,
     version,
@@ -98,7 +99,7 @@ def path(policy: Policy, of: str = "") -> str:
 
 
 def questions(policy: Policy) -> list[ask.Question]:
-    globs = [ask.specs(d, directories(policy), roots.given(policy)) for d in directories(policy)]
+    globs = [sent.specs(d, directories(policy), roots.given(policy)) for d in directories(policy)]
     found = [*files.questions(policy), *hooks.questions(policy), *freshness.questions(policy, directories(policy))]
     return [*globs, *found, *watch.questions(policy), ask.package([packages.BASE]), wholefile.ORIGINALS]
 

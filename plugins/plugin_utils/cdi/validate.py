@@ -15,7 +15,17 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import content, directories, library, onhost, roots, shape, strict, unsent
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
+    content,
+    directories,
+    library,
+    onhost,
+    roots,
+    sent,
+    shape,
+    strict,
+    unsent,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.directories import Loaded
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.rules import Finding, ordered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.shape import Document
@@ -52,7 +62,7 @@ def dirs(policy: Policy) -> tuple[str, ...]:
 
 
 def files_in(directory: str, policy: Policy) -> ask.Question:
-    return ask.specs(directory, dirs(policy), roots.given(policy))
+    return sent.specs(directory, dirs(policy), roots.given(policy))
 
 
 def questions(policy: Policy) -> list[ask.Question]:

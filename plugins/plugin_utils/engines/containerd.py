@@ -10,7 +10,15 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, cgroup_driver, toml, toml_file, verified, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import (
+    ask,
+    cgroup_driver,
+    listed_containerd,
+    toml,
+    toml_file,
+    verified,
+    versions,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
     containerd_absent,
@@ -66,7 +74,7 @@ def questions(policy: Policy) -> list[ask.Question]:
     config = policy.config_path or tables.CONFIG
     drop_ins = posixpath.join(posixpath.dirname(config), "conf.d")
     # Ours by name as well: a glob does not tell that it is not there, and on untouched hosts the plan needs to know.
-    keep = tables.keep(policy.handlers)
+    keep = listed_containerd.keep(policy.handlers)
     ours = ask.file(posixpath.join(drop_ins, tables.DROP_IN), keep)
     files = [ask.file(config, keep), ask.glob(posixpath.join(drop_ins, "*.toml"), keep), ours, ask.package(PACKAGES)]
     files.append(ask.file(nvidia_ctk.MISPLACED, content=False))
@@ -252,13 +260,13 @@ def _cdi(
     if status:
         return _switch(status, "enableCDI", "cdiSpecDirs", newest, field, "cri-status")
     if ask_dump and daemon.binary and files and files.root:
-        dump = obs.command([daemon.binary, "-c", daemon.config, "config", "dump"], daemon.process, tables.keep())
+        dump = obs.command([daemon.binary, "-c", daemon.config, "config", "dump"], daemon.process, listed_containerd.keep())
         if dump.ok:
             try:
                 data = toml_file.printed(dump.stdout, dump.answer, "containerd config dump")
             except PlanError:
                 data = {}
-            for table in (tables.V3_NAMES, tables.V2_NAMES):
+            for table in (listed_containerd.V3_NAMES, listed_containerd.V2_NAMES):
                 if containerd_files.uses(data, table):
                     return _switch(toml.lookup(data, table), "enable_cdi", "cdi_spec_dirs", newest, field, "dump")
     return _cdi_of_files(files, version, newest, field)
@@ -317,9 +325,13 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     if owner_:
         return (_instance(policy, obs, Daemon(config, owner_.socket, "", "", False, owner_)),)
     packaged = _packaged(obs)
-    if others and not (policy.config_path or packaged or obs.file(config, tables.keep(policy.handlers)).exists):
+    if others and not (policy.config_path or packaged or obs.file(config, listed_containerd.keep(policy.handlers)).exists):
         return tuple(_instance(policy, obs, d) for d in others)  # theirs is the containerd of this tree, and no second one is made up
-    if not (packaged or obs.file(config, tables.keep(policy.handlers)).exists or (policy.engine_version and not _of_another(policy, obs))):
+    if not (
+        packaged
+        or obs.file(config, listed_containerd.keep(policy.handlers)).exists
+        or (policy.engine_version and not _of_another(policy, obs))
+    ):
         return tuple(_instance(policy, obs, d) for d in others)
     text = policy.engine_version or packaged
     version = versions.parse(text)

@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, take_back, toml, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, listed_containerd, take_back, toml, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_edit as edit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_plan, containerd_proof
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
@@ -158,7 +158,7 @@ def copy(original: Original | None, path: str) -> Mapping[str, Any] | None:
 def without_keys(policy: Policy, doc: toml.Document, was: Mapping[str, Any] | None) -> toml.Document:
     """Key by key, each only where it says what we would have written and was not so before."""
     handlers = {h.name: h.binary for h in policy.handlers}
-    for table in tables.TABLES:
+    for table in listed_containerd.TABLES:
         before = doc
         for name, binary in handlers.items():
             at = (*table, "containerd", "runtimes", name)
@@ -214,7 +214,7 @@ def without_runc(doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any]
 
 def refuse_other_names(doc: toml.Document, was: Mapping[str, Any] | None) -> None:
     """A handler of NVIDIA's that came after our first change and is not asked for may be ours from when it was."""
-    for table in tables.TABLES if was is not None else ():
+    for table in listed_containerd.TABLES if was is not None else ():
         at = (*table, "containerd", "runtimes")
         for name, entry in (toml.lookup(doc.data, at) or {}).items():
             program = str(toml.lookup(entry, ("options", "BinaryName"), "")) if isinstance(entry, Mapping) else ""
@@ -241,7 +241,7 @@ def drop_in(policy: Policy) -> str:
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
     """The configuration of a containerd that is not here any more."""
     config = policy.config_path or tables.CONFIG
-    if not obs.file(config, tables.keep(policy.handlers)).exists:
+    if not obs.file(config, listed_containerd.keep(policy.handlers)).exists:
         return None
     nothing = Cdi(False, False, (), "", Evidence("files", "no containerd is here"))
     return Instance("containerd", "", "", policy.socket or tables.SOCKET, config, "", "package", False, nothing)
@@ -252,7 +252,7 @@ def main(policy: Policy, obs: Observation) -> str:
 
 
 def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    file = obs.file(drop_in(policy), tables.keep(policy.handlers))
+    file = obs.file(drop_in(policy), listed_containerd.keep(policy.handlers))
     return (file.path,) if file.content and file.content.startswith(edit.MARK) else ()
 
 

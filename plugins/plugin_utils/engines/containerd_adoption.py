@@ -15,14 +15,15 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, low_level, toml, wholefile
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_containerd, low_level, toml, wholefile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, nvidia_ctk, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_leaves, containerd_proof
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import MARK, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_leaves import Leaf, Leaves
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import DEFAULT, RUNTIMES, Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import DEFAULT, RUNTIMES
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_containerd import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, Instance, Leftover, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
@@ -53,7 +54,7 @@ class Found:
 
     @property
     def programs(self) -> tuple[str, ...]:
-        every = [toml.lookup(self.file.doc.data, (*table, *RUNTIMES), {}) for table in tables.TABLES]
+        every = [toml.lookup(self.file.doc.data, (*table, *RUNTIMES), {}) for table in listed_containerd.TABLES]
         return tuple(p for runtimes in every for n, p in containerd_files.programs(runtimes).items() if n in self.handlers)
 
     @property
@@ -101,7 +102,7 @@ def unread(obs: Observation, files: FileSet) -> tuple[Leftover, ...]:
 def _drop_in(file: ConfigFile) -> Found | None:
     if file.doc.text.startswith(MARK):
         return None
-    for table in tables.TABLES:
+    for table in listed_containerd.TABLES:
         runtimes = toml.lookup(file.doc.data, (*table, *RUNTIMES), {})
         programs = containerd_files.programs(runtimes)
         names = tuple(n for n, program in programs.items() if nvidia_ctk.runs_nvidia(program) or gpu_operator.is_its(program))
@@ -175,7 +176,7 @@ def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Setti
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
     known = {name for o in removed for name in _names_in(str(o.get("content") or ""))} - asked
     found: list[Setting] = []
-    for table in tables.TABLES if known else ():
+    for table in listed_containerd.TABLES if known else ():
         ours = toml.lookup(mine.doc.data, table, {})
         names = [name for name in toml.lookup(ours, RUNTIMES, {}) if name in known]
         found += _as_they_are(ours, names, str(toml.lookup(ours, DEFAULT, "")), wanted)
@@ -204,7 +205,7 @@ def _names_in(text: str) -> list[str]:
 
 def handler(name: str, entry: Mapping[str, Any], why: str) -> list[Setting]:
     """A handler as it is, without what says nothing."""
-    values = {path: toml.lookup(entry, path) for path in tables.HANDLER}
+    values = {path: toml.lookup(entry, path) for path in listed_containerd.HANDLER}
     values = {path: v for path, v in values.items() if v is not None and not nvidia_ctk.same(path, v, None)}
     return [Setting((*RUNTIMES, name, *path), v, why) for path, v in {("runtime_type",): tables.RUNC_TYPE, **values}.items()]
 
@@ -326,7 +327,7 @@ def _strange(sides: Sides, entry: nvidia_ctk.Entry) -> tuple[Path, ...]:
 def _bare(staying: FileSet) -> bool:
     """A version 2 file may have its handlers under the names of version 3, where the tool does not look (toolkit: pkg/config/engine)."""
     root = staying.root
-    table = tables.NATURAL_NAMES.get(root.declared or 1, tables.V3_NAMES) if root else tables.V3_NAMES
+    table = tables.NATURAL_NAMES.get(root.declared or 1, listed_containerd.V3_NAMES) if root else listed_containerd.V3_NAMES
     return not root or not any(toml.lookup(root.doc.data, (*table, *RUNTIMES, name)) for name in nvidia_ctk.CANDIDATES)
 
 

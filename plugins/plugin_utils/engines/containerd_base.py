@@ -15,7 +15,7 @@ import posixpath
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_files, low_level, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_containerd, listed_files, low_level, toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cgroup_driver import InUse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, PlanError
@@ -117,7 +117,7 @@ def fits(entry: Mapping[str, Any]) -> bool:
 
 def options_of(cri: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
     """Its options in the words of runc.v2."""
-    said = {k: v for k, v in (entry.get("options") or {}).items() if v != "" and ("options", k) in tables.HANDLER}
+    said = {k: v for k, v in (entry.get("options") or {}).items() if v != "" and ("options", k) in listed_containerd.HANDLER}
     if entry.get("runtime_type") != LINUX_TYPE:
         return said
     options = {_LINUX_OPTIONS[k]: v for k, v in said.items() if k in _LINUX_OPTIONS}
@@ -127,7 +127,7 @@ def options_of(cri: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, An
 
 def _require_sent(origin: str, entry: Mapping[str, Any]) -> None:
     """What is copied has to be known here: a property of another form than such properties have was not sent by the node."""
-    for path in tables.HANDLER:
+    for path in listed_containerd.HANDLER:
         if listed_files.hidden(toml.lookup(entry, path)):
             raise PlanError(
                 f"the handler {origin} has a value of {'.'.join(path)} that is not sent from a host",

@@ -11,17 +11,17 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_files, toml, toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_containerd, listed_files, toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_base import Base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_containerd import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, Handler, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
-MARK = tables.MARK
+MARK = listed_containerd.MARK
 ANNOTATIONS = "container_annotations"
 _NOTHING: tuple[Any, ...] = ("", 0, False, [])
 
@@ -100,7 +100,7 @@ def _handler(handler: Handler, decision: Decision, base: Base) -> list[Setting]:
 
 def _copied(entry: Mapping[str, Any]) -> dict[str, Any]:
     """The properties that are neither its type, its annotations nor its options; empty ones are the engine's own."""
-    known = {k: v for k, v in entry.items() if (k,) in tables.HANDLER and not isinstance(v, Mapping)}
+    known = {k: v for k, v in entry.items() if (k,) in listed_containerd.HANDLER and not isinstance(v, Mapping)}
     return {k: v for k, v in known.items() if k not in ("runtime_type", ANNOTATIONS) and v not in _NOTHING}
 
 
@@ -114,7 +114,12 @@ def _option_why(handler: Handler, base: Base, key: str) -> str:
 
 def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_after: str) -> list[Setting]:
     """1.5 to 1.7: as soon as a file names any runtime, the built-in runc is gone, and a partial one has no type."""
-    named = [f for f in files.files for t in (tables.V1_NAMES, tables.V2_NAMES) if toml.lookup(f.doc.data, (*t, "containerd", "runtimes"))]
+    named = [
+        f
+        for f in files.files
+        for t in (listed_containerd.V1_NAMES, listed_containerd.V2_NAMES)
+        if toml.lookup(f.doc.data, (*t, "containerd", "runtimes"))
+    ]
     entry = toml.lookup(cri, ("containerd", "runtimes", "runc"))
     if named and entry is None and default_after != "runc":
         return []
@@ -229,7 +234,7 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
     declared = root.declared if root else tables.facts(version).new_file
     # A file without `version` takes version 2 beside it on every 2.x; for all others only their own is right everywhere.
     doc = toml.parse(f"{MARK}\nversion = {declared or 2}\n", path)
-    doc = _set(doc, names if declared else tables.V2_NAMES, wanted)
+    doc = _set(doc, names if declared else listed_containerd.V2_NAMES, wanted)
     present = obs.file(path, files.keep)
     text = listed_files.shown(doc.text, present.keep) if present.keep else doc.text
     if present.exists and present.content is None:

@@ -13,10 +13,10 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, toml, toml_file, toml_shape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_containerd, listed_files, toml, toml_file, toml_shape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_containerd import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, NeedMore, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
@@ -47,7 +47,7 @@ class FileSet:
 
     root_path: str
     files: tuple[ConfigFile, ...]
-    keep: listed_files.Keep = dc.field(default_factory=tables.keep)
+    keep: listed_files.Keep = dc.field(default_factory=listed_containerd.keep)
 
     @property
     def root(self) -> ConfigFile | None:
@@ -71,7 +71,7 @@ class Sight:
 
     obs: Observation
     ahead: Mapping[str, File] = dc.field(default_factory=dict)
-    keep: listed_files.Keep = dc.field(default_factory=tables.keep)
+    keep: listed_files.Keep = dc.field(default_factory=listed_containerd.keep)
 
     def file(self, path: str) -> File:
         return self.ahead.get(path) or self.obs.file(path, self.keep)
@@ -86,7 +86,7 @@ def load(
     obs: Observation, root_path: str, version: Version, handlers: Iterable[Handler] = (), ahead: Mapping[str, File] | None = None
 ) -> FileSet:
     """Walk the imports as the daemon does: breadth first, globs only where there is an asterisk. PlanError for what it would refuse."""
-    sight = Sight(obs, ahead or {}, tables.keep(handlers))
+    sight = Sight(obs, ahead or {}, listed_containerd.keep(handlers))
     first = sight.file(root_path)
     if not first.exists:
         return FileSet(root_path, (), sight.keep)
@@ -172,7 +172,7 @@ def _read(file: File, path: str, parents: tuple[str, ...]) -> ConfigFile:
         raise PlanError("this file cannot be read", where=path, why=file.trouble, next="Make it a readable regular file.")
     doc = toml_file.read(file, path)
     toml_shape.check(doc, tables.SHAPES, "containerd does not load it", file.withheld)
-    listed_files.require_shown(path, file.withheld, tables.OF_HANDLERS)
+    listed_files.require_shown(path, file.withheld, listed_containerd.OF_HANDLERS)
     return ConfigFile(path, file.place, file.sha256 or "", doc, parents)
 
 
@@ -208,16 +208,16 @@ def names(files: FileSet, version: Version) -> Path:
     """The CRI table that this set uses: the root's own first, never two names in one set."""
     schema = files.schema or tables.facts(version).new_file
     if schema < 2:
-        return tables.V1_NAMES
+        return listed_containerd.V1_NAMES
     natural = tables.NATURAL_NAMES[schema]
-    if schema == 2 and 3 in tables.facts(version).schemas and any(uses(f.doc.data, tables.V3_NAMES) for f in files.files):
-        return tables.V3_NAMES  # where both are there, what is migrated from the older name loses
+    if schema == 2 and 3 in tables.facts(version).schemas and any(uses(f.doc.data, listed_containerd.V3_NAMES) for f in files.files):
+        return listed_containerd.V3_NAMES  # where both are there, what is migrated from the older name loses
     lost = schema > 2 and tables.facts(version).v2_names_in_v3_lost
     for file in files.files:
         if uses(file.doc.data, natural):
             return natural
-        other = tables.V3_NAMES if natural == tables.V2_NAMES else tables.V2_NAMES
-        if uses(file.doc.data, other) and not lost and (other == tables.V2_NAMES or 3 in tables.facts(version).schemas):
+        other = listed_containerd.V3_NAMES if natural == listed_containerd.V2_NAMES else listed_containerd.V2_NAMES
+        if uses(file.doc.data, other) and not lost and (other == listed_containerd.V2_NAMES or 3 in tables.facts(version).schemas):
             return other
     return natural
 
@@ -226,12 +226,12 @@ def uses(data: Mapping[str, Any], table: Path) -> bool:
     found = toml.lookup(data, table)
     if not isinstance(found, Mapping):
         return False
-    return bool(set(found) - tables.SERVER_KEYS) if table == tables.V2_NAMES else True
+    return bool(set(found) - listed_containerd.SERVER_KEYS) if table == listed_containerd.V2_NAMES else True
 
 
 def handlers(data: Mapping[str, Any]) -> dict[str, Any]:
     """The handlers that one file declares, by whichever name it has the CRI table."""
-    every = (toml.lookup(data, (*table, *tables.RUNTIMES)) for table in tables.TABLES)
+    every = (toml.lookup(data, (*table, *tables.RUNTIMES)) for table in listed_containerd.TABLES)
     return {name: entry for runtimes in every if isinstance(runtimes, Mapping) for name, entry in runtimes.items()}
 
 
@@ -245,7 +245,7 @@ def effective(files: FileSet, version: Version, *, built_in: bool = True) -> dic
     facts = tables.facts(version)
     cri: dict[str, Any] = {}
     for file in files.files:
-        for table in tables.TABLES:
+        for table in listed_containerd.TABLES:
             part = toml.lookup(file.doc.data, table)
             if isinstance(part, Mapping) and read_by(table, file, files, facts):
                 cri = copy.deepcopy(dict(part)) if facts.merge == "replace" else merged(cri, part)
@@ -262,9 +262,9 @@ def effective(files: FileSet, version: Version, *, built_in: bool = True) -> dic
 
 def read_by(table: Path, file: ConfigFile, files: FileSet, facts: tables.Facts) -> bool:
     """Whether this release reads a table of this name in this file at all."""
-    if table == tables.V1_NAMES:
+    if table == listed_containerd.V1_NAMES:
         return files.schema < 2 and not facts.v1_lost
-    if table == tables.V3_NAMES:
+    if table == listed_containerd.V3_NAMES:
         return 3 in facts.schemas
     return not (facts.v2_names_in_v3_lost and (file.declared or files.schema) > 2)
 
@@ -290,7 +290,7 @@ def cri_disabled(files: FileSet) -> tuple[str, int | None] | None:
 def socket(files: FileSet) -> str:
     """The socket that the files name, '' when they leave the default. A version 4 root ignores [grpc]."""
     for file in reversed(files.files):
-        path = tables.GRPC_V4 if (file.declared or files.schema) >= 4 else ("grpc", "address")
+        path = listed_containerd.GRPC_V4 if (file.declared or files.schema) >= 4 else ("grpc", "address")
         address = toml.lookup(file.doc.data, path)
         if isinstance(address, str) and address:
             return address

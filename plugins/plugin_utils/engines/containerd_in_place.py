@@ -15,7 +15,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import MARK
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import RUNTIMES, TABLES
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import RUNTIMES
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_containerd import TABLES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Leftover, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 

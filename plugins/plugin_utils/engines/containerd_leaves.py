@@ -10,11 +10,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection, selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_containerd, listed_files, toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_containerd import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation, failed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
@@ -57,7 +57,7 @@ def _question(files: FileSet, file: ConfigFile) -> ask.Question:
 
 
 def _tables(file: ConfigFile) -> list[Path]:
-    return [table for table in tables.TABLES if isinstance(toml.lookup(file.doc.data, table), Mapping)]
+    return [table for table in listed_containerd.TABLES if isinstance(toml.lookup(file.doc.data, table), Mapping)]
 
 
 def handlers(files: FileSet) -> list[str]:
@@ -68,7 +68,7 @@ def handlers(files: FileSet) -> list[str]:
 def prefixes(names: Iterable[str]) -> list[Path]:
     """The tables below which keys are compared: a handler's properties have the same tags as another handler's."""
     every = list(names)
-    return [place for table in tables.TABLES for place in (table, *((*table, *tables.RUNTIMES, name) for name in every))]
+    return [place for table in listed_containerd.TABLES for place in (table, *((*table, *tables.RUNTIMES, name) for name in every))]
 
 
 def merged(obs: Observation, files: FileSet, version: Version) -> dict[Path, Leaf]:
@@ -102,7 +102,7 @@ def of_release(obs: Observation, files: FileSet, instance: Instance) -> dict[Pat
         return {}
     argv = [instance.binary, "config", "default"]
     answer = _tags_of(obs, ask.printed_tags(argv, prefixes(handlers(files)), files.keep, instance.process))
-    return {path: leaf for table in tables.TABLES for path, leaf in _tagged(answer, table, None).items()}
+    return {path: leaf for table in listed_containerd.TABLES for path, leaf in _tagged(answer, table, None).items()}
 
 
 def _tags_of(obs: Observation, question: ask.Question) -> Mapping[str, Any]:

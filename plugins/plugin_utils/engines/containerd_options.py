@@ -12,14 +12,14 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_containerd, toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_containerd import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.toml import Document
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
 
-NAMES: Mapping[str, str] = {path[1].lower(): path[1] for path in tables.HANDLER if path[0] == "options"}
+NAMES: Mapping[str, str] = {path[1].lower(): path[1] for path in listed_containerd.HANDLER if path[0] == "options"}
 
 
 def read(options: Mapping[str, Any], version: Version) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, toml, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_containerd, toml, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_adoption as adoption
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import con
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_base import Base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import FileChange, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_containerd import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     JOURNAL_DIR,
     Decision,
@@ -139,7 +139,7 @@ def _staying(
 def _switched_on(policy: Policy, mine: ConfigFile | None) -> bool:
     """Whether CDI is on by our drop-in: no look at the engine tells by whom it is on."""
     data = mine.doc.data if mine and policy.cdi != "false" else {}
-    return any(toml.lookup(data, (*table, "enable_cdi")) is True for table in (tables.V2_NAMES, tables.V3_NAMES))
+    return any(toml.lookup(data, (*table, "enable_cdi")) is True for table in (listed_containerd.V2_NAMES, listed_containerd.V3_NAMES))
 
 
 def _without(
@@ -208,9 +208,9 @@ def _check(files: FileSet, version: Version) -> None:
     facts = tables.facts(version)
     root = files.root
     if root and files.schema < 2 and facts.merge == "deep":
-        own = containerd_files.uses(root.doc.data, tables.V1_NAMES)
+        own = containerd_files.uses(root.doc.data, listed_containerd.V1_NAMES)
         if "version" in root.doc.data or (own and facts.v1_lost):
-            line = toml.line_of(root.doc, ("version",)) or toml.line_of(root.doc, tables.V1_NAMES)
+            line = toml.line_of(root.doc, ("version",)) or toml.line_of(root.doc, listed_containerd.V1_NAMES)
             raise PlanError(
                 "this is a version 1 configuration", where=root.path, line=line,
                 why=f"containerd {version} {'drops its CRI part silently' if facts.v1_lost else 'accepts no newer drop-in beside it'}",
@@ -262,7 +262,7 @@ def _original(obs: Observation, files: FileSet) -> Mapping[str, Any] | None:
 
 def _default_in(before: Mapping[str, Any] | None) -> str:
     """The default handler that these files named, the engine's own where they name none, '' where nothing is known."""
-    for table in tables.TABLES:
+    for table in listed_containerd.TABLES:
         name = toml.lookup(before or {}, (*table, *tables.DEFAULT))
         if isinstance(name, str) and name:
             return name
@@ -314,7 +314,7 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
     found = containerd_files.effective(after, version)
     for setting in edit.unmet(found, wanted):
         for file in reversed(after.files):
-            for table in reversed(tables.TABLES):
+            for table in reversed(listed_containerd.TABLES):
                 containerd_options.require_own_spelling((base.get(file.path) or file).doc, table, setting.path, file.path)
                 if toml.lookup(file.doc.data, table) is not None and toml.lookup(file.doc.data, (*table, *setting.path)) != setting.value:
                     raise _shadowed(file, table, setting, version)
@@ -359,7 +359,7 @@ def _differences(
 
 
 def _table(change: FileChange, names: Path) -> Path:
-    for table in (names, tables.V2_NAMES, tables.V3_NAMES, tables.V1_NAMES):
+    for table in (names, listed_containerd.V2_NAMES, listed_containerd.V3_NAMES, listed_containerd.V1_NAMES):
         if toml.lookup(change.after.data, table) is not None:
             return table
     return names
@@ -413,7 +413,7 @@ def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str
     for file in files.files[1:]:
         if file.doc.text.startswith(edit.MARK):
             continue
-        for table in (tables.V3_NAMES, tables.V2_NAMES):
+        for table in (listed_containerd.V3_NAMES, listed_containerd.V2_NAMES):
             handlers = toml.lookup(file.doc.data, (*table, "containerd", "runtimes"), {})
             ours = {w.path[2] for w in wanted if w.path[:2] == tables.RUNTIMES} - {"runc"}
             for name in sorted(ours & set(handlers)):

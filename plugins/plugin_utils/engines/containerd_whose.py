@@ -12,13 +12,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import status, take_back, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_containerd, status, take_back, toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.decide import RUNTIME_PREFIX
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_base, containerd_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_edit import ANNOTATIONS, MARK
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import ConfigFile, FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_tables import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.listed_containerd import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
@@ -36,7 +35,7 @@ def others(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, v
     known = status.was_here(obs) or any(f.doc.text.startswith(MARK) for f in files.files)
     found = {}
     for handler in policy.handlers:
-        for table in tables.TABLES:
+        for table in listed_containerd.TABLES:
             entry = toml.lookup(file.doc.data, (*table, "containerd", "runtimes", handler.name))
             differs = _differs(policy, files, handler, entry, version, known) if isinstance(entry, Mapping) else ""
             if differs:
@@ -80,5 +79,5 @@ def _copied(files: FileSet, handler: Handler, version: Version) -> dict[Path, An
         base = containerd_base.choose(without, handler, written=True)
     except PlanError:
         return told
-    copied = {path: value for path, value in _leaves({**base.entry, "options": base.options}) if path in tables.HANDLER}
+    copied = {path: value for path, value in _leaves({**base.entry, "options": base.options}) if path in listed_containerd.HANDLER}
     return {path: value for path, value in {**copied, **told}.items() if path not in (*WRITTEN, (ANNOTATIONS,))}

@@ -11,10 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_containerd, listed_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_leaves
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, NeedMore, Plan, PlanError, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
@@ -69,7 +68,12 @@ COPY = """version = @V@
 
 def shown(text: str) -> dict[str, Any]:
     """A file as a host sends it."""
-    return {"content": listed_files.shown(text, tables.keep()), "keep": tables.keep(), "sha256": builders.sha(text), "text": text}
+    return {
+        "content": listed_files.shown(text, listed_containerd.keep()),
+        "keep": listed_containerd.keep(),
+        "sha256": builders.sha(text),
+        "text": text,
+    }
 
 
 def rendered(version: str, files: Mapping[str, str]) -> dict[str, str]:

@@ -9,10 +9,9 @@ import fnmatch
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import cgroup_driver, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import cgroup_driver, listed_containerd, toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cgroup_driver import InUse
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_base as base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, PlanError, Policy
 from hypothesis import given
 from hypothesis import strategies as st
@@ -224,7 +223,7 @@ def ours(release: str, text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for content in files.values():
         data = toml.loads(content, "")
-        for names in (tables.V2_NAMES, tables.V3_NAMES):
+        for names in (listed_containerd.V2_NAMES, listed_containerd.V3_NAMES):
             found = {**found, **(toml.lookup(data, (*names, "containerd", "runtimes", "nvidia")) or {})}
     return found
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import cgroup_driver, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import cgroup_driver, listed_containerd, toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Plan, PlanError, Policy
@@ -71,7 +71,7 @@ def ours(release: str, text: str, plan: Plan, name: str = "nvidia") -> dict[str,
     """The options of a handler afterwards, with the reason for its driver."""
     found: dict[str, Any] = {}
     for content in applied({ROOT: text}, plan).values():
-        for names in (tables.V2_NAMES, tables.V3_NAMES):
+        for names in (listed_containerd.V2_NAMES, listed_containerd.V3_NAMES):
             found.update(toml.lookup(toml.loads(content, ""), (*names, "containerd", "runtimes", name, "options")) or {})
     return {**found, "why": "; ".join(d.why for d in plan.differences if d.key.endswith("SystemdCgroup") and name in d.key)}
 

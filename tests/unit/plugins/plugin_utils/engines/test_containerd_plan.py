@@ -10,9 +10,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import edits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_containerd, listed_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_edit
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Cdi,
     Decision,
@@ -230,7 +229,7 @@ def test_the_operators_file_that_is_not_taken_over_is_named() -> None:
 
 def test_what_was_not_sent_is_no_hindrance_and_stays_where_it_is() -> None:
     secret = f'{OLD}\n[plugins.{CRI}.registry.configs."r".auth]\n  password = "hunter2"\n'
-    keep = tables.keep()
+    keep = listed_containerd.keep()
     shown = {"content": listed_files.shown(secret, keep), "keep": keep, "sha256": builders.sha(secret)}
     (change,), (plain,) = (plan("1.7.24", {ROOT: text}).changes for text in (shown, secret))
     assert "hunter2" not in shown["content"]

@@ -13,8 +13,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, edits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio_tables, docker_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Cdi, Decision, Evidence, Instance, Plan, PlanError, Policy
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
@@ -24,7 +24,7 @@ from tests.unit import builders, jsontexts
 
 ROOT = "/etc/containerd/config.toml"
 SECRET, KEY = "hunter2hunter2", "a_secret_key"
-KEEP = tables.keep(Policy().handlers)
+KEEP = listed_containerd.keep(Policy().handlers)
 DECISION = Decision(
     instance="", engine="containerd", engine_version="", injection="native-cdi", handler="nvidia", default=False, runtime_mode="cdi",
     annotation_prefixes=("nvidia.cdi.k8s.io/",), device_list_strategy=(), plugin_annotation_prefix="", runtime_class="nvidia",
