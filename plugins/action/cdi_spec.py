@@ -10,10 +10,13 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu, originals, owners
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import freshness, spec, validate
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, Policy, merge
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource, staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run as validate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 SPEC = base.argument_spec("cdi_spec")
 
@@ -21,31 +24,31 @@ SPEC = base.argument_spec("cdi_spec")
 def questions(policy: Policy) -> list[dict[str, Any]]:
     if policy.state == "validated":
         return validate.questions(policy)
-    return [*gpu.questions(policy), *owners.questions(policy), *spec.questions(policy)]
+    return [*gpus.questions(policy), *owners.questions(policy), *resource.questions(policy)]
 
 
 def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
     if policy.state == "validated":
         return base.Outcome(Plan(), validate.report(policy, obs, cap).facts())
-    shared = spec.shared_kind(policy)
+    shared = resource.shared_kind(policy)
     if policy.state == "absent":
-        paths = (*spec.own_paths(policy), *spec.taken_over(policy, obs))
-        return base.Outcome(originals.taken_back(obs, paths, lambda: absent(policy, obs)), facts(spec.NOTHING_MADE))
+        paths = (*resource.own_paths(policy), *resource.taken_over(policy, obs))
+        return base.Outcome(originals.taken_back(obs, paths, lambda: absent(policy, obs)), facts(resource.NOTHING_MADE))
     # A kind that nvidia-cdi-refresh does not write has no other owner, and its units may go on.
     owner = owners.cdi_owner(policy, obs, cap)[0] if shared else "ours"
-    record, driver = spec.told(owner, cap), gpu.parse(policy, obs)
-    plan, made = spec.outcome(policy, obs, record, driver, transport.probe_source("nvml"))
-    watch = spec.watched(policy, obs, record, (plan, made), transport.resident_sources()["truths"])
-    verdicts = freshness.plain(spec.verdicts(policy, obs, record, driver))
+    record, driver = resource.told(owner, cap), gpus.parse(policy, obs)
+    plan, made = resource.outcome(policy, obs, record, driver, transport.probe_source("nvml"))
+    watch = resource.watched(policy, obs, record, (plan, made), transport.resident_sources()["truths"])
+    verdicts = staleness.plain(resource.verdicts(policy, obs, record, driver))
     others = [owners.plan(policy, obs, record)] if shared else []
     return base.Outcome(merge([plan, watch, *others]), {**facts(made), "freshness": verdicts})
 
 
 def absent(policy: Policy, obs: Observation) -> Plan:
-    return merge([spec.plan_absent(policy, obs), *([owners.plan_absent(policy, obs)] if spec.shared_kind(policy) else [])])
+    return merge([resource.plan_absent(policy, obs), *([owners.plan_absent(policy, obs)] if resource.shared_kind(policy) else [])])
 
 
-def facts(made: spec.Made) -> dict[str, Any]:
+def facts(made: resource.Made) -> dict[str, Any]:
     of = made.of
     return {
         "devices": list(made.devices),

@@ -9,17 +9,17 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 SPEC = base.argument_spec("containerd_runtime")
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.state == "absent":
-        return base.Outcome(host.single_absent(policy, obs, "containerd"))
-    return base.Outcome(host.single_plan(policy, obs, "containerd"))
+        return base.Outcome(node.single_absent(policy, obs, "containerd"))
+    return base.Outcome(node.single_plan(policy, obs, "containerd"))
 
 
 class ActionModule(ActionBase):
@@ -29,5 +29,5 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        asks = host.single_questions("containerd")
+        asks = node.single_questions("containerd")
         return base.run(self, task_vars, module="containerd_runtime", spec=SPEC, questions=asks, planner=planner, single=True)

@@ -9,21 +9,23 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import device_nodes, gpu, originals
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import device_nodes
 
 SPEC = base.argument_spec("device_nodes")
 
 
 def questions(policy: Policy) -> list[dict[str, Any]]:
-    return [*gpu.questions(policy), *device_nodes.questions(policy)]
+    return [*gpus.questions(policy), *device_nodes.questions(policy)]
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.state == "absent":
         return base.Outcome(originals.taken_back(obs, device_nodes.PATHS, lambda: device_nodes.plan_absent(policy, obs)))
-    return base.Outcome(device_nodes.plan(policy, obs, gpu.parse(policy, obs), transport.resident_sources()["device_rules"]))
+    return base.Outcome(device_nodes.plan(policy, obs, gpus.parse(policy, obs), transport.resident_sources()["device_rules"]))
 
 
 class ActionModule(ActionBase):

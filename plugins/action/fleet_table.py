@@ -14,8 +14,8 @@ from ansible import constants
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
     columns,
     fleet_hosts,
     outcomes,

@@ -9,17 +9,17 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 SPEC = base.argument_spec("node")
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
-    seen = host.see(policy, obs)
-    plan = host.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources())
-    return base.Outcome(plan, host.facts(seen, plan, policy.state))
+    seen = node.see(policy, obs)
+    plan = node.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources())
+    return base.Outcome(plan, node.facts(seen, plan, policy.state))
 
 
 class ActionModule(ActionBase):
@@ -29,4 +29,4 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        return base.run(self, task_vars, module="node", spec=SPEC, questions=host.questions, planner=planner, single=False)
+        return base.run(self, task_vars, module="node", spec=SPEC, questions=node.questions, planner=planner, single=False)

@@ -11,9 +11,11 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import checks, gpu, host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases as checks
 
 SPEC = base.argument_spec("node_check")
 
@@ -21,9 +23,9 @@ SPEC = base.argument_spec("node_check")
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.root != "/":
         raise PlanError("a proof starts containers, and nothing runs in another root", where=policy.root, next="run it on the host itself")
-    seen = host.see(policy, obs)
+    seen = node.see(policy, obs)
     statuses = {i.socket: obs.try_cri(i.socket, pid=i.pid) for i in seen.instances if i.running and i.cri and i.socket}
-    switches = gpu.switches(gpu.nodes(obs, gpu.dev_root(policy)))
+    switches = gpus.switches(gpus.nodes(obs, gpus.dev_root(policy)))
     return base.Outcome(Plan(), {"seen": seen, "statuses": statuses, "switches": switches})
 
 
@@ -38,8 +40,8 @@ class ActionModule(ActionBase):
         if not args["image"]:
             raise AnsibleActionFail("image is empty: name an image that is on the host already and has a shell, sleep, rm and mknod")
         way = str(args["transport"])
-        _obs, outcome = base.observe_and_plan(self, task_vars or {}, base.policy(args), host.questions, planner, way)
-        seen: host.Seen = outcome.facts["seen"]
+        _obs, outcome = base.observe_and_plan(self, task_vars or {}, base.policy(args), node.questions, planner, way)
+        seen: node.Seen = outcome.facts["seen"]
         statuses = outcome.facts["statuses"]
         asked = {"image": args["image"], "evidence_file": args["evidence_file"]}
         cases = checks.cases(seen.record, seen.instances, seen.driver, **asked, statuses=statuses, switches=outcome.facts["switches"])

@@ -9,29 +9,30 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, host, past
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Plan, PlanError, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
 
 SPEC = base.argument_spec("node_info")
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
     """A host whose plan is refused is still looked at: the refusal is part of what is told."""
-    seen = host.see(policy, obs)
+    seen = node.see(policy, obs)
     try:
-        plan, problem = host.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources()), ""
+        plan, problem = node.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources()), ""
     except PlanError as error:
         plan, problem = Plan(), str(error)
-    kept = past.journal(obs)
+    kept = journal.journal(obs)
     entries = list(kept.get("journal") or ())
-    told = {"journal": entries, "history": [past.history(entry) for entry in entries], "pending": list(kept.get("pending") or ())}
-    return base.Outcome(plan, {**host.info(seen, plan, policy.state), **told, "problem": problem})
+    told = {"journal": entries, "history": [journal.history(entry) for entry in entries], "pending": list(kept.get("pending") or ())}
+    return base.Outcome(plan, {**node.info(seen, plan, policy.state), **told, "problem": problem})
 
 
-def questions(policy: Policy) -> list[ask.Question]:
+def questions(policy: Policy) -> list[queries.Question]:
     """All that is needed for the plan, and the journal as people read it."""
-    return [*host.questions(policy), ask.originals(JOURNAL_DIR, listing=True)]
+    return [*node.questions(policy), queries.originals(JOURNAL_DIR, listing=True)]
 
 
 class ActionModule(ActionBase):

@@ -10,21 +10,22 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, hooks, originals, wholefile
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals, owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import oci_hook
 
 SPEC = base.argument_spec("oci_hook")
 
 
 def questions_about(policy: Policy, path: str) -> list[dict[str, Any]]:
-    return [*hooks.questions(policy), ask.file(path, hooks.KEEP), wholefile.ORIGINALS]
+    return [*oci_hook.questions(policy), queries.file(path, oci_hook.KEEP), owned_file.ORIGINALS]
 
 
 def plan_for(policy: Policy, obs: Observation, path: str) -> base.Outcome:
     if policy.state == "present":
-        return base.Outcome(hooks.plan_file(policy, obs, path, wanted=True))
-    return base.Outcome(originals.taken_back(obs, (path,), lambda: hooks.absent_file(obs, path)))
+        return base.Outcome(oci_hook.plan_file(policy, obs, path, wanted=True))
+    return base.Outcome(originals.taken_back(obs, (path,), lambda: oci_hook.absent_file(obs, path)))
 
 
 class ActionModule(ActionBase):

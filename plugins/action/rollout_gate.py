@@ -10,8 +10,8 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import fleet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import names, registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
 
 SPEC = base.argument_spec("rollout_gate")
 
@@ -37,8 +37,8 @@ class ActionModule(ActionBase):
         every, left = (list(variables.get(name) or []) for name in ("ansible_play_hosts_all", "ansible_play_hosts"))
         lost = sorted({*(set(every) - set(left)), *(h for h in left if unreachable(variables["hostvars"][h], args["results"]))})
         results = {host: dict(variables["hostvars"][host].get(args["results"]) or {}) for host in left} if args["results"] else {}
-        fleet.require_policy(args["fleet_policy"], results)
-        verdict = fleet.gate(len(lost), len(every), args["max_failed"])
+        gate.require_policy(args["fleet_policy"], results)
+        verdict = gate.gate(len(lost), len(every), args["max_failed"])
         told = {"changed": False, "lost": lost, "allowed": verdict.allowed, "total": verdict.total}
         if verdict.ok:
             return {**told, "msg": verdict.sentence}

@@ -9,9 +9,10 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host, originals, toolkit
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
 
 SPEC = base.argument_spec("toolkit_config")
 
@@ -27,15 +28,15 @@ class ActionModule(ActionBase):
 
         def planner(policy: Policy, obs: Observation) -> base.Outcome:
             if policy.state == "absent":
-                return base.Outcome(originals.taken_back(obs, (toolkit.PATH,), lambda: toolkit.plan_absent(policy, obs)))
-            runtimes = tuple(args["low_level_runtimes"]) or host.low_level_runtimes(policy, obs)
-            keys = toolkit.wanted(args["mode"], args["isolation"], tuple(args["annotation_prefixes"]), runtimes, ())
-            return base.Outcome(toolkit.plan_keys(obs, toolkit.PATH, keys))
+                return base.Outcome(originals.taken_back(obs, (toolkit_config.PATH,), lambda: toolkit_config.plan_absent(policy, obs)))
+            runtimes = tuple(args["low_level_runtimes"]) or node.low_level_runtimes(policy, obs)
+            keys = toolkit_config.wanted(args["mode"], args["isolation"], tuple(args["annotation_prefixes"]), runtimes, ())
+            return base.Outcome(toolkit_config.plan_keys(obs, toolkit_config.PATH, keys))
 
         wanted = base.policy(args, single=True)
         way = str(args["transport"])
 
         def questions(policy: Policy) -> list[dict[str, Any]]:
-            return [*toolkit.questions(policy), *host.low_level_questions(), *host.originals()]
+            return [*toolkit_config.questions(policy), *node.low_level_questions(), *node.originals()]
 
         return base.converge(self, task_vars or {}, wanted, questions, planner, reason="gpufleet.nvidia.toolkit_config", way=way)

@@ -9,7 +9,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository
 
 SPEC = base.argument_spec("toolkit_repository")
 

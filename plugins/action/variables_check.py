@@ -15,7 +15,7 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import variables as names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
 
 SPEC = base.argument_spec("variables_check")
 COLLECTION = Path(__file__).resolve().parents[2]

@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.errors import AnsibleFilterError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import fleet_hosts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts
 
 
 def gpufleet_table(results: Any, details: bool = False) -> list[str]:

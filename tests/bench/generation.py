@@ -12,9 +12,9 @@ from statistics import median
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import cdi_spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.bench import planner
 from tests.bench.counts import REPOSITORY

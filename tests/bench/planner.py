@@ -14,9 +14,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.bench.stage import OURS, Failed, Stage
 
@@ -42,8 +42,8 @@ def policy() -> Policy:
 
 def plan(wanted: Policy, obs: Observation) -> Any:
     """What the action does with an observation."""
-    seen = host.see(wanted, obs)
-    return host.plan(wanted, obs, seen, transport.probe_source("nvml"))
+    seen = node.see(wanted, obs)
+    return node.plan(wanted, obs, seen, transport.probe_source("nvml"))
 
 
 def record(stage: Stage) -> dict[str, Observation]:
@@ -52,7 +52,7 @@ def record(stage: Stage) -> dict[str, Observation]:
 
 
 def look(stage: Stage, name: str, first: Asked | None = None, planned: Planned = plan) -> Observation:
-    seen, questions = Observation({}, {}), (first or host.questions)(policy())
+    seen, questions = Observation({}, {}), (first or node.questions)(policy())
     for _look in range(LOOKS):
         request = transport.pack({"schema": 1, "root": "/", "questions": list({q["id"]: q for q in questions}.values())})
         run = stage.fleet.task("observe", [name], {"request": request})

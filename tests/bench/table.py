@@ -11,8 +11,8 @@ import platform
 from collections.abc import Mapping
 from importlib import metadata
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.bench import node
 from tests.bench.counts import Count

@@ -16,7 +16,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import json_text, toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text, toml
 
 from tests.bench.ratios import Ratio
 
@@ -38,7 +38,7 @@ peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM
 print(used.ru_utime + used.ru_stime, int(peak.split()[1]) / 1024)
 """
 PLAN = """
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 text = {statement}
 parts, size = [], 0
 while size + len(text(len(parts))) <= 1 << 20:

@@ -26,9 +26,9 @@ from typing import Any
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
 from ansible_collections.gpufleet.nvidia.plugins.action.node import planner
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import differences
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host as whole
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as whole
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results
 
 from tests.lab import hosts, kinds, roots
 from tests.lab.lab import Lab
@@ -335,7 +335,7 @@ class Victim:
                 answer = transport.exchange(door, "transaction", fresh, VARIABLES, "stdin")
             except AnsibleActionFail as lost:
                 return Outcome({}, str(lost))
-        trouble = differences.trouble(answer)
+        trouble = results.trouble(answer)
         return Outcome({"failed": True, "msg": trouble} if trouble else {})
 
     def renewed(self, request: Mapping[str, Any]) -> dict[str, Any]:

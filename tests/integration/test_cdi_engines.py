@@ -15,9 +15,10 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import read, render, version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Device, Edits, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version, writer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Device, Edits, Spec
 
 from tests.integration.containers import ROOTLESS, Inside, start
 from tests.lab.fakegpu import Gpu, Inventory, mig_minor, nodes
@@ -158,12 +159,12 @@ def written(fleet: Fleet) -> Written:
     for host in ENGINES:
         raise_version(fleet, host)
         for known in version.KNOWN:
-            put(fleet, host, f"/etc/cdi/ladder-{known}.yaml", render.render(ladder(known)))
+            put(fleet, host, f"/etc/cdi/ladder-{known}.yaml", writer.render(ladder(known)))
     return found
 
 
 def raise_version(fleet: Fleet, host: str) -> None:
-    put(fleet, host, SPEC, render.render(dc.replace(read.parse(fleet.text(host, SPEC)), version=ENGINES[host].cap)))
+    put(fleet, host, SPEC, writer.render(dc.replace(reader.parse(fleet.text(host, SPEC)), version=ENGINES[host].cap)))
 
 
 def put(fleet: Fleet, host: str, path: str, text: str) -> None:

@@ -11,8 +11,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import cdi_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import deviations
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import deviations
 
 from tests.lab import trees, userland
 from tests.lab.trees import Layout

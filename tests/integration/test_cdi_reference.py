@@ -18,18 +18,20 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import directories, inject, library, shape, validate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import lookup, releases, schema
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from tests import reference
+from tests.unit import cdi_inject as inject
 
 EXAMPLES = int(os.environ.get("GPUFLEET_CDI_EXAMPLES") or 60)
 pytestmark = pytest.mark.skipif(bool(reference.obstacle()), reason=reference.obstacle() or "-")
 many = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 60, suppress_health_check=list(HealthCheck), database=None)
 
 # Where we and the library may differ, with the reason. Everything else is a fault of ours.
-DIFFERENCES: tuple[tuple[str, Callable[[tuple[shape.Problem, ...]], bool]], ...] = (
+DIFFERENCES: tuple[tuple[str, Callable[[tuple[schema.Problem, ...]], bool]], ...] = (
     (
         "a field in two spellings: Go's JSON reader merges lists and mappings of both into one value; we take the last one, and warn",
         lambda problems: any(p.rule == "field-twice" for p in problems),
@@ -49,16 +51,16 @@ def judges() -> Iterator[Judges]:
         judge.close()
 
 
-def loaded(files: Files, release: str) -> tuple[list[directories.Loaded], dict[str, tuple[shape.Problem, ...]], bool]:
+def loaded(files: Files, release: str) -> tuple[list[lookup.Loaded], dict[str, tuple[schema.Problem, ...]], bool]:
     """The files that we take, the others with their reasons, and whether this is one of the written differences."""
     taken, refused, differs = [], {}, False
     for priority, folder in enumerate(files):
         for name in sorted(folder, key=os.fsencode):
-            document, problems = validate.text_problems(folder[name], library.LIBRARIES[release])
+            document, problems = run.text_problems(folder[name], releases.LIBRARIES[release])
             if problems or document is None:
                 refused[f"{priority}/{name}"] = problems
             else:
-                taken.append(directories.Loaded(f"{priority}/{name}", priority, document))
+                taken.append(lookup.Loaded(f"{priority}/{name}", priority, document))
             every = (*problems, *(document.problems if document else ()))
             differs = differs or any(applies(every) for _reason, applies in DIFFERENCES)
     return taken, refused, differs
@@ -76,7 +78,7 @@ def agree(judges: Judges, files: Files) -> None:
             continue
         lost = {path: words for path, words in told["errors"].items() if any(w.startswith("failed to load") for w in words)}
         assert sorted(lost) == sorted(refused), (release, told["errors"], refused)
-        resolved = directories.resolve(taken)
+        resolved = lookup.resolve(taken)
         assert sorted(resolved.devices) == (told["devices"] or []), release
         assert {f.path for files_ in resolved.conflicts.values() for f in files_} == set(told["errors"]) - set(lost), release
 
@@ -107,7 +109,7 @@ BAD_TEXT = (
     "\u2028",
     "a\nb",
 )
-versions = st.sampled_from([*library.KNOWN, *library.KNOWN, "v0.5.0", "vv0.5.0", "1.2.0", "0.5", 0.5, 1, None, "0.5.0 "])
+versions = st.sampled_from([*releases.KNOWN, *releases.KNOWN, "v0.5.0", "vv0.5.0", "1.2.0", "0.5", 0.5, 1, None, "0.5.0 "])
 kinds = st.sampled_from(
     ["nvidia.com/gpu"] * 6 + ["a.b/c.d", "aa/bb", "nvidia.com", "/gpu", "aa/", "aa/bb/cc", "3a/bb", "aa-/bb", "a_/b", "aa/b_b", "a/bb", ""]
 )
@@ -143,7 +145,7 @@ mounts = some(
     type=st.sampled_from(["", "bind"]),
 )
 hooks = some(
-    hookName=st.sampled_from([*library.HOOKS, *library.HOOKS, "preStart", "", None]),
+    hookName=st.sampled_from([*releases.HOOKS, *releases.HOOKS, "preStart", "", None]),
     path=paths,
     args=st.lists(words, max_size=2),
     env=st.lists(words, max_size=1),
@@ -339,10 +341,10 @@ folders = st.dictionaries(st.sampled_from(["a.yaml", "b.yaml", "c.json", ".yaml"
 @given(files=st.lists(folders, min_size=1, max_size=3))
 @many
 def test_directories(judges: Judges, files: Files) -> None:
-    agree(judges, [{name: text for name, text in folder.items() if directories.is_read(name)} for folder in files])
+    agree(judges, [{name: text for name, text in folder.items() if lookup.is_read(name)} for folder in files])
     for release, judge in judges.items():
         told = judge.load(files)
-        read = [{name: text for name, text in folder.items() if directories.is_read(name)} for folder in files]
+        read = [{name: text for name, text in folder.items() if lookup.is_read(name)} for folder in files]
         assert (told["devices"], told["errors"]) == (judge.load(read)["devices"], told["errors"]), release
 
 
@@ -380,7 +382,7 @@ inject_mounts = st.fixed_dictionaries(
     optional={"options": st.just(["ro", "bind"]), "type": st.just("bind")},
 )
 inject_hooks = st.fixed_dictionaries(
-    {"hookName": st.sampled_from(library.HOOKS), "path": st.just("/h")},
+    {"hookName": st.sampled_from(releases.HOOKS), "path": st.just("/h")},
     optional={"args": st.just(["h", "x"]), "env": st.just(["A=b"]), "timeout": st.just(3)},
 )
 inject_env = st.lists(st.sampled_from(["A=1", "A=2", "B=1", "PATH=/x", "NVIDIA_VISIBLE_DEVICES=void"]), max_size=3)
@@ -456,10 +458,10 @@ def same_containers(judges: Judges, host: Path, spec: dict[str, Any], container:
     files: Files = [{"x.json": json.dumps(spec).encode()}]
     live = seen(["/dev/null", "/dev/zero", "/dev/full", *map(str, host.iterdir())])
     for release, judge in judges.items():
-        if library.version.key(spec["cdiVersion"]) > library.version.key(library.LIBRARIES[release].highest):
+        if releases.version.key(spec["cdiVersion"]) > releases.version.key(releases.LIBRARIES[release].highest):
             continue
         (told,) = judge.load(files, [{"container": container, "devices": asked}])["injected"]
-        given = directories.resolve(loaded(files, release)[0]).devices
+        given = lookup.resolve(loaded(files, release)[0]).devices
         ours, error = injected(container, asked, given, live, release)
         assert bool(error) == ("error" in told), (release, error, told)
         if isinstance(error, inject.Unresolvable):
@@ -469,10 +471,10 @@ def same_containers(judges: Judges, host: Path, spec: dict[str, Any], container:
 
 
 def injected(
-    container: dict[str, Any], asked: list[str], given: Mapping[str, directories.Loaded], live: dict[str, inject.HostNode], release: str
+    container: dict[str, Any], asked: list[str], given: Mapping[str, lookup.Loaded], live: dict[str, inject.HostNode], release: str
 ) -> tuple[dict[str, Any], inject.CannotInject | None]:
     try:
-        return inject.inject(container, asked, given, live, library.LIBRARIES[release]), None
+        return inject.inject(container, asked, given, live, releases.LIBRARIES[release]), None
     except inject.CannotInject as error:
         return {}, error
 

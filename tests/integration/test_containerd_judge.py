@@ -20,12 +20,12 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, programs
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_tables as tables
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Decision, NeedMore, Plan, PlanError, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.lab import artefacts, kinds, roots
 from tests.unit import builders
@@ -222,7 +222,7 @@ def test_the_engine_sees_our_keys_and_no_other_difference(tmp_path: Path, releas
     containers = cri_of(now)["containerd"]
     handler = containers["runtimes"]["nvidia"]
     assert handler["options"]["BinaryName"] == "/usr/bin/nvidia-container-runtime"
-    assert handler["runtime_type"] == tables.RUNC_TYPE
+    assert handler["runtime_type"] == releases.RUNC_TYPE
     assert handler["container_annotations"] == ["nvidia.cdi.k8s.io/*"]
     runc = containers["runtimes"]["runc"]
     by_systemd = shape.split()[0] in ("kubeadm", "dotted", "crlf", "imports") or shape.startswith("version 2")
@@ -284,7 +284,7 @@ class Hands:
 
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
         answer: dict[str, Any] = observe.run({"schema": 1, "root": "/", "questions": questions})
-        ask.note_lists(answer["answers"], questions)
+        queries.note_lists(answer["answers"], questions)
         answer["answers"].update({qid: {"units": {}} for qid in answer["answers"] if qid.startswith("units:")})  # no systemd is asked here
         answer["answers"].pop("units:containerd.service", None)
         # Nor what runs on this machine: the containerds of the lab's hosts are in its process table, and are none of this tree's.
@@ -294,7 +294,7 @@ class Hands:
 
     def plan(self, state: str) -> Plan:
         rooms = (containerd, gpu_operator, programs)  # of the module of one engine (host.single_questions)
-        answer = self.see([*(q for room in rooms for q in room.questions(self.policy)), ask.originals(str(self.journal))])
+        answer = self.see([*(q for room in rooms for q in room.questions(self.policy)), queries.originals(str(self.journal))])
         self.seen = obs = Observation(answer["host"], answer["answers"])
         for _look in range(5):  # one of them for the version, which a daemon that runs tells in the first
             try:

@@ -12,9 +12,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, originals
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Plan, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan, PlanError
 
 from tests.integration.test_crio_judge import ROOTS, Tree, binary
 from tests.lab import artefacts
@@ -65,9 +65,9 @@ def files(tree: Tree) -> dict[str, bytes]:
 
 def taken_back(tree: Tree) -> Plan:
     """With what the journal keeps, as a look brings it."""
-    question = ask.originals(str(tree.home.parent / "journal"))
+    question = queries.originals(str(tree.home.parent / "journal"))
     kept = observe.run({"schema": 1, "root": "/", "questions": [question]})["answers"][question["id"]]
-    look = tree.look(answers={ask.originals("")["id"]: kept})
+    look = tree.look(answers={queries.originals("")["id"]: kept})
     return originals.whole(look, crio.plan_absent(tree.policy(state="absent"), look, tree.instance()))
 
 

@@ -19,9 +19,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Cdi,
     Evidence,
     Handler,

@@ -22,9 +22,10 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import edits, observe, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, differences, json_text
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import docker
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     Cdi,
     Evidence,
@@ -35,7 +36,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     PlanError,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results
 from hypothesis import event, given
 from hypothesis import strategies as st
 
@@ -96,7 +98,7 @@ class Hands:
 
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
         answer: dict[str, Any] = observe.run({"schema": 1, "root": "/", "questions": questions})
-        ask.note_lists(answer["answers"], questions)
+        queries.note_lists(answer["answers"], questions)
         answer["answers"].update({qid: {"units": {}} for qid in answer["answers"] if qid.startswith("units:")})  # no systemd is asked here
         return answer
 
@@ -105,9 +107,9 @@ class Hands:
         return Instance("docker", VERSION, program(), "/nowhere.sock", str(self.config), "docker.service", "package", True, cdi, cri=False)
 
     def plan(self, state: str = "present", *, default: bool = False) -> Plan:
-        asked = [*docker.questions(self.policy), ask.originals(str(self.home / "journal"))]
+        asked = [*docker.questions(self.policy), queries.originals(str(self.home / "journal"))]
         answer = self.see(asked)
-        runtime = ask.file("/usr/bin/nvidia-container-runtime", content=False)
+        runtime = queries.file("/usr/bin/nvidia-container-runtime", content=False)
         known = {runtime["id"]: {"exists": True}, "http:/nowhere.sock/info": {"status": 0}}
         self.seen = obs = Observation(answer["host"], {**answer["answers"], **known})
         for _look in range(3):
@@ -172,7 +174,7 @@ def test_what_docker_refuses_is_known_before_anything_is_touched(tmp_path: Path)
     for check in (True, False):
         told = hands.apply(hands.plan(), check=check)
         assert told["error"]["phase"] == "validate"
-        assert "a value in the JSON is a string, where it takes another type" in differences.trouble(told)
+        assert "a value in the JSON is a string, where it takes another type" in results.trouble(told)
         assert hands.files() == was
 
 

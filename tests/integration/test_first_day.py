@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import repository as data
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository as data
 
 from tests.lab import artefacts
 from tests.tools.onlab import PROBE, Fleet, Run, repository

@@ -15,7 +15,7 @@ import shutil
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
 
 from tests.integration.containers import CRICTL
 from tests.integration.test_gpu_operator import LIVE, OURS

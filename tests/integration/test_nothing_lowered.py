@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_driver, crio_tables
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import cgroup_choice as containerd_cgroup_choice
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -54,7 +55,9 @@ def test_containerd_has_nothing_less_afterwards(release: str) -> None:
             host.apply(plan)
             now = judge.cri_of(judge.dump(release, host.config))
             assert lowered.losses(was, now, told=newer) == []
-            assert containerd_driver.told(was) is lowered.tells(was["containerd"]["runtimes"], was["containerd"]["default_runtime_name"])
+            assert containerd_cgroup_choice.told(was) is lowered.tells(
+                was["containerd"]["runtimes"], was["containerd"]["default_runtime_name"]
+            )
             assert lowered.worse(plan.differences) == []
 
     holds()
@@ -130,4 +133,4 @@ def test_every_property_that_crio_knows_of_a_handler_is_copied() -> None:
     printed = set(re.findall(r"^(\w+) = ", table, re.MULTILINE))
     assert {"container_min_memory", "monitor_env"} <= printed
     assert len(explained) > 10
-    assert explained | printed <= set(crio_tables.HANDLER_FIELDS)
+    assert explained | printed <= set(crio_releases.HANDLER_FIELDS)

@@ -17,8 +17,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import originals
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan
 
 from tests.integration import test_containerd_judge as judge
 from tests.integration.test_containerd_judge import NATURAL, RELEASES, Tree, binary, cri_of

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_tables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
@@ -117,7 +117,7 @@ def test_cri_o_sees_a_handler_like_its_default_and_no_other_difference(tmp_path:
     assert (answer["error"], answer["changed"]) == (None, True)
     now = tree.printed()
     ours, base = now["runtimes"].pop("nvidia"), was["runtimes"][row.base]
-    named = {k for k in base if k not in crio_tables.NOT_COPIED}
+    named = {k for k in base if k not in crio_releases.NOT_COPIED}
     assert {k: ours.get(k) for k in named} == {k: base[k] for k in named}
     assert set(row.copied) <= named
     assert now["runtimes"] == was["runtimes"]

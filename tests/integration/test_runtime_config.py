@@ -17,7 +17,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import cgroup_choice as containerd_cgroup_choice
 
 from tests.integration import test_containerd_judge as judge
 
@@ -93,7 +93,7 @@ def test_the_kubelet_is_told_the_same_with_our_handler_as_default(home: Path, re
     host = judge.Tree(home / "tree", release)
     host.write({"config.toml": text(str(home), 3, default, handlers)})
     table: dict[str, Any] = judge.cri_of(judge.dump(release, host.config))
-    assert containerd_driver.told(table) is (driver == "systemd")
+    assert containerd_cgroup_choice.told(table) is (driver == "systemd")
     assert answer(release, host) == driver
     plan = host.plan(default=True)
     host.apply(plan)

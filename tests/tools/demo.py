@@ -26,7 +26,8 @@ for entry in (ROOT, CACHE / "collections"):
     sys.path.insert(0, str(entry))
 
 import demo_cut
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import read, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
 
 from tests.lab import aptrepo, doctor, images
 from tests.lab.artefacts import LabError
@@ -149,7 +150,7 @@ def specs(stage: Stage) -> None:
 
 def reasons(stage: Stage, host: str, path: str) -> str:
     """Say what in a spec needs its version."""
-    spec = read.parse(stage.lab.exec(host, ["cat", path]).stdout)
+    spec = reader.parse(stage.lab.exec(host, ["cat", path]).stdout)
     needed = [what for first, what in version.needs(spec) if first == spec.version]
     names = ", ".join(device.name for device in spec.devices)
     return f"CDI {spec.version}, the lowest version that allows {' and '.join(needed) or 'what is in it'}: {names}"

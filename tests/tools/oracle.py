@@ -14,22 +14,15 @@ from pathlib import Path
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import (
-    catalogue,
-    files,
-    generate,
-    hardware,
-    layouts,
-    profiles,
-    read,
-    roots,
-    sources,
-)
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.hooks import INSTALLED, Program
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Edits, Spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, sources
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover, roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build, layouts, profiles
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate.hooks import INSTALLED, Program
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.lab import artefacts, fakegpu
 
@@ -54,7 +47,7 @@ class Fact:
 
 def theirs(root: Path, mode: str = "nvml") -> Spec:
     """What nvidia-ctk makes of a tree; ValueError with its last words where it makes nothing."""
-    return read.parse(run(root, mode))
+    return reader.parse(run(root, mode))
 
 
 def run(root: Path, mode: str) -> str:
@@ -80,7 +73,7 @@ def request(wanted: Policy, questions: Sequence[Mapping[str, Any]]) -> dict[str,
 
 def look(wanted: Policy) -> Observation:
     """What the eyes see of a tree, on this machine."""
-    questions = [*gpu.questions(wanted), *files.questions(wanted)]
+    questions = [*gpus.questions(wanted), *discover.questions(wanted)]
     return Observation({}, {}).with_answers(EYES.run(request(wanted, questions)))
 
 
@@ -105,17 +98,17 @@ def observed(root: Path, wanted: Policy) -> Observation:
 
 def planned(wanted: Policy, seen: Observation, profile: profiles.Profile = "full", layout: str = layouts.WORKLOADS) -> Spec:
     """From one observation to a spec: the part that is pure."""
-    driver = gpu.parse(wanted, seen)
-    found = files.discover(seen, wanted, wanted.cdi_features or catalogue.FEATURES, driver.version)
+    driver = gpus.parse(wanted, seen)
+    found = discover.discover(seen, wanted, wanted.cdi_features or catalogue.FEATURES, driver.version)
     wish = profiles.Wish(profile, PROGRAM, wanted.cdi_driver_root, str(seen.host["machine"]), layout == layouts.MANAGEMENT)
-    links = files.dri_links(wanted, seen)
+    links = discover.dri_links(wanted, seen)
 
     def of_gpu(drm: tuple[str, ...]) -> Edits:
         return profiles.of_gpu(drm, links, wish)
 
-    options = generate.Options(cap="1.1.0", layout=layout)
-    there, _words = sources.told(wanted, seen, hardware.observe(wanted, seen, driver.gpus), transport.probe_source("nvml"))
-    return generate.generate(there, options, profiles.common(found, wish), of_gpu).spec
+    options = build.Options(cap="1.1.0", layout=layout)
+    there, _words = sources.told(wanted, seen, inventory.observe(wanted, seen, driver.gpus), transport.probe_source("nvml"))
+    return build.generate(there, options, profiles.common(found, wish), of_gpu).spec
 
 
 # ---------------------------------------------------------------- comparing
@@ -187,4 +180,4 @@ def chrooted(root: Path, mode: str = "nvml") -> Spec:
     done = subprocess.run(command, env={"PATH": PATH, "LC_ALL": "C"}, capture_output=True, text=True, check=False)
     if done.returncode:
         raise ValueError(done.stderr.strip().splitlines()[-1])
-    return read.parse(done.stdout)
+    return reader.parse(done.stdout)

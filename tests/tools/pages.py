@@ -21,15 +21,16 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, toml, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import deviations, rules, version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import (
-    containerd_owners,
-    containerd_tables,
-    crio_tables,
-    docker_config,
-    docker_plan,
-)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import deviations
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases as containerd_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import owners
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
@@ -117,7 +118,7 @@ def checks() -> str:
 
 
 def containerd() -> str:
-    facts = containerd_tables.FACTS
+    facts = containerd_releases.FACTS
     rows = [
         [span(f.first, after), code(f.schemas), str(f.new_file), MERGES[f.merge], SWITCHES[f.cdi], "; ".join(traps(f))]
         for f, after in zip(facts, (*(f.first for f in facts[1:]), None), strict=True)
@@ -126,11 +127,11 @@ def containerd() -> str:
 
 
 def span(first: tuple[int, int], following: tuple[int, int] | None) -> str:
-    oldest = max(first, containerd_tables.OLDEST)
+    oldest = max(first, containerd_releases.OLDEST)
     return f"from {number(oldest)}" if following is None else f"{number(oldest)} to before {number(following)}"
 
 
-def traps(facts: containerd_tables.Facts) -> Iterator[str]:
+def traps(facts: containerd_releases.Facts) -> Iterator[str]:
     if not facts.keeps_runc:
         yield "a file that names a handler loses the built-in `runc`"
     if facts.v1_lost:
@@ -142,7 +143,7 @@ def traps(facts: containerd_tables.Facts) -> Iterator[str]:
 def since() -> str:
     """Minimum versions, by engine."""
     rows = [
-        ["containerd", "configured by this collection", number(containerd_tables.OLDEST)],
+        ["containerd", "configured by this collection", number(containerd_releases.OLDEST)],
         ["containerd", "CDI", first_cdi("containerd")],
         *([NAMES["crio"], what, number(first)] for what, first in CRIO_SINCE),
         ["Docker", "CDI, with `features.cdi` in `daemon.json`", number(docker_plan.CDI_SINCE)],
@@ -154,10 +155,10 @@ def since() -> str:
 
 
 CRIO_SINCE = (
-    ("CDI", crio_tables.CDI_SINCE),
-    ("the status says the configuration", crio_tables.STATUS_CONFIG_SINCE),
-    ("CDI by the field of the CRI, not by annotations only", crio_tables.CRI_FIELD_SINCE),
-    ("the status lists the handlers", crio_tables.HANDLER_LIST_SINCE),
+    ("CDI", crio_releases.CDI_SINCE),
+    ("the status says the configuration", crio_releases.STATUS_CONFIG_SINCE),
+    ("CDI by the field of the CRI, not by annotations only", crio_releases.CRI_FIELD_SINCE),
+    ("the status lists the handlers", crio_releases.HANDLER_LIST_SINCE),
 )
 
 
@@ -167,9 +168,14 @@ def first_cdi(engine: str) -> str:
 
 def files() -> str:
     rows = [
-        ["containerd 1.x", f"edits in `{containerd_tables.CONFIG}`", f"`{containerd_tables.UNIT}`", f"`{containerd_tables.SOCKET}`"],
-        ["containerd 2.x", f"a drop-in `{containerd_tables.DROP_IN}`", f"`{containerd_tables.UNIT}`", f"`{containerd_tables.SOCKET}`"],
-        ["CRI-O", f"a drop-in `{crio_tables.DROP_IN}`", f"`{crio_tables.UNIT}`", f"`{crio_tables.SOCKET}`"],
+        ["containerd 1.x", f"edits in `{containerd_releases.CONFIG}`", f"`{containerd_releases.UNIT}`", f"`{containerd_releases.SOCKET}`"],
+        [
+            "containerd 2.x",
+            f"a drop-in `{containerd_releases.DROP_IN}`",
+            f"`{containerd_releases.UNIT}`",
+            f"`{containerd_releases.SOCKET}`",
+        ],
+        ["CRI-O", f"a drop-in `{crio_releases.DROP_IN}`", f"`{crio_releases.UNIT}`", f"`{crio_releases.SOCKET}`"],
         ["Docker", f"our keys in `{docker_config.CONFIG}`", f"`{docker_config.UNIT}`", f"`{docker_config.SOCKET}`"],
     ]
     return table(["engine", "what is written", "unit", "socket"], rows)
@@ -223,7 +229,7 @@ def handler_of(name: str, entry: Mapping[str, Any], row: public.Public) -> str:
     if name == row.default:
         words.append("default")
     kind = entry.get("runtime_type", "")
-    if kind not in ("", containerd_tables.RUNC_TYPE, "oci"):
+    if kind not in ("", containerd_releases.RUNC_TYPE, "oci"):
         words.append(f"`{kind}`")
     program = options.get("BinaryName") or entry.get("runtime_path")
     if program and program.rsplit("/", 1)[-1] != name:
@@ -235,7 +241,7 @@ def handler_of(name: str, entry: Mapping[str, Any], row: public.Public) -> str:
 
 def done(row: public.Public) -> str:
     if row.home.owner:
-        owner = next(o for o in containerd_owners.OWNERS if o.name == row.home.owner)
+        owner = next(o for o in owners.OWNERS if o.name == row.home.owner)
         return f"left alone. {owner.instead}"
     driver = [] if row.engine == "crio" else [f"{'systemd' if row.systemd else 'cgroupfs'} driver"]
     copied = ", ".join([*driver, *(f"`{key}`" for key in row.copied)])

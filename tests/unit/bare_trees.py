@@ -16,9 +16,10 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import base, containerd_runtime, crio_runtime, docker_runtime, node, oci_hook
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, observe, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, NeedMore, PlanError, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries as ask
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 SINGLE: dict[str, tuple[base.Questions, base.Planner]] = {
     "containerd": (host.single_questions("containerd"), containerd_runtime.planner),

@@ -13,12 +13,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, leaves, selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed, listed_containerd, mismatch
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import directories, sent
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import files as driver_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_leaves
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import discover as driver_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import lookup
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import leaves as containerd_leaves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, output_places
 
 MENTION = re.compile(r"""[pP]ath["']?\s*:\s*["']?(/[^"'\s,}\]]+)""")
 FILES_TELL = ("file", "stat", "glob", "dir", "paths", "mentioned", "which", "tags")
@@ -42,9 +45,9 @@ def file_answer(text: str | Mapping[str, Any] | None) -> dict[str, Any]:
 def spec_answer(path: str, text: str | Mapping[str, Any] | None) -> dict[str, Any]:
     """The same of a file that a glob shows; of a CDI spec what may travel arrives."""
     answer = file_answer(text)
-    if not path.endswith(directories.SUFFIXES) or not isinstance(answer.get("content"), str):
+    if not path.endswith(lookup.SUFFIXES) or not isinstance(answer.get("content"), str):
         return answer
-    told = contents.told(answer["content"].encode("utf-8", "surrogateescape"), sent.KEEP, path)
+    told = contents.told(answer["content"].encode("utf-8", "surrogateescape"), projection.KEEP, path)
     return {**answer, **{key: told[key] for key in ("content", "encoding", "fault")}}
 
 
@@ -91,7 +94,7 @@ class Answers(dict[str, Any]):
         names = sorted({n for text in texts for n in re.findall(r"\.runtimes\.[\"']?([\w-]+)", text)})
         every = [list(place) for place in containerd_leaves.prefixes(names)]
         text = str(file_answer(self.files.get(path)).get("content") or "")
-        return leaves.told(text.encode("utf-8", "surrogateescape"), listed_containerd.keep(), every)
+        return leaves.told(text.encode("utf-8", "surrogateescape"), containerd_places.keep(), every)
 
     def _like(self, pattern: str) -> list[str]:
         return [p for p, text in sorted(self.files.items()) if text is not None and self._matches(p, pattern)]
@@ -143,12 +146,12 @@ def obs(
     for argv, said in (commands or {}).items():
         given[f"command:{argv}"] = {"rc": 0, "stdout": said, "stderr": ""} if isinstance(said, str) else said
     for call, said in (cri or {}).items():
-        given[f"cri:{call}"] = {**said, "info": selection.select(said["info"], listed.STATUS)} if "info" in said else said
+        given[f"cri:{call}"] = {**said, "info": selection.select(said["info"], output_places.STATUS)} if "info" in said else said
     given["package:of this test"] = {"manager": "dpkg", "installed": dict(packages or {}), "candidates": dict(candidates or {})}
     known = {n: {"LoadState": "loaded", **props} for n, props in (units or {}).items()}
     given["units:of this test"] = {"units": known, "monotonic": monotonic}
     given["processes:of this test"] = {"processes": [process(p) for p in processes or []], "others": dict(others or {})}
     kept = {path: {"now": file_answer((files or {}).get(path)).get("sha256"), **told} for path, told in (originals or {}).items()}
-    given[ask.originals("")["id"]] = {"originals": kept, "unfinished": [], "outcomes": outcomes or [], "pending": []}
+    given[queries.originals("")["id"]] = {"originals": kept, "unfinished": [], "outcomes": outcomes or [], "pending": []}
     given.update(answers or {})
     return Observation(host or {"os_release": {"ID": "debian"}, "epoch": 10.0}, Answers(files or {}, given))

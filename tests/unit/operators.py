@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, sandboxes
 
 
 def answers(socket: str, handlers: Iterable[str], note: str = "", pods: Mapping[str, Any] | None = None, pid: int = 0) -> dict[str, Any]:
     """handlers: of NVIDIA's, in force. note: where CRI-O keeps a pod's handler. pods: how many each has."""
     found: dict[str, Any] = {q["id"]: {"processes": []} for q in gpu_operator.KUBELET_QUESTIONS if q["kind"] == "processes"}
-    found[ask.processes(gpu_operator.PROCESSES)["id"]] = {"processes": []}
-    found[ask.units(["kubelet.service"])["id"]] = {"units": {"kubelet.service": {"LoadState": "not-found"}}}
-    asked = ask.sandboxes(socket, sorted(handlers), (sandboxes.OPERATOR,), note)
+    found[queries.processes(gpu_operator.PROCESSES)["id"]] = {"processes": []}
+    found[queries.units(["kubelet.service"])["id"]] = {"units": {"kubelet.service": {"LoadState": "not-found"}}}
+    asked = queries.sandboxes(socket, sorted(handlers), (sandboxes.OPERATOR,), note)
     told = {"peer": pid or None, "named": {}, "handlers": {}}
     return {**found, asked["id"]: {**told, **(pods or {})}, "paths:pods below /var/lib/kubelet": {"files": []}}

@@ -8,8 +8,8 @@ from __future__ import annotations
 import dataclasses as dc
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Cdi,
     Driver,
     Evidence,

@@ -9,8 +9,8 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import deviations
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import deviations
 
 ROOT = Path(__file__).resolve().parents[2]
 found = importlib.util.spec_from_file_location("pages", ROOT / "tests" / "tools" / "pages.py")

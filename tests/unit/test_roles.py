@@ -13,7 +13,7 @@ from typing import Any, cast
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = "gpufleet.nvidia."

@@ -22,12 +22,23 @@ from ansible.module_utils.errors import AnsibleValidationError, UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import online, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, causes, escape, past, wishes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import diff as diff_
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import differences as differences_
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import JOURNAL_DIR, Handler, NeedMore, Plan, PlanError, Policy, merge
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.variables import suggestion
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as wishes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    JOURNAL_DIR,
+    Handler,
+    NeedMore,
+    Plan,
+    PlanError,
+    Policy,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import diff as diff_
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal as past
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results as differences_
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.variables import suggestion
 
 SCHEMA = 1
 PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine anew after 5
@@ -145,7 +156,7 @@ def look(
     way: str,
     so_far: Observation | None = None,
 ) -> Observation:
-    unique = ask.together(questions)
+    unique = queries.together(questions)
     before = so_far or Observation({}, {})
     fetched = {q["id"]: online.fetch(q["url"]) for q in unique if q.get("kind") == "fetch"}
     before = before.with_answers({"answers": fetched}) if fetched else before
@@ -158,7 +169,7 @@ def look(
         raise AnsibleActionFail(
             "not root on the node: engine sockets and configurations can be read by root only. Set ansible_become: true for this host"
         )
-    ask.note_lists(answer.get("answers") or {}, unique)
+    queries.note_lists(answer.get("answers") or {}, unique)
     return before.with_answers(answer)
 
 

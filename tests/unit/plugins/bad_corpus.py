@@ -18,9 +18,15 @@ import yaml
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import fleet, host, repository, toolkit, wishes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio, docker, docker_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as wishes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository, toolkit_config
 
 from tests.unit import builders
 
@@ -96,8 +102,8 @@ def say_docker(case: Case, _place: Path) -> None:
 
 
 def say_toolkit(case: Case, _place: Path) -> None:
-    seen = builders.obs(files=answers({toolkit.PATH: case["file"]}))
-    toolkit.plan_keys(seen, toolkit.PATH, toolkit.wanted("cdi", "strict", ("nvidia.cdi.k8s.io/",), ("runc",), ()))
+    seen = builders.obs(files=answers({toolkit_config.PATH: case["file"]}))
+    toolkit_config.plan_keys(seen, toolkit_config.PATH, toolkit_config.wanted("cdi", "strict", ("nvidia.cdi.k8s.io/",), ("runc",), ()))
 
 
 def say_repository(case: Case, _place: Path) -> None:
@@ -119,7 +125,7 @@ def say_options(case: Case, _place: Path) -> None:
 
 
 def say_gate(case: Case, _place: Path) -> None:
-    fleet.gate(0, 10, case["max_failed"])
+    gate.gate(0, 10, case["max_failed"])
 
 
 def say_question(case: Case, place: Path) -> str:

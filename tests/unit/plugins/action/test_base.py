@@ -15,8 +15,9 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base
 from ansible_collections.gpufleet.nvidia.plugins.filter import gpufleet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_files, past, wishes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as wishes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Difference,
     Handler,
     NeedMore,
@@ -25,7 +26,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     Policy,
     Restart,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
 
 from tests.unit.builders import obs
 
@@ -186,7 +189,7 @@ def test_what_was_rolled_back_while_nobody_looked_is_told_with_the_next_transact
     seen = obs(outcomes=[{"id": "a1", "reason": "gpufleet.nvidia.node", "by": "the timer", "why": "it hung"}])
     assert requested(Policy(), seen)["told"] == ["a1"]
     sentence = "the transaction of an unknown time (gpufleet.nvidia.node) was rolled back by the host's timer because: it hung"
-    assert past.advice(seen) == (sentence,)
+    assert journal.advice(seen) == (sentence,)
 
 
 def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -284,7 +287,7 @@ def chain(length: int) -> Any:
     def planner(_policy: Policy, seen: Observation) -> base.Outcome:
         for n in range(length):
             if f"file:/{n}" not in seen.answers:
-                raise NeedMore([ask.file(f"/{n}", listed_files.WHOLE)])
+                raise NeedMore([queries.file(f"/{n}", file_places.WHOLE)])
         return base.Outcome(Plan(), {"looks": length})
 
     return planner

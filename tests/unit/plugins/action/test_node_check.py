@@ -11,9 +11,9 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import base, node_check, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Driver, Kubelet, Plan, PlanError, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Kubelet, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.records import ONE_GPU, instance, record
 
@@ -28,7 +28,7 @@ class Stage:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, driver: Driver = ONE_GPU, answer: dict[str, Any] | None = None) -> None:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.answer = answer
-        seen = host.Seen((CONTAINERD_16,), driver, Kubelet(), record(Policy(), CONTAINERD_16, driver=driver))
+        seen = node.Seen((CONTAINERD_16,), driver, Kubelet(), record(Policy(), CONTAINERD_16, driver=driver))
         outcome = base.Outcome(Plan(), {"seen": seen, "statuses": {CONTAINERD_16.socket: SYSTEMD}, "switches": ()})
         monkeypatch.setattr(base, "observe_and_plan", lambda *_arguments: (None, outcome))
         monkeypatch.setattr(transport, "exchange", self.exchange)

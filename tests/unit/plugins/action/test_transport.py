@@ -23,7 +23,7 @@ import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import guard, observe
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import resident
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service
 
 
 class Action:
@@ -187,12 +187,12 @@ def test_no_interpreter_of_a_program_that_stays_is_looked_up_either(there: tuple
     for name in ("local/python3", *there):
         (tmp_path / name).write_text('#!/bin/sh\necho "${0##*/} $*"\n')
         (tmp_path / name).chmod(0o755)
-    unit = resident.service("x", "X").replace(resident.PYTHONS, " ".join(str(tmp_path / name) for name in ("other", "own")))
+    unit = host_service.service("x", "X").replace(host_service.PYTHONS, " ".join(str(tmp_path / name) for name in ("other", "own")))
     (start,) = (line for line in unit.splitlines() if line.startswith("ExecStart="))
     argv = shlex.split(start.removeprefix("ExecStart=").replace("$$", "$"))
     done = subprocess.run(argv, capture_output=True, text=True, check=False, env={"PATH": f"{tmp_path}/local:/usr/bin:/bin"})
     assert (done.stdout + done.stderr).startswith(said)
-    assert all(path.startswith(("/usr/bin/", "/usr/libexec/", "/run/current-system/")) for path in resident.PYTHONS.split())
+    assert all(path.startswith(("/usr/bin/", "/usr/libexec/", "/run/current-system/")) for path in host_service.PYTHONS.split())
 
 
 def test_the_request_in_the_documentation_of_observe_is_answered() -> None:
@@ -213,7 +213,7 @@ def test_an_answer_that_unpacks_to_more_than_a_look_may_hold_is_refused() -> Non
 
 def test_every_start_of_python_on_a_host_is_isolated() -> None:
     assert guard.command("/x.py", "run", "/base")[1:3] == ["-I", "-S"]
-    assert "exec $$p -I -S {words}" in resident.START
+    assert "exec $$p -I -S {words}" in host_service.START
     assert all(" -I -S -" in transport.command(python, "") for python in ("", "/usr/bin/python3"))
 
 

@@ -9,9 +9,10 @@ import base64
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 
 from tests.unit import builders
 
@@ -27,7 +28,7 @@ V2, V3 = 'plugins."io.containerd.grpc.v1.cri"', 'plugins."io.containerd.cri.v1.r
 def planned(engine: str, version: str, files: dict[str, Any]) -> Plan:
     policy = Policy(root="/tree", engine_version=version, engines=(engine,))
     seen = builders.obs(files=files)
-    instance, decision = host.single(policy, seen, engine)
+    instance, decision = node.single(policy, seen, engine)
     found: Plan = ENGINES[engine].plan(policy, seen, instance, decision)
     return found
 

@@ -10,7 +10,7 @@ import re
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes as node
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import causes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes
 
 CRI = "io.containerd.grpc.v1.cri"
 LINES = {

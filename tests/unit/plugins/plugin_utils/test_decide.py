@@ -9,8 +9,16 @@ import dataclasses as dc
 import itertools
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Cdi, Driver, Evidence, Instance, Kubelet, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Cdi,
+    Driver,
+    Evidence,
+    Instance,
+    Kubelet,
+    PlanError,
+    Policy,
+)
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -13,9 +13,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, host, listed_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Plan, PlanError, Policy, QueryFailed
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
 from tests.unit import builders, gpus
 
@@ -30,23 +32,23 @@ ERRORS = {
 # ---------------------------------------------------------------- the accessors, one by one
 
 ACCESSES = {
-    "file": (ask.file("/etc/a", listed_files.WHOLE), lambda obs: obs.text("/etc/a")),
-    "stat": (ask.file("/etc/a", content=False), lambda obs: obs.exists("/etc/a")),
-    "dir": (ask.directory("/etc/d"), lambda obs: obs.directory("/etc/d")),
-    "glob": (ask.glob("/etc/*.toml", listed_files.WHOLE), lambda obs: obs.glob("/etc/*.toml")),
-    "paths": (ask.paths("driver files", ["/usr/lib/*"]), lambda obs: obs.raw(ask.paths("driver files", ["/usr/lib/*"]))),
-    "mentioned": (ask.mentioned("/etc/cdi/*", ("x",)), lambda obs: obs.raw(ask.mentioned("/etc/cdi/*", ("x",)))),
-    "tags": (ask.tags("/etc/a", [[]], {}), lambda obs: obs.raw(ask.tags("/etc/a", [[]], {}))),
-    "which": (ask.which(["runc"]), lambda obs: obs.raw(ask.which(["runc"])).get("found")),
-    "command": (ask.command(["runc", "--version"]), lambda obs: obs.command(["runc", "--version"])),
-    "package": (ask.package(["containerd"]), lambda obs: obs.package("containerd")),
-    "units": (ask.units(["containerd.service"]), lambda obs: obs.unit("containerd.service")),
-    "whether a unit was asked for": (ask.units(["containerd.service"]), lambda obs: obs.unit_asked("containerd.service")),
-    "processes": (ask.processes(["containerd"]), lambda obs: obs.processes()),
-    "cri": (ask.cri("/run/a.sock"), lambda obs: obs.cri("/run/a.sock")),
-    "http": (ask.http("/run/a.sock", "/info"), lambda obs: obs.raw(ask.http("/run/a.sock", "/info"))),
-    "probe": (ask.probe("nvml", "", {}), lambda obs: obs.raw(ask.probe("nvml", "", {}))),
-    "originals": (ask.originals("/var/lib/gpufleet"), lambda obs: obs.raw(ask.originals("/var/lib/gpufleet")).get("originals")),
+    "file": (queries.file("/etc/a", file_places.WHOLE), lambda obs: obs.text("/etc/a")),
+    "stat": (queries.file("/etc/a", content=False), lambda obs: obs.exists("/etc/a")),
+    "dir": (queries.directory("/etc/d"), lambda obs: obs.directory("/etc/d")),
+    "glob": (queries.glob("/etc/*.toml", file_places.WHOLE), lambda obs: obs.glob("/etc/*.toml")),
+    "paths": (queries.paths("driver files", ["/usr/lib/*"]), lambda obs: obs.raw(queries.paths("driver files", ["/usr/lib/*"]))),
+    "mentioned": (queries.mentioned("/etc/cdi/*", ("x",)), lambda obs: obs.raw(queries.mentioned("/etc/cdi/*", ("x",)))),
+    "tags": (queries.tags("/etc/a", [[]], {}), lambda obs: obs.raw(queries.tags("/etc/a", [[]], {}))),
+    "which": (queries.which(["runc"]), lambda obs: obs.raw(queries.which(["runc"])).get("found")),
+    "command": (queries.command(["runc", "--version"]), lambda obs: obs.command(["runc", "--version"])),
+    "package": (queries.package(["containerd"]), lambda obs: obs.package("containerd")),
+    "units": (queries.units(["containerd.service"]), lambda obs: obs.unit("containerd.service")),
+    "whether a unit was asked for": (queries.units(["containerd.service"]), lambda obs: obs.unit_asked("containerd.service")),
+    "processes": (queries.processes(["containerd"]), lambda obs: obs.processes()),
+    "cri": (queries.cri("/run/a.sock"), lambda obs: obs.cri("/run/a.sock")),
+    "http": (queries.http("/run/a.sock", "/info"), lambda obs: obs.raw(queries.http("/run/a.sock", "/info"))),
+    "probe": (queries.probe("nvml", "", {}), lambda obs: obs.raw(queries.probe("nvml", "", {}))),
+    "originals": (queries.originals("/var/lib/gpufleet"), lambda obs: obs.raw(queries.originals("/var/lib/gpufleet")).get("originals")),
 }
 
 

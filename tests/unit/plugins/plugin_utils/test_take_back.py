@@ -12,8 +12,9 @@ from collections.abc import Callable
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import hooks, host, status, take_back
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, node, take_back
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import oci_hook
 
 from tests.unit.bare_trees import Tree
 from tests.unit.builders import obs, sha
@@ -26,7 +27,7 @@ ROOT, DROP_IN = "/etc/containerd/config.toml", "/etc/containerd/conf.d/90-gpufle
 CRIO, JSON = "/etc/crio/crio.conf.d/90-gpufleet.conf", "/etc/docker/daemon.json"
 HOOK = "/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json"
 SPEC = "/etc/nvidia-container-runtime/config.toml"
-FOREIGN_HOOK = json.dumps({**hooks.content(), "hook": {"path": "/opt/site/hook"}})
+FOREIGN_HOOK = json.dumps({**oci_hook.content(), "hook": {"path": "/opt/site/hook"}})
 RUNTIME = "[nvidia-container-cli]\nload-kmods = true\n\n[nvidia-container-runtime]\nmode = \"auto\"\n"
 
 # name -> (engine, its version, the files before us, the file with our part in it)
@@ -106,7 +107,7 @@ def test_a_single_module_leaves_the_others_part(tmp_path: pathlib.Path) -> None:
     made, _before = converged(tmp_path, "containerd 2.1")
     back = made.single("containerd", state="absent", engine_version="2.1.9")
     assert back["actions"] == [f"restore {DROP_IN}"]
-    assert sorted(made.originals) == [status.FACT_PATH, SPEC, status.DECISION_PATH]
+    assert sorted(made.originals) == [decision_file.FACT_PATH, SPEC, decision_file.DECISION_PATH]
 
 
 # ---------------------------------------------------------------- somebody else has written to it
@@ -269,7 +270,7 @@ def test_without_a_journal_our_keys_and_files_go(tmp_path: pathlib.Path, name: s
     assert (back["failed"], back["changed"]) == (False, True)
     assert not made.path(place).exists() or "nvidia-container-runtime" not in made.read(place)
     if how == "node":
-        assert not made.path(status.FACT_PATH).exists()
+        assert not made.path(decision_file.FACT_PATH).exists()
         assert made.node(**options)["changed"] is False
 
 
@@ -416,7 +417,7 @@ def test_a_configuration_in_which_somebody_switched_cri_off_loses_just_our_keys(
     cri = dict.fromkeys(("Status:/run/containerd/containerd.sock", "Version:/run/containerd/containerd.sock"), dead)
     host_ = {"processes": [DAEMON_RUNS], "units": {"containerd.service": {}}, "packages": {"containerd": "1.7.24"}}
     seen = obs(files={ROOT: text}, originals=kept, cri=cri, **host_)
-    found = take_back.plan(Policy(state="absent"), seen, host.CONFIGURED)
+    found = take_back.plan(Policy(state="absent"), seen, node.CONFIGURED)
     assert [(c["op"], c["path"], c["forget"]) for c in found.changes] == [("edit", ROOT, True)]
     assert "nvidia" not in "".join(e["text"] for e in found.changes[0]["edits"])
     assert found.restarts == ()
@@ -434,7 +435,7 @@ def test_a_file_is_given_back_whatever_its_engine_tells(case: str) -> None:
         "originals": {path: {"existed": False, "sha256_before": None, "sha256_after": sha(text)}},
         **{k: v for k, v in seen.items() if k != "files"},
     }
-    found = take_back.plan(Policy(state="absent"), obs(files={path: text, **seen.get("files", {})}, **more), host.CONFIGURED)
+    found = take_back.plan(Policy(state="absent"), obs(files={path: text, **seen.get("files", {})}, **more), node.CONFIGURED)
     assert [(c["op"], c["path"]) for c in found.changes] == [("restore", path)]
     assert said in " ".join(found.advice)
     assert bool([a for a in found.advice if "not running" not in a]) == bool(said)
@@ -444,7 +445,7 @@ def test_a_file_is_given_back_whatever_its_engine_tells(case: str) -> None:
 def test_a_journal_that_cannot_be_read_is_no_journal_without_copies() -> None:
     seen = obs(files={ROOT: CTK}, answers={"originals": {"error": {"kind": "denied", "message": "/var/lib/gpufleet: Permission denied"}}})
     with pytest.raises(PlanError, match="Permission denied"):
-        take_back.plan(Policy(state="absent"), seen, host.CONFIGURED)
+        take_back.plan(Policy(state="absent"), seen, node.CONFIGURED)
 
 
 # ---------------------------------------------------------------- the hook file
@@ -455,14 +456,14 @@ def test_a_hook_file_that_was_there_comes_back(tmp_path: pathlib.Path, path: str
     made = tree(tmp_path, {path: FOREIGN_HOOK})
     before = made.state()
     assert made.hook(path)["changed"]
-    assert made.read(path) == hooks.text()
+    assert made.read(path) == oci_hook.text()
     back = made.hook(path, state="absent")
     assert (back["failed"], back["changed"], made.state() == before) == (False, True, True)
     assert made.hook(path, state="absent")["changed"] is False
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [(hooks.text(), "NVIDIA's own tool writes the same, so it is left alone"), (FOREIGN_HOOK, ""), ("{", "")]
+    ("text", "said"), [(oci_hook.text(), "NVIDIA's own tool writes the same, so it is left alone"), (FOREIGN_HOOK, ""), ("{", "")]
 )
 def test_a_hook_file_that_is_not_ours_stays(tmp_path: pathlib.Path, text: str, said: str) -> None:
     made = tree(tmp_path, {HOOK: text})

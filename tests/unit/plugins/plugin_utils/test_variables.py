@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
 
 KNOWN = {"gpufleet_isolation", "gpufleet_injection", "gpufleet_no_gpu", "gpufleet_verify_image"}
 OWN = variables.FOR_OWN

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
 from hypothesis import given
 from hypothesis import strategies as st
 

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import cdi_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Spec, from_document
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec, from_document
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 from tests.unit.plugins.plugin_utils.cdi.test_spec_plan import OURS, THEIRS, file_of, paths, plan, seen
 

@@ -10,10 +10,11 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, cgroup_driver, owners
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, sandboxes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Cdi, Evidence, Instance, NeedMore, Policy, QueryFailed
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, owners, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, NeedMore, Policy, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.builders import obs
 
@@ -53,10 +54,10 @@ def host(
     kept = [{"path": p} for p in sorted(there) if p.startswith(f"{root}/pods")]
     said = {"handlers": {}, "named": {sandboxes.OPERATOR: 0}, "peer": 7} if pods is None else {"peer": 7, **pods}
     answers: dict[str, Any] = {q["id"]: {"processes": []} for q in gpu_operator.KUBELET_QUESTIONS if q["kind"] == "processes"}
-    answers[ask.processes(gpu_operator.PROCESSES)["id"]] = {"processes": []}
+    answers[queries.processes(gpu_operator.PROCESSES)["id"]] = {"processes": []}
     answers[sandboxes.question(engine(handlers))["id"]] = said
     answers[f"paths:pods below {root}"] = {"files": kept}
-    answers[ask.command(cgroup_driver.KUBELET_VERSION)["id"]] = {"rc": 0, "stdout": "Kubernetes v1.34.2\n", "stderr": ""}
+    answers[queries.command(cgroup_driver.KUBELET_VERSION)["id"]] = {"rc": 0, "stdout": "Kubernetes v1.34.2\n", "stderr": ""}
     units = {"kubelet.service": unit or {"LoadState": "not-found"}, **(more.pop("units", None) or {})}
     return obs(files=there, processes=list(processes), units=units, monotonic=now, **{"answers": answers, **more})
 

@@ -10,9 +10,10 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import hooks, listed_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import hook_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import hook_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import oci_hook
 
 from tests.unit.builders import obs, sha
 from tests.unit.records import instance, record
@@ -33,8 +34,8 @@ OPERATORS = "/usr/local/nvidia/toolkit/nvidia-container-runtime-hook"
 OLDER = {"hook": HOOK, "arguments": ["prestart"], "annotations": ["sandbox"], "stage": ["prestart"]}
 FORMS: list[tuple[str, Any, str]] = [
     ("toolkit 1.0 to 1.13, RPM", newer(TOOLKIT, env=[PATHS]), TOOLKIT),
-    ("nvidia-ctk in hook mode", hooks.content(), HOOK),
-    ("the GPU Operator with CDI off", hooks.content(OPERATORS), OPERATORS),
+    ("nvidia-ctk in hook mode", oci_hook.content(), HOOK),
+    ("the GPU Operator with CDI off", oci_hook.content(OPERATORS), OPERATORS),
     ("a guide for CRI-O, without env", newer(TOOLKIT), TOOLKIT),
     ("a guide for Podman, hooks 0.1.0", OLDER, HOOK),
     ("the same with the other spelling", {**{k: v for k, v in OLDER.items() if k != "stage"}, "stages": ["prestart"]}, HOOK),
@@ -58,7 +59,7 @@ def test_every_form_that_was_ever_made_is_known_and_nothing_else(case: str, data
 @pytest.mark.parametrize("data", [data for _case, data, program in FORMS if program])
 def test_the_node_shows_all_of_such_a_file(data: Any) -> None:
     text = json.dumps(data, indent=2)
-    assert listed_files.shown(text, hooks.KEEP) == text
+    assert file_places.shown(text, oci_hook.KEEP) == text
 
 
 @pytest.mark.parametrize("path", [USUAL, ADMINS])
@@ -66,44 +67,44 @@ def test_the_node_shows_all_of_such_a_file(data: Any) -> None:
     ("case", "data", "program"), [row for row in FORMS if row[2]], ids=[case for case, _data, program in FORMS if program]
 )
 def test_where_gpus_come_by_cdi_it_goes_and_is_named(case: str, data: Any, program: str, path: str) -> None:
-    plan = hooks.plan(Policy(), obs(files={path: json.dumps(data)}), record(Policy(), CRIO))
+    plan = oci_hook.plan(Policy(), obs(files={path: json.dumps(data)}), record(Policy(), CRIO))
     assert [(c["op"], c["path"]) for c in plan.changes] == [("remove", path)]
     tool = "gpu-operator" if program == OPERATORS else "nvidia-container-toolkit"
     assert [(left.tool, left.path, left.exact, left.fate) for left in plan.leftovers] == [(tool, path, True, "adopted")]
 
 
 def test_adopt_never_leaves_it_and_names_it_with_what_ends_it() -> None:
-    plan = hooks.plan(Policy(adopt="never"), obs(files={ADMINS: json.dumps(OLDER)}), record(Policy(), CRIO))
+    plan = oci_hook.plan(Policy(adopt="never"), obs(files={ADMINS: json.dumps(OLDER)}), record(Policy(), CRIO))
     assert (plan.changes, [left.fate for left in plan.leftovers]) == ((), ["kept"])
     assert f"rm {ADMINS}" in plan.leftovers[0].next
 
 
 def test_one_that_this_collection_has_written_is_no_leftover() -> None:
-    known = {USUAL: {"existed": False, "sha256_after": sha(hooks.text())}}
-    plan = hooks.plan(Policy(adopt="never"), obs(files={USUAL: hooks.text()}, originals=known), record(Policy(), CRIO))
+    known = {USUAL: {"existed": False, "sha256_after": sha(oci_hook.text())}}
+    plan = oci_hook.plan(Policy(adopt="never"), obs(files={USUAL: oci_hook.text()}, originals=known), record(Policy(), CRIO))
     assert ([c["op"] for c in plan.changes], plan.leftovers) == (["remove"], ())
 
 
 def test_where_the_hook_is_wanted_one_in_the_other_directory_goes() -> None:
     policy = Policy(cdi="false")
-    seen = obs(files={USUAL: hooks.text(), ADMINS: json.dumps(OLDER), HOOK: ""})
-    assert [c["path"] for c in hooks.plan(policy, seen, record(policy, CRIO)).changes] == [ADMINS]
+    seen = obs(files={USUAL: oci_hook.text(), ADMINS: json.dumps(OLDER), HOOK: ""})
+    assert [c["path"] for c in oci_hook.plan(policy, seen, record(policy, CRIO)).changes] == [ADMINS]
 
 
 @pytest.mark.parametrize(("sentence", "gone"), [("The GPU Operator's toolkit works on this host", False), ("k3s writes this", True)])
 def test_the_file_of_an_operator_that_works_is_not_fought(sentence: str, gone: bool) -> None:
     told = dc.replace(record(Policy(), CRIO), refused=(("containerd:/etc/containerd/config.toml", sentence),))
-    plan = hooks.plan(Policy(), obs(files={USUAL: hooks.text(OPERATORS)}), told)
+    plan = oci_hook.plan(Policy(), obs(files={USUAL: oci_hook.text(OPERATORS)}), told)
     assert bool(plan.changes) is gone
 
 
 def test_state_absent_gives_it_back() -> None:
     known = {ADMINS: {"existed": True, "sha256_before": "a", "sha256_after": None, "content": json.dumps(OLDER)}}
-    plan = hooks.plan_absent(Policy(state="absent"), obs(originals=known))
+    plan = oci_hook.plan_absent(Policy(state="absent"), obs(originals=known))
     assert [(c["op"], c["path"]) for c in plan.changes] == [("restore", ADMINS)]
 
 
 def test_the_oldest_ones_are_scripts_that_nothing_runs_any_more() -> None:
     path = "/usr/libexec/oci/hooks.d/oci-nvidia-hook"
-    plan = hooks.plan(Policy(), obs(files={path: "#!/bin/sh\n"}), record(Policy(), CRIO))
+    plan = oci_hook.plan(Policy(), obs(files={path: "#!/bin/sh\n"}), record(Policy(), CRIO))
     assert (plan.changes, [(left.path, left.fate, left.next) for left in plan.leftovers]) == ((), [(path, "kept", f"rm {path}")])

@@ -9,11 +9,11 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan, PlanError, Policy
 
 from tests.unit import builders
-from tests.unit.plugins.plugin_utils import test_crio
+from tests.unit.plugins.plugin_utils.engines import test_crio
 from tests.unit.plugins.plugin_utils.engines.test_containerd_adoption import COPY, OURS, ROOT, SITE, THEIRS, VERSIONS, rendered
 from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import DECISION, applied, instance
 

@@ -10,8 +10,8 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy
 
 from tests.unit import builders, operators
 from tests.unit.plugins.plugin_utils.engines.test_containerd_adoption import COPY, OURS, ROOT, SITE, THEIRS, VERSIONS, rendered

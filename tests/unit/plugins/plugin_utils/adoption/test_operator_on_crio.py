@@ -9,14 +9,14 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import gpu_operator, sandboxes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Kubelet, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, Policy
 
 from tests.unit import operators
-from tests.unit.plugins.plugin_utils.engines.test_crio_adopt import COPY, shown
-from tests.unit.plugins.plugin_utils.test_crio import CRUN, DIRECTORY, OURS, PROCESS, host, status
+from tests.unit.plugins.plugin_utils.engines.test_crio import CRUN, DIRECTORY, OURS, PROCESS, host, status
+from tests.unit.plugins.plugin_utils.engines.test_crio_adoption import COPY, shown
 
 FILE = f"{DIRECTORY}/99-nvidia.conf"
 TOOLKIT = "/usr/local/nvidia/toolkit/nvidia-container-runtime"

@@ -8,10 +8,18 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import decide, host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import programs
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Cdi, Evidence, Handler, Instance, Kubelet, NeedMore, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Cdi,
+    Evidence,
+    Handler,
+    Instance,
+    Kubelet,
+    NeedMore,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.builders import obs
 
@@ -87,7 +95,7 @@ def test_the_module_of_one_engine_looks_for_the_kubelet_before_it_says_that_ther
     """Its own look is at containerd's processes only, and a kubelet that nobody looked for is no host without one."""
     seen = obs(files={"/usr/local/nvidia/toolkit": ""}, processes=[{"pid": 7, "exe": "/usr/bin/containerd"}])
     with pytest.raises(NeedMore) as more:
-        host.left_by_others(Policy(), seen, (engine(nvidia=TOOLKIT),), ())
+        node.left_by_others(Policy(), seen, (engine(nvidia=TOOLKIT),), ())
     assert "processes:kubelet" in [q["id"] for q in more.value.questions]
 
 

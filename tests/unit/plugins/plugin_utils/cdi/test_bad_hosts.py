@@ -8,16 +8,20 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu, packages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import library, smi, spec, validate
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import nvidia_smi
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.unit import builders, gpus
 
 SOURCE = "print('the probe')"
-RECORD = spec.told("ours", "0.6.0")
+RECORD = resource.told("ours", "0.6.0")
 MIGS = {0: [gpus.mig(0, 1), gpus.mig(1, 2)]}
 HOST = {**gpus.host(), **gpus.instances(0, (1, 0), (2, 0)), "/proc/driver/nvidia-caps/mig-minors": gpus.mig_minors()}
 TEXTS = sorted(path for path, content in HOST.items() if isinstance(content, str) and path.startswith(("/proc", "/sys")))
@@ -32,7 +36,7 @@ def outcome(files: dict[str, Any], **more: Any) -> Plan | str:
     for _look in range(4):
         seen = builders.obs(files=there, packages={packages.BASE: "1.20.1-1"}, answers=answers, **more)
         try:
-            return spec.plan(wanted, seen, RECORD, gpu.parse(wanted, seen), SOURCE)
+            return resource.plan(wanted, seen, RECORD, gpu.parse(wanted, seen), SOURCE)
         except NeedMore as need:
             missing = {"error": {"kind": "not-found", "message": "there is no such program"}}
             answers.update({q["id"]: missing for q in need.questions})
@@ -46,7 +50,7 @@ def sound(found: Plan | str) -> bool:
     if isinstance(found, str):
         return bool(found) and "\n" not in found
     texts = [c["content"] for c in found.changes if c["op"] == "write" and "/cdi/" in c["path"]]
-    return all(validate.text_problems(text.encode(), library.LIBRARIES["0.6.2"])[1] == () for text in texts)
+    return all(run.text_problems(text.encode(), releases.LIBRARIES["0.6.2"])[1] == () for text in texts)
 
 
 def test_the_host_that_is_harmed_below_is_sound() -> None:
@@ -125,7 +129,7 @@ DIRECTORIES: dict[str, Any] = {
 def test_rubbish_in_a_cdi_directory(path: str, content: Any) -> None:
     found = outcome({path: content})
     assert sound(found)
-    report = validate.report(Policy(state="validated"), builders.obs(files={path: content}), "")
+    report = run.report(Policy(state="validated"), builders.obs(files={path: content}), "")
     assert bool(report.findings) is not (content == SPEC and not path.endswith(".yml"))
 
 
@@ -174,7 +178,7 @@ SOURCES: dict[str, tuple[dict[str, Any], dict[str, Any], dict[str, Any], str]] =
 
 @pytest.mark.parametrize(("probe", "rows", "listed", "words"), SOURCES.values(), ids=SOURCES)
 def test_who_is_asked_answers_badly(probe: dict[str, Any], rows: dict[str, Any], listed: dict[str, Any], words: str) -> None:
-    query, gpu_list = (q["id"] for q in smi.questions(Policy()))
+    query, gpu_list = (q["id"] for q in nvidia_smi.questions(Policy()))
     plain = {path: None for path in HOST if "/mig/" in path or "nvidia-caps" in path}
     found = outcome(plain, answers={"probe:nvml": probe, query: rows, gpu_list: listed})
     assert sound(found)

@@ -9,23 +9,26 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import directories, inject, library, validate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import lookup, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run
+
+from tests.unit import cdi_inject as inject
 
 HOST = {"/dev/a": inject.HostNode("c", 195, 0, 0o666), "/dev/file": inject.HostNode("")}
 ALL = ("aa/bb=0", "aa/bb=1")
 
 
-def given(common: dict[str, Any], *edits: dict[str, Any]) -> dict[str, directories.Loaded]:
+def given(common: dict[str, Any], *edits: dict[str, Any]) -> dict[str, lookup.Loaded]:
     """A file with the devices 0, 1 and so on."""
     devices = [{"name": str(i), "containerEdits": e} for i, e in enumerate(edits)]
     text = json.dumps({"cdiVersion": "1.1.0", "kind": "aa/bb", "containerEdits": common, "devices": devices})
-    document, problems = validate.text_problems(text.encode())
+    document, problems = run.text_problems(text.encode())
     assert document, problems
-    return dict(directories.resolve([directories.Loaded("a.json", 0, document)]).devices)
+    return dict(lookup.resolve([lookup.Loaded("a.json", 0, document)]).devices)
 
 
 def injected(edits: dict[str, Any], container: dict[str, Any] | None = None, release: str = "1.1.0") -> dict[str, Any]:
-    return inject.inject(container or {}, ["aa/bb=0"], given({}, edits), HOST, library.LIBRARIES[release])
+    return inject.inject(container or {}, ["aa/bb=0"], given({}, edits), HOST, releases.LIBRARIES[release])
 
 
 def test_a_files_own_edits_come_once_and_first() -> None:

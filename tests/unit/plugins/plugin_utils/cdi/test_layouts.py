@@ -10,13 +10,19 @@ import itertools
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu, packages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import generate, hardware, layouts, read, render, spec, version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.hardware import Board, Hardware, MigDevice
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.gpu import Node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Gpu, NeedMore, Plan, PlanError, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Board, Hardware, MigDevice
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build as generate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version, writer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver.gpus import Node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -39,11 +45,11 @@ def look(files: dict[str, Any], answers: dict[str, Any] = BY_NVML, **more: Any) 
 
 def plan(there: Observation, cap: str = "1.0.0", **policy: Any) -> Plan:
     wanted = Policy(cdi_profile="devices", single=True, **policy)
-    return spec.plan(wanted, there, spec.told("ours", cap), gpu.parse(wanted, there), "")
+    return resource.plan(wanted, there, resource.told("ours", cap), gpus.parse(wanted, there), "")
 
 
 def written(made: Plan) -> dict[str, Spec]:
-    return {c["path"]: read.parse(c["content"]) for c in made.changes if c["op"] == "write"}
+    return {c["path"]: reader.parse(c["content"]) for c in made.changes if c["op"] == "write"}
 
 
 def one(made: Plan) -> Spec:
@@ -153,7 +159,7 @@ def test_management() -> None:
 def test_management_leaves_the_others_file_alone() -> None:
     theirs = {"/var/run/cdi/nvidia.yaml": "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: [{name: '0', containerEdits: {env: [A=b]}}]\n"}
     assert [c["path"] for c in plan(look({**MIXED, **theirs}), cdi_layout="management").changes] == [MANAGEMENT]
-    absent = spec.plan_absent(Policy(cdi_layout="management"), look({**MIXED, "/etc/cdi/nvidia.yaml": render.HEADER}))
+    absent = resource.plan_absent(Policy(cdi_layout="management"), look({**MIXED, "/etc/cdi/nvidia.yaml": writer.HEADER}))
     assert absent.empty
 
 
@@ -201,7 +207,7 @@ def test_a_second_kind_names_by_model() -> None:
     }
     there = {**files, **{c["path"]: c["content"] for c in plan(look(files, nvml(3, migs={0: MIGS[:1]})), cdi_model_class="model").changes}}
     assert plan(look(there, {}), cdi_model_class="model").empty  # the profile is known from our own file
-    gone = spec.plan_absent(Policy(cdi_model_class="model"), look(there))
+    gone = resource.plan_absent(Policy(cdi_model_class="model"), look(there))
     assert [c["path"] for c in gone.changes] == ["/etc/cdi/nvidia.yaml", "/etc/cdi/nvidia.com-model.yaml"]
 
 
@@ -311,7 +317,7 @@ def test_platforms_are_refused_with_the_reason(files: dict[str, Any], sentence: 
     with pytest.raises(PlanError, match=sentence):
         plan(look(files, {}))
     calm = Policy()
-    advice = spec.plan(calm, look(files, {}), spec.told("ours", "1.0.0"), gpu.parse(calm, look(files, {})), "").advice
+    advice = resource.plan(calm, look(files, {}), resource.told("ours", "1.0.0"), gpus.parse(calm, look(files, {})), "").advice
     assert sentence in advice[0]
 
 
@@ -328,10 +334,10 @@ def build(wished: list[tuple[int, bool, list[tuple[int, int]]]], order: int) -> 
         drm = (f"/dev/dri/card{index}", f"/dev/dri/renderD{128 + index}") if draws else ()
         devices = tuple(MigDevice(gi, ci, place, f"MIG-{minor}-{gi}-{ci}") for place, (gi, ci) in enumerate(sorted(pairs)))
         board = Board(Gpu(index, minor, f"0000:{index:02x}:00.0", f"GPU-{minor}", "NVIDIA H100"), bool(devices), devices, drm)
-        keys = [key for m in devices for key in hardware.cap_keys(board, m)]
+        keys = [key for m in devices for key in inventory.cap_keys(board, m)]
         table.update({key: 100 + number for number, key in enumerate(keys, 1000 * index)})
         found.append(board)
-        paths += [board.path, *drm, *(hardware.cap_path(table[key]) for key in keys)]
+        paths += [board.path, *drm, *(inventory.cap_path(table[key]) for key in keys)]
     turned = list(reversed(paths)) if order else paths
     return Hardware(tuple(found), {path: Node(path, (195, 0), 0o666) for path in turned}, dict(sorted(table.items(), reverse=bool(order))))
 
@@ -341,7 +347,7 @@ def build(wished: list[tuple[int, bool, list[tuple[int, int]]]], order: int) -> 
 def test_every_spec_is_valid_within_its_cap_and_always_the_same(wished: Any, layout: str, cap: str, attributes: Any) -> None:
     options = generate.Options(cap=cap, layout=layout, node_attributes=attributes)
     first, second = (generate.generate(build(wished, order), options) for order in (0, 1))
-    assert render.render(first.spec) == render.render(second.spec)
+    assert writer.render(first.spec) == writer.render(second.spec)
     assert first.missing == ()
     assert version.above(first.spec, cap) == []
     assert first.spec.version == version.minimum(first.spec)
@@ -351,7 +357,7 @@ def test_every_spec_is_valid_within_its_cap_and_always_the_same(wished: Any, lay
     for device in first.spec.devices:
         paths = [n.path for n in (*device.edits.device_nodes, *first.spec.edits.device_nodes)]
         assert len(set(paths)) == len(paths), device.name
-    assert read.parse(render.render(first.spec)) == first.spec
+    assert reader.parse(writer.render(first.spec)) == first.spec
 
 
 @settings(max_examples=40, deadline=None)

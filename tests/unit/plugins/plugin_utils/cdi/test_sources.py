@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import hardware, nvml, smi, sources
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.hardware import Hardware, MigDevice
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import NeedMore, PlanError, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, nvml, sources
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import nvidia_smi as smi
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Hardware, MigDevice
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.builders import obs
 from tests.unit.gpus import BUSES, UUIDS, cap_minor, host, instances, mig, mig_minors, node
@@ -30,7 +31,7 @@ def look(files: dict[str, Any], **more: Any) -> Observation:
 
 
 def seen(there: Observation, policy: Policy = POLICY) -> Hardware:
-    return hardware.observe(policy, there, gpu.parse(policy, there).gpus)
+    return inventory.observe(policy, there, gpus.parse(policy, there).gpus)
 
 
 def told(there: Observation, policy: Policy = POLICY) -> tuple[Hardware, tuple[str, ...]]:
@@ -89,17 +90,17 @@ def test_the_minors_of_capabilities_come_from_the_capabilities_or_from_the_table
 
 def test_the_table_is_read_only_where_it_is_needed() -> None:
     there = look({**MIG_HOST, **instances(0, *PAIRS, told=False)})
-    strict = Observation(there.host, {q["id"]: there.answers[q["id"]] for q in gpu.questions(POLICY)})
+    strict = Observation(there.host, {q["id"]: there.answers[q["id"]] for q in gpus.questions(POLICY)})
     with pytest.raises(NeedMore) as need:
         seen(strict)
     assert [q["path"] for q in need.value.questions] == ["/proc/driver/nvidia-caps/mig-minors"]
     whole = look(MIG_HOST)
-    assert seen(Observation(whole.host, {q["id"]: whole.answers[q["id"]] for q in gpu.questions(POLICY)})).caps
+    assert seen(Observation(whole.host, {q["id"]: whole.answers[q["id"]] for q in gpus.questions(POLICY)})).caps
 
 
 def test_lines_of_the_table_that_are_none_are_skipped() -> None:
     text = "config 1\nmonitor  2\ngpu0/gi1/access x\n\ngpu0/gi1/access 12\ngpu0/gi1/ci0/access 13 14\nother 3\n"
-    assert hardware.mig_minors(POLICY, look({"/proc/driver/nvidia-caps/mig-minors": text})) == {"config": 1, "gpu0/gi1/access": 12}
+    assert inventory.mig_minors(POLICY, look({"/proc/driver/nvidia-caps/mig-minors": text})) == {"config": 1, "gpu0/gi1/access": 12}
 
 
 # ---------------------------------------------------------------- they do not
@@ -131,15 +132,15 @@ def test_the_count_is_nvmls() -> None:
 
 def test_mig_mode_without_an_instance_is_known_to_nvml() -> None:
     full, _words = told(look(host(2), answers=by_nvml(migs={1: []})))
-    assert [b.gpu.index for b in hardware.offered(full)] == [0]
-    assert [b.gpu.index for b in hardware.without_instances(full)] == [1]
+    assert [b.gpu.index for b in inventory.offered(full)] == [0]
+    assert [b.gpu.index for b in inventory.without_instances(full)] == [1]
 
 
 def test_the_gpu_of_a_screen_is_offered_to_nobody() -> None:
     files = host(2)
     path = f"/proc/driver/nvidia/gpus/{BUSES[1]}/information"
     files[path] = files[path].replace("NVIDIA H100 80GB HBM3", "NVIDIA DGX Display")
-    assert [b.gpu.index for b in hardware.offered(seen(look(files)))] == [0]
+    assert [b.gpu.index for b in inventory.offered(seen(look(files)))] == [0]
 
 
 def test_an_instance_that_came_in_between_waits_for_the_next_run() -> None:
@@ -218,9 +219,9 @@ def test_drm_nodes_belong_to_the_gpu_at_their_bus() -> None:
 def test_nodes_beneath_another_root_are_named_as_in_a_container() -> None:
     policy = Policy(cdi_driver_root="/run/nvidia/driver")
     files = {(f"/run/nvidia/driver{path}" if path.startswith("/dev") else path): text for path, text in host(1).items()}
-    found = gpu.nodes(look(files), gpu.dev_root(policy))
+    found = gpus.nodes(look(files), gpus.dev_root(policy))
     assert (found["/dev/nvidia0"].path, found["/dev/nvidia0"].host) == ("/dev/nvidia0", "/run/nvidia/driver/dev/nvidia0")
-    assert gpu.dev_root(Policy(cdi_driver_root="/run/nvidia/driver", cdi_dev_root="/")) == "/"
+    assert gpus.dev_root(Policy(cdi_driver_root="/run/nvidia/driver", cdi_dev_root="/")) == "/"
 
 
 def test_the_fabrics_nodes() -> None:

@@ -9,12 +9,17 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import gpu, packages
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import generate, hardware, read, render, smi, spec, version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import Spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.gpu import Node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Gpu, HostDecision, NeedMore, Plan, PlanError, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, nvidia_smi
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version, writer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver.gpus import Node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, HostDecision, NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -25,7 +30,7 @@ OURS = "/etc/cdi/nvidia.yaml"
 THEIRS = "/var/run/cdi/nvidia.yaml"
 UNUSED = ("GPU-????????-????-????-????-????????????",) * 2
 SOURCE = "print('the probe')"
-RECORD = spec.told("ours", "1.0.0")
+RECORD = resource.told("ours", "1.0.0")
 
 
 def seen(files: dict[str, Any] | None = None, **more: Any) -> Observation:
@@ -38,11 +43,11 @@ def seen(files: dict[str, Any] | None = None, **more: Any) -> Observation:
 
 def plan(there: Observation, record: HostDecision = RECORD, **policy: Any) -> Plan:
     wanted = Policy(**policy)
-    return spec.plan(wanted, there, record, gpu.parse(wanted, there), SOURCE)
+    return resource.plan(wanted, there, record, gpu.parse(wanted, there), SOURCE)
 
 
 def written(made: Plan) -> Spec:
-    return read.parse(next(c["content"] for c in made.changes if c["op"] == "write"))
+    return reader.parse(next(c["content"] for c in made.changes if c["op"] == "write"))
 
 
 def paths(made: Plan) -> list[tuple[str, str]]:
@@ -106,24 +111,24 @@ def test_the_node_follows_the_minor_and_the_name_the_bus() -> None:
 
 def test_ten_gpus_are_ordered_as_numbers() -> None:
     gpus = [Gpu(i, i, f"0000:{i:02x}:00.0", "") for i in range(11)]
-    made = generate.generate(hardware.of(gpus, {}), generate.Options(assume_nodes=True))
+    made = build.generate(inventory.of(gpus, {}), build.Options(assume_nodes=True))
     assert [d.name for d in made.spec.devices] == [*map(str, range(11)), "all"]
 
 
 def test_a_node_that_is_not_there_yet_is_looked_for_where_the_others_are() -> None:
     """Beneath a root of its own every node has its place there, whether it is there when the spec is made or only later."""
     nodes = {"/dev/nvidiactl": Node("/dev/nvidiactl", (195, 255), 0o666, "/drv/dev/nvidiactl")}
-    seen_there = dc.replace(hardware.of([Gpu(0, 0, "0000:00:00.0", "")], nodes), dev_root="/drv")
+    seen_there = dc.replace(inventory.of([Gpu(0, 0, "0000:00:00.0", "")], nodes), dev_root="/drv")
     for attributes in ("none", "static", "all"):
-        options = generate.Options(assume_nodes=True, node_attributes=attributes)
-        made = generate.generate(seen_there, options).spec
+        options = build.Options(assume_nodes=True, node_attributes=attributes)
+        made = build.generate(seen_there, options).spec
         found = [n for edits in (made.edits, *(d.edits for d in made.devices)) for n in edits.device_nodes]
         assert {n.path for n in found} >= {"/dev/nvidia0", "/dev/nvidiactl", "/dev/nvidia-uvm"}
         assert [n for n in found if n.host_path != f"/drv{n.path}"] == []
 
 
 def test_a_consumer_below_0_5_0_gets_names_with_a_letter_first() -> None:
-    made = plan(seen(), spec.told("ours", "0.3.0"))
+    made = plan(seen(), resource.told("ours", "0.3.0"))
     assert [d.name for d in written(made).devices] == ["gpu0", "gpu1", UUIDS[0], UUIDS[1], "all"]
     assert written(made).version == "0.3.0"
     assert "oldest consumer accepts CDI 0.3.0" in made.advice[0]
@@ -143,15 +148,15 @@ gpu_lists = st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["", "GPU-x"]
 def test_whatever_the_gpus_the_spec_is_valid_within_the_cap_and_the_same_again(minors: list[tuple[int, str]], cap: str) -> None:
     gpus = [Gpu(i, minor, f"0000:{i:02x}:00.0", uuid and f"{uuid}{minor}") for i, (minor, uuid) in enumerate(minors)]
     nodes = {f"/dev/nvidia{minor}": Node(f"/dev/nvidia{minor}", (195, minor), 0o666) for minor, _uuid in minors}
-    made = generate.generate(hardware.of(gpus, nodes), generate.Options(cap=cap))
+    made = build.generate(inventory.of(gpus, nodes), build.Options(cap=cap))
     assert version.above(made.spec, cap) == []
     assert made.spec.version == version.minimum(made.spec)
     names = [d.name for d in made.spec.devices]
     assert len(set(names)) == len(names)
     assert all(d.edits.device_nodes for d in made.spec.devices)
     assert set(made.missing) == {"/dev/nvidiactl", "/dev/nvidia-uvm"}
-    assert read.parse(render.render(made.spec)) == made.spec
-    assert generate.generate(hardware.of(gpus, dict(reversed(nodes.items()))), generate.Options(cap=cap)) == made
+    assert reader.parse(writer.render(made.spec)) == made.spec
+    assert build.generate(inventory.of(gpus, dict(reversed(nodes.items()))), build.Options(cap=cap)) == made
 
 
 # ---------------------------------------------------------------- when nothing, when what
@@ -164,7 +169,7 @@ def test_the_second_run_changes_nothing() -> None:
 
 def test_another_order_is_no_change() -> None:
     made = written(plan(seen()))
-    turned = render.render(dc.replace(made, devices=tuple(reversed(made.devices))))
+    turned = writer.render(dc.replace(made, devices=tuple(reversed(made.devices))))
     assert plan(seen({OURS: turned})).empty
 
 
@@ -185,11 +190,11 @@ def test_a_change_says_what_was_there() -> None:
 
 
 NOTHING = [
-    ("theirs", seen(), spec.told("theirs", "1.0.0")),
-    ("nobody reads specs", seen(), spec.told("none", "")),
+    ("theirs", seen(), resource.told("theirs", "1.0.0")),
+    ("nobody reads specs", seen(), resource.told("none", "")),
     ("skipped", seen(), dc.replace(RECORD, skipped="no GPU")),
     ("no GPU", obs(files={}, packages={}), RECORD),
-    ("theirs, and a stranger's file", seen({OURS: file_of()}), spec.told("theirs", "1.0.0")),
+    ("theirs, and a stranger's file", seen({OURS: file_of()}), resource.told("theirs", "1.0.0")),
 ]
 
 
@@ -198,7 +203,7 @@ def test_nothing_to_do(there: Observation, record: HostDecision) -> None:
     assert plan(there, record).empty
 
 
-@pytest.mark.parametrize("record", [spec.told("theirs", "1.0.0"), spec.told("none", "")])
+@pytest.mark.parametrize("record", [resource.told("theirs", "1.0.0"), resource.told("none", "")])
 def test_our_file_goes_when_it_is_not_wanted_any_more(record: HostDecision) -> None:
     text = plan(seen()).changes[0]["content"]
     assert paths(plan(seen({OURS: text}), record)) == [("remove", OURS)]
@@ -249,7 +254,7 @@ def test_adopt_never_refuses_another_file_in_our_place(text: str, what: str, ste
 
 def test_adopt_never_has_nothing_against_our_own_spec_nor_one_that_says_the_same() -> None:
     text = plan(seen()).changes[0]["content"]
-    same = text.replace(render.HEADER, "", 1)
+    same = text.replace(writer.HEADER, "", 1)
     assert same != text
     assert paths(plan(seen({OURS: text.replace("0.5.0", "0.3.0")}), adopt="never")) == [("write", OURS)]
     assert plan(seen({OURS: text}), adopt="never").empty
@@ -280,7 +285,7 @@ def test_a_name_that_containers_may_ask_for_keeps_the_file(name: str, gone: bool
 def test_absent_alone_gives_back_what_was_under_another_name() -> None:
     kept = {path: {"existed": True, "sha256_after": None, "now": None} for path in TAKEN}
     other = {"/etc/hosts": {"existed": True, "sha256_after": None, "now": None}}
-    assert spec.taken_over(Policy(), seen(originals={**kept, **other})) == TAKEN
+    assert resource.taken_over(Policy(), seen(originals={**kept, **other})) == TAKEN
 
 
 def test_the_package_that_starts_the_unit_comes_with_the_same_transaction() -> None:
@@ -305,14 +310,14 @@ def test_absent_gives_back_what_was_there() -> None:
         OURS: {"existed": True, "sha256_after": sha(text), "content": file_of()},
         THEIRS: {"existed": True, "sha256_after": None, "content": file_of()},
     }
-    assert paths(spec.plan_absent(Policy(), seen({OURS: text}, originals=journal))) == [("restore", OURS), ("restore", THEIRS)]
-    assert paths(spec.plan_absent(Policy(), seen({OURS: text}))) == [("remove", OURS)]
-    assert spec.plan_absent(Policy(), seen({OURS: file_of(), THEIRS: file_of()})).empty
+    assert paths(resource.plan_absent(Policy(), seen({OURS: text}, originals=journal))) == [("restore", OURS), ("restore", THEIRS)]
+    assert paths(resource.plan_absent(Policy(), seen({OURS: text}))) == [("remove", OURS)]
+    assert resource.plan_absent(Policy(), seen({OURS: file_of(), THEIRS: file_of()})).empty
 
 
 def test_other_directories() -> None:
-    assert spec.path(Policy(cdi_spec_dirs=("/run/cdi", "/opt/cdi"))) == "/opt/cdi/nvidia.yaml"
-    assert spec.path(Policy(cdi_spec_dirs=("/run/cdi",))) == "/run/cdi/nvidia.yaml"
+    assert resource.path(Policy(cdi_spec_dirs=("/run/cdi", "/opt/cdi"))) == "/opt/cdi/nvidia.yaml"
+    assert resource.path(Policy(cdi_spec_dirs=("/run/cdi",))) == "/run/cdi/nvidia.yaml"
 
 
 # ---------------------------------------------------------------- UUIDs that only NVML knows
@@ -320,7 +325,7 @@ def test_other_directories() -> None:
 
 NO_PROBE = {"probe:nvml": {"value": {"gpus": [], "errors": [{"call": "dlopen", "code": 12, "message": "no library"}]}}}
 ABSENT = {"error": {"kind": "not-found", "message": "nvidia-smi is not there"}}
-NO_SMI = {q["id"]: ABSENT for q in smi.questions(Policy())}
+NO_SMI = {q["id"]: ABSENT for q in nvidia_smi.questions(Policy())}
 
 
 def unasked(files: dict[str, Any]) -> Observation:

@@ -10,8 +10,9 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import read, reread, version
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import own_reader, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import (
     Device,
     DeviceNode,
     Edits,
@@ -22,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.model import (
     from_document,
     to_document,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi.render import HEADER, render
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.writer import HEADER, render
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -132,21 +133,21 @@ specs = st.builds(
 @FEW
 @given(specs)
 def test_reading_what_was_rendered_gives_the_same_spec(any_spec: Spec) -> None:
-    assert read.parse(render(any_spec)) == any_spec
+    assert reader.parse(render(any_spec)) == any_spec
     assert from_document(yaml.load(render(any_spec), Loader=yaml.SafeLoader)) == any_spec  # the reader in Python agrees
 
 
 @settings(max_examples=300, deadline=None)
 @given(specs, st.data())
 def test_the_short_way_of_reading_our_own_text_is_taken_for_our_own_text_only(any_spec: Spec, data: st.DataObject) -> None:
-    assert reread.own(render(any_spec)) in (any_spec, None)  # None: characters that JSON writes otherwise
+    assert own_reader.own(render(any_spec)) in (any_spec, None)  # None: characters that JSON writes otherwise
     lines = render(any_spec).splitlines(keepends=True)
     number, other = data.draw(st.integers(0, len(lines) - 1)), data.draw(st.sampled_from(lines))
     line = lines[number]
     changed = data.draw(st.sampled_from(["", other, line.replace(":", ": ", 1), line.replace('"', "", 2), f"  {line}"]))
     text = "".join([*lines[:number], changed, *lines[number + 1 :]])
-    found = reread.own(text)
-    assert found is None or found == read.as_engines(text)
+    found = own_reader.own(text)
+    assert found is None or found == reader.as_engines(text)
 
 
 @FEW
@@ -160,9 +161,9 @@ def test_text_is_plain_ascii_and_ends_with_a_line_end(any_spec: Spec) -> None:
 @given(specs)
 def test_order_is_no_difference_but_content_is(any_spec: Spec) -> None:
     turned = dc.replace(any_spec, devices=tuple(reversed(any_spec.devices)))
-    assert read.equal(any_spec, turned)
-    assert not read.equal(any_spec, dc.replace(any_spec, kind="nvidia.com/mig"))
-    assert not read.equal(any_spec, dc.replace(any_spec, edits=dc.replace(any_spec.edits, env=(*any_spec.edits.env, "A=b"))))
+    assert reader.equal(any_spec, turned)
+    assert not reader.equal(any_spec, dc.replace(any_spec, kind="nvidia.com/mig"))
+    assert not reader.equal(any_spec, dc.replace(any_spec, edits=dc.replace(any_spec.edits, env=(*any_spec.edits.env, "A=b"))))
 
 
 @FEW
@@ -238,15 +239,15 @@ BAD = [
 @pytest.mark.parametrize(("text", "sentence"), BAD)
 def test_what_is_no_spec_is_said_in_one_sentence(text: str, sentence: str) -> None:
     with pytest.raises(ValueError) as caught:
-        read.parse(text)
+        reader.parse(text)
     assert sentence in str(caught.value)
     assert "\n" not in str(caught.value)
 
 
 def test_json_is_read_as_well() -> None:
-    assert read.parse('{"cdiVersion": "0.5.0", "kind": "a.b/c", "devices": [{"name": "x", "containerEdits": {"env": ["A=b"]}}]}').names == (
-        "a.b/c=x",
-    )
+    assert reader.parse(
+        '{"cdiVersion": "0.5.0", "kind": "a.b/c", "devices": [{"name": "x", "containerEdits": {"env": ["A=b"]}}]}'
+    ).names == ("a.b/c=x",)
 
 
 def test_empty_parts_are_left_out() -> None:

@@ -11,12 +11,14 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import ask, listed_containerd, listed_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.adoption import nvidia_ctk
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_leaves
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines.containerd_files import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, NeedMore, Plan, PlanError, Policy, QueryFailed
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import leaves as containerd_leaves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, NeedMore, Plan, PlanError, Policy, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
 
 from tests.unit import builders
 from tests.unit.plugins.plugin_utils.engines.test_containerd_plan import DECISION, instance
@@ -69,8 +71,8 @@ COPY = """version = @V@
 def shown(text: str) -> dict[str, Any]:
     """A file as a host sends it."""
     return {
-        "content": listed_files.shown(text, listed_containerd.keep()),
-        "keep": listed_containerd.keep(),
+        "content": file_places.shown(text, containerd_places.keep()),
+        "keep": containerd_places.keep(),
         "sha256": builders.sha(text),
         "text": text,
     }
@@ -318,7 +320,7 @@ def test_candidates_are_in_the_tools_order_and_never_nvidias() -> None:
 def test_defaults_that_are_no_toml_are_not_taken_for_none() -> None:
     """The program prints something else than a configuration, such as a warning on its standard output."""
     files = FileSet(ROOT, ())
-    question = ask.printed_tags(["/usr/bin/containerd", "config", "default"], containerd_leaves.prefixes(()), files.keep)
+    question = queries.printed_tags(["/usr/bin/containerd", "config", "default"], containerd_leaves.prefixes(()), files.keep)
     answer = {"prefixes": question["prefixes"], "leaves": [], "fault": {"code": "toml-equals", "line": 3}}
     with pytest.raises(QueryFailed, match=r"line 3 is not valid TOML \(toml-equals\)"):
         containerd_leaves.of_release(Observation({}, {question["id"]: answer}), files, instance("2.1.9"))

@@ -10,7 +10,7 @@ import tomllib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler
 
 from tests.unit.bare_trees import Tree
 from tests.unit.plugins.plugin_utils.engines.test_containerd_adoption import COPY, OURS, ROOT, SITE, THEIRS, VERSIONS, rendered

@@ -9,10 +9,12 @@ import fnmatch
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import cgroup_driver, listed_containerd, toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cgroup_driver import InUse
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_base as base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.cgroup_driver import InUse
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -223,7 +225,7 @@ def ours(release: str, text: str) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for content in files.values():
         data = toml.loads(content, "")
-        for names in (listed_containerd.V2_NAMES, listed_containerd.V3_NAMES):
+        for names in (containerd_places.V2_NAMES, containerd_places.V3_NAMES):
             found = {**found, **(toml.lookup(data, (*names, "containerd", "runtimes", "nvidia")) or {})}
     return found
 

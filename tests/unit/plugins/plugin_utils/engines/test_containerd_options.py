@@ -9,9 +9,10 @@ import tomllib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_options
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import options as containerd_options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 from tests.integration.test_containerd_judge import decision
 from tests.unit.builders import obs

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import edits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_containerd, listed_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, containerd_edit
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import edit as containerd_edit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Cdi,
     Decision,
     Evidence,
@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import (
     PlanError,
     Policy,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
 
 from tests.unit import builders
 
@@ -229,8 +230,8 @@ def test_the_operators_file_that_is_not_taken_over_is_named() -> None:
 
 def test_what_was_not_sent_is_no_hindrance_and_stays_where_it_is() -> None:
     secret = f'{OLD}\n[plugins.{CRI}.registry.configs."r".auth]\n  password = "hunter2"\n'
-    keep = listed_containerd.keep()
-    shown = {"content": listed_files.shown(secret, keep), "keep": keep, "sha256": builders.sha(secret)}
+    keep = containerd_places.keep()
+    shown = {"content": file_places.shown(secret, keep), "keep": keep, "sha256": builders.sha(secret)}
     (change,), (plain,) = (plan("1.7.24", {ROOT: text}).changes for text in (shown, secret))
     assert "hunter2" not in shown["content"]
     assert change == {**plain, "keep": keep, "result": change["result"]}

@@ -8,11 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_base as base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import crio_config, crio_tables
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Handler, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError, Policy
 
-from tests.unit.plugins.plugin_utils.test_crio import DIRECTORY, host, planned, written
+from tests.unit.plugins.plugin_utils.engines.test_crio import DIRECTORY, host, planned, written
 
 WHERE = crio_config.Places("/etc/crio/crio.conf", DIRECTORY, "/run/crio.sock", f"{DIRECTORY}/90-gpufleet.conf")
 NVIDIA = "/usr/bin/nvidia-container-runtime"
@@ -82,7 +83,7 @@ def test_who_becomes_the_default_in_our_place(names: tuple[str, ...], found: str
     assert base.successor(effective("nvidia", crun=CRUN, runc=RUNC, nvidia=THEIRS), names) == found
 
 
-NO_PATH = ("runtime_path", "runtime_type", *crio_tables.NOT_COPIED)
+NO_PATH = ("runtime_path", "runtime_type", *crio_releases.NOT_COPIED)
 
 
 def test_the_copy_is_whole() -> None:

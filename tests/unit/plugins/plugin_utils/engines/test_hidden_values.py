@@ -13,9 +13,19 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, edits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import listed_containerd
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd, crio_tables, docker_config
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Cdi, Decision, Evidence, Instance, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Cdi,
+    Decision,
+    Evidence,
+    Instance,
+    Plan,
+    PlanError,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -24,7 +34,7 @@ from tests.unit import builders, jsontexts
 
 ROOT = "/etc/containerd/config.toml"
 SECRET, KEY = "hunter2hunter2", "a_secret_key"
-KEEP = listed_containerd.keep(Policy().handlers)
+KEEP = containerd_places.keep(Policy().handlers)
 DECISION = Decision(
     instance="", engine="containerd", engine_version="", injection="native-cdi", handler="nvidia", default=False, runtime_mode="cdi",
     annotation_prefixes=("nvidia.cdi.k8s.io/",), device_list_strategy=(), plugin_annotation_prefix="", runtime_class="nvidia",
@@ -130,7 +140,7 @@ global_auth_file = "/{SECRET}"
 
 
 def test_a_secret_of_crio_is_in_no_answer() -> None:
-    shown = contents.told(CRIO.encode(), crio_tables.keep(), "/crio.conf")
+    shown = contents.told(CRIO.encode(), crio_releases.keep(), "/crio.conf")
     assert SECRET not in json.dumps(shown)
     assert [entry["path"][-1] for entry in shown["withheld"]] == ["monitor_env", "a"]
 

@@ -10,9 +10,10 @@ import os
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Difference, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, PlanError, Policy
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -41,7 +42,7 @@ def written(release: str, cri: dict[str, Any]) -> str:
 def effective(release: str, files: dict[str, str]) -> dict[str, Any]:
     version = versions.parse(release)
     assert version
-    return containerd_files.effective(containerd_files.load(builders.obs(files=files), ROOT, version, Policy().handlers), version)
+    return containerd_config.effective(containerd_config.load(builders.obs(files=files), ROOT, version, Policy().handlers), version)
 
 
 @pytest.mark.parametrize("release", NAMES)

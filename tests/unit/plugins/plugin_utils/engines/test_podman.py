@@ -9,10 +9,12 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import container_check
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import checks, decide, host, packages, toolkit
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import podman
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Instance, Plan, PlanError, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import podman
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, toolkit_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases
 
 from tests.unit import gpus
 from tests.unit.builders import obs
@@ -34,17 +36,17 @@ def the_podman(version: str = NEW) -> Instance:
 
 
 def test_a_host_with_podman_alone_gets_its_spec_and_nothing_else() -> None:
-    seen = host.see(Policy(), seen_with(NEW))
-    host.require_engine(Policy(), seen)
+    seen = node.see(Policy(), seen_with(NEW))
+    node.require_engine(Policy(), seen)
     (decision,) = seen.record.decisions
     assert (decision.engine, decision.engine_version, decision.injection, decision.handler) == ("podman", "5.4.2", "native-cdi", "")
     assert (seen.record.cdi_owner, seen.record.cdi_version_cap, seen.record.packages) == ("ours", "0.8.0", ())
-    plan = host.plan(Policy(), seen_with(NEW), seen, "")
+    plan = node.plan(Policy(), seen_with(NEW), seen, "")
     written = [c["path"] for c in plan.changes]
     assert "/etc/cdi/nvidia.yaml" in written
-    assert [p for p in written if p == toolkit.PATH or p.startswith(("/etc/containers", "/etc/apt"))] == []
+    assert [p for p in written if p == toolkit_config.PATH or p.startswith(("/etc/containers", "/etc/apt"))] == []
     assert (plan.restarts, plan.commands) == ((), ())
-    told = host.facts(seen, plan)["row"]
+    told = node.facts(seen, plan)["row"]
     assert (told["engine"], told["injection"], told["managed"]) == ("Podman 5.4.2", "native-cdi", True)
     assert "the CDI spec is all there is to do" in told["why"]
 
@@ -59,7 +61,7 @@ def test_a_podman_counts_as_far_as_it_reads_specs(version: str | None, reads: st
 @pytest.mark.parametrize("version", [OLD, None])
 def test_no_engine_at_all_is_still_an_error_and_podman_is_named(version: str | None) -> None:
     with pytest.raises(PlanError, match=r"no container engine.*and for a Podman that reads CDI specs"):
-        host.require_engine(Policy(), host.see(Policy(), seen_with(version)))
+        node.require_engine(Policy(), node.see(Policy(), seen_with(version)))
 
 
 K3S = instance(refusal="k3s writes this configuration", owner="k3s")
@@ -97,7 +99,7 @@ def test_a_host_that_is_left_alone_is_not_managed_which_is_not_unchanged(
     instances: tuple[Instance, ...], policy: Policy, managed: bool
 ) -> None:
     made = record(policy, *instances)
-    told = host.facts(host.Seen(instances, ONE_GPU, decide.Kubelet(), made), Plan())["row"]
+    told = node.facts(node.Seen(instances, ONE_GPU, decide.Kubelet(), made), Plan())["row"]
     assert told["managed"] is managed
 
 
@@ -108,7 +110,7 @@ IMAGE = "lab/busybox:1"
 
 def proof(evidence: str = "") -> list[dict[str, Any]]:
     one = the_podman()
-    return checks.cases(record(Policy(), one), (one,), ONE_GPU, image=IMAGE, evidence_file=evidence)
+    return cases.cases(record(Policy(), one), (one,), ONE_GPU, image=IMAGE, evidence_file=evidence)
 
 
 def test_the_proof_asks_as_a_person_would() -> None:
@@ -135,11 +137,11 @@ def test_what_the_command_says_is_the_evidence(tmp_path: Any, answers: dict[str,
     program.write_text("#!/bin/sh\ncase $1 in\n" + "\n".join(lines) + "\nesac\n")
     program.chmod(0o755)
     case = {**proof()[0], "run": [str(program), "run"], "image_there": [str(program), "image", "exists"]}
-    request = {"cases": [case], "timeout": 0.5, "phrases": checks.PHRASES, "log_parent": str(tmp_path)}
+    request = {"cases": [case], "timeout": 0.5, "phrases": cases.PHRASES, "log_parent": str(tmp_path)}
     (answer,) = container_check.run(request)["cases"]
     assert answer["error"]["step"] == step
     assert says in answer["error"]["message"]
-    assert checks.advice("podman", "native-cdi", checks.sentence(answer)) or step == "run"
+    assert cases.advice("podman", "native-cdi", cases.sentence(answer)) or step == "run"
 
 
 def test_of_what_the_command_says_only_known_phrases_are_told(tmp_path: Any) -> None:
@@ -148,7 +150,7 @@ def test_of_what_the_command_says_only_known_phrases_are_told(tmp_path: Any) -> 
     program.write_text(f"#!/bin/sh\n[ $1 = image ] || {{ echo '{words}' >&2; exit 125; }}\n")
     program.chmod(0o755)
     case = {**proof()[0], "run": [str(program), "run"], "image_there": [str(program), "image", "exists"]}
-    (answer,) = container_check.run({"cases": [case], "phrases": checks.PHRASES, "log_parent": str(tmp_path)})["cases"]
+    (answer,) = container_check.run({"cases": [case], "phrases": cases.PHRASES, "log_parent": str(tmp_path)})["cases"]
     assert answer["error"] == {"step": "run", "message": "exit status 125: permission denied"}
 
 

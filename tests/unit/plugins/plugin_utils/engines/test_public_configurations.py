@@ -12,9 +12,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.engines import containerd_files, containerd_owners, crio_tables
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.versions import Version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
@@ -59,8 +62,8 @@ def run(home: bare_trees.Tree, way: str, row: Public, release: str, **more: Any)
 def in_force(home: bare_trees.Tree, release: str) -> dict[str, Any]:
     """The CRI table that containerd's files add up to."""
     files = {path: data.decode() for path, (data, *_mode) in home.state().items() if data}
-    found = containerd_files.load(builders.obs(files=files), CONTAINERD, version(release))
-    return containerd_files.effective(found, version(release))
+    found = containerd_config.load(builders.obs(files=files), CONTAINERD, version(release))
+    return containerd_config.effective(found, version(release))
 
 
 @pytest.mark.parametrize("way", WAYS)
@@ -133,7 +136,7 @@ def node(row: Public, release: str) -> hosts.Node:
 
 @pytest.mark.parametrize(("row", "release"), rows(row for row in public.CONTAINERDS if row.home.owner))
 def test_a_host_of_another_system_is_left_alone_and_says_what_to_do_there(row: Public, release: str) -> None:
-    owner = next(o for o in containerd_owners.OWNERS if o.name == row.home.owner)
+    owner = next(o for o in owners.OWNERS if o.name == row.home.owner)
     came = hosts.planned(node(row, release), os_id=row.home.os_id)
     assert came.plan is not None, came.said
     assert owner.refusal in came.plan.advice
@@ -182,9 +185,9 @@ def test_cri_os_handler_is_a_whole_copy(tmp_path: pathlib.Path, row: Public, rel
     before = home.state()
     result = run(home, way, row, release)
     assert not result["failed"], result["msg"]
-    written = toml.loads(home.read(f"{public.CRIO}.d/{crio_tables.DROP_IN}"), "")["crio"]["runtime"]
+    written = toml.loads(home.read(f"{public.CRIO}.d/{crio_releases.DROP_IN}"), "")["crio"]["runtime"]
     base = toml.loads(row.text, "")["crio"]["runtime"]["runtimes"][row.base]
-    theirs = {k: v for k, v in base.items() if k not in crio_tables.NOT_COPIED}
+    theirs = {k: v for k, v in base.items() if k not in crio_releases.NOT_COPIED}
     assert written == {"runtimes": {"nvidia": {"runtime_path": NVIDIA, "runtime_type": "oci", **theirs}}}
     assert {k for k, v in theirs.items() if v} == set(row.copied)
     assert not run(home, way, row, release)["changed"]

@@ -9,11 +9,10 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import table
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.cdi import spec
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import Cdi, Driver, Evidence, Gpu, Instance, Plan, Restart
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import fleet_hosts, outcomes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report.fleet_hosts import View
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Driver, Evidence, Gpu, Instance, Plan, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, host_table, outcomes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.fleet_hosts import View
 
 CDI = Cdi(True, True, (), "1.0.0", Evidence("cri-status", ""))
 CRIO = Instance("crio", "1.34.2", "/usr/bin/crio", "/run/crio.sock", "/etc/crio/crio.conf", "crio.service", "package", True, CDI)
@@ -246,16 +245,16 @@ def test_ten_times_the_hosts_are_ten_times_the_work() -> None:
 
 
 def test_a_hosts_row() -> None:
-    refused = dc.replace(spec.told("none", ""), refused=((CRIO.key, "k3s generates this file: use its template"),))
-    assert table.row([CRIO], refused, Plan(restarts=(Restart("crio.service"),)), DRIVER) == {
+    refused = dc.replace(resource.told("none", ""), refused=((CRIO.key, "k3s generates this file: use its template"),))
+    assert host_table.row([CRIO], refused, Plan(restarts=(Restart("crio.service"),)), DRIVER) == {
         "engine": "CRI-O 1.34.2",
         "gpus": "8 x H100 80GB HBM3, 550.163.01",
         "injection": "-",
         "restarted": "crio",
         "why": "k3s generates this file: use its template",
     }
-    assert table.row([], dc.replace(refused, skipped="no GPU: none on PCI"), Plan(), DRIVER)["why"] == "no GPU: none on PCI"
-    assert table.row([], dc.replace(refused, refused=()), Plan(), DRIVER)["engine"] == "none"
+    assert host_table.row([], dc.replace(refused, skipped="no GPU: none on PCI"), Plan(), DRIVER)["why"] == "no GPU: none on PCI"
+    assert host_table.row([], dc.replace(refused, refused=()), Plan(), DRIVER)["engine"] == "none"
 
 
 DRIVERS = [
@@ -269,4 +268,4 @@ DRIVERS = [
 
 @pytest.mark.parametrize(("driver", "text"), DRIVERS)
 def test_gpus_and_their_driver_in_one_cell(driver: Driver, text: str) -> None:
-    assert table.gpus(driver) == text
+    assert host_table.gpus(driver) == text

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import fleet_hosts, leftovers
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, leftovers
 
 DROP_IN = "/etc/crio/crio.conf.d/99-nvidia.toml"
 GONE = {

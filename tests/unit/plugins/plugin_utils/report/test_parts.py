@@ -9,8 +9,8 @@ from typing import Any
 
 import jmespath
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import (
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
     columns,
     fleet_hosts,
     layout,

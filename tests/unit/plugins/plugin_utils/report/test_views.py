@@ -8,8 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report import outcomes, proof, specs, transactions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.report.fleet_hosts import View
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import outcomes, proof, specs, transactions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.fleet_hosts import View
 
 LOST = {"unreachable": True, "msg": "connection refused"}
 WIDE = View(width=200)

@@ -1,0 +1,127 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What `nvidia-ctk cdi generate` wrote under any name, and whether a spec is nothing but that.
+
+Everything in such a spec is of the driver: device nodes of NVIDIA's, files that the driver brings, hooks of the toolkit's own program, two
+variables (nvidia-container-toolkit, pkg/nvcdi). What is none of these somebody has written by hand, and counts on it. Paths in containers
+are those of the host, or of the driver's root. Since 1.19 it records of a node what the host's has, and its group, never a user.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, DeviceNode, Edits, Hook, Mount, Spec
+
+TOOL = "nvidia-ctk"
+REFRESH = "nvidia-cdi-refresh"
+PROGRAMS = ("nvidia-cdi-hook", "nvidia-ctk")
+STAGES = ("createContainer", "createRuntime")
+COMMAND = re.compile(r"[a-z]+(?:-[a-z]+)*")  # of its own program; there are more of them with each release
+ENV = re.compile(r"NVIDIA_VISIBLE_DEVICES=void|NVIDIA_CTK_LIBCUDA_DIR=/\S*")
+HOOK_ENV = re.compile(r"NVIDIA_CTK_DEBUG=(?:true|false)")
+NODE = re.compile(r"/dev/(?:nvidia[\w-]*|nvidia-caps(?:-imex-channels)?/[\w-]+|dri/(?:card|renderD)\d+|dxg)")
+GPU_NODE = re.compile(r"/dev/nvidia\d+|/dev/nvidia-caps/nvidia-cap\d+|/dev/dxg")
+LIBRARY = re.compile(r"(?:libcuda\w*|libnv[\w-]+|lib\w+_nvidia|nvidia_drv)\.so(?:\.\d+)*")
+FOLDERS = ("/usr/share/nvidia/", "/lib/firmware/nvidia/", "/usr/lib/firmware/nvidia/", "/usr/lib/wsl/")
+OPTIONS = frozenset(("ro", "nosuid", "nodev", "noexec", "bind", "rbind", "private", "rprivate"))
+USUAL_NAME = re.compile(r"\d+(?::\d+)?|(?:GPU|MIG)-.+|all")
+TYPE_INDEX = re.compile(r"(?:gpu|mig)\d+(?::\d+)?")
+
+
+def is_tools(spec: Spec) -> bool:
+    return spec.kind == KIND and not unexplained(spec)
+
+
+def unexplained(spec: Spec) -> tuple[str, ...]:
+    """What in a spec the tool never writes, as a person finds it."""
+    every = (spec.edits, *(d.edits for d in spec.devices))
+    groups = {node.gid for edits in every for node in edits.device_nodes}
+    found = [word for edits in every for word in (*_of_edits(edits), *_of_groups(edits, groups))]
+    notes = [
+        key for annotations in (spec.annotations, *(d.annotations for d in spec.devices)) for key in annotations if "nvidia.com" not in key
+    ]
+    return tuple(dict.fromkeys(stand_ins.spoken(word) for word in (*found, *(f"the annotation {key}" for key in notes))))
+
+
+def _of_edits(edits: Edits) -> Iterator[str]:
+    yield from (f"the variable {entry.partition('=')[0]}" for entry in edits.env if not ENV.fullmatch(entry))
+    yield from (f"{_strange(n)}the device node {n.path}" for n in edits.device_nodes if _strange(n) or not NODE.fullmatch(n.path))
+    yield from (f"the mount of {m.host_path}" for m in edits.mounts if not of_driver(m))
+    yield from (f"the hook {hook.path}" for hook in edits.hooks if not of_toolkit(hook))
+    yield from (f"the network device {n.name}" for n in edits.net_devices)
+    if edits.rdt is not None:
+        yield "intelRdt"
+
+
+def _strange(node: DeviceNode) -> str:
+    """Which attribute of a node is not as the tool writes it."""
+    strange = {
+        "uid": node.uid is not None,
+        "type": node.type not in ("", "c"),
+        "permissions": node.permissions not in ("", "rwm"),
+        "hostPath": not _below_a_root(node.host_path, node.path),
+    }
+    return next((f"the {key} of " for key, is_so in strange.items() if is_so), "")
+
+
+def _below_a_root(host: str, place: str) -> bool:
+    return not host or posixpath.normpath(host).endswith(posixpath.normpath(place))
+
+
+def _of_groups(edits: Edits, groups: set[int | None]) -> Iterator[str]:
+    """Those that the tool adds are of nodes of the same spec."""
+    yield from (f"the group {gid}" for gid in edits.additional_gids if gid not in groups)
+
+
+def of_toolkit(hook: Hook) -> bool:
+    words = hook.args[1:]
+    command = words[1] if words[:1] == ("hook",) and len(words) > 1 else words[0] if words else ""
+    ours = hook.name in STAGES and posixpath.basename(hook.path) in PROGRAMS and bool(COMMAND.fullmatch(command))
+    return ours and hook.timeout is None and all(HOOK_ENV.fullmatch(entry) for entry in hook.env)
+
+
+def of_driver(mount: Mount) -> bool:
+    """A file of the driver, read-only, at the place it has on the host or below another root, or in the folder that loaders look in."""
+    place, name = mount.container_path, posixpath.basename(mount.container_path)
+    if name != posixpath.basename(mount.host_path):
+        return False
+    if place.endswith(catalogue.SOCKETS) or place.startswith(catalogue.MPS):
+        return True
+    same = (LIBRARY.fullmatch(name) or name in catalogue.BINARIES) and _below_a_root(mount.host_path, place)
+    driver = same or place.endswith(tuple(catalogue.CONFIGS)) or place.startswith(FOLDERS)
+    return bool(driver) and "ro" in mount.options and set(mount.options) <= OPTIONS
+
+
+def lost(theirs: Spec, ours: Spec) -> tuple[str, ...]:
+    """Names of devices that containers could not ask for any more: for GPUs that are in ours under other names only, or for none."""
+    given = {d.name for d in ours.devices}
+    here = {n.path for d in ours.devices for n in d.edits.device_nodes}
+    nodes = {d.name: _gpus(d.edits.device_nodes) for d in theirs.devices if d.name not in given}
+    return tuple(name for name, of_gpus in nodes.items() if of_gpus & here or not of_gpus)
+
+
+def chosen(names: tuple[str, ...]) -> tuple[str, ...]:
+    """Those that somebody has chosen: an index and a UUID are what each generator writes, as far as consumers and NVML let it."""
+    return tuple(name for name in names if not USUAL_NAME.fullmatch(name))
+
+
+def _gpus(nodes: tuple[DeviceNode, ...]) -> set[str]:
+    return {n.path for n in nodes if GPU_NODE.fullmatch(n.path)}
+
+
+def way_out(names: tuple[str, ...]) -> str:
+    if all(TYPE_INDEX.fullmatch(name) for name in names):
+        return "add type-index to the option cdi_device_names, so that these names stay"
+    return f"remove the file once no container asks for {', '.join(names)}"
+
+
+STEPS: Mapping[bool, str] = {
+    True: "move what is yours to a spec of a kind of its own, and the file out of the CDI directories",
+    False: "remove the file, or keep it outside of the CDI directories",
+}

@@ -1,0 +1,256 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The GPU Operator's toolkit container: whether it works on a host, and what it left there where it does not.
+
+While it works we write nothing for an engine that it configures: at every start of its pod it installs its programs again,
+writes its handlers and restarts the engine (nvidia-container-toolkit, cmd/nvidia-ctk-installer), so two writers would never come to rest.
+That it is gone needs proof. `/run/nvidia` is empty after a boot until the pod starts, so that nothing there proves anything; and
+`/run/nvidia/validations/toolkit-ready` is the word of the operator's validator, which writes it with `toolkit.enabled=false`, too: all
+that it runs is nvidia-smi (gpu-operator, cmd/nvidia-validator).
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any, Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, originals, owned_file, processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import owners as containerd_owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Leftover, NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+TOOL = "gpu-operator"
+HANDLERS = ("nvidia", "nvidia-cdi", "nvidia-legacy")  # and the configured name, where that is another
+DIRECTORY = "/usr/local/nvidia/toolkit"  # ROOT=/usr/local/nvidia; `toolkit.installDir` of the ClusterPolicy puts it elsewhere
+PID_FILE = "/run/nvidia/toolkit/toolkit.pid"
+MARKS = (DIRECTORY, PID_FILE)
+# Its program, and the name by which the pod's entrypoint starts it; up to 1.17 that was the program.
+PROCESSES = ["nvidia-ctk-installer", "nvidia-toolkit"]
+CONTAINER = "nvidia-container-toolkit-ctr"
+KUBELET_ROOT = "/var/lib/kubelet"
+SETTLED = 600  # seconds after which a kubelet has started the pods of its node's DaemonSets, or has said why not
+DROP_IN = re.compile(r"99-nvidia\.(toml|conf)")
+TITLES = {"crio": "CRI-O", "docker": "Docker"}
+WAIT = "Run again when the kubelet has been active for 10 minutes"
+HAND_OVER = (
+    "set toolkit.enabled=false in its ClusterPolicy, or label this node nvidia.com/gpu.deploy.container-toolkit=false, and run again once "
+    "its pod is gone"
+)
+KUBELET_QUESTIONS = (
+    cgroup_driver.process_question(),
+    *(queries.file(path, content=False) for path in owners.KUBELETS),
+)
+
+
+@dc.dataclass(frozen=True)
+class State:
+    """absent: no trace. live: it works. unknown: there are traces, and no proof that it is gone. dead: there is. why: what shows it.
+
+    traces: what is there of it, as paths.
+    """
+
+    fate: Literal["absent", "live", "unknown", "dead"]
+    why: str = ""
+    traces: tuple[str, ...] = ()
+
+    @property
+    def counts_as_live(self) -> bool:
+        return self.fate in ("live", "unknown")
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    return [queries.file(mark, content=False) for mark in MARKS]
+
+
+def is_its(program: str) -> bool:
+    """Whether a handler's program is one that the toolkit container installs."""
+    return posixpath.basename(program).startswith(low_level.PROGRAM) and installed(program)
+
+
+def installed(program: str) -> bool:
+    """Whether a program is where the toolkit container puts all of its own: always in a directory called toolkit."""
+    return posixpath.basename(posixpath.dirname(program)) == "toolkit"
+
+
+def its_handlers(instance: Instance) -> dict[str, str]:
+    return {name: program for name, program in sorted(instance.handlers.items()) if is_its(program)}
+
+
+# ---------------------------------------------------------------- live or dead
+
+
+def state(policy: Policy, obs: Observation, instances: Iterable[Instance], files: tuple[str, ...] = ()) -> State:
+    """What is known of it on this host. Asks for more only where there is a trace of it. files: configurations that it wrote."""
+    found = tuple(instances)
+    unseen = [question for question in questions(policy) if not obs.asked(question)]
+    if unseen:
+        raise NeedMore(unseen)
+    programs = dict.fromkeys(program for i in found for program in its_handlers(i).values())
+    traces = (*(mark for mark in MARKS if owners.exists(obs, mark)), *programs, *files)
+    if not traces:
+        return State("absent")
+    if policy.root != "/":
+        return State("dead", "nothing runs beneath another root", traces)
+    lacking = [question for question in _evidence(obs, found) if not obs.asked(question)]
+    if lacking:
+        raise NeedMore(lacking)
+    alive = _sign_of_life(obs, found)
+    if alive:
+        return State("live", alive, traces)
+    if not _kubelet_possible(policy, obs):
+        return State("dead", "no kubelet is on this host, and none of its processes runs", traces)
+    doubt = _doubt(policy, obs, found)
+    if doubt:
+        return State("unknown", doubt, traces)
+    return State("dead", "the kubelet has been active for 10 minutes, and neither a process nor a pod of it is here", traces)
+
+
+def gone(policy: Policy, obs: Observation, instance: Instance, path: str) -> bool:
+    """Whether what it left for this engine in this file may be taken over."""
+    return state(policy, obs, [instance], (path,)).fate == "dead"
+
+
+def _evidence(obs: Observation, instances: tuple[Instance, ...]) -> list[queries.Question]:
+    """What the proof needs beyond a normal look."""
+    pods = [sandboxes.question(i) for i in instances if sandboxes.serves(i)]
+    first = [*KUBELET_QUESTIONS, queries.processes(PROCESSES), *pods]
+    if not all(obs.asked(q) for q in KUBELET_QUESTIONS):
+        return first
+    unit = _unit(obs)
+    units = [] if obs.unit_asked(unit) else [queries.units([unit])]
+    return [*first, _kept_pods(obs), *units]
+
+
+def _unit(obs: Observation) -> str:
+    process = cgroup_driver.process(obs)
+    return str(process.get("unit") or "") if process and process.get("unit") else owners.KUBELET_UNIT
+
+
+def _root(obs: Observation) -> str:
+    process = cgroup_driver.process(obs)
+    argv = [str(a) for a in process.get("argv") or ()] if process else []
+    return cgroup_driver.option(argv, "--root-dir").rstrip("/") or KUBELET_ROOT
+
+
+def _kept_pods(obs: Observation) -> queries.Question:
+    """What the kubelet keeps of its pods outlives a boot, as the list of the engine's sandboxes may not."""
+    root = _root(obs)
+    return queries.paths(f"pods below {root}", [f"{root}/pods", f"{root}/pods/*/containers/{CONTAINER}"])
+
+
+def _sign_of_life(obs: Observation, instances: tuple[Instance, ...]) -> str:
+    running = [p for p in (*obs.processes(), *obs.unverified()) if processes.program(p) in PROCESSES]
+    if running:
+        return f"its process {processes.program(running[0])} runs"
+    for instance in instances:
+        if sandboxes.serves(instance) and (_pods(obs, instance).get("named") or {}).get(sandboxes.OPERATOR):
+            return f"{instance.engine} has a pod {sandboxes.OPERATOR}-*"
+    kept = obs.attempt(_kept_pods(obs)).get("files") or ()
+    if any(posixpath.basename(str(entry["path"])) == CONTAINER for entry in kept):
+        return f"the kubelet keeps a pod with the container {CONTAINER}"
+    return ""
+
+
+def _pods(obs: Observation, instance: Instance) -> Mapping[str, Any]:
+    return obs.said_by(sandboxes.question(instance), instance.pid)
+
+
+def _kubelet_possible(policy: Policy, obs: Observation) -> bool:
+    """Whether there is one, running or not: one that was stopped brings the pod back when it starts."""
+    return owners.kubelet(policy, obs).expected or bool(obs.unit(owners.KUBELET_UNIT)) or _distribution(obs) != ""
+
+
+def _distribution(obs: Observation) -> str:
+    """A Kubernetes whose kubelet is a part of another program."""
+    return next((o.title for o in containerd_owners.OWNERS if o.own_engine and any(obs.unit(u) for u in o.units)), "")
+
+
+def _doubt(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> str:
+    """The first thing that keeps "no sign of it" from being a proof."""
+    if cgroup_driver.process(obs) is None and processes.called(obs, "kubelet"):
+        return "nothing vouches for the kubelet that runs here"
+    if cgroup_driver.process(obs) is None:
+        title = _distribution(obs)
+        return f"the kubelet of {title} cannot be asked for how long it has run" if title else "the kubelet of this host does not run"
+    active = obs.active_seconds(_unit(obs))
+    if active is None:
+        return f"systemd does not say since when {_unit(obs)} is active"
+    if active < SETTLED:
+        return "the kubelet has been active for less than 10 minutes, so that its pods may be still to come"
+    asked = [i for i in instances if sandboxes.serves(i)]
+    silent = next((i.engine for i in asked if "error" in _pods(obs, i)), "")
+    if silent or not asked:
+        return f"{silent or 'no engine'} does not tell its pods over CRI" if silent else "no engine tells its pods over CRI"
+    kept = obs.attempt(_kept_pods(obs))
+    if "error" in kept or not any(str(entry["path"]) == f"{_root(obs)}/pods" for entry in kept.get("files") or ()):
+        return f"the kubelet's directory {_root(obs)}/pods could not be listed"
+    return ""
+
+
+# ---------------------------------------------------------------- what follows from it
+
+
+def leave_alone(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> tuple[Instance, ...]:
+    """The instances, with a refusal for each that a toolkit configures which works, or of which nothing proves that it is gone."""
+    found = state(policy, obs, instances)
+    if not found.counts_as_live:
+        return instances
+    return tuple(dc.replace(i, refusal=refusal(obs, i, found)) if _concerns(policy, i, found, instances) else i for i in instances)
+
+
+def _concerns(policy: Policy, instance: Instance, found: State, instances: tuple[Instance, ...]) -> bool:
+    """One that works writes for the kubelet's engine, whatever is in its files now; of an unproven one only what it has written counts."""
+    if instance.refusal:
+        return False
+    wanted = {handler.name for handler in policy.handlers}
+    if found.fate == "unknown":
+        return bool(wanted & set(its_handlers(instance)))
+    if its_handlers(instance):
+        return True
+    known = any(i.used_by_kubelet for i in instances)
+    return instance.engine in ("containerd", "crio") and instance.cri and (instance.used_by_kubelet or not known)
+
+
+def refusal(obs: Observation, instance: Instance, found: State) -> str:
+    again = returned(obs)
+    back = f"It is back: it has written {again} again, which this collection had taken over. " if again else ""
+    engine = TITLES.get(instance.engine, instance.engine)
+    if found.fate == "live":
+        return (
+            f"{back}The GPU Operator's toolkit works on this host ({found.why}) and writes the NVIDIA handlers of {engine} itself, so that "
+            f"{engine} is left alone: {HAND_OVER}"
+        )
+    ways = ", ".join(f"{name} runs {program}" for name, program in its_handlers(instance).items()) or ", ".join(found.traces)
+    return (
+        f"{back}The GPU Operator's toolkit has configured this {engine} ({ways}), and nothing proves that it is gone: {found.why}. So it "
+        f"counts as working, and {engine} is left alone. {WAIT}; where the operator is in use, {HAND_OVER}"
+    )
+
+
+def returned(obs: Observation) -> str:
+    """A drop-in of its name that this collection has removed and that is there again, '' where none is."""
+    for kept in originals.kept(obs) if obs.asked(owned_file.ORIGINALS) else ():
+        if kept.existed and kept.after is None and kept.now is not None and DROP_IN.fullmatch(posixpath.basename(kept.path)):
+            return kept.path
+    return ""
+
+
+def leftovers(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> tuple[Leftover, ...]:
+    """What of it is on the host, beside its files in an engine's configuration, which the engine's own planner judges."""
+    found = state(policy, obs, instances)
+    if found.counts_as_live:
+        concerned = [i for i in instances if its_handlers(i) or "GPU Operator" in i.refusal]
+        places = [(i.config_path, tuple(its_handlers(i))) for i in concerned] or [(found.traces[0], ())]
+        return tuple(Leftover(TOOL, path, keys, False, "live", found.why, HAND_OVER) for path, keys in places)
+    if DIRECTORY not in found.traces:
+        return ()
+    # Its own cleanup leaves the programs, too, since containers that run need them (gpu-operator issue 494).
+    why = f"the toolkit is gone ({found.why}); its programs stay, since containers that were started with them need them"
+    step = f"once no handler names a program there and its containers have ended: rm -r {DIRECTORY}"
+    return (Leftover(TOOL, DIRECTORY, (), True, "kept", why, step),)

@@ -1,0 +1,85 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hook files of NVIDIA's that others left: by which program and which form they are known, and where they lie.
+
+- toolkit packages up to 1.13, as RPMs: `/usr/bin/nvidia-container-toolkit` (oci-nvidia-hook.json in nvidia-container-toolkit);
+- `nvidia-ctk runtime configure --config-mode=hook` and the GPU Operator with CDI off: the hook's own program;
+- guides for Podman and CRI-O: either, without `env`; and the form of hooks 0.1.0, in which `hook` is the program itself.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Leftover, Plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+PROGRAMS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit")
+# Podman reads it, and CRI-O where its hooks_dir names it.
+ADMINS = "/etc/containers/oci/hooks.d"
+# Scripts for the Docker of RHEL 7 (nvidia-container-runtime-hook 1.3 and 1.4): no engine that is served here runs them.
+SCRIPTS = ("/usr/libexec/oci/hooks.d/nvidia", "/usr/libexec/oci/hooks.d/oci-nvidia-hook")
+NOBODY = "it is a script for the Docker of RHEL 7, and no engine of today runs it"
+
+
+def questions() -> list[queries.Question]:
+    return [queries.file(path, content=False) for path in SCRIPTS]
+
+
+def program(data: Any) -> str:
+    """The program of a hook file of one of these forms, '' for any other file."""
+    if not isinstance(data, Mapping):
+        return ""
+    hook = data.get("hook")
+    found = hook.get("path") if isinstance(hook, Mapping) else hook
+    if not isinstance(found, str) or posixpath.basename(found) not in PROGRAMS:
+        return ""
+    return found if (_newer(data, found) if isinstance(hook, Mapping) else _older(data)) else ""
+
+
+def _newer(data: Mapping[str, Any], found: str) -> bool:
+    hook = dict(data["hook"])
+    env = hook.pop("env", [])
+    if env and not (isinstance(env, list) and len(env) == 1 and str(env[0]).startswith("PATH=")):
+        return False
+    wanted = {"path": found, "args": [posixpath.basename(found), "prestart"]}
+    rest = {"version": "1.0.0", "when": {"always": True, "commands": [".*"]}, "stages": ["prestart"]}
+    return hook == wanted and {k: v for k, v in data.items() if k != "hook"} == rest
+
+
+def _older(data: Mapping[str, Any]) -> bool:
+    """Hooks 0.1.0: `stage` and `stages` are the same there."""
+    rest = {k: v for k, v in data.items() if k != "hook"}
+    stages = rest.pop("stage", rest.pop("stages", None))
+    rest.pop("annotations", None)
+    return stages == ["prestart"] and rest == {"arguments": ["prestart"]}
+
+
+def tool(found: str) -> str:
+    return gpu_operator.TOOL if gpu_operator.installed(found) else "nvidia-container-toolkit"
+
+
+def live(record: HostDecision, found: str) -> bool:
+    """Whether it is the file of a GPU Operator that counts as working here."""
+    return tool(found) == gpu_operator.TOOL and any("GPU Operator" in sentence for _key, sentence in record.refused)
+
+
+def adopted(path: str, found: str) -> Leftover:
+    why = "it is a hook file that NVIDIA's packages, their guides or the GPU Operator make, and a hook beside CDI injects GPUs twice"
+    return Leftover(tool(found), path, (), True, "adopted", why)
+
+
+def kept(path: str, found: str) -> Leftover:
+    step = f"set adopt: auto, or rm {path}: a hook beside CDI injects GPUs twice"
+    return Leftover(tool(found), path, (), True, "kept", "adopt: never leaves it", step)
+
+
+def scripts(obs: Observation) -> Plan:
+    """What lies in the directory of the oldest hooks."""
+    there = [path for path in SCRIPTS if obs.raw(queries.file(path, content=False)).get("exists")]
+    return Plan(leftovers=tuple(Leftover("nvidia-container-runtime-hook", path, (), False, "kept", NOBODY, f"rm {path}") for path in there))

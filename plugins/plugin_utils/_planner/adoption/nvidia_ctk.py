@@ -1,0 +1,95 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What `nvidia-ctk runtime configure` 1.13 to 1.20 writes: how its handlers come about, and how its files look.
+
+Up to 1.17 it edits the main file in place. From 1.18 on it writes a drop-in: the whole CRI table of the main file (or of what the engine
+prints), for containerd 1.x replaces that table as a whole, with a handler that is a copy of another one; and an `imports` line.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
+
+TOOL = "nvidia-ctk"
+COMMAND = "nvidia-ctk runtime configure"
+DROP_IN = "99-nvidia.toml"
+# The drop-in of 1.18.0, in a directory that containerd never reads (nvidia-container-toolkit issue 1404).
+MISPLACED = "/etc/containerd/config.d/99-nvidia.toml"
+RUNC_TYPE = "io.containerd.runc.v2"
+CANDIDATES = ("runc", "crun")  # after the default handler, which it passes over where its name begins so:
+PASSED_OVER = "nvidia"
+NOTHING: tuple[Any, ...] = ("", 0, False, [])
+SAID_BY_DEFAULT: Mapping[tuple[str, ...], Any] = {("sandboxer",): "podsandbox", ("sandbox_mode",): "podsandbox"}
+
+Path = tuple[str, ...]
+Entry = Mapping[Path, Any]  # a handler's properties, each by its path below the handler
+
+
+def runs_nvidia(program: object) -> bool:
+    """Whether a handler's program is the NVIDIA runtime as packages install it; below a `toolkit` directory it is the GPU Operator's."""
+    name = str(program or "")
+    return posixpath.basename(name).startswith(low_level.PROGRAM) and not gpu_operator.is_its(name)
+
+
+def mode_said(programs: Iterable[object]) -> str:
+    """A program named after a mode sets it, whatever the runtime's configuration says: what follows a sentence on its handler."""
+    named = sorted({str(p) for p in programs if posixpath.basename(str(p)).startswith(f"{low_level.PROGRAM}.")})
+    one = " and ".join(named)
+    return f"; {one} sets the runtime's mode, which is node's to decide, and which the module of one engine keeps" if named else ""
+
+
+def candidates(default: str) -> tuple[str, ...]:
+    """The handlers that it would copy, in its order."""
+    first = (default,) if default and not default.startswith(PASSED_OVER) else ()
+    return tuple(dict.fromkeys((*first, *CANDIDATES)))
+
+
+def unexplained(entry: Entry, copied_from: Iterable[Entry]) -> tuple[Path, ...]:
+    """The properties of its handler that no candidate explains, by the candidate that explains most; () where one explains all.
+
+    Only without any candidate it writes the type and properties that are zero, and no options.
+    """
+    made_up: Entry = {("runtime_type",): RUNC_TYPE}
+    every = [_differing(entry, candidate) for candidate in tuple(copied_from) or (made_up,)]
+    return min(every, key=len)
+
+
+def _differing(entry: Entry, candidate: Entry) -> tuple[Path, ...]:
+    kept = {path: value for path, value in candidate.items() if path != ("options", "BinaryName")}
+    made = {path: value for path, value in entry.items() if path != ("options", "BinaryName")}
+    if kept.get(("runtime_type",)) in (None, "") and made.get(("runtime_type",)) == RUNC_TYPE:  # filled in since 1.20
+        made.pop(("runtime_type",))
+    return tuple(path for path in dict.fromkeys((*made, *kept)) if not same(path, made.get(path), kept.get(path)))
+
+
+def same(path: Path, one: Any, other: Any) -> bool:
+    """Whether two values of a handler's property mean the same: one that is zero, or what the engine takes anyway, is as good as none."""
+    return one == other or (_is_nothing(path, one) and _is_nothing(path, other))
+
+
+def _is_nothing(path: Path, value: Any) -> bool:
+    return value is None or value in NOTHING or SAID_BY_DEFAULT.get(path) == value
+
+
+def wrote(text: str, data: Mapping[str, Any], table: Path) -> str:
+    """Why a drop-in with this CRI table is not of its making, '' where it may be.
+
+    It writes the version and that table, nothing else, and no comment.
+    """
+    plugins = data.get("plugins")
+    others = sorted(set(data) - {"version", "plugins"}) or sorted(set(plugins if isinstance(plugins, Mapping) else ()) - {table[1]})
+    if others:
+        return "it has more than a version and a CRI table"
+    comment = commented(text)
+    return f"line {comment} is a comment" if comment else ""
+
+
+def commented(text: str) -> int | None:
+    """The first comment that has a line to itself: the tool writes none, for any engine."""
+    return next((number for number, line in enumerate(text.splitlines(), 1) if line.lstrip().startswith("#")), None)

@@ -1,0 +1,105 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What `nvidia-ctk runtime configure --runtime=crio` writes, release by release, and whether a file is exactly that.
+
+The tool copies the table of one handler (the default one of its source, else runc, else crun; pkg/config/engine/crio in
+nvidia-container-toolkit) and sets the program and the type. Where its source has none of them it writes those two keys alone. Its source
+is the main file, or with --config-source=command what CRI-O prints, in which defaults are filled in. Up to 1.17 it edits the main file.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
+
+TOOL, OPERATOR = "nvidia-ctk", gpu_operator.TOOL
+NAMES = re.compile(r"99-nvidia\.(?:conf|toml)")
+UNREAD = "/etc/crio/conf.d/99-nvidia.toml"  # of 1.18.0 to 1.19.0, in a directory that CRI-O never reads
+WRITER = "\n[crio]\n"  # how go-toml, which it writes with, begins a file: nobody writes that by hand
+RUNTIME = ("crio", "runtime")
+RUNTIMES = (*RUNTIME, "runtimes")
+DEFAULT = (*RUNTIME, "default_runtime")
+FILLED_IN = {"monitor_cgroup": "system.slice"}  # what CRI-O itself says where no file does (pkg/config, TranslateMonitorFields)
+SET = ("runtime_path", "runtime_type")  # the two keys that are the tool's own
+
+Path = tuple[str, ...]
+Table = Mapping[str, Any]
+
+
+@dc.dataclass(frozen=True)
+class Judged:
+    """The tool's part of one file: its handlers, the default that it sets ('' for none), and the keys that its rules do not explain."""
+
+    handlers: Mapping[str, Table]
+    default: str
+    unexplained: tuple[Path, ...]
+
+
+def is_of_tool(name: str, text: str, handlers: Mapping[str, Table]) -> bool:
+    """Whether a drop-in is the tool's by its name, or under any other name by how it is written and what it is for."""
+    ours = any(low_level.nvidias(table.get("runtime_path")) for table in handlers.values() if isinstance(table, Mapping))
+    return bool(NAMES.fullmatch(name)) or (text.startswith(WRITER) and ours)
+
+
+def is_of_operator(handlers: Mapping[str, Table]) -> bool:
+    return any(gpu_operator.is_its(str(table.get("runtime_path"))) for table in handlers.values() if isinstance(table, Mapping))
+
+
+def judge(data: Table, candidates: Iterable[Table], programs: Iterable[str], handlers_written: int = 1) -> Judged:
+    """A drop-in, whole. candidates: tables that the tool may have copied from. programs: those that may stand there.
+
+    handlers_written: how many the tool writes; it writes nothing that was in the file before. The GPU Operator's toolkit writes three.
+    """
+    runtime = _table(_table(data, "crio"), "runtime")
+    handlers = _table(runtime, "runtimes")
+    default = str(runtime.get("default_runtime") or "")
+    left = [path for path in _leaves(data) if path[:3] != RUNTIMES and path != DEFAULT]
+    if default and default not in handlers:
+        left.append(DEFAULT)
+    known = tuple(candidates)
+    for name, table in handlers.items():
+        left += [(*RUNTIMES, name, key) for key in unexplained(table, known, programs)]
+    left += [(*RUNTIMES, name) for name in list(handlers)[handlers_written:]]
+    return Judged(handlers, default, tuple(dict.fromkeys(left)) or (() if handlers else (RUNTIMES,)))
+
+
+def unexplained(table: Any, candidates: Iterable[Table], programs: Iterable[str]) -> tuple[str, ...]:
+    """The keys of one handler that the tool did not write: against the candidate that explains most. () where it wrote it all."""
+    if not isinstance(table, Mapping):
+        return ("",)
+    right = {"runtime_path": table.get("runtime_path") in tuple(programs), "runtime_type": table.get("runtime_type") == "oci"}
+    wrong = [key for key, is_right in right.items() if not is_right]
+    copied = _said(table)
+    # Nobody sends what is not known here: stand-ins of different keys and values can be the same text, and ours would not have the key.
+    wrong += [key for key in copied if key not in crio_releases.HANDLER_FIELDS]
+    copied = {key: value for key, value in copied.items() if key in crio_releases.HANDLER_FIELDS}
+    if not copied:
+        return tuple(wrong)
+    sources = ({k: v for k, v in _said(other).items() if k in crio_releases.HANDLER_FIELDS} for other in candidates)
+    against = ([key for key in {**copied, **other} if copied.get(key) != other.get(key)] for other in sources)
+    return (*wrong, *min(against, key=len, default=list(copied)))
+
+
+def _said(table: Table) -> dict[str, Any]:
+    """What is copied, without what says nothing: CRI-O prints every property, set or not."""
+    return {k: v for k, v in table.items() if k not in SET and v not in ("", False, [], {}, None) and FILLED_IN.get(k) != v}
+
+
+def _leaves(data: Any, above: Path = ()) -> Iterator[Path]:
+    if isinstance(data, Mapping) and (data or len(above) > len(RUNTIMES)):
+        for key, value in data.items():
+            yield from _leaves(value, (*above, str(key)))
+    elif not (isinstance(data, Mapping) and above in ((), RUNTIME[:1], RUNTIME, RUNTIMES)):
+        yield above
+
+
+def _table(data: Any, key: str) -> Table:
+    value = data.get(key) if isinstance(data, Mapping) else None
+    return value if isinstance(value, Mapping) else {}

@@ -1,0 +1,47 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What NVIDIA's own tools wrote into Docker's daemon.json: the runtime is taken over where it stands, and nothing is removed.
+
+`nvidia-ctk runtime configure` replaces the runtime's entry by path and `args` (pkg/config/engine/docker); the package nvidia-docker2 had a
+daemon.json of its own with path and `runtimeArgs`. Both write the program's bare name.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Leftover
+
+TOOL, PACKAGE, UNKNOWN = "nvidia-ctk", "nvidia-docker2", "an unknown tool"
+EMPTY = ("args", "runtimeArgs")  # what each of them writes beside the path
+Values = Mapping[str, Any]
+
+
+def found(path: str, data: Values, before: Values | None, names: Collection[str], *, never: bool, packaged: bool) -> tuple[Leftover, ...]:
+    """before: what the file said before this collection's first change; None where it has made none."""
+    entries = data.get("runtimes") or {}
+    then = before if before is not None else data
+    theirs = [n for n in names if is_theirs(entries.get(n)) and is_theirs((then.get("runtimes") or {}).get(n))]
+    if not theirs:
+        return ()
+    default = then.get("default-runtime") in theirs and data.get("default-runtime") in theirs
+    keys = (*(f"runtimes.{name}" for name in theirs), *(("default-runtime",) if default else ()))
+    tools = {tool(entries[name], packaged=packaged) for name in theirs}
+    exact = all(set(entries[name]) <= {"path", *EMPTY} and not any(entries[name].get(k) for k in EMPTY) for name in theirs)
+    why = "the runtime is used where it stands" if exact else "the runtime is used where it stands, with what it has beside its program"
+    who = min(tools)
+    step = f"before you remove the package {PACKAGE}, copy {path}: a purge of the package takes it along" if packaged else ""
+    return (Leftover(who, path, keys, exact, "kept" if never else "adopted", why, step),)
+
+
+def is_theirs(entry: Any) -> bool:
+    return isinstance(entry, Mapping) and low_level.nvidias(entry.get("path"))
+
+
+def tool(entry: Values, *, packaged: bool) -> str:
+    if packaged or "runtimeArgs" in entry:
+        return PACKAGE
+    return TOOL if "args" in entry else UNKNOWN

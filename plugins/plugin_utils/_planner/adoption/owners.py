@@ -1,0 +1,267 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who else writes on this host: the toolkit's nvidia-cdi-refresh, the GPU Operator, Kubespray; and the kubelet that uses an engine."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+from typing import Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, originals, owned_file, processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    CDI_DIRS,
+    Difference,
+    HostDecision,
+    Kubelet,
+    Leftover,
+    Plan,
+    PlanError,
+    Policy,
+    Reason,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+
+SERVICE, PATH = "nvidia-cdi-refresh.service", "nvidia-cdi-refresh.path"
+REFRESH_FILE = "/var/run/cdi/nvidia.yaml"
+REFRESH_ENV = "/etc/nvidia-container-toolkit/nvidia-cdi-refresh.env"
+REFRESH_PACKAGE = "nvidia-container-toolkit-base"
+UNIT_FILES = (f"/lib/systemd/system/{SERVICE}", f"/usr/lib/systemd/system/{SERVICE}")
+# An empty unit file masks a unit as a link to /dev/null does (systemd.unit(5)), and is a plain file that can be given back. It has to be:
+# a disabled service is still started by the udev rule of toolkit 1.20.1 when the nvidia module is loaded, at boot that is.
+MASKS = {unit: f"/etc/systemd/system/{unit}" for unit in (PATH, SERVICE)}
+# systemd keeps the state "enabled" of a loaded unit in mind until it reloads; the links on disk are the truth.
+LINKS = {unit: f"/etc/systemd/system/multi-user.target.wants/{unit}" for unit in (PATH, SERVICE)}
+
+# The GPU Operator's validator writes it, with toolkit.enabled=false, too (cmd/nvidia-validator in gpu-operator).
+OPERATOR_MARK = "/run/nvidia/validations/toolkit-ready"
+KUBESPRAY_MARK = "/etc/kubernetes/kubelet.env"
+KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
+KUBEADM_FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
+# What of these files may travel.
+KEPT = {
+    REFRESH_FILE: file_places.SPEC_VERSION,
+    REFRESH_ENV: file_places.REFRESH_ENV,
+    **dict.fromkeys(MASKS.values(), file_places.EMPTY_OR_NOT),
+    KUBELET_CONFIG: file_places.KUBELET_CONFIG,
+    KUBEADM_FLAGS: file_places.KUBEADM_FLAGS,
+}
+KUBELETS = ("/usr/bin/kubelet", "/usr/local/bin/kubelet", "/opt/bin/kubelet")
+KUBELET_UNIT = "kubelet.service"  # asked for with the others, so that its process can be verified without a further call
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    files = [queries.file(p, keep) for p, keep in KEPT.items()]
+    marks = [queries.file(p, content=False) for p in (*UNIT_FILES, *LINKS.values(), OPERATOR_MARK, KUBESPRAY_MARK, *KUBELETS)]
+    if policy.root != "/":
+        return [*files, *marks]
+    return [
+        *files,
+        *marks,
+        queries.units([SERVICE, PATH, KUBELET_UNIT]),
+        cgroup_driver.process_question(),
+        queries.command(cgroup_driver.KUBELET_VERSION, process="kubelet"),
+        queries.package([REFRESH_PACKAGE]),
+    ]
+
+
+# ---------------------------------------------------------------- kubelet
+
+
+def kubelet(policy: Policy, obs: Observation) -> Kubelet:
+    """The kubelet that runs here, and the engine's socket that it uses: by its arguments, kubeadm's flags, its configuration file."""
+    running = cgroup_driver.process(obs)
+    if policy.root != "/" or running is None:
+        # One that nothing vouches for says nothing, and still: Kubernetes is here, and its engine is not to be restarted lightly.
+        installed = any(exists(obs, path) for path in KUBELETS)
+        return Kubelet(present=policy.root == "/" and bool(processes.called(obs, "kubelet")), installed=installed)
+    argv = [str(a) for a in running.get("argv") or ()]
+    config = cgroup_driver.option(argv, "--config") or KUBELET_CONFIG
+    endpoint = (
+        cgroup_driver.option(argv, "--container-runtime-endpoint")
+        or cgroup_driver.option(obs.text(KUBEADM_FLAGS).replace('"', " ").split(), "--container-runtime-endpoint")
+        or setting(obs.text(config, file_places.KUBELET_CONFIG), "containerRuntimeEndpoint")
+    )
+    # Distributions have their kubelet outside of PATH, or in another program; without a number, it is taken for one of today's.
+    return Kubelet(present=True, version=cgroup_driver.version(obs), endpoint=endpoint)
+
+
+def setting(text: str, key: str) -> str:
+    """A top-level scalar of a YAML file, which is all that is needed here."""
+    found = re.search(rf"(?m)^{re.escape(key)}:[ \t]*[\"']?([^\s\"'#]+)", text)
+    return found.group(1) if found else ""
+
+
+# ---------------------------------------------------------------- CDI spec
+
+
+@dc.dataclass(frozen=True)
+class Refresh:
+    """nvidia-cdi-refresh as it stands. masked: it cannot start; output: the file it writes."""
+
+    present: bool
+    enabled: bool
+    masked: bool
+    output: str
+    version: str  # cdiVersion of its file, '' when there is none
+
+
+def refresh(policy: Policy, obs: Observation) -> Refresh:
+    present = any(obs.unit(u) for u in LINKS) or any(exists(obs, p) for p in UNIT_FILES)
+    masked = is_mask(obs.file(MASKS[SERVICE]))
+    enabled = not masked and any(exists(obs, link) for link in LINKS.values())
+    output = re.findall(r"(?m)^NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=[\"']?([^\s\"']+)", obs.text(REFRESH_ENV))
+    where = output[-1] if output else REFRESH_FILE
+    found = re.search(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)", obs.text(where, file_places.SPEC_VERSION))
+    return Refresh(present, enabled, masked, where, found.group(1) if found else "")
+
+
+def is_mask(file: File) -> bool:
+    return file.exists and (file.real == "/dev/null" or (file.type == "file" and file.content == ""))
+
+
+def exists(obs: Observation, path: str) -> bool:
+    return bool(obs.raw(queries.file(path, content=False)).get("exists"))
+
+
+def cdi_owner(policy: Policy, obs: Observation, cap: str) -> tuple[Literal["ours", "theirs", "none"], Reason]:
+    """One owner of the host's CDI spec. Theirs only where what they write is there and every consumer accepts it."""
+    found = refresh(policy, obs)
+    against = objection(policy, found, cap)
+    if policy.cdi_owner == "ours":
+        return "ours", Reason("cdi_owner", "ours", "forced by the option cdi_owner")
+    if policy.cdi_owner == "theirs":
+        coming = not found.present and policy.packages == "present" and not policy.single and policy.root == "/"
+        if against and not coming:
+            raise PlanError(
+                f"cdi_owner: theirs cannot work: {against}",
+                where=found.output,
+                next="use cdi_owner: ours, or let nvidia-cdi-refresh write a spec that this host's engines accept",
+            )
+        return "theirs", Reason("cdi_owner", "theirs", "forced by the option cdi_owner", found.output)
+    if against:
+        return "ours", Reason("cdi_owner", "ours", against)
+    why = f"nvidia-cdi-refresh is enabled and writes {found.output}, version {found.version}, which every consumer here accepts"
+    return "theirs", Reason("cdi_owner", "theirs", why, found.output)
+
+
+def objection(policy: Policy, found: Refresh, cap: str) -> str:
+    """Why nvidia-cdi-refresh cannot be the owner; '' when it can."""
+    directory = posixpath.dirname(found.output)
+    if policy.root != "/":
+        return "nothing runs beneath another root, so that nobody else would write the spec"
+    if not found.present:
+        return "nvidia-cdi-refresh is not on this host"
+    if found.masked or not found.enabled:
+        return "nvidia-cdi-refresh is here but not enabled"
+    if directory not in (policy.cdi_spec_dirs or CDI_DIRS):
+        return f"nvidia-cdi-refresh writes to {found.output}, where no engine looks"
+    if not found.version:
+        return f"nvidia-cdi-refresh is enabled, but {found.output} is not there or names no version"
+    if number(found.version) > number(cap):
+        return f"nvidia-cdi-refresh writes version {found.version}, and the oldest consumer here accepts {cap} at most"
+    return ""
+
+
+def number(version: str) -> tuple[int, ...]:
+    return tuple(int(n) for n in version.split(".") if n)
+
+
+# ---------------------------------------------------------------- plans
+
+
+def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+    """What other writers have to stop doing, and what is worth knowing about them."""
+    if record.skipped:
+        return Plan()
+    parts = [Plan(advice=(*operator_advice(obs), *kubespray_advice(obs)))]
+    if record.cdi_owner == "ours":
+        parts.append(stop_refresh(policy, obs, record))
+    return merge(parts)
+
+
+def stop_refresh(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+    """Mask and stop the units.
+
+    systemd is not told to reload: that takes GPUs from containers that got them by the legacy hook (nvidia-container-toolkit issue 48).
+    So the masks hold from the next boot on. Until then the udev rule could start the service once more, if somebody loads the nvidia
+    module again; the next run takes its file away. The links that enable the units stay: without the masks all is as it was.
+    """
+    found = refresh(policy, obs)
+    coming = policy.root == "/" and REFRESH_PACKAGE in record.packages and policy.packages == "present" and not policy.single
+    if not (found.present or coming):
+        return Plan()
+    why = "this collection owns the CDI spec of this host, and two writers make engines drop or hide devices"
+    busy = [u for u in MASKS if policy.root == "/" and is_active(obs, u)]
+    # Stopped, not disabled: the masks suffice, and the links stay byte for byte.
+    stop = {"argv": ["systemctl", "stop", *busy], "timeout": 60, "why": why, "undo": ["systemctl", "start", *busy]}
+    stops = Plan(
+        differences=tuple(Difference("unit", u, "state", "active", "stopped", why) for u in busy),
+        commands=(stop,) if busy else (),
+    )
+    planned = merge([stops, *(mask(obs, path, why) for path in MASKS.values())])
+    if not found.present or planned.empty:
+        return planned
+    unit = next((path for path in UNIT_FILES if exists(obs, path)), UNIT_FILES[0])
+    left = Leftover("nvidia-cdi-refresh", unit, (), True, "adopted", why, "set cdi_owner: theirs to leave the spec to it")
+    return dc.replace(planned, leftovers=(left,))
+
+
+def is_active(obs: Observation, unit: str) -> bool:
+    return obs.unit(unit).get("ActiveState") in ("active", "activating")
+
+
+def mask(obs: Observation, path: str, why: str) -> Plan:
+    file = obs.file(path)
+    if is_mask(file):
+        return Plan()
+    if file.exists:
+        raise PlanError(
+            "a unit of your own stands where nvidia-cdi-refresh has to be masked",
+            where=path,
+            why=why,
+            next="remove it, or set cdi_owner: theirs",
+        )
+    return dc.replace(owned_file.write(file, "", after="masked", why=why), expect_files={path: None})
+
+
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    """The masks go, and the units are as they were. They take over from the next boot on."""
+    masked = [path for path in MASKS.values() if is_mask(obs.file(path))]
+    # Without a journal: systemctl masks by a link, and an empty file is from here where the rest of us is, too.
+    lost = bool(masked) and not originals.journal_is_there(obs) and decision_file.was_here(obs)
+    ours = [path for path in masked if path in owned_file.originals(obs) or (lost and obs.file(path).type == "file")]
+    if not ours:
+        return Plan(released=tuple(path for path in MASKS.values() if path in owned_file.originals(obs) and not obs.file(path).exists))
+    why = "state: absent gives the CDI spec back to nvidia-cdi-refresh"
+    back = merge([owned_file.give_back(obs, obs.file(path), why=why, ours=True) for path in ours])
+    if policy.root != "/":
+        return back
+    unit_dir = posixpath.dirname(next((p for p in UNIT_FILES if exists(obs, p)), UNIT_FILES[0]))
+    # Where the units came with our installation they were disabled at once. This is what `systemctl enable` does, less its daemon-reload.
+    links = tuple(
+        {"argv": ["ln", "-sfn", f"{unit_dir}/{u}", link], "timeout": 10, "why": f"enable {u} again"}
+        for u, link in LINKS.items()
+        if not exists(obs, link)
+    )
+    advice = ("nvidia-cdi-refresh is enabled again and writes the CDI spec from the next boot on; `systemctl start` does it now",)
+    return dc.replace(back, commands=links, advice=(*back.advice, *advice))
+
+
+def operator_advice(obs: Observation) -> tuple[str, ...]:
+    if not exists(obs, OPERATOR_MARK):
+        return ()
+    step = "its toolkit has to be off (toolkit.enabled=false in its ClusterPolicy) where this collection configures the engines"
+    return (f"the GPU Operator works or worked here ({OPERATOR_MARK}): {step}",)
+
+
+def kubespray_advice(obs: Observation) -> tuple[str, ...]:
+    if not exists(obs, KUBESPRAY_MARK):
+        return ()
+    hint = "name the handler in its containerd_additional_runtimes, too, so that its next run keeps it"
+    return (f"{KUBESPRAY_MARK} is Kubespray's mark, and Kubespray renders the engine's configuration anew: {hint}",)

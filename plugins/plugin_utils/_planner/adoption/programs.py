@@ -1,0 +1,135 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Handlers whose program is gone: every pod that names one fails, and nothing says so before.
+
+They stay behind where the packages were removed, where a GPU Operator was and its directory was cleaned, where an image was built on
+another host.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Collection, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, NeedMore, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+# Where NVIDIA's packages put them: looked at with everything else, so that a converged host needs no second look.
+PACKAGED = tuple(f"/usr/bin/{low_level.PROGRAM}{mode}" for mode in ("", ".cdi", ".legacy"))
+
+BRING = "Bring the program back (packages: present installs NVIDIA's), or name another one in the option handlers"
+
+
+@dc.dataclass(frozen=True)
+class Gone:
+    """A handler in force, and its program, which is not on the host."""
+
+    engine: str
+    handler: str
+    program: str
+    default: bool
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    named = [handler.binary for handler in policy.handlers if handler.binary.startswith("/")]
+    return [queries.file(path, content=False) for path in dict.fromkeys((*PACKAGED, *named))]
+
+
+def gone(obs: Observation, instances: Iterable[Instance]) -> tuple[Gone, ...]:
+    """A bare name is looked up by the engine in its own PATH, and so not judged here."""
+    found = [Gone(i.engine, name, i.handlers[name], name == i.default_handler) for i in instances for name in sandboxes.nvidias(i)]
+    named = [it for it in found if it.program.startswith("/")]
+    unseen = [q for q in (queries.file(path, content=False) for path in dict.fromkeys(it.program for it in named)) if not obs.asked(q)]
+    if unseen:
+        raise NeedMore(unseen)
+    return tuple(it for it in named if not owners.exists(obs, it.program))
+
+
+def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: Iterable[Decision]) -> Plan:
+    """Said first, before all that a run changes: in the words of what fails now."""
+    wanted = {(d.engine, handler.name): handler.binary for d in decisions if d.handler for handler in policy.handlers}
+    advice, beforehand = [], []
+    for it in gone(obs, instances):
+        what = f"Every pod of the handler {it.handler} fails: {it.program} is not there"
+        if it.default:
+            what = f"Every pod fails that names no handler: the default one, {it.handler}, runs {it.program}, which is not there"
+        program = wanted.get((it.engine, it.handler), "")
+        if program and comes(policy, obs, program):
+            brought = "installs that program" if program == it.program else "points the handler to a program that is"
+            beforehand.append(f"{what}. This run {brought}")
+        elif program == it.program:
+            advice.append(f"{what}. {BRING}")
+        else:
+            advice.append(f"{what}. Take the handler out of the configuration of {it.engine}, or bring the program back")
+    return Plan(advice=tuple(advice), beforehand=tuple(beforehand))
+
+
+def brings(policy: Policy, program: str) -> bool:
+    """Whether this run installs a program; beneath another root nothing is installed."""
+    return policy.packages == "present" and not policy.single and policy.root == "/" and program in PACKAGED
+
+
+def comes(policy: Policy, obs: Observation, program: str) -> bool:
+    """Whether a program that is wanted is there after this run."""
+    return brings(policy, program) or not program.startswith("/") or owners.exists(obs, program)
+
+
+# ---------------------------------------------------------------- programs that stay
+
+
+def kept(
+    policy: Policy, obs: Observation, now: Mapping[str, object], mine: Mapping[str, object], written: Collection[str] = ()
+) -> dict[str, str]:
+    """The programs of handlers that stay as they are where nobody chose one, by the handler's name.
+
+    now: the programs that the files of others give; mine: those in our own drop-in; written: handlers that nobody had before us.
+    One that is on the host is never exchanged for one that is not. And the module of one engine, which decides no mode, leaves a program
+    that sets the runtime's mode by its name.
+    """
+    found = {}
+    for handler in policy.handlers:
+        before = str(now.get(handler.name) or "")
+        program = before or str(mine.get(handler.name) or "")
+        if handler.chosen or program == handler.binary or not program.startswith("/") or not low_level.nvidias(program):
+            continue
+        theirs = bool(before) and handler.name not in written
+        if _works_alone(policy, obs, handler.binary, program) or (policy.single and _mode(obs, handler.binary, program, theirs)):
+            found[handler.name] = program
+    return found
+
+
+def _works_alone(policy: Policy, obs: Observation, wanted: str, program: str) -> bool:
+    return not brings(policy, wanted) and not owners.exists(obs, wanted) and owners.exists(obs, program)
+
+
+def _mode(obs: Observation, wanted: str, program: str, theirs: bool) -> bool:
+    """Whether a program sets the mode, and somebody else named it: in a file that is there, or in one that was taken over."""
+    known = theirs or (obs.asked(owned_file.ORIGINALS) and any(_named(o, program) for o in owned_file.originals(obs).values()))
+    return sets_mode(wanted, program) and known and (owners.exists(obs, program) or not owners.exists(obs, wanted))
+
+
+def _named(original: Mapping[str, Any], program: str) -> bool:
+    return original.get("sha256_after") is None and f'"{program}"' in str(original.get("content") or "")
+
+
+def sets_mode(wanted: str, program: object) -> bool:
+    return str(program).startswith(f"{wanted}.")
+
+
+def with_kept(policy: Policy, staying: Mapping[str, str]) -> Policy:
+    return dc.replace(policy, handlers=tuple(dc.replace(h, binary=staying.get(h.name, h.binary)) for h in policy.handlers))
+
+
+def said(policy: Policy, staying: Mapping[str, str]) -> tuple[str, ...]:
+    """Why a handler runs another program than the usual one."""
+    usual = {h.name: h.binary for h in policy.handlers}
+    why = {
+        name: "it sets the mode of the NVIDIA runtime" if sets_mode(usual[name], program) else f"{usual[name]} is not on this host"
+        for name, program in staying.items()
+    }
+    step = "name another one by the option handlers ({}: binary) where that is wanted"
+    return tuple(f"The handler {n} keeps its program {staying[n]}: {reason}; {step.format(n)}" for n, reason in why.items())

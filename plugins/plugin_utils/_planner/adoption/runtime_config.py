@@ -1,0 +1,35 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Values of NVIDIA's config.toml that somebody set, by `nvidia-ctk config --set` or by hand, and that the host's decision changes.
+
+The packages write the defaults into the file at each installation, so that only another value than these says that somebody chose it
+(nvidia-container-toolkit, api/config/v1).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Leftover
+
+TOOL = "nvidia-ctk"
+DEFAULTS: Mapping[str, tuple[Any, ...]] = {
+    "accept-nvidia-visible-devices-envvar-when-unprivileged": (True,),
+    "accept-nvidia-visible-devices-as-volume-mounts": (False,),
+    "nvidia-container-runtime.mode": ("auto",),
+    "nvidia-container-runtime.runtimes": (["runc", "crun"], ["docker-runc", "runc", "crun"], ["docker-runc", "runc"]),  # newest first
+    "nvidia-container-runtime.modes.cdi.annotation-prefixes": (["cdi.k8s.io/"],),
+    "nvidia-container-runtime.modes.cdi.default-kind": ("nvidia.com/gpu",),
+    "nvidia-container-runtime.modes.cdi.spec-dirs": (["/etc/cdi", "/var/run/cdi"],),
+    "nvidia-container-runtime-hook.skip-mode-detection": (False,),
+}
+WHY = "somebody set another value than the toolkit's own, and this host's decision needs its own value; every other key stays"
+STEP = "the options injection, isolation and cdi_spec_dirs decide on these keys"
+
+
+def changed(path: str, differences: Iterable[Difference]) -> tuple[Leftover, ...]:
+    """Of a file that this collection has not written to yet."""
+    chosen = tuple(d.key for d in differences if d.before is not None and d.before not in DEFAULTS.get(d.key, (d.before,)))
+    return (Leftover(TOOL, path, chosen, True, "adopted", WHY, STEP),) if chosen else ()

@@ -1,0 +1,51 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which handlers of an engine pods were started with, stopped ones too: such a handler is never taken away.
+
+CRI-O cannot stop a container whose handler it does not know any more (nvidia-container-toolkit PR 1360), and the kubelet asks engines to
+stop and to remove sandboxes long after their containers have ended.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterable, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation, failed
+
+# The operator's DaemonSet, and so the beginning of its pods' names (gpu-operator, assets/state-container-toolkit/0500_daemonset.yaml).
+OPERATOR = "nvidia-container-toolkit-daemonset"
+CRIO_NOTE = "io.kubernetes.cri-o.RuntimeHandler"  # CRI-O's list and status of pods leave the handler empty (seen with 1.34)
+
+
+def nvidias(instance: Instance) -> tuple[str, ...]:
+    """The handlers in force that run one of NVIDIA's programs, wherever that lies."""
+    return tuple(sorted(name for name, program in instance.handlers.items() if posixpath.basename(program).startswith(low_level.PROGRAM)))
+
+
+def question(instance: Instance) -> queries.Question:
+    """One for all that adoption wants to know of an engine's pods."""
+    return queries.sandboxes(instance.socket, nvidias(instance), (OPERATOR,), CRIO_NOTE if instance.engine == "crio" else "")
+
+
+def serves(instance: Instance) -> bool:
+    """Whether it can be asked about pods at all."""
+    return instance.running and instance.cri and instance.engine in ("containerd", "crio") and bool(instance.socket)
+
+
+def in_use(obs: Observation, instance: Instance, names: Iterable[str]) -> Mapping[str, int]:
+    """Those of the handlers that pods use, with the number of the pods. Raises QueryFailed where the engine does not tell."""
+    if not serves(instance):
+        return {}
+    asked = question(instance)
+    if not obs.asked(asked):
+        raise NeedMore([asked])
+    answer = obs.said_by(asked, instance.pid)
+    if "error" in answer:
+        raise failed(asked["id"], answer["error"])
+    counts = dict(answer.get("handlers") or {})
+    counts[instance.default_handler] = counts.get(instance.default_handler, 0) + counts.get("", 0)  # pods that name none have the default
+    return {name: counts[name] for name in names if counts.get(name)}

@@ -1,0 +1,221 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hardware of one host as a CDI spec names it: GPUs, their MIG devices, their nodes and the nodes that all share.
+
+It comes from the everyday look at procfs, sysfs and /dev. What that cannot tell (UUIDs of MIG devices, whether MIG is on where it has no
+instance yet) is added from what NVML or nvidia-smi tell, or from what our own spec on the host still knows.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Iterable, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver.gpus import Node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
+
+PROCFS = "procfs"
+CAPS = "/dev/nvidia-caps/nvidia-cap"
+INSTANCE = re.compile(r"/gpu(?P<gpu>\d+)/mig/gi(?P<gi>\d+)/(?:ci(?P<ci>\d+)/)?access$")
+CAP_MINOR = re.compile(r"(?m)^DeviceFileMinor:[ \t]*(\d+)[ \t]*$")
+MIG_MINOR = re.compile(r"(config|monitor|gpu\d+/gi\d+/(?:ci\d+/)?access) (\d+)")
+CHANNEL = re.compile(r"/dev/nvidia-caps-imex-channels/channel(\d+)")
+DRM = re.compile(r"/devices/(?P<bus>[^/]+)/drm/(?P<name>card\d+|renderD\d+)$")
+# The GPU that only drives a DGX Station's screen; NVML counts it, upstream offers it to no container.
+DISPLAY_ONLY = ("DGX Display", "NVIDIA DGX Display")
+
+
+@dc.dataclass(frozen=True)
+class MigDevice:
+    """A compute instance of a GPU instance. index: its place on the GPU as NVML counts; graphics: its profile has the attribute gfx."""
+
+    gi: int
+    ci: int
+    index: int
+    uuid: str = ""
+    profile: str = ""
+    graphics: bool = False
+
+
+@dc.dataclass(frozen=True)
+class Board:
+    """One GPU with what belongs to it. mig: None is unknown, which procfs alone leaves open where there is no instance."""
+
+    gpu: Gpu
+    mig: bool | None = None
+    devices: tuple[MigDevice, ...] = ()
+    drm: tuple[str, ...] = ()
+
+    @property
+    def path(self) -> str:
+        return node_path(self.gpu)
+
+
+@dc.dataclass(frozen=True)
+class Hardware:
+    """Everything that a spec can name. caps: `gpu0/gi1/access` -> minor of its node; source: who told the devices."""
+
+    boards: tuple[Board, ...]
+    nodes: Mapping[str, Node]
+    caps: Mapping[str, int] = dc.field(default_factory=dict)
+    majors: Mapping[str, int] = dc.field(default_factory=dict)
+    dev_root: str = "/"
+    source: str = PROCFS
+
+    @property
+    def switches(self) -> tuple[str, ...]:
+        return gpu.switches(self.nodes)
+
+    @property
+    def channels(self) -> tuple[str, ...]:
+        found = [(int(match[1]), path) for path in self.nodes for match in [CHANNEL.fullmatch(path)] if match]
+        return tuple(path for _number, path in sorted(found))
+
+
+@dc.dataclass(frozen=True)
+class Told:
+    """One GPU as NVML or nvidia-smi tell it. minor: None where the source does not know it."""
+
+    index: int
+    bus_id: str
+    uuid: str
+    model: str = ""
+    minor: int | None = None
+    mig: bool | None = None
+    devices: tuple[MigDevice, ...] = ()
+
+
+@dc.dataclass(frozen=True)
+class Facts:
+    """What one source told. gpus: None where it could not be asked; trouble: why, as a sentence."""
+
+    source: str
+    gpus: tuple[Told, ...] | None
+    trouble: str = ""
+
+
+def node_path(of: Gpu) -> str:
+    """By minor, never by index: NVML counts along the bus, the driver as it probes."""
+    return f"/dev/nvidia{of.minor}"
+
+
+def cap_path(minor: int) -> str:
+    return f"{CAPS}{minor}"
+
+
+def cap_keys(board: Board, mig: MigDevice) -> tuple[str, str]:
+    """The two capabilities that a MIG device takes: access to its GPU instance and to its compute instance; `gpu` counts minors here."""
+    home = f"gpu{board.gpu.minor}/gi{mig.gi}"
+    return f"{home}/access", f"{home}/ci{mig.ci}/access"
+
+
+def of(gpus: Iterable[Gpu], nodes: Mapping[str, Node]) -> Hardware:
+    """Whole GPUs and their nodes."""
+    return Hardware(tuple(Board(g) for g in gpus), nodes)
+
+
+# ---------------------------------------------------------------- what procfs, sysfs and /dev tell
+
+
+def observe(policy: Policy, obs: Observation, gpus: Iterable[Gpu]) -> Hardware:
+    """The hardware as far as the everyday look knows it. Raises NeedMore for the table of MIG minors where it cannot be done without."""
+    nodes = gpu.nodes(obs, gpu.dev_root(policy))
+    instances = mig_instances(policy, obs)
+    boards = tuple(board(g, instances.get(g.minor, ()), drm(policy, obs, g.bus_id, nodes)) for g in gpus)
+    return Hardware(boards, nodes, cap_minors(policy, obs), gpu.majors(policy, obs), gpu.dev_root(policy))
+
+
+def board(of: Gpu, instances: Iterable[tuple[int, int]], nodes: tuple[str, ...]) -> Board:
+    """MIG devices are counted by their instances' numbers, as NVML does it."""
+    devices = tuple(MigDevice(gi, ci, index) for index, (gi, ci) in enumerate(sorted(instances)))
+    return Board(of, True if devices else None, devices, nodes)
+
+
+def mig_instances(policy: Policy, obs: Observation) -> dict[int, tuple[tuple[int, int], ...]]:
+    """Minor of the GPU -> (GPU instance, compute instance) of the MIG devices that exist."""
+    found: dict[int, tuple[tuple[int, int], ...]] = {}
+    for path in gpu.mig_instances(policy, obs):
+        match = INSTANCE.search(path)
+        if match and match["ci"] is not None:
+            minor = int(match["gpu"])
+            found[minor] = (*found.get(minor, ()), (int(match["gi"]), int(match["ci"])))
+    return found
+
+
+def cap_minors(policy: Policy, obs: Observation) -> dict[str, int]:
+    """The driver's own word in each capability file; the table of all possible instances (120 kB on a large host) only where that fails."""
+    found: dict[str, int] = {}
+    for file in gpu.mig_files(policy, obs):
+        match, minor = INSTANCE.search(file.path), CAP_MINOR.search(file.content or "")
+        if match is None:
+            continue
+        if minor is None:
+            return {**found, **mig_minors(policy, obs)}
+        compute = "" if match["ci"] is None else f"ci{match['ci']}/"
+        found[f"gpu{match['gpu']}/gi{match['gi']}/{compute}access"] = int(minor[1])
+    return found
+
+
+def mig_minors(policy: Policy, obs: Observation) -> dict[str, int]:
+    """/proc/driver/nvidia-caps/mig-minors, the static table; a line of another form is skipped, as upstream does."""
+    question = queries.file(gpu.paths(policy).mig_minors, keep=WHOLE)
+    if not obs.asked(question):
+        raise NeedMore([question])
+    lines = (MIG_MINOR.fullmatch(line.strip()) for line in obs.text(question["path"]).splitlines())
+    return {line[1]: int(line[2]) for line in lines if line}
+
+
+def drm(policy: Policy, obs: Observation, bus_id: str, nodes: Mapping[str, Node]) -> tuple[str, ...]:
+    """The DRM nodes of the device at a bus address: cards and render nodes are counted over all drivers, so only sysfs knows which."""
+    matches = (DRM.search(file.path) for file in obs.glob(gpu.paths(policy).drm))
+    found = sorted(f"/dev/dri/{match['name']}" for match in matches if match and match["bus"].lower() == bus_id)
+    return tuple(path for path in found if path in nodes)
+
+
+# ---------------------------------------------------------------- what other sources add
+
+
+def complete(seen: Hardware, facts: Facts) -> Hardware:
+    """The same hardware with what a source told. GPUs that it does not know are left out, since it would not serve them either."""
+    if facts.gpus is None:
+        return seen
+    by_bus = {told.bus_id: told for told in facts.gpus}
+    boards = tuple(add(b, by_bus[b.gpu.bus_id]) for b in seen.boards if b.gpu.bus_id in by_bus)
+    return dc.replace(seen, boards=tuple(sorted(boards, key=lambda b: b.gpu.index)), source=facts.source)
+
+
+def add(seen: Board, told: Told) -> Board:
+    """Raises PlanError where the two do not tell of the same GPU: whichever is wrong, a spec would hand out the wrong node."""
+    for what, one, other in (("minor", seen.gpu.minor, told.minor), ("UUID", seen.gpu.uuid, told.uuid)):
+        if one not in ("", None) and other not in ("", None) and one != other:
+            why = "a GPU was exchanged or reset while we looked, or /proc is not that of this driver"
+            raise PlanError(f"GPU {seen.gpu.bus_id} has {what} {one} in /proc and {other} by the driver's library", why=why)
+    named = dc.replace(seen.gpu, index=told.index, uuid=seen.gpu.uuid or told.uuid, model=seen.gpu.model or told.model)
+    return dc.replace(seen, gpu=named, mig=told.mig if told.mig is not None else seen.mig, devices=mig_devices(seen, told))
+
+
+def mig_devices(seen: Board, told: Told) -> tuple[MigDevice, ...]:
+    """By instance where the source knows instances (NVML), else by count (nvidia-smi). What both know has to be there in both."""
+    if not told.devices:
+        return seen.devices if told.mig is None else ()
+    if all(d.gi >= 0 for d in told.devices):
+        return told.devices
+    if len(told.devices) != len(seen.devices):
+        return seen.devices  # one was made or removed in between; the next run sees both
+    pairs = zip(seen.devices, told.devices, strict=True)
+    return tuple(dc.replace(other, gi=mine.gi, ci=mine.ci) for mine, other in pairs)
+
+
+def offered(seen: Hardware) -> tuple[Board, ...]:
+    """The GPUs that containers may ask for: not those in MIG mode without an instance, nor one that only drives a screen."""
+    return tuple(b for b in seen.boards if b.gpu.model not in DISPLAY_ONLY and (b.devices or not b.mig))
+
+
+def without_instances(seen: Hardware) -> tuple[Board, ...]:
+    return tuple(b for b in seen.boards if b.mig and not b.devices)

@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the devices of a CDI spec are called: by index, by UUID, by type and index, and more specifically by model."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Board, MigDevice
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Device
+
+ALL = "all"
+# The strategies of `nvidia-ctk cdi generate --device-name-strategy`, by the same names.
+INDEX, UUID, TYPE_INDEX = "index", "uuid", "type-index"
+DEFAULT = (INDEX, UUID)
+DIGIT_NAMES = "0.5.0"  # a library below it drops a file with a name that begins with a digit
+DEVICE_NAME = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.:-]*[A-Za-z0-9])?")
+# What names say about a device, read back from a spec of ours.
+BY_INDEX = re.compile(r"(?:gpu|mig)?(\d+)(?::(\d+))?")
+BY_MODEL = re.compile(r".*-mig-(?P<profile>[0-9a-z.+-]+)-\d+:\d+")
+MODEL_NOISE = re.compile(r"\b(nvidia|geforce|tesla|graphics|device)\b")
+
+
+def allowed(strategies: Iterable[str], cap: str) -> tuple[str, ...]:
+    """The strategies that the oldest consumer can read: `gpu0` where it cannot read `0`."""
+    wanted = tuple(dict.fromkeys(strategies)) or DEFAULT
+    if version.key(cap or version.UNKNOWN_CAP) >= version.key(DIGIT_NAMES):
+        return wanted
+    return tuple(dict.fromkeys(TYPE_INDEX if s == INDEX else s for s in wanted))
+
+
+def of_gpu(board: Board, strategies: Iterable[str]) -> list[str]:
+    """The names of a whole GPU, one for each strategy."""
+    known = {INDEX: str(board.gpu.index), TYPE_INDEX: f"gpu{board.gpu.index}", UUID: board.gpu.uuid}
+    return [name for name in (known[s] for s in strategies) if valid(name)]
+
+
+def of_mig(board: Board, mig: MigDevice, strategies: Iterable[str]) -> list[str]:
+    """`0:1` is the MIG device 1 on GPU 0, as nvidia-smi counts both."""
+    place = f"{board.gpu.index}:{mig.index}"
+    known = {INDEX: place, TYPE_INDEX: f"mig{place}", UUID: mig.uuid}
+    return [name for name in (known[s] for s in strategies) if valid(name)]
+
+
+def valid(name: str) -> bool:
+    """Drivers before R470 call MIG devices MIG-GPU-<uuid>/<gi>/<ci>, which no CDI library takes for a name."""
+    return DEVICE_NAME.fullmatch(name) is not None
+
+
+def model(board: Board) -> str:
+    """`NVIDIA H100 80GB HBM3` is h100-80gb-hbm3; '' where nobody tells the model. A name that begins with a digit gets a letter first."""
+    words = MODEL_NOISE.sub(" ", board.gpu.model.lower())
+    slug = re.sub(r"[^a-z0-9]+", "-", words).strip("-")
+    return f"gpu-{slug}" if slug[:1].isdigit() else slug
+
+
+def specific(board: Board) -> str:
+    """One GPU of its model."""
+    return f"{model(board)}-{board.gpu.index}"
+
+
+def specific_mig(board: Board, mig: MigDevice) -> str:
+    """One MIG device of its model and profile."""
+    profile = f"-{mig.profile}" if mig.profile and valid(mig.profile) else ""
+    return f"{model(board)}-mig{profile}-{board.gpu.index}:{mig.index}"
+
+
+def order(device: Device) -> tuple[bool, bool, tuple[int, ...], str]:
+    """Indices as numbers, then everything else, `all` at the end."""
+    found = BY_INDEX.fullmatch(device.name)
+    numbers = tuple(int(part) for part in found.groups() if part is not None) if found else ()
+    return device.name == ALL, found is None, numbers, device.name

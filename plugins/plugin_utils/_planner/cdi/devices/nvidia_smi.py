@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What nvidia-smi tells of the GPUs: the second source, for hosts whose Python cannot load NVML (no ctypes, another architecture)."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import nvml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Facts, MigDevice, Told
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Command, Observation
+
+SOURCE = "nvidia-smi"
+QUERY = ["nvidia-smi", "--query-gpu=index,uuid,pci.bus_id,mig.mode.current,name", "--format=csv,noheader"]
+LIST = ["nvidia-smi", "-L"]
+SECONDS = 20
+GOOD = (0, 14)  # 14: the infoROM of a GPU is damaged; the answer is whole
+ROW = re.compile(r"(\d+), (\S+), ([0-9A-Fa-f:.]+), (\[?\w[\w /]*\]?), (.+)")
+GPU_LINE = re.compile(r"GPU (\d+): ")
+# Drivers before R470 name a MIG device by its instances.
+MIG_LINE = re.compile(r"\s+MIG (?P<profile>\S+)\s+Device\s+(?P<index>\d+): \(UUID: (?P<uuid>MIG-[^)]+?(?:/(?P<gi>\d+)/(?P<ci>\d+))?)\)")
+MODES = {"enabled": True, "disabled": False}
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    """A driver with a root of its own brings its own nvidia-smi, which finds its libraries only there."""
+    root = policy.cdi_driver_root.rstrip("/")
+    there = ["chroot", root] if root else []
+    asked = (queries.command([*there, *argv], timeout=SECONDS, shows=(".+",)) for argv in (QUERY, LIST))
+    return [{**q, "loads": [f"{root}/usr/bin/{QUERY[0]}"]} if root else q for q in asked]
+
+
+def facts(policy: Policy, obs: Observation) -> Facts:
+    wanted = questions(policy)
+    if not all(obs.asked(q) for q in wanted):
+        raise NeedMore(wanted)
+    rows, listed = (obs.try_command(q["argv"]) for q in wanted)
+    for said in (rows, listed):
+        refuse(said)
+        if said.error or said.rc not in GOOD:
+            return Facts(SOURCE, None, f"nvidia-smi could not be asked ({why(said)})")
+    migs = mig_devices(listed.stdout)
+    found = [(line, ROW.fullmatch(line.strip())) for line in rows.stdout.splitlines() if line.strip()]
+    if not found:  # it says so where there is no GPU; silence is no such word
+        return Facts(SOURCE, None, "nvidia-smi prints nothing")
+    gpus = tuple(told(match, migs) for _line, match in found if match)
+    if len(gpus) != len(found):
+        strange = next(line for line, match in found if not match)
+        return Facts(SOURCE, None, f"nvidia-smi answers in words that are not known here ({strange.strip()[:80]})")
+    return Facts(SOURCE, gpus)
+
+
+def refuse(said: Command) -> None:
+    """Its exit status is NVML's code."""
+    if said.rc in nvml.FATAL:
+        raise PlanError(f"nvidia-smi ends with status {said.rc}", why=why(said), next=nvml.FATAL[said.rc])
+
+
+def why(said: Command) -> str:
+    first = next((line.strip() for line in (said.stdout + "\n" + said.stderr).splitlines() if line.strip()), "")
+    return said.error or first[:200] or f"status {said.rc}"
+
+
+def told(row: re.Match[str], migs: dict[int, tuple[MigDevice, ...]]) -> Told:
+    index, bus = int(row[1]), row[3].lower()
+    domain, _colon, rest = bus.partition(":")
+    mode = MODES.get(row[4].strip("[]").lower())
+    return Told(index, f"{domain[-4:]}:{rest}", gpu.known(row[2]), row[5].strip(), None, mode, migs.get(index, ()) if mode else ())
+
+
+def mig_devices(text: str) -> dict[int, tuple[MigDevice, ...]]:
+    """Index of the GPU -> its MIG devices, without the numbers of their instances, which `-L` does not tell since R470."""
+    found: dict[int, tuple[MigDevice, ...]] = {}
+    index = -1
+    for line in text.splitlines():
+        header, mig = GPU_LINE.match(line), MIG_LINE.match(line)
+        index = int(header[1]) if header else index
+        if mig:
+            gi, ci = (int(mig[key]) if mig[key] else -1 for key in ("gi", "ci"))
+            device = MigDevice(gi, ci, int(mig["index"]), mig["uuid"], mig["profile"], "gfx" in mig["profile"])
+            found[index] = (*found.get(index, ()), device)
+    return found

@@ -1,0 +1,98 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What NVML tells of the GPUs. Asked in a child on the host that is killed at its time limit, and only when a spec must be made."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Facts, MigDevice, Told
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import discover as driver_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+SOURCE = "nvml"
+SONAME = ".so.1"
+NAME = f"libnvidia-ml{SONAME}"
+MISMATCH, NOT_LOADED, LOST = 18, 9, 15
+FATAL = {
+    MISMATCH: "Reboot, or reload the kernel module, so that it is of the same version as the libraries",
+    NOT_LOADED: "Load the driver: modprobe nvidia",
+    LOST: "Reset or replace the GPU; the kernel log tells its Xid",
+}
+PROFILE = re.compile(r"\bMIG (\S+)$")
+
+
+def question(policy: Policy, obs: Observation, source: str) -> queries.Question:
+    path = library(policy, obs)
+    return queries.probe("nvml", source, {"library": path}, loads=[path] if path else [])
+
+
+def library(policy: Policy, obs: Observation) -> str:
+    """The driver's own where it has a root of its own; '' leaves the choice to the loader, which knows every folder.
+
+    One that an absolute link leads to is passed over: the host follows it out of the root, to nothing or to another driver.
+    """
+    if policy.cdi_driver_root.rstrip("/") == "":
+        return ""
+    if obs.asked(driver_files.listing(policy)):
+        seen = (m for m in driver_files.matches(policy, obs) if m.name == NAME and m.type == "file" and driver_files.usual(m))
+        known = next((roots.beneath(policy.cdi_driver_root, m.real) for m in seen), "")
+        if known:
+            return known
+    files = (f for pattern in gpus.library_globs(policy.cdi_driver_root) for f in obs.glob(pattern) if f.type == "file")
+    return next((f.path for f in files if f.path.endswith(SONAME) and roots.within(policy.cdi_driver_root, f.real)), "")
+
+
+def facts(policy: Policy, obs: Observation, source: str) -> Facts:
+    """A driver that NVML calls sick is an error; an NVML that cannot be asked is a reason to ask somebody else."""
+    wanted = question(policy, obs, source)
+    if not obs.asked(wanted):
+        raise NeedMore([wanted])
+    answer = obs.attempt(wanted)  # nvidia-smi is the next to be asked
+    if "error" in answer:
+        return Facts(SOURCE, None, f"NVML could not be asked ({answer['error'].get('message') or answer['error'].get('kind')})")
+    value = answer.get("value") or {}
+    errors = list(value.get("errors") or ())
+    for error in errors:
+        refuse(error)
+    if errors:
+        return Facts(SOURCE, None, f"NVML gave no answer ({errors[0].get('call')}: {errors[0].get('message')})")
+    return Facts(SOURCE, tuple(told(g) for g in value.get("gpus") or ()))
+
+
+def refuse(error: Mapping[str, Any]) -> None:
+    if error.get("code") in FATAL:
+        which = "" if error.get("gpu") is None else f" of GPU {error['gpu']}"
+        raise PlanError(f"NVML answers {error.get('message')}{which}", where=str(error.get("call") or "NVML"), next=FATAL[error["code"]])
+
+
+def told(found: Mapping[str, Any]) -> Told:
+    devices = tuple(sorted((mig_device(m) for m in found.get("migs") or ()), key=lambda m: m.index))
+    minor = found.get("minor")
+    return Told(
+        index=int(found.get("index") or 0),
+        bus_id=str(found.get("bus_id") or "").lower(),
+        uuid=gpus.known(str(found.get("uuid") or "")),
+        model=str(found.get("name") or ""),
+        minor=None if minor is None else int(minor),
+        mig=found.get("mig"),
+        devices=devices,
+    )
+
+
+def mig_device(found: Mapping[str, Any]) -> MigDevice:
+    profile = profile_of(str(found.get("name") or ""))
+    return MigDevice(int(found["gi"]), int(found["ci"]), int(found["index"]), str(found.get("uuid") or ""), profile, "gfx" in profile)
+
+
+def profile_of(name: str) -> str:
+    """NVML calls a MIG device `NVIDIA H100 80GB HBM3 MIG 1g.10gb`."""
+    match = PROFILE.search(name)
+    return match[1] if match else ""

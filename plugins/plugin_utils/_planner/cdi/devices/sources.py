@@ -1,0 +1,90 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who tells the devices of a host: NVML, else nvidia-smi, else /proc alone; and what our spec on the host still knows, at no cost.
+
+NVML and nvidia-smi use the GPUs, so a sick one can keep them waiting. They are asked only when the spec on the host cannot be what the
+everyday look leads to.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Iterable
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, names, nvidia_smi, nvml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Board, Hardware, MigDevice
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Device, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+GPU_NODE = re.compile(r"/dev/nvidia\d+")
+TIMEOUT = "timeout"
+
+
+def told(policy: Policy, obs: Observation, seen: Hardware, probe_source: str) -> tuple[Hardware, tuple[str, ...]]:
+    """The hardware with all that the first source knows which answers, and a word where none did. Raises NeedMore to ask the next one."""
+    first = nvml.facts(policy, obs, probe_source)
+    if first.gpus is not None:
+        return inventory.complete(seen, first), unserved(seen, first)
+    if timed_out(obs, nvml.question(policy, obs, probe_source)):
+        return seen, (f"{first.trouble}; the devices are named by what /proc tells",)  # nvidia-smi would wait for the same GPU
+    second = nvidia_smi.facts(policy, obs)
+    if second.gpus is not None:
+        return inventory.complete(seen, second), (f"{first.trouble}; nvidia-smi told the devices", *unserved(seen, second))
+    return seen, (f"{first.trouble}, {second.trouble}; the devices are named by what /proc tells",)
+
+
+def timed_out(obs: Observation, question: queries.Question) -> bool:
+    answer = obs.attempt(question)
+    return bool((answer.get("error") or {}).get("kind") == TIMEOUT)
+
+
+def unserved(seen: Hardware, facts: inventory.Facts) -> tuple[str, ...]:
+    known = {gpu.bus_id for gpu in facts.gpus or ()}
+    lost = [b.gpu.bus_id for b in seen.boards if b.gpu.bus_id not in known]
+    return (f"{facts.source} does not list GPU {', '.join(lost)}, which the kernel module has; the CDI spec leaves it out",) if lost else ()
+
+
+# ---------------------------------------------------------------- what our spec on the host still knows
+
+
+def recalled(seen: Hardware, specs: Iterable[Spec]) -> Hardware:
+    """The same hardware with the UUIDs and counts that our own specs record for the very same nodes; nothing for what they do not know.
+
+    The instances of a MIG device are in its capability nodes, so a device is taken for the same one only where they are the same.
+    """
+    devices = [(frozenset(n.path for n in d.edits.device_nodes), d) for spec in specs for d in spec.devices if d.name != names.ALL]
+    return dc.replace(seen, boards=tuple(recalled_board(seen, board, devices) for board in seen.boards))
+
+
+def recalled_board(seen: Hardware, board: Board, devices: list[tuple[frozenset[str], Device]]) -> Board:
+    if board.devices:
+        migs = (recalled_mig(board, mig, mig_nodes(seen, board, mig), devices) for mig in board.devices)
+        return dc.replace(board, devices=tuple(migs))
+    named = [d.name for paths, d in devices if {p for p in paths if GPU_NODE.fullmatch(p)} == {board.path} and not caps(paths)]
+    uuid = next((name for name in named if name.startswith("GPU-")), "")
+    # A GPU that is in none of our devices may be new, or in MIG mode without an instance: only NVML can tell.
+    return dc.replace(board, gpu=dc.replace(board.gpu, uuid=board.gpu.uuid or uuid))
+
+
+def recalled_mig(board: Board, mig: MigDevice, nodes: frozenset[str], devices: list[tuple[frozenset[str], Device]]) -> MigDevice:
+    matching = [(paths, d.name) for paths, d in devices if caps(paths) == caps(nodes) and board.path in paths]
+    uuid = next((name for _paths, name in matching if name.startswith("MIG-")), "")
+    places = [names.BY_INDEX.fullmatch(name) for _paths, name in matching]
+    index = next((int(place[2]) for place in places if place and place[2]), mig.index)
+    models = [names.BY_MODEL.fullmatch(name) for _paths, name in matching]
+    profile = next((model["profile"] for model in models if model), "")
+    graphics = any(p.startswith("/dev/dri/") for paths, _name in matching for p in paths)
+    return dc.replace(mig, uuid=uuid, index=index, profile=profile, graphics=graphics)
+
+
+def mig_nodes(seen: Hardware, board: Board, mig: MigDevice) -> frozenset[str]:
+    minors = (seen.caps[key] for key in inventory.cap_keys(board, mig) if key in seen.caps)
+    return frozenset((board.path, *(inventory.cap_path(minor) for minor in minors)))
+
+
+def caps(paths: Iterable[str]) -> frozenset[str]:
+    return frozenset(path for path in paths if path.startswith(inventory.CAPS))

@@ -1,0 +1,380 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files of the driver on a host that containers need: libraries, programs, firmware, configuration.
+
+Found by name in the usual folders, from one question that lists and reads nothing. Paths are those that the driver root sees: in a driver
+container's tree at /run/nvidia/driver they begin below it (roots.py puts it in front).
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import fnmatch
+import functools
+import posixpath
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, ld_cache, manifest, roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
+
+DRI = "/dev/dri"
+VERSIONED = re.compile(r"(?P<stem>.+?)\.so\.(?P<version>\d+\.\d+(?:\.\d+)?)")
+BITS_32 = tuple(folder.partition("*")[0].rstrip("/") for folder in catalogue.FOLDERS_32)
+
+
+@dc.dataclass(frozen=True)
+class Match:
+    """One entry of the listing: where it was met, where it stands (links of its folders resolved), where it leads ('' nowhere)."""
+
+    path: str
+    spot: str
+    real: str
+    type: str
+    mode: int
+
+    @functools.cached_property
+    def folder(self) -> str:
+        return posixpath.dirname(self.spot)
+
+    @functools.cached_property
+    def name(self) -> str:
+        return posixpath.basename(self.spot)
+
+    @property
+    def is_link(self) -> bool:
+        return self.real != self.spot
+
+
+@dc.dataclass(frozen=True)
+class Library:
+    """A library of the driver.
+
+    `soname` is the link beside it by which it is loaded, `dot_so` the one that programs are linked with; empty where the host has none.
+    """
+
+    path: str
+    soname: str = ""
+    dot_so: str = ""
+
+    @property
+    def folder(self) -> str:
+        return posixpath.dirname(self.path)
+
+    @property
+    def name(self) -> str:
+        return posixpath.basename(self.path)
+
+    @property
+    def stem(self) -> str:
+        return stem(self.name)
+
+
+@dc.dataclass(frozen=True)
+class DriverFile:
+    """Any other file: what is mounted, and its place in containers."""
+
+    path: str
+    container: str
+
+
+def mounted(match: Match, container: str, driver_root: str) -> DriverFile:
+    """In a tree of its own the end of all links is mounted, since an absolute link there leads elsewhere when the host follows it."""
+    return DriverFile(match.path if driver_root == "/" else match.real, container)
+
+
+@dc.dataclass(frozen=True)
+class DriverFiles:
+    """What was found for one version of the driver, what should be there and is not, and what is there and stays outside."""
+
+    version: str = ""
+    folders: tuple[str, ...] = ()  # of its libraries
+    libraries: tuple[Library, ...] = ()
+    platforms: tuple[Library, ...] = ()  # EGL's, which have versions of their own
+    xorg: tuple[DriverFile, ...] = ()
+    files: tuple[DriverFile, ...] = ()
+    firmware: tuple[DriverFile, ...] = ()
+    binaries: tuple[DriverFile, ...] = ()
+    sockets: tuple[DriverFile, ...] = ()
+    missing: tuple[str, ...] = ()
+    left_out: tuple[str, ...] = ()
+
+
+def stem(name: str) -> str:
+    return name.partition(".so")[0]
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    """One listing; the `devices` profile needs none of it."""
+    if policy.cdi_profile == "devices":
+        return []
+    return [listing(policy), dri_listing(policy), own_list(policy)]
+
+
+def listing(policy: Policy) -> queries.Question:
+    return queries.paths("driver files" + (", 32-bit ones too" if policy.cdi_compat32 else ""), patterns(policy), policy.cdi_driver_root)
+
+
+def own_list(policy: Policy) -> queries.Question:
+    return queries.file(roots.beneath(policy.cdi_driver_root, manifest.PATH), max=manifest.LARGEST, keep=WHOLE)
+
+
+def listed(policy: Policy, obs: Observation) -> tuple[manifest.Listed, ...]:
+    """The driver's own list; () where it ships none or one in another form, since names and folders tell nearly as much."""
+    content = obs.text(own_list(policy)["path"])
+    try:
+        return manifest.parse(content) if content else ()
+    except ValueError:
+        return ()
+
+
+def dri_listing(policy: Policy) -> queries.Question:
+    return queries.paths("DRM links", [f"{DRI}/by-path/pci-*"], policy.cdi_dev_root)
+
+
+def dri_links(policy: Policy, obs: Observation) -> dict[str, list[tuple[str, str]]]:
+    """DRM node -> its names by bus, as target and link of a symbolic link."""
+    if not questions(policy):
+        return {}
+    found: dict[str, list[tuple[str, str]]] = {}
+    for f in obs.raw(dri_listing(policy)).get("files") or ():
+        if f["real"] and f["real"] != f["path"]:
+            found.setdefault(f["real"], []).append((posixpath.relpath(f["real"], posixpath.dirname(f["path"])), f["path"]))
+    return found
+
+
+def patterns(policy: Policy) -> list[str]:
+    """What is listed, the most believed place first."""
+    folders = (*catalogue.FOLDERS, *(catalogue.FOLDERS_32 if policy.cdi_compat32 else ()))
+    libraries = [f"{folder}/{name}" for folder in folders for name in catalogue.LIBRARY_NAMES]
+    vdpau = [f"{folder}/{catalogue.VDPAU}/libvdpau_nvidia.so*" for folder in folders]
+    programs = [f"{folder}/nvidia-*" for folder in catalogue.BINARY_FOLDERS]
+    firmware = [f"{root}/nvidia/*/{name}" for root in catalogue.FIRMWARE_ROOTS for name in catalogue.FIRMWARE_NAMES]
+    configs = [f"{root}/{name}" for name in catalogue.CONFIGS for root in catalogue.CONFIG_ROOTS]
+    sockets = [f"{root}{name}" for name in catalogue.SOCKETS for root in catalogue.SOCKET_ROOTS]
+    trees = [f"/{name}" for name in catalogue.CONFIGS if name.startswith("vulkan/")]  # GKE's driver root has them at its top
+    return [*libraries, *vdpau, *xorg_patterns(), *programs, *firmware, *configs, *trees, *sockets, catalogue.MPS]
+
+
+def xorg_patterns() -> list[str]:
+    names = (catalogue.XORG_DRIVER, f"{catalogue.XORG_SERVER}*")
+    inside = [f"{folder}/{part}" for folder in catalogue.FOLDERS[:5] for part in catalogue.XORG_IN_LIBRARIES]
+    outside = [f"{root}/{part}" for root in catalogue.XORG_ROOTS for part in catalogue.XORG_FOLDERS]
+    return [f"{folder}/{name}" for folder in (*inside, *outside) for name in names]
+
+
+def matches(policy: Policy, obs: Observation) -> tuple[Match, ...]:
+    return tuple(match(f) for f in obs.raw(listing(policy)).get("files") or ())
+
+
+def match(answer: Mapping[str, Any]) -> Match:
+    return Match(answer["path"], answer.get("spot") or answer["path"], answer["real"] or "", answer["type"], answer["mode"])
+
+
+def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalogue.FEATURES, version: str = "") -> DriverFiles:
+    """All that belongs to one version of the driver: the one asked for (that of the kernel module), else that of its libraries."""
+    if not questions(policy):
+        return DriverFiles()
+    seen, wanted = matches(policy, obs), frozenset(features)
+    if not any(m.type == "file" and usual(m) and stem(m.name) in ("libcuda", "libnvidia-ml") for m in seen):
+        seen = (*seen, *elsewhere(policy, obs))
+    version = version or version_of(seen)
+    libraries = [m for m in seen if m.type == "file" and ".so" in m.name]
+    folders = tuple(unique(posixpath.dirname(m.real) for m in libraries if usual(m) and m.name.endswith(f".so.{version}")))
+    links = links_by_target(seen)
+    inventory = listed(policy, obs)
+    known = manifest.libraries(inventory)
+    driver = [library(real, links) for real in driver_libraries(libraries, folders, version)]
+    platforms = [library(real, links) for real in platform_libraries(libraries)]
+    suits = functools.partial(fits, features=wanted, listed=known)
+    sockets = tuple(first(seen, (f"{root}{name}" for root in catalogue.SOCKET_ROOTS)) for name in catalogue.SOCKETS)
+    mps = _mps(policy, obs, seen)
+    root = roots.clean(policy.cdi_driver_root)
+    found = DriverFiles(
+        version,
+        folders,
+        tuple(lib for lib in driver if suits(lib.stem)),
+        tuple(lib for lib in platforms if suits(lib.stem)),
+        tuple(mounted(m, m.spot, root) for m in xorg(seen, folders, version)) if "display" in wanted else (),
+        tuple(mounted(m, place, root) for m, place in configs(seen, wanted, str(obs.host.get("machine") or ""))),
+        tuple(mounted(m, m.path, root) for m in firmware(seen, version, str(obs.host.get("kernel") or ""))),
+        tuple(mounted(m, m.path, root) for m in binaries(seen, wanted)),
+        tuple(mounted(m, m.path, root) for m in (*sockets, mps) if m) if policy.cdi_sockets else (),
+    )
+    outside = [m.path for m in (*sockets, mps) if m and not policy.cdi_sockets]
+    filtered = [lib.path for lib in (*driver, *platforms) if not suits(lib.stem)]
+    unused = manifest.outside(inventory, wanted, names_of(found))
+    lacking = unique([*missing(found, wanted), *manifest.lacking(inventory, wanted, (m.name for m in seen))])
+    left_out = sorted({*outside, *filtered, *(name for name in unused if name not in lacking)})
+    return dc.replace(found, missing=tuple(lacking), left_out=tuple(left_out))
+
+
+def _mps(policy: Policy, obs: Observation, seen: Iterable[Match]) -> Match | None:
+    """The folder of MPS, a directory of root's: anybody may put a link or a folder by this name into /tmp, and containers would get it."""
+    found = first(seen, [catalogue.MPS])
+    if not found or not policy.cdi_sockets:
+        return found
+    there = obs.raw(queries.file(roots.beneath(policy.cdi_driver_root, found.path), content=False))
+    roots_own = there.get("type") == "dir" and there.get("uid") == 0 and not there.get("links")
+    return found if roots_own else None
+
+
+def names_of(found: DriverFiles) -> set[str]:
+    """The names of everything that containers get, links beside libraries included."""
+    others = (*found.xorg, *found.files, *found.firmware, *found.binaries, *found.sockets)
+    libraries = (*found.libraries, *found.platforms)
+    names = {name for lib in libraries for name in (lib.name, lib.soname, lib.dot_so)}
+    return names | {posixpath.basename(path) for f in others for path in (f.path, f.container)}
+
+
+def elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
+    """What lies in the folders that only the loader's cache knows; it takes two more looks, on the few hosts that are like that."""
+    where = roots.beneath(policy.cdi_driver_root, ld_cache.PATH)
+    question = queries.file(where, keep=WHOLE)
+    if not obs.asked(question):
+        raise NeedMore([question])
+    content = obs.text(where)
+    try:
+        known = ld_cache.parse(content.encode("utf-8", "surrogateescape")) if content else ()
+    except ValueError:
+        return ()
+    ours = [e.path for e in known if e.cpu and any(fnmatch.fnmatchcase(e.name, name) for name in catalogue.LIBRARY_NAMES)]
+    folders = [f for f in unique(posixpath.dirname(path) for path in ours) if f not in catalogue.FOLDERS]
+    if not folders:
+        return ()
+    patterns = [f"{folder}/{name}" for folder in folders for name in (*catalogue.LIBRARY_NAMES, f"{catalogue.VDPAU}/libvdpau_nvidia.so*")]
+    more = queries.paths(f"driver files in {':'.join(folders)}", patterns, policy.cdi_driver_root)
+    return tuple(match(f) for f in obs.raw(more).get("files") or ())
+
+
+def usual(match: Match) -> bool:
+    """Of a 64-bit folder itself, not of one beneath it."""
+    return posixpath.basename(match.folder) != catalogue.VDPAU and not is_32(match.path) and not is_xorg(match.path)
+
+
+def is_32(path: str) -> bool:
+    return posixpath.dirname(path) in BITS_32 or path.startswith(f"{BITS_32[0]}/")
+
+
+def is_xorg(path: str) -> bool:
+    return "/xorg/" in path or path.startswith("/usr/X11R6/")
+
+
+def version_of(seen: Iterable[Match]) -> str:
+    """The version of libcuda, else of NVML; where several are installed, the one that the loader takes."""
+    for name in ("libcuda", "libnvidia-ml"):
+        ours = [m for m in seen if stem(m.name) == name and m.type == "file" and usual(m)]
+        loaded = [m for m in ours if m.name == f"{name}.so.1"]
+        for m in (*loaded, *ours):
+            known = VERSIONED.fullmatch(posixpath.basename(m.real))
+            if known:
+                return known["version"]
+    return ""
+
+
+def driver_libraries(libraries: Iterable[Match], folders: tuple[str, ...], version: str) -> list[str]:
+    """Every library with the driver's version in its name, folder by folder, then those that carry none."""
+    libraries = list(libraries)
+    places = (*folders, *(f"{folder}/{catalogue.VDPAU}" for folder in folders))
+    mine = [m for m in libraries if m.name.endswith(f".so.{version}") and not is_xorg(m.path)]
+    found = [m.real for folder in places for m in sorted(mine, key=lambda m: m.name) if m.folder == folder]
+    found += [m.real for m in sorted(mine, key=lambda m: m.path) if is_32(m.path)]
+    old = [m.real for folder in folders for m in libraries if m.folder == folder and m.name.startswith(f"{catalogue.NVVM70}.so.")]
+    return unique([*found, *old])
+
+
+def platform_libraries(libraries: Iterable[Match]) -> list[str]:
+    libraries = [m for m in libraries if usual(m)]
+    return unique(m.real for name in catalogue.OWN_VERSION for m in libraries if fnmatch.fnmatchcase(m.name, f"{name}.so.*.*"))
+
+
+def links_by_target(seen: Iterable[Match]) -> dict[str, list[Match]]:
+    """Real path -> the links to it that stand beside it; and under 'folder/name' the links of that name."""
+    found: dict[str, list[Match]] = {}
+    for m in seen:
+        if m.is_link:
+            if posixpath.dirname(m.real) == m.folder:
+                found.setdefault(m.real, []).append(m)
+            found.setdefault(f"link {m.spot}", []).append(m)
+    return found
+
+
+def library(real: str, links: dict[str, list[Match]]) -> Library:
+    """The names of a library besides that of its file, as far as the host has such links."""
+    folder, name = posixpath.split(real)
+    base = stem(name)
+    beside = sorted((m.name for m in links.get(real, ()) if m.name.startswith(f"{base}.so.")), key=lambda n: (len(n), n))
+    known = catalogue.LIBRARIES.get(base)
+    soname = known.soname if known and known.soname in beside else (beside or [""])[0]
+    dot_so = f"{base}.so" if f"link {folder}/{base}.so" in links else ""
+    return Library(real, soname, dot_so)
+
+
+def fits(name: str, features: frozenset[str], listed: Mapping[str, frozenset[str]]) -> bool:
+    """The driver's own list counts before ours. Libraries that neither knows are part of everything: a new driver must not lose them."""
+    known = catalogue.LIBRARIES.get(name)
+    meant = listed.get(name) or (known.features if known else features)
+    return bool(meant & features) or features == frozenset(catalogue.FEATURES)
+
+
+def xorg(seen: tuple[Match, ...], folders: tuple[str, ...], version: str) -> Iterator[Match]:
+    """Where an X server on the host would look first."""
+    inside = [f"{folder}/{part}" for folder in folders for part in catalogue.XORG_IN_LIBRARIES]
+    outside = [f"{root}/{part}" for root in catalogue.XORG_ROOTS for part in catalogue.XORG_FOLDERS]
+    by_spot = {m.spot: m for m in seen if m.type == "file" and is_xorg(m.path)}
+    for name in (catalogue.XORG_DRIVER, f"{catalogue.XORG_SERVER}.{version}"):
+        yield from [by_spot[path] for path in (f"{folder}/{name}" for folder in (*inside, *outside)) if path in by_spot][:1]
+
+
+def configs(seen: tuple[Match, ...], features: frozenset[str], machine: str) -> Iterator[tuple[Match, str]]:
+    """Files, and where loaders in the container look for them."""
+    for name, (home, feature) in catalogue.CONFIGS.items():
+        cpu = next((cpu for cpu in catalogue.CPUS if f".{cpu}." in name), machine)
+        if feature not in features or (machine and cpu != machine):
+            continue
+        roots = (*catalogue.CONFIG_ROOTS, *([""] if name.startswith("vulkan/") else []))
+        found = first(seen, (f"{root}/{name}" for root in roots))
+        if found:
+            yield found, f"{home}/{name}"
+
+
+def firmware(seen: tuple[Match, ...], version: str, kernel: str) -> Iterator[Match]:
+    """That of this driver, wherever this kernel would look for it."""
+    roots = [root.replace("*", kernel) if kernel else root for root in catalogue.FIRMWARE_ROOTS]
+    for name in catalogue.FIRMWARE_NAMES:
+        for root in roots:
+            for m in seen:
+                if m.type == "file" and fnmatch.fnmatchcase(m.path, f"{root}/nvidia/{version}/{name}"):
+                    yield m
+
+
+def binaries(seen: tuple[Match, ...], features: frozenset[str]) -> Iterator[Match]:
+    executable = tuple(m for m in seen if m.type == "file" and m.mode & 0o111)
+    for name, feature in catalogue.BINARIES.items():
+        found = first(executable, (f"{folder}/{name}" for folder in catalogue.BINARY_FOLDERS))
+        if found and feature in features:
+            yield found
+
+
+def missing(found: DriverFiles, features: frozenset[str]) -> Iterator[str]:
+    """What a capability cannot do without."""
+    there = {lib.stem for lib in found.libraries}
+    for name, known in catalogue.LIBRARIES.items():
+        if known.core and known.features & features and name not in there:
+            yield f"{name}.so.{found.version or '<version>'}"
+    if "utility" in features and not any(posixpath.basename(b.container) == "nvidia-smi" for b in found.binaries):
+        yield "nvidia-smi"
+
+
+def first(seen: Iterable[Match], paths: Iterable[str]) -> Match | None:
+    by_path = {m.path: m for m in seen if m.real and m.type != "link"}
+    return next((by_path[path] for path in paths if path in by_path), None)
+
+
+def unique(items: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(items))

@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Paths of a driver or of devices that lie in a tree of their own: /run/nvidia/driver of a driver container, an offline root.
+
+A root ends where a component of a path ends: /driver is no part of /driver-backup (nvidia-container-toolkit 1.20 takes it for one).
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import DeviceNode, Edits, Mount
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+
+
+def given(policy: Policy) -> tuple[str, ...]:
+    """The roots that whoever runs this has named."""
+    return tuple(root for root in (policy.cdi_driver_root, policy.cdi_dev_root) if root not in ("", "/"))
+
+
+def clean(root: str) -> str:
+    """Without doubled and trailing slashes; '/' for none."""
+    return "/" + posixpath.normpath(f"/{root}").lstrip("/")
+
+
+def within(root: str, path: str) -> bool:
+    """Whether the path is the root or lies beneath it."""
+    root = clean(root)
+    return root == "/" or path == root or path.startswith(f"{root}/")
+
+
+def beneath(root: str, path: str) -> str:
+    """Where a path of the tree lies on the host."""
+    root = clean(root)
+    if root == "/":
+        return path
+    return root if path == "/" else root + path
+
+
+def inside(root: str, path: str) -> str:
+    """A path of the host as the tree sees it; one outside of the tree stays as it is."""
+    root = clean(root)
+    if root == "/" or not within(root, path):
+        return path
+    return path[len(root) :] or "/"
+
+
+def place(edits: Edits, driver_root: str, dev_root: str = "") -> Edits:
+    """Host paths put into their roots. What containers see stays as it is, and so do hooks, which are the host's own programs."""
+    devices = dev_root or driver_root
+    mounts = tuple(dc.replace(m, host_path=beneath(driver_root, m.host_path)) for m in edits.mounts)
+    return dc.replace(edits, mounts=mounts, device_nodes=tuple(node(n, devices) for n in edits.device_nodes))
+
+
+def node(device: DeviceNode, dev_root: str) -> DeviceNode:
+    """A host path is written only where it differs: a consumer of CDI below 0.5.0 loses the whole file otherwise."""
+    host = beneath(dev_root, device.host_path or device.path)
+    return dc.replace(device, host_path="" if host == device.path else host)
+
+
+def move(edits: Edits, old: str, new: str) -> Edits:
+    """Host paths from one root to another, for a spec that is made here and used there."""
+
+    def moved(path: str) -> str:
+        return beneath(new, inside(old, path)) if within(old, path) else path
+
+    mounts = tuple(Mount(moved(m.host_path), m.container_path, m.options, m.type) for m in edits.mounts)
+    nodes = []
+    for n in edits.device_nodes:
+        host = moved(n.host_path or n.path)
+        nodes.append(dc.replace(n, host_path="" if host == n.path else host))
+    hooks = tuple(dc.replace(h, path=moved(h.path)) if h.name != "startContainer" else h for h in edits.hooks)
+    return dc.replace(edits, mounts=mounts, device_nodes=tuple(nodes), hooks=hooks)

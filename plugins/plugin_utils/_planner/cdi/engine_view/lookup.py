@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which file of which directory gives an engine a device: pkg/cdi/cache.go and spec-dirs.go of the reference library, as a function."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.schema import Document
+
+# Engines read no other files of a CDI directory.
+SUFFIXES = (".json", ".yaml")
+
+
+@dc.dataclass(frozen=True)
+class Loaded:
+    """A file that the library takes, and the index of its directory in the engine's list."""
+
+    path: str
+    priority: int
+    document: Document
+
+    @property
+    def kind(self) -> str:
+        return str(self.document.value.get("kind", ""))
+
+    def devices(self) -> Mapping[str, tuple[int, Mapping[str, Any]]]:
+        """Qualified name -> place in the list, and the device."""
+        found = enumerate(self.document.value.get("devices") or ())
+        return {f"{self.kind}={device.get('name', '')}": (index, device) for index, device in found}
+
+
+@dc.dataclass(frozen=True)
+class Resolved:
+    """`devices`: qualified name -> its file. `conflicts`: what no file gives any more, with the files. `hidden`: device, loser, winner."""
+
+    devices: Mapping[str, Loaded]
+    conflicts: Mapping[str, tuple[Loaded, ...]]
+    hidden: tuple[tuple[str, Loaded, Loaded], ...]
+
+
+def is_read(path: str) -> bool:
+    """By what follows the last dot, in lower case only; a file called `.yaml` is read, too."""
+    return posixpath.basename(path).endswith(SUFFIXES)
+
+
+def resolve(files: Iterable[Loaded]) -> Resolved:
+    """Files in the order in which the library reads them: by directory, then by name."""
+    devices: dict[str, Loaded] = {}
+    conflicts: dict[str, tuple[Loaded, ...]] = {}
+    hidden: list[tuple[str, Loaded, Loaded]] = []
+    for file in files:
+        for name in file.devices():
+            other = devices.get(name)
+            if other and other.priority == file.priority:
+                conflicts[name] = (*(f for f in conflicts.get(name, ()) if f is not other), other, file)
+                continue
+            if other:
+                hidden.append((name, other, file))
+            devices[name] = file
+    # A conflict in a lower directory takes the device away, even where a higher one has it once: it is deleted by its name at the end.
+    left = {name: file for name, file in devices.items() if name not in conflicts}
+    return Resolved(left, conflicts, tuple(h for h in hidden if h[0] in left))

@@ -1,0 +1,51 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Specs that somebody else wrote, as values, read as engines read them."""
+
+from __future__ import annotations
+
+import functools
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import releases, schema, yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.lookup import SUFFIXES
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import own_reader, stand_ins
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec, from_document
+
+__all__ = ["SUFFIXES", "equal", "parse"]
+
+
+@functools.lru_cache(maxsize=512)
+def parse(text: str) -> Spec:
+    """Raises ValueError with one sentence where the text is no CDI spec in any release. The rules of its content are the validator's."""
+    return own_reader.own(text) or as_engines(text)
+
+
+def as_engines(text: str) -> Spec:
+    """The same without the short way for what we wrote ourselves."""
+    try:
+        document = schema.fit(yaml.read(text.encode("utf-8", "surrogateescape"))[0])
+    except yaml.Unreadable as error:
+        raise ValueError(stand_ins.spoken(str(error))) from error
+    for problem in document.problems:
+        if problem.rule not in releases.HARMLESS:
+            raise ValueError(f"line {problem.line}: {stand_ins.spoken(problem.message)}")
+    if document.value is None:
+        raise ValueError("it is empty")
+    return from_document(document.value)
+
+
+def equal(one: Spec, other: Spec) -> bool:
+    """Equal by content: engines do not see the order of devices, nodes and mounts, so neither do we."""
+    return _normal(one) == _normal(other)
+
+
+def _normal(spec: Spec) -> tuple[object, ...]:
+    devices = sorted(((d.name, sorted(d.annotations.items()), _normal_edits(d.edits.__dict__)) for d in spec.devices), key=repr)
+    return spec.version, spec.kind, sorted(spec.annotations.items()), _normal_edits(spec.edits.__dict__), devices
+
+
+def _normal_edits(edits: dict[str, object]) -> dict[str, object]:
+    """Hooks run in their order and the last one of equal env keys wins, so those keep it."""
+    loose = ("device_nodes", "mounts", "net_devices", "additional_gids")
+    return {k: sorted(map(repr, v)) if k in loose and isinstance(v, tuple) else v for k, v in edits.items()}

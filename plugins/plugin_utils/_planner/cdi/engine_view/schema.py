@@ -1,0 +1,249 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What may stand where in a CDI spec, and a document made to that shape as Go's JSON reader does it (specs-go/config.go).
+
+A number or a truth value becomes text where text belongs; keys count in any case of letters; a field that is not known loses the file.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import math
+import struct
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.yaml import Key, Tree
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
+
+# Field -> type: `[]x` a list, `*x` may be null, `{}` a mapping of texts; names are those of this table.
+SHAPES: dict[str, dict[str, str]] = {
+    "spec": {"cdiVersion": "string", "kind": "string", "annotations": "{}", "devices": "[]device", "containerEdits": "edits"},
+    "device": {"name": "string", "annotations": "{}", "containerEdits": "edits"},
+    "edits": {
+        "env": "[]string",
+        "deviceNodes": "[]*node",
+        "netDevices": "[]*net",
+        "hooks": "[]*hook",
+        "mounts": "[]*mount",
+        "intelRdt": "*rdt",
+        "additionalGids": "[]uint32",
+    },
+    "node": {
+        "path": "string",
+        "hostPath": "string",
+        "type": "string",
+        "major": "int64",
+        "minor": "int64",
+        "fileMode": "*uint32",
+        "permissions": "string",
+        "uid": "*uint32",
+        "gid": "*uint32",
+    },
+    "mount": {"hostPath": "string", "containerPath": "string", "options": "[]string", "type": "string"},
+    "hook": {"hookName": "string", "path": "string", "args": "[]string", "env": "[]string", "timeout": "*int64"},
+    "net": {"hostInterfaceName": "string", "name": "string"},
+    "rdt": {
+        "closID": "string",
+        "l3CacheSchema": "string",
+        "memBwSchema": "string",
+        "schemata": "[]string",
+        "enableMonitoring": "bool",
+        "enableCMT": "bool",
+        "enableMBM": "bool",
+    },
+}
+RANGES = {"int64": (-(1 << 63), (1 << 63) - 1), "uint32": (0, (1 << 32) - 1)}
+WANTED = {"string": "text", "bool": "true or false", "int64": "a whole number", "uint32": "a whole number from 0 to 4294967295"}
+# Two letters that are no ASCII, and that Go takes for k and s when it compares keys without regard to case.
+FOLD = {0x17F: "s", 0x212A: "k"}
+
+
+@dc.dataclass(frozen=True)
+class Problem:
+    """One thing that is not as it has to be; `path` is the place in the document."""
+
+    rule: str
+    path: str
+    message: str
+    line: int | None = None
+
+
+@dc.dataclass(frozen=True)
+class Document:
+    """A document under the keys of the specification. What was null or not there is not in it; null entries of lists are None."""
+
+    value: Any  # a dict, or None where the file says nothing
+    lines: dict[str, int]
+    fields: dict[str, int]  # "edits.netDevices" -> the first line with such a field
+    problems: tuple[Problem, ...]
+
+    def line(self, path: str) -> int | None:
+        """Of the place, else of the nearest one around it."""
+        while path:
+            if path in self.lines:
+                return self.lines[path]
+            path = path[: max(path.rfind("."), path.rfind("["), 0)]
+        return None
+
+
+def fit(tree: Tree) -> Document:
+    """The document as an engine's library gets it, all of its releases together; `fields` tells what some of them do not know."""
+    worker = _Fitter()
+    value = None if tree.value is None else worker.fit(tree, "spec", "")
+    return Document(value, worker.lines, worker.fields, tuple(worker.problems))
+
+
+class _Fitter:
+    def __init__(self) -> None:
+        self.lines: dict[str, int] = {}
+        self.fields: dict[str, int] = {}
+        self.problems: list[Problem] = []
+
+    def fit(self, tree: Tree, wanted: str, path: str) -> Any:
+        """The value, None where there is none or it does not fit."""
+        self.lines[path] = tree.line
+        wanted = wanted.removeprefix("*")
+        if tree.value is None:
+            return None
+        if wanted in SHAPES:
+            return self._struct(tree, wanted, path)
+        if wanted == "{}":
+            return self._texts(tree, path)
+        if wanted.startswith("[]"):
+            return self._list(tree, wanted[2:], path)
+        return self._scalar(tree, wanted, path)
+
+    def _struct(self, tree: Tree, name: str, path: str) -> Any:
+        if not isinstance(tree.value, dict):
+            return self._wrong(tree, path, "a mapping")
+        known = {fold(field): field for field in SHAPES[name]}
+        found: dict[str, Any] = {}
+        for text, child in self._keys(tree, path):
+            field, place = known.get(fold(text)), f"{path}.{text}".lstrip(".")
+            if field is None:
+                self.problems.append(Problem("unknown-field", place, f"there is no field {text} in {path or 'a CDI spec'}", child.line))
+                continue
+            self._spelling(text, field, place, child.line, twice=field in found)
+            self.fields.setdefault(f"{name}.{field}", child.line)
+            place = f"{path}.{field}".lstrip(".")
+            value = self.fit(child, SHAPES[name][field], place)
+            if value is not None:
+                found[field] = value
+        return found
+
+    def _keys(self, tree: Tree, path: str) -> list[tuple[str, Tree]]:
+        """Sorted, as they are after the way over JSON, so that of two spellings of one field the same one wins."""
+        found = []
+        for key, child in tree.value.items():
+            text = key_text(key)
+            if text is None:
+                self.problems.append(Problem("yaml", path, f"{key[1]} cannot be a key", child.line))
+            else:
+                found.append((text, child))
+        return sorted(found, key=lambda pair: pair[0].encode("utf-8", "surrogatepass"))
+
+    def _spelling(self, text: str, field: str, place: str, line: int, *, twice: bool) -> None:
+        if twice:
+            self.problems.append(Problem("field-twice", place, f"{field} is there twice, in different case", line))
+        elif text != field:
+            self.problems.append(Problem("field-case", place, f"{text} should be written {field}", line))
+
+    def _texts(self, tree: Tree, path: str) -> Any:
+        if not isinstance(tree.value, dict):
+            return self._wrong(tree, path, "a mapping")
+        return {text: self.fit(child, "string", f"{path}.{text}") or "" for text, child in self._keys(tree, path)}
+
+    def _list(self, tree: Tree, wanted: str, path: str) -> Any:
+        if not isinstance(tree.value, list):
+            return self._wrong(tree, path, "a list")
+        found = []
+        for index, child in enumerate(tree.value):
+            place = f"{path}[{index}]"
+            value = self.fit(child, wanted, place)
+            if value is None and wanted[0] == "*" and child.value is None:
+                self.problems.append(Problem("null-entry", place, "this entry is empty", child.line))
+            empty: Any = {"string": "", "uint32": 0}.get(wanted, None if wanted[0] == "*" else {})
+            found.append(empty if value is None else value)
+        return found
+
+    def _scalar(self, tree: Tree, wanted: str, path: str) -> Any:
+        value = tree.value
+        if wanted == "string":
+            return self._text(tree, path)
+        if wanted == "bool":
+            return value if isinstance(value, bool) else self._wrong(tree, path, WANTED[wanted])
+        low, high = RANGES[wanted]
+        number = whole(value, signed=low < 0)
+        return number if number is not None and low <= number <= high else self._wrong(tree, path, WANTED[wanted])
+
+    def _text(self, tree: Tree, path: str) -> str | None:
+        text = as_text(tree.value)
+        if text is None:
+            self._wrong(tree, path, WANTED["string"])
+        elif stand_ins.reads_otherwise(text):
+            self.problems.append(Problem("changed-text", path, f"{path} is a number or a truth value without quotes", tree.line))
+        elif not isinstance(tree.value, str) and text != tree.text:
+            self.problems.append(Problem("changed-text", path, f"{path} is written {tree.text} and read {text}", tree.line))
+        return text
+
+    def _wrong(self, tree: Tree, path: str, wanted: str) -> None:
+        kind = {dict: "a mapping", list: "a list", bool: str(tree.value).lower()}.get(type(tree.value), repr(tree.value))
+        self.problems.append(Problem("wrong-type", path, f"{path or 'the document'} is {kind[:60]}, but must be {wanted}", tree.line))
+
+
+def fold(key: str) -> str:
+    return key.translate(FOLD).lower()
+
+
+def key_text(key: Key) -> str | None:
+    """A key as text; None where the library refuses it."""
+    value = key[1]
+    if value is None or (isinstance(value, int) and not isinstance(value, bool) and value >= 1 << 63):
+        return None
+    return as_text(value)
+
+
+def as_text(value: Any) -> str | None:
+    """A scalar where text belongs. The number 08 is text 8 then, and 1.10 is 1.1: quotes are the remedy."""
+    if isinstance(value, str):
+        return value
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, int):
+        return str(value)
+    return float_text(value) if isinstance(value, float) else None
+
+
+def float_text(value: float) -> str:
+    """Go's FormatFloat(value, 'g', -1, 32): the fewest digits that give the same number in 32 bits."""
+    if math.isnan(value):
+        return "NaN"
+    try:
+        single: float = struct.unpack("f", struct.pack("f", value))[0]
+    except OverflowError:
+        single = math.copysign(math.inf, value)
+    if math.isinf(single):
+        return "+Inf" if single > 0 else "-Inf"
+    digits = next(d for d in range(9) if d == 8 or _single(f"{single:.{d}e}") == single)
+    mantissa, _e, exponent = f"{single:.{digits}e}".partition("e")
+    power = int(exponent)
+    if not -4 <= power < 6:
+        return f"{mantissa}e{'-' if power < 0 else '+'}{abs(power):02d}"
+    return f"{single:.{max(digits - power, 0)}f}"
+
+
+def _single(text: str) -> float:
+    found: float = struct.unpack("f", struct.pack("f", float(text)))[0]
+    return found
+
+
+def whole(value: Any, *, signed: bool) -> int | None:
+    """A number where a whole number belongs. 195.0 is one, since Go writes it as 195 on its way over JSON."""
+    if isinstance(value, bool) or not isinstance(value, (int, float)):
+        return None
+    if isinstance(value, int):
+        return value
+    if not math.isfinite(value) or value != int(value) or abs(value) >= 1e21 or (not signed and math.copysign(1, value) < 0):
+        return None
+    return int(value)

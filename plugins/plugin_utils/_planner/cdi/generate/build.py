@@ -1,0 +1,218 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A CDI spec from the hardware of a host: what each device gives a container, and what every container with a GPU gets.
+
+Pure and deterministic: equal hardware, equal spec, whatever the order in which it was seen. Files and hooks of the driver come in as edits.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Hardware
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Device, DeviceNode, Edits, Spec, combine
+
+# The one major that NVIDIA has for itself (GPUs, nvidiactl, nvidia-modeset). Those of nvidia-uvm and nvidia-caps are handed out by the
+# kernel at run time: a recorded one goes stale at a reboot and then wins over the live node (nvidia-container-toolkit issue 1934).
+STATIC_MAJOR = 195
+GPU_NODE = re.compile(r"/dev/nvidia(\d+)")
+# Path -> major, or the name whose major the kernel tells, and minor.
+FIXED: Mapping[str, tuple[int | str, int]] = {
+    "/dev/nvidiactl": (STATIC_MAJOR, 255),
+    "/dev/nvidia-modeset": (STATIC_MAJOR, 254),
+    "/dev/nvidia-uvm": ("nvidia-uvm", 0),
+    "/dev/nvidia-uvm-tools": ("nvidia-uvm", 1),
+}
+# Stops the NVIDIA runtime and hook from injecting a second time into a container that got its GPUs by CDI.
+VOID = "NVIDIA_VISIBLE_DEVICES=void"
+ALL = names.ALL
+# Driver capabilities in the words of NVIDIA_DRIVER_CAPABILITIES. DRM nodes are of use to those that draw.
+FEATURES = frozenset(("compute", "utility", "video", "graphics", "display", "ngx"))
+DRAWING = frozenset(("graphics", "display"))
+
+Attributes = Literal["none", "static", "all"]
+
+
+@dc.dataclass(frozen=True)
+class Options:
+    kind: str = KIND
+    cap: str = ""  # of the oldest consumer; '' is unknown
+    node_attributes: Attributes = "static"
+    assume_nodes: bool = False  # an offline tree has no /dev: the nodes are named all the same
+    features: frozenset[str] = FEATURES
+    layout: str = layouts.WORKLOADS
+    names: tuple[str, ...] = names.DEFAULT
+    group_ids: bool = False
+    above_cap: Literal["drop", "refuse"] = "drop"
+
+
+@dc.dataclass(frozen=True)
+class Generated:
+    """The spec, what was expected on the host and is not there, and what a person should know."""
+
+    spec: Spec
+    missing: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+
+NOTHING = Edits()
+
+
+def no_files(_drm: tuple[str, ...]) -> Edits:
+    return NOTHING
+
+
+def generate(
+    seen: Hardware, options: Options, files: Edits = NOTHING, files_of: Callable[[tuple[str, ...]], Edits] = no_files
+) -> Generated:
+    """A spec without a device is invalid, so callers look whether it has some. files: what of the driver every container gets;
+    files_of: what the DRM nodes of one device take beside them."""
+    layout = layouts.LAYOUTS[options.layout]
+    offers = layout.offers(seen, names.allowed(options.names, options.cap))
+    edits = {offer: device_edits(seen, offer.paths, options, files_of) for offer in offers}
+    found = [Device(name, edits[offer]) for offer in offers for name in offer.names]
+    if layout.everything:
+        found.append(Device(ALL, combine(*edits.values(), of_nodes(seen, layout.everything(seen, offers), options))))
+    shared = combine(files, Edits(env=(VOID,)), of_nodes(seen, layout.shared(seen), options))
+    named = [d for d in found if d.edits != NOTHING]  # a device without edits makes a whole file invalid
+    spec = finished(Spec("", tuple(sorted(named, key=names.order)), options.kind, shared))
+    fitting, dropped = fit(spec, options)
+    return Generated(fitting, missing(seen, options), (*notes(seen, options), *dropped))
+
+
+def finished(spec: Spec) -> Spec:
+    """What the common part gives already is not repeated, unless a device would have nothing left; nodes and mounts stand in order."""
+    shared = spec.edits
+    lean = [dc.replace(d, edits=tidy(less(d.edits, shared))) for d in spec.devices]
+    full = dc.replace(spec, edits=tidy(shared), devices=tuple(lean))
+    return dc.replace(full, version=version.minimum(full))
+
+
+def less(edits: Edits, shared: Edits) -> Edits:
+    def rest(field: str) -> tuple[object, ...]:
+        return tuple(entry for entry in getattr(edits, field) if entry not in getattr(shared, field))
+
+    fields = ("env", "device_nodes", "hooks", "mounts")
+    left = {field: rest(field) for field in fields}
+    return dc.replace(edits, **left) if any(left.values()) else edits  # type: ignore[arg-type]
+
+
+def tidy(edits: Edits) -> Edits:
+    """By depth, then by path, as upstream writes them."""
+    nodes = sorted(edits.device_nodes, key=lambda n: (n.path.count("/"), n.path, n.host_path))
+    mounts = sorted(edits.mounts, key=lambda m: (m.container_path.count("/"), m.container_path, m.host_path))
+    return dc.replace(edits, device_nodes=tuple(nodes), mounts=tuple(mounts))
+
+
+# ---------------------------------------------------------------- nodes
+
+
+def device_edits(seen: Hardware, paths: tuple[str, ...], options: Options, files_of: Callable[[tuple[str, ...]], Edits]) -> Edits:
+    drm = tuple(path for path in paths if path.startswith("/dev/dri/"))
+    if not options.features & DRAWING:
+        return of_nodes(seen, (path for path in paths if path not in drm), options)
+    return combine(of_nodes(seen, paths, options), files_of(drm))
+
+
+def of_nodes(seen: Hardware, paths: Iterable[str], options: Options) -> Edits:
+    nodes = tuple(device_node(path, seen, options) for path in paths if usable(path, seen, options))
+    gids = {gid for node in nodes for gid in group(seen, node.path)} if options.group_ids else set()
+    return Edits(device_nodes=nodes, additional_gids=tuple(sorted(gids)))
+
+
+def usable(path: str, seen: Hardware, options: Options) -> bool:
+    """An engine that does not find a node starts no container, unless the spec says type and numbers."""
+    recordable = options.node_attributes == "all" and expected(path, seen)[0] is not None
+    return path in seen.nodes or options.assume_nodes or recordable
+
+
+def group(seen: Hardware, path: str) -> tuple[int, ...]:
+    """The group that a process needs to open a node which not everybody may read and write: video and render, usually."""
+    node = seen.nodes.get(path)
+    return () if node is None or node.gid == 0 or node.mode & 0o006 == 0o006 else (node.gid,)
+
+
+def device_node(path: str, seen: Hardware, options: Options) -> DeviceNode:
+    """Numbers are recorded only where they cannot change; all else is read from the live node when a container starts."""
+    live = seen.nodes.get(path)
+    host_path = live.host if live else assumed(path, seen.dev_root)
+    rdev = live.rdev if live else None
+    if options.node_attributes == "all":
+        return recorded(path, host_path, seen)
+    if options.node_attributes == "none" or rdev is None or rdev[0] != STATIC_MAJOR:
+        return DeviceNode(path, host_path)
+    return DeviceNode(path, host_path, major=rdev[0], minor=rdev[1])
+
+
+def assumed(path: str, dev_root: str) -> str:
+    """Where a node that is not there yet will be; '' where that is its path."""
+    host = roots.beneath(dev_root, path)
+    return "" if host == path else host
+
+
+def recorded(path: str, host_path: str, seen: Hardware) -> DeviceNode:
+    """With its type and numbers a node need not even be there when a container starts (the library's minimally specified node)."""
+    live = seen.nodes.get(path)
+    major, minor = live.rdev if live and live.rdev else expected(path, seen)
+    mode = None if live is None else live.mode & 0o777
+    gid = None if live is None or live.gid == 0 else live.gid
+    return DeviceNode(path, host_path, "c" if major is not None else "", major, minor, mode, "rwm", gid=gid)
+
+
+def expected(path: str, seen: Hardware) -> tuple[int | None, int | None]:
+    """The numbers that a node would have, were it there: of the GPUs and control nodes always, else by the majors that the kernel tells."""
+    if path in FIXED:
+        major, minor = FIXED[path]
+        return (seen.majors.get(major), minor) if isinstance(major, str) else (major, minor)
+    gpu, cap = GPU_NODE.fullmatch(path), path.removeprefix(inventory.CAPS)
+    if gpu:
+        return STATIC_MAJOR, int(gpu[1])
+    return (seen.majors["nvidia-caps"], int(cap)) if cap != path and "nvidia-caps" in seen.majors else (None, None)
+
+
+# ---------------------------------------------------------------- what is lacking, what is too much
+
+
+def missing(seen: Hardware, options: Options) -> tuple[str, ...]:
+    """Nodes without which a container would start and not work, or not start at all."""
+    if options.assume_nodes:
+        return ()
+    wanted = layouts.wanted(seen, options.layout, names.allowed(options.names, options.cap))
+    unneeded = [path for path in wanted if options.node_attributes == "all" and expected(path, seen)[0] is not None]
+    return tuple(path for path in wanted if path not in seen.nodes and path not in unneeded)
+
+
+def fit(spec: Spec, options: Options) -> tuple[Spec, tuple[str, ...]]:
+    """Within what the oldest consumer reads: what can be left out goes, with a word, unless that is to be refused."""
+    if options.above_cap == "refuse" or not version.above(spec, options.cap):
+        return spec, ()
+    lean, dropped = version.fit(spec, options.cap)
+    return dc.replace(lean, version=version.minimum(lean)), dropped
+
+
+def notes(seen: Hardware, options: Options) -> tuple[str, ...]:
+    lacking = () if options.assume_nodes else tuple(path for path in layouts.OPTIONAL if path not in seen.nodes)
+    found = [f"{path} is not there; containers do without it" for path in lacking]
+    wanted = names.allowed(options.names, options.cap)
+    if names.INDEX in options.names and names.INDEX not in wanted:
+        found.append(f"The oldest consumer accepts CDI {options.cap}, so the devices are called gpu0 and so on instead of 0 and so on")
+    if options.layout != layouts.WORKLOADS:
+        return tuple(found)
+    nameless = [str(b.gpu.index) for b in inventory.offered(seen) if not b.devices and not b.gpu.uuid]
+    if nameless and names.UUID in wanted:
+        found.append(f"UUID of GPU {', '.join(nameless)} is not known: no device of that name in the CDI spec")
+    migs = [f"{b.gpu.index}:{m.index}" for b in seen.boards for m in b.devices if not names.valid(m.uuid)]
+    if migs and names.UUID in wanted:
+        found.append(f"UUID of MIG device {', '.join(migs)} is not known: no device of that name in the CDI spec")
+    idle = [str(b.gpu.index) for b in inventory.without_instances(seen)]
+    if idle:
+        found.append(f"GPU {', '.join(idle)} is in MIG mode and has no instance, so that no container can use it")
+    return tuple(found)

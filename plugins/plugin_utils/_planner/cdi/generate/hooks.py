@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hooks of NVIDIA's own program in a CDI spec: which ones it knows, and their arguments, which others read (containers/toolbox PR 1544)."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Iterable
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Hook
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
+
+PROGRAM, TOOL = "nvidia-cdi-hook", "nvidia-ctk"
+INSTALLED = f"/usr/bin/{PROGRAM}"
+# The toolkit container of the GPU Operator brings its own.
+PLACES = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/nvidia/toolkit"]
+QUESTION = queries.which([PROGRAM, TOOL], PLACES)
+FIRST = (1, 17, 0)  # of nvidia-cdi-hook; nvidia-ctk had the same commands before
+# Command -> first release that has it. From 1.18 on one that is not known is a warning; before, the container did not start.
+SINCE = {
+    "create-symlinks": (1, 13, 0),
+    "update-ldcache": (1, 13, 0),
+    "enable-cuda-compat": (1, 17, 5),
+    "disable-device-node-modification": (1, 17, 8),
+    "update-application-profile": (1, 20, 0),
+}
+NEWEST = max(SINCE.values())
+
+
+@dc.dataclass(frozen=True)
+class Program:
+    """The program as it will be when containers start, and what it knows."""
+
+    path: str
+    version: tuple[int, ...] = ()  # () is unknown
+
+    def knows(self, command: str) -> bool:
+        """One of unknown version gets only what every release has, since an old one fails on what it does not know."""
+        return self.version >= SINCE[command] if self.version else SINCE[command] < FIRST
+
+    def hook(self, command: str, args: Iterable[str] = ()) -> Hook:
+        name = posixpath.basename(self.path)
+        first = (name, "hook") if name == TOOL else (name,)
+        return Hook("createContainer", self.path, (*first, command, *args), ("NVIDIA_CTK_DEBUG=false",))
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    return [] if policy.cdi_profile in ("devices", "hookless") else [QUESTION]
+
+
+def program(policy: Policy, obs: Observation, record: HostDecision) -> Program | None:
+    """What is on the host, or will be when this run's packages are installed."""
+    if not questions(policy):
+        return None
+    if packages.plan(policy, obs, record).commands:
+        version = number(packages.pin(policy, obs)) or NEWEST  # a repository that was just added has a new one
+        return Program(INSTALLED if version >= FIRST else f"/usr/bin/{TOOL}", version)
+    found = obs.raw(QUESTION).get("found") or {}
+    version = number(obs.package(packages.BASE) or "")
+    for name in (PROGRAM, TOOL):
+        path = found.get(name)
+        if path:
+            return Program(path, version if path.startswith("/usr/bin/") else ())
+    return None
+
+
+def number(version: str) -> tuple[int, ...]:
+    parsed = versions.parse(version)
+    return parsed.release if parsed else ()

@@ -1,0 +1,102 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which devices a spec has and which nodes each brings: for workloads, for management containers, and by model."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Callable, Iterable, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Board, Hardware, MigDevice
+
+WORKLOADS, MANAGEMENT, MODELS = "gpu", "management", "model"
+REQUIRED = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+OPTIONAL = ("/dev/nvidia-modeset", "/dev/nvidia-uvm-tools")
+# The two capabilities that make and watch MIG instances, always 1 and 2 in the driver's table.
+MIG_CONTROL = tuple(inventory.cap_path(minor) for minor in (1, 2))
+# Other drivers' nodes and the fabric's; upstream's management mode leaves them out as well.
+NOT_MANAGED = re.compile(r"/dev/nvidia-(fs|nvswitch|nvlink).*|/dev/dri/.*")
+
+
+@dc.dataclass(frozen=True)
+class Offer:
+    """What a container gets for any of these names."""
+
+    names: tuple[str, ...]
+    paths: tuple[str, ...]
+
+
+@dc.dataclass(frozen=True)
+class Layout:
+    """offers: the devices; everything: the nodes of the device `all`, None for a layout without it; shared: nodes for every container."""
+
+    offers: Callable[[Hardware, tuple[str, ...]], list[Offer]]
+    everything: Callable[[Hardware, list[Offer]], tuple[str, ...]] | None
+    shared: Callable[[Hardware], tuple[str, ...]]
+
+
+def workloads(seen: Hardware, strategies: tuple[str, ...]) -> list[Offer]:
+    """Whole GPUs, or their MIG devices where they have some."""
+    found = []
+    for board in inventory.offered(seen):
+        if not board.devices:
+            found.append(Offer(tuple(names.of_gpu(board, strategies)), (board.path, *board.drm)))
+        found += [Offer(tuple(names.of_mig(board, mig, strategies)), mig_paths(seen, board, mig)) for mig in board.devices]
+    return found
+
+
+def mig_paths(seen: Hardware, board: Board, mig: MigDevice) -> tuple[str, ...]:
+    """The parent GPU and the two capabilities; DRM nodes only where the instance can draw."""
+    minors = (seen.caps[key] for key in inventory.cap_keys(board, mig) if key in seen.caps)
+    return (board.path, *(inventory.cap_path(minor) for minor in minors), *(board.drm if mig.graphics else ()))
+
+
+def management(seen: Hardware, strategies: tuple[str, ...]) -> list[Offer]:
+    """Every GPU whatever its mode, each with all its MIG instances: what an agent for one GPU needs, which upstream has only for all."""
+    migs = {b: tuple(path for mig in b.devices for path in mig_paths(seen, b, mig)[1:]) for b in seen.boards}
+    return [Offer(tuple(names.of_gpu(b, strategies)), (b.path, *migs[b])) for b in seen.boards]
+
+
+def models(seen: Hardware, _strategies: tuple[str, ...]) -> list[Offer]:
+    """By model: every GPU of it, one of them, or one of its MIG devices. GPUs whose model nobody tells have no such name."""
+    known = [b for b in inventory.offered(seen) if names.model(b)]
+    whole = [b for b in known if not b.devices]
+    kinds = dict.fromkeys(names.model(b) for b in whole)
+    found = [Offer((kind,), tuple(p for b in whole if names.model(b) == kind for p in (b.path, *b.drm))) for kind in kinds]
+    found += [Offer((names.specific(b),), (b.path, *b.drm)) for b in whole]
+    return found + [Offer((names.specific_mig(b, m),), mig_paths(seen, b, m)) for b in known for m in b.devices]
+
+
+def of_all(_seen: Hardware, offers: list[Offer]) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(path for offer in offers for path in offer.paths))
+
+
+def every_node(seen: Hardware, offers: list[Offer]) -> tuple[str, ...]:
+    """Also the nodes of GPUs that the driver does not serve just now, and all capabilities."""
+    present = (path for path in seen.nodes if not NOT_MANAGED.fullmatch(path))
+    return tuple(sorted({*present, *of_all(seen, offers)}))
+
+
+def control(seen: Hardware) -> tuple[str, ...]:
+    """The driver's control nodes, and those of NVSwitches and IMEX channels where a host has them."""
+    return (*REQUIRED, *OPTIONAL, *seen.switches, *seen.channels)
+
+
+def management_control(seen: Hardware) -> tuple[str, ...]:
+    return (*REQUIRED, *OPTIONAL, *(path for path in MIG_CONTROL if path in seen.nodes))
+
+
+LAYOUTS: Mapping[str, Layout] = {
+    WORKLOADS: Layout(workloads, of_all, control),
+    MANAGEMENT: Layout(management, every_node, management_control),
+    MODELS: Layout(models, None, control),
+}
+
+
+def wanted(seen: Hardware, layout: str, strategies: Iterable[str]) -> tuple[str, ...]:
+    """The nodes that the spec must have: those of its devices, and the control nodes without which nothing works."""
+    offers = LAYOUTS[layout].offers(seen, tuple(strategies))
+    return tuple(dict.fromkeys((*REQUIRED, *(path for offer in offers for path in offer.paths))))

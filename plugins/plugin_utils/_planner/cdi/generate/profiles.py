@@ -1,0 +1,200 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What of the driver goes into containers, and how: the three profiles.
+
+- `full` is what nvidia-ctk writes: every file at its own path, and hooks of nvidia-cdi-hook that make links and the loader's cache.
+- `hookless` needs no program on the host and no writable root in the container: each library is mounted under the names by which programs
+  load it, in folders that the loaders of Debian's and of Red Hat's family search without a cache. No LD_LIBRARY_PATH is set, because env of
+  a CDI spec replaces the image's own, which the CUDA images need.
+- `devices` is the nodes only, for images that carry their own driver libraries.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files.discover import DriverFile, DriverFiles, Library
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import hooks as hook_program
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate.hooks import Program
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Edits, Hook, Mount
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
+
+Profile = Literal["full", "hookless", "devices"]
+READ_ONLY = ("ro", "nosuid", "nodev", "rbind", "rprivate")
+SOCKET = ("nosuid", "nodev", "rbind", "rprivate", "noexec")
+LIBCUDA_DIR = "NVIDIA_CTK_LIBCUDA_DIR"
+# Links that programs rely on whether the host has them or not: libcuda.so is opened by that name, GLX asks for the indirect one.
+ALWAYS = {
+    "libcuda": ("libcuda.so.1", "libcuda.so"),
+    "libGLX_nvidia": ("", "libGLX_indirect.so.0"),
+    "libnvidia-opticalflow": ("libnvidia-opticalflow.so.1", "libnvidia-opticalflow.so"),
+}
+# Where loaders look without a cache, whatever the image: Debian's family, and everyone else.
+LOADER_FOLDERS = ("/usr/lib/{cpu}-linux-gnu", "/usr/lib64")
+LOADER_FOLDERS_32 = ("/usr/lib/i386-linux-gnu", "/usr/lib")
+
+
+@dc.dataclass(frozen=True)
+class Wish:
+    """How files get into containers on this host."""
+
+    profile: Profile = "devices"
+    program: Program | None = None
+    driver_root: str = "/"
+    cpu: str = "x86_64"
+    agents: bool = False  # of containers that configure GPUs: they may make nodes, and draw nothing
+
+
+def wish(policy: Policy, obs: Observation, record: HostDecision) -> Wish:
+    """`auto` is full where its program is at hand, as nvidia-ctk and everyone else writes it; else hookless, which needs none."""
+    program, wanted = hook_program.program(policy, obs, record), policy.cdi_profile
+    if wanted == "full" and not program:
+        step = f"Install {packages.BASE}, or choose another cdi_profile"
+        raise PlanError(f"the profile full needs {hook_program.PROGRAM}, which is not on this host", next=step)
+    profile: Profile = wanted if wanted != "auto" else "full" if program else "hookless"
+    agents = policy.cdi_layout == layouts.MANAGEMENT
+    return Wish(profile, program, policy.cdi_driver_root, str(obs.host.get("machine") or "x86_64"), agents)
+
+
+def common(driver: DriverFiles, wish: Wish) -> Edits:
+    """What every container with a GPU gets of the driver's files."""
+    if wish.profile == "devices" or not driver.libraries:
+        return Edits()
+    driver = for_agents(driver) if wish.agents else driver
+    made = full(driver, wish) if wish.profile == "full" else hookless(driver, wish.cpu)
+    return roots.place(made, wish.driver_root)
+
+
+def for_agents(driver: DriverFiles) -> DriverFiles:
+    """Without what only those need that draw, as upstream's management mode."""
+    programs = tuple(b for b in driver.binaries if catalogue.BINARIES.get(posixpath.basename(b.container)) != "display")
+    return dc.replace(driver, platforms=(), xorg=(), files=(), binaries=programs)
+
+
+def of_gpu(drm: Iterable[str], links: Mapping[str, Iterable[tuple[str, str]]], wish: Wish) -> Edits:
+    """A GPU's own links: those by which its DRM nodes are found by bus. Only hooks can make links in a container."""
+    arguments = [f"{target}::{link}" for node in drm for target, link in links.get(node, ())]
+    if wish.profile != "full" or not wish.program or not arguments:
+        return Edits()
+    return Edits(hooks=(symlinks(wish.program, sorted(arguments, key=lambda a: a.partition("::")[2])),))
+
+
+# ---------------------------------------------------------------- full
+
+
+def full(driver: DriverFiles, wish: Wish) -> Edits:
+    libraries = (Mount(lib.path, lib.path, READ_ONLY) for lib in (*driver.platforms, *driver.libraries))
+    mounts = [*libraries, *(Mount(f.path, f.container, READ_ONLY) for f in driver.xorg), *others(driver)]
+    env = (f"{LIBCUDA_DIR}={':'.join(driver.folders)}",) if driver.folders else ()
+    return Edits(env=env, mounts=ordered(mounts), hooks=tuple(hooks(driver, wish)))
+
+
+def hooks(driver: DriverFiles, wish: Wish) -> Iterator[Hook]:
+    """In upstream's order: links before the cache, the compatibility libraries before it, too."""
+    program = wish.program
+    if program is None:
+        return
+    for links in ([] if wish.agents else graphics_links(driver), library_links(driver)):
+        if links:
+            yield symlinks(program, links)
+    if program.knows("enable-cuda-compat"):
+        yield program.hook("enable-cuda-compat", [f"--host-driver-version={driver.version}"])
+    folders = dict.fromkeys(lib.folder for lib in driver.libraries)
+    if folders:
+        yield program.hook("update-ldcache", [word for folder in folders for word in ("--folder", folder)])
+    for command in () if wish.agents else ("disable-device-node-modification", "update-application-profile"):
+        if program.knows(command):
+            yield program.hook(command)
+
+
+def symlinks(program: Program, links: Iterable[str]) -> Hook:
+    return program.hook("create-symlinks", [word for link in links for word in ("--link", link)])
+
+
+def graphics_links(driver: DriverFiles) -> list[str]:
+    """Links that loaders of graphics look for and that ldconfig does not make."""
+    by_stem = {lib.stem: lib for lib in driver.libraries if not lib.folder.endswith(f"/{catalogue.VDPAU}")}
+    found = []
+    allocator, producer = by_stem.get("libnvidia-allocator"), by_stem.get("libnvidia-vulkan-producer")
+    if allocator:
+        found.append(f"../libnvidia-allocator.so.1::{allocator.folder}/gbm/nvidia-drm_gbm.so")
+    if producer:
+        found.append(f"{producer.name}::{producer.folder}/libnvidia-vulkan-producer.so")
+    for file in driver.xorg:
+        folder, name = posixpath.split(file.container)
+        if name.startswith(f"{catalogue.XORG_SERVER}."):
+            found.append(f"{name}::{folder}/{catalogue.XORG_SERVER}")
+    return found
+
+
+def library_links(driver: DriverFiles) -> list[str]:
+    found: list[str] = []
+    for lib in driver.libraries:
+        if lib.stem in ALWAYS:
+            target, link = ALWAYS[lib.stem]
+            found.append(f"{target or lib.name}::{lib.folder}/{link}")
+        if lib.soname:
+            found.append(f"{lib.name}::{lib.folder}/{lib.soname}")
+        if lib.dot_so:
+            found.append(f"{lib.soname or lib.name}::{lib.folder}/{lib.dot_so}")
+    return list(dict.fromkeys(found))
+
+
+# ---------------------------------------------------------------- hookless
+
+
+def hookless(driver: DriverFiles, cpu: str) -> Edits:
+    mounts: dict[str, Mount] = {}
+    for lib in (*driver.platforms, *driver.libraries):
+        for folder in loader_folders(lib, cpu):
+            for name in names(lib):
+                path = f"{folder}/{name}"
+                mounts.setdefault(path, Mount(lib.path, path, READ_ONLY))
+    allocator = next((lib for lib in driver.libraries if lib.stem == "libnvidia-allocator"), None)
+    if allocator:
+        backends = [f"{folder}/gbm/nvidia-drm_gbm.so" for folder in loader_folders(allocator, cpu)]
+        mounts.update({path: Mount(allocator.path, path, READ_ONLY) for path in backends})
+    for mount in (*(Mount(f.path, unversioned(f.container), READ_ONLY) for f in driver.xorg), *others(driver)):
+        mounts.setdefault(mount.container_path, mount)
+    return Edits(mounts=ordered(mounts.values()))
+
+
+def loader_folders(lib: Library, cpu: str) -> tuple[str, ...]:
+    """The same place in both families of images."""
+    beneath = f"/{catalogue.VDPAU}" if lib.folder.endswith(f"/{catalogue.VDPAU}") else ""
+    bits_32 = any(lib.folder == folder.rstrip("/*") for folder in catalogue.FOLDERS_32)
+    return tuple(folder.format(cpu=cpu) + beneath for folder in (LOADER_FOLDERS_32 if bits_32 else LOADER_FOLDERS))
+
+
+def names(lib: Library) -> list[str]:
+    """Every name by which programs load a library; its file's own where that is the one."""
+    known = catalogue.LIBRARIES.get(lib.stem)
+    soname = lib.soname or (known.soname if known else "") or lib.name
+    return list(dict.fromkeys([soname, *([lib.dot_so] if lib.dot_so else []), *([ALWAYS[lib.stem][1]] if lib.stem in ALWAYS else [])]))
+
+
+def unversioned(path: str) -> str:
+    """The X server loads its modules by names without a version."""
+    return f"{path.partition('.so')[0]}.so"
+
+
+# ---------------------------------------------------------------- both
+
+
+def others(driver: DriverFiles) -> Iterator[Mount]:
+    files: tuple[DriverFile, ...] = (*driver.files, *driver.firmware, *driver.binaries)
+    yield from (Mount(f.path, f.container, READ_ONLY) for f in files)
+    yield from (Mount(f.path, f.container, SOCKET) for f in driver.sockets)
+
+
+def ordered(mounts: Iterable[Mount]) -> tuple[Mount, ...]:
+    """Folders before what lies in them, so that no mount hides another."""
+    return tuple(sorted(mounts, key=lambda m: (m.container_path.count("/"), m.container_path)))

@@ -1,0 +1,120 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A CDI spec against the host that it stands on: nodes and their numbers, files to be mounted, programs of hooks."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.schema import Problem
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import document_rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+Value = Mapping[str, Any]
+TYPES = {"char": "c", "block": "b", "fifo": "p"}
+WHAT = {"dir": "a directory", "file": "a file", "socket": "a socket", "link": "a link"}
+
+
+def question(path: str) -> queries.Question:
+    """A path without its content, not even its hash."""
+    return queries.file(path, content=False, max=0)
+
+
+def paths(spec: Value, *, nodes: bool) -> set[str]:
+    """What has to be looked at on the host. An offline tree has no nodes of its own: `nodes` is false there."""
+    found: set[str] = set()
+    for _device, path, edits in document_rules.all_edits(spec):
+        if nodes:
+            found |= {host_path(n) for _p, n in document_rules.entries(edits, path, "deviceNodes")}
+        found |= {str(m.get("hostPath", "")) for _p, m in document_rules.entries(edits, path, "mounts")}
+        found |= {str(h.get("path", "")) for _p, h in document_rules.entries(edits, path, "hooks") if h.get("hookName") != "startContainer"}
+    return {p for p in found if p.startswith("/") and "\0" not in p and not stand_ins.hidden(p)}
+
+
+def host_path(node: Value) -> str:
+    return str(node.get("hostPath") or node.get("path") or "")
+
+
+def check(spec: Value, obs: Observation, *, nodes: bool) -> Iterator[tuple[str, Problem]]:
+    """Needs the answers for paths()."""
+    for device, path, edits in document_rules.all_edits(spec):
+        yield from ((device, p) for p in _not_sent(edits, path, nodes=nodes))
+        if nodes:
+            for place, node in document_rules.entries(edits, path, "deviceNodes"):
+                yield from ((device, p) for p in _node(node, place, seen(obs, host_path(node))))
+        for place, mount in document_rules.entries(edits, path, "mounts"):
+            yield from ((device, p) for p in _mount(mount, place, seen(obs, str(mount.get("hostPath", "")))))
+        for place, hook in document_rules.entries(edits, path, "hooks"):
+            if hook.get("hookName") != "startContainer":
+                yield from ((device, p) for p in _hook(hook, place, seen(obs, str(hook.get("path", "")))))
+
+
+def _not_sent(edits: Value, path: str, *, nodes: bool) -> Iterator[Problem]:
+    """What nobody could look for."""
+    wanted = [(place, host_path(node)) for place, node in document_rules.entries(edits, path, "deviceNodes") if nodes]
+    wanted += [
+        (place, str(mount.get("hostPath", "")))
+        for place, mount in document_rules.entries(edits, path, "mounts")
+        if document_rules.is_bind(mount)
+    ]
+    hooks = document_rules.entries(edits, path, "hooks")
+    wanted += [(place, str(hook.get("path", ""))) for place, hook in hooks if hook.get("hookName") != "startContainer"]
+    for place, text in wanted:
+        if stand_ins.hidden(text):
+            yield Problem("not-sent", place, f"{text} has a form that is not sent from a host, so it was not looked for")
+
+
+def seen(obs: Observation, path: str) -> Value:
+    """The answer about a path; {} where it was not asked for or could not be answered, so that nothing is said about it."""
+    if not path.startswith("/") or not obs.asked(question(path)):
+        return {}
+    answer = obs.attempt(question(path))
+    return {} if "error" in answer else answer
+
+
+def is_link(path: str, answer: Value) -> bool:
+    """Whether the last part of the path is a link; links above it are followed by everybody."""
+    name = posixpath.basename(posixpath.normpath(path))
+    return any(posixpath.basename(link) == name for link in answer.get("links") or ()) or answer.get("type") == "link"
+
+
+def _node(node: Value, path: str, answer: Value) -> Iterator[Problem]:
+    """The library asks with lstat; a node with type and major is not asked for, and kept as it is."""
+    where, kind, major = host_path(node), node.get("type", ""), node.get("major") or 0
+    whole = bool(kind) and (major != 0 or kind == "p")
+    if not answer:
+        return
+    if not answer.get("exists"):
+        yield Problem("node-absent" if whole else "node-missing", path, f"{where} is not there")
+        return
+    live = TYPES.get(str(answer.get("type")))
+    if is_link(where, answer) or live is None:
+        what = "a link" if is_link(where, answer) else WHAT.get(str(answer.get("type")), "something else")
+        if not whole:
+            yield Problem("no-node", path, f"{where} is {what}")
+        return
+    if kind and kind != live and not whole:
+        yield Problem("node-kind", path, f"{where} is of type {live} on this host, recorded is {kind}")
+    rdev = tuple(answer.get("rdev") or ())
+    recorded = (major, node.get("minor") or 0)
+    if major and kind != "p" and rdev and rdev != recorded:
+        words = f"{where} is {rdev[0]}:{rdev[1]} on this host, recorded is {recorded[0]}:{recorded[1]}"
+        yield Problem("stale-numbers", path, words)
+
+
+def _mount(mount: Value, path: str, answer: Value) -> Iterator[Problem]:
+    if document_rules.is_bind(mount) and answer and (not answer.get("exists") or answer.get("type") == "link"):
+        yield Problem("mount-missing", path, f"{mount.get('hostPath')} is not there")
+
+
+def _hook(hook: Value, path: str, answer: Value) -> Iterator[Problem]:
+    program = hook.get("path")
+    if answer and (not answer.get("exists") or answer.get("type") == "link"):
+        yield Problem("hook-missing", path, f"{program} is not there")
+    elif answer and (answer.get("type") != "file" or not int(answer.get("mode") or 0) & 0o111):
+        yield Problem("hook-mode", path, f"{program} cannot be run")

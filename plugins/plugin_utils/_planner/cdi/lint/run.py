@@ -1,0 +1,220 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Everything in a host's CDI directories, by whomever written: what engines resolve there, and what is wrong with it.
+
+Never fails because of what it finds. One look for the directories, a second one for the paths that the specs in them name.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import lookup, releases, schema, yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.lookup import Loaded
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.schema import Document
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import document_rules, host_rules, projection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint.rules import Finding, ordered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+# Written otherwise or with something behind it, such as a package manager's copy. What such a file says is not asked for.
+SPEC_NAME = re.compile(r"\.(?:ya?ml|json)(?:[.~-].*)?\Z", re.IGNORECASE)
+FAILED = {"too-large": "not-looked-at", "timeout": "not-looked-at", "outside": "outside"}
+KINDS = {
+    "dir": "a directory",
+    "link": "a link to nothing",
+    "fifo": "a named pipe",
+    "socket": "a socket",
+    "char": "a device",
+    "block": "a device",
+}
+
+
+@dc.dataclass(frozen=True)
+class Report:
+    """Sorted qualified names that an engine with the newest library resolves, and what is to be told."""
+
+    devices: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    def facts(self) -> dict[str, Any]:
+        return {"devices": list(self.devices), "findings": [f.plain() for f in self.findings]}
+
+
+def dirs(policy: Policy) -> tuple[str, ...]:
+    """Lowest priority first."""
+    return policy.cdi_spec_dirs or CDI_DIRS
+
+
+def files_in(directory: str, policy: Policy) -> queries.Question:
+    return projection.specs(directory, dirs(policy), roots.given(policy))
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    return [q for d in dirs(policy) for q in (host_rules.question(d), files_in(d, policy))]
+
+
+def text_problems(data: bytes, release: releases.Library = releases.NEWEST) -> tuple[Document | None, tuple[schema.Problem, ...]]:
+    """A file's bytes as the library takes them: the document, and why it is dropped, () where it is not."""
+    try:
+        tree, _more = yaml.read(data)
+    except yaml.Unreadable as error:
+        return None, (schema.Problem(error.rule, "", error.message, error.line),)
+    document = schema.fit(tree)
+    return document, releases.problems(document, release)
+
+
+def report(policy: Policy, obs: Observation, cap: str) -> Report:
+    """The whole check. Raises NeedMore for what is to be looked at on the host."""
+    findings: list[Finding] = []
+    loaded: list[Loaded] = []
+    for priority, directory in enumerate(dirs(policy)):
+        problems = list(_directory(directory, policy, obs))
+        findings += problems
+        if any(p.rule == "directory" for p in problems):
+            continue
+        for path, answer in _answers(directory, policy, obs):
+            findings += _file(path, answer)
+            found, document = _read(path, answer, cap)
+            findings += found
+            loaded += [Loaded(path, priority, document)] if document else []
+    findings += _on_host(policy, obs, loaded)
+    resolved = lookup.resolve(loaded)
+    findings += _resolving(resolved)
+    told = (dc.replace(f, message=stand_ins.spoken(f.message), device=stand_ins.spoken(f.device)) for f in findings)
+    return Report(tuple(sorted(resolved.devices)), ordered(told))
+
+
+def _answers(directory: str, policy: Policy, obs: Observation) -> list[tuple[str, Mapping[str, Any]]]:
+    files = obs.attempt(files_in(directory, policy)).get("files") or ()  # what cannot be listed is a finding of _directory()
+    return [(str(f["path"]), f) for f in files]
+
+
+def _directory(directory: str, policy: Policy, obs: Observation) -> Iterator[Finding]:
+    answer = obs.attempt(host_rules.question(directory))
+    listing = obs.attempt(files_in(directory, policy))
+    if "error" in answer or "error" in listing:
+        message = str((answer.get("error") or listing["error"]).get("message"))
+        yield Finding("not-looked-at", directory, message)
+        return
+    if not answer.get("exists"):
+        return
+    if host_rules.is_link(directory, answer):
+        yield Finding("directory", directory, f"it is a link to {answer.get('real') or 'nothing'}")
+    elif answer.get("type") != "dir":
+        yield Finding("directory", directory, f"it is {KINDS.get(str(answer.get('type')), 'a file')}")
+    elif int(answer.get("mode") or 0) & 0o005 != 0o005:
+        yield Finding("directory-mode", directory, f"its mode is {int(answer.get('mode') or 0):04o}")
+    yield from _writable(directory, answer)
+
+
+def _writable(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
+    mode, uid, gid = (int(answer.get(k) or 0) for k in ("mode", "uid", "gid"))
+    if uid:
+        yield Finding("writable", path, f"it belongs to {answer.get('owner')}")
+    if mode & 0o002 and not mode & 0o1000:
+        yield Finding("writable", path, f"its mode is {mode:04o}: everybody can write it")
+    elif mode & 0o020 and gid:
+        yield Finding("writable", path, f"its mode is {mode:04o}: the group {answer.get('group')} can write it")
+
+
+def _file(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
+    """What its name, its kind and its mode tell."""
+    name, kind = posixpath.basename(path), answer.get("type")
+    if not lookup.is_read(path):
+        yield from _not_read(path, name, answer)
+        return
+    if kind == "dir" and not host_rules.is_link(path, answer):
+        yield Finding("sub-directory", path, "it is a directory")
+    elif kind in ("fifo", "char"):
+        yield Finding("hangs", path, f"it is {KINDS[kind]}")
+    elif kind != "file" and "error" not in answer:
+        yield Finding("unreadable", path, f"it is {KINDS.get(str(kind), 'no file')}")
+    if kind == "file":
+        mode = int(answer.get("mode") or 0)
+        if not mode & 0o004:
+            yield Finding("mode", path, f"its mode is {mode:04o}")
+        yield from _writable(path, answer)
+
+
+def _not_read(path: str, name: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
+    if answer.get("type") == "dir":
+        yield Finding("sub-directory", path, "it is a directory")
+    elif name.startswith("spec.") and name.endswith(".tmp"):
+        yield Finding("left-over", path, "a writer of the reference library left it behind")
+    elif SPEC_NAME.search(name):
+        yield Finding("never-read", path, f"its name ends in {posixpath.splitext(name)[1] or name}")
+
+
+def _read(path: str, answer: Mapping[str, Any], cap: str) -> tuple[list[Finding], Document | None]:
+    """What its text tells, and the document where the newest library takes it."""
+    if not lookup.is_read(path) or answer.get("type", "file") != "file":
+        return [], None
+    if "error" in answer:
+        rule = FAILED.get(str(answer["error"].get("kind")), "unreadable")
+        message = str(answer["error"].get("message", "it could not be read")).removeprefix(f"{path}: ")
+        return [Finding(rule, path, message)], None
+    if answer.get("fault"):
+        code, line = str(answer["fault"].get("code")), answer["fault"].get("line")
+        return [Finding("not-read" if code in stand_ins.FORMS else "yaml", path, stand_ins.fault(answer["fault"]), line)], None
+    data = content_bytes(answer)
+    document, problems = text_problems(data)
+    findings = [Finding(p.rule, path, p.message, p.line, _device(p.path, document)) for p in problems]
+    if document is None:
+        return findings, None
+    findings += [Finding(p.rule, path, p.message, p.line) for p in document.problems if p.rule in releases.HARMLESS]
+    if document.value is not None:
+        told = document_rules.check(document.value, cap)
+        findings += [Finding(p.rule, path, p.message, document.line(p.path), device) for device, p in told]
+    if yaml.read(data)[1]:
+        findings.append(Finding("second-document", path, "there is a second document in it"))
+    return findings, None if problems else document
+
+
+def content_bytes(answer: Mapping[str, Any]) -> bytes:
+    from_text = Observation({}, {"file:": answer}).file("").content or ""
+    return from_text.encode("utf-8", "surrogateescape")
+
+
+def _device(path: str, document: Document | None) -> str:
+    """The qualified name of the device that a place belongs to, where it has one."""
+    index = path.removeprefix("devices[").partition("]")[0]
+    if document is None or not path.startswith("devices[") or not index.isdigit():
+        return ""
+    device = (document.value.get("devices") or [])[int(index)]
+    return f"{document.value.get('kind', '')}={device.get('name', '')}"
+
+
+def _on_host(policy: Policy, obs: Observation, loaded: list[Loaded]) -> list[Finding]:
+    nodes = policy.root == "/"
+    wanted = sorted({p for file in loaded for p in host_rules.paths(file.document.value, nodes=nodes)})
+    more = [q for q in map(host_rules.question, wanted) if not obs.asked(q)]
+    if more:
+        raise NeedMore(more)
+    return [
+        Finding(problem.rule, file.path, problem.message, file.document.line(problem.path), device)
+        for file in loaded
+        for device, problem in host_rules.check(file.document.value, obs, nodes=nodes)
+    ]
+
+
+def _resolving(resolved: lookup.Resolved) -> Iterator[Finding]:
+    for name, files in resolved.conflicts.items():
+        for file in files:
+            others = ", ".join(f.path for f in files if f is not file)
+            yield Finding("conflict", file.path, f"{others} has it, too", _line(file, name), name)
+    for name, loser, winner in resolved.hidden:
+        same = loser.devices()[name][1] == winner.devices()[name][1]
+        yield Finding("hidden", loser.path, f"{winner.path} hides it{', with equal content' if same else ''}", _line(loser, name), name)
+
+
+def _line(file: Loaded, name: str) -> int | None:
+    return file.document.line(f"devices[{file.devices()[name][0]}]")

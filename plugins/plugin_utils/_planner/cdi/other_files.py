@@ -1,0 +1,133 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Spec files of others with our devices: what nvidia-ctk wrote goes; what a person wrote stays, or is refused where it hides ours."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Leftover, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File
+
+REPLACED = "The spec of this host takes its place, and the journal keeps the file"
+
+
+def in_our_place(policy: Policy, file: File, spec: Spec) -> Plan:
+    """A spec of somebody else's where ours is written. What cannot be read goes with a word; what a person wrote is refused."""
+    if not file.exists or file.error:
+        return Plan()
+    if policy.adopt == "never":
+        raise refused(file)
+    if file.fault and file.fault.get("code") in stand_ins.FORMS:
+        return Plan(advice=(f"{unread(file)}. {REPLACED}",))
+    problem = no_spec(file)
+    if problem:
+        return Plan(advice=(f"{file.path} held no readable CDI spec: {problem}. {REPLACED}",))
+    require_explained(policy, file, "the spec of this host is written there")
+    require_names(policy, file, spec, "the spec of this host is written there")
+    why = "nvidia-ctk cdi generate writes this; ours takes its place"
+    return Plan(leftovers=(Leftover(cdi_files.TOOL, file.path, (), True, "adopted", why),))
+
+
+def refused(file: File) -> PlanError:
+    """adopt: auto is a way out only where it would not refuse the file, too."""
+    found = parsed(file)
+    strange = cdi_files.unexplained(found) if found else ()
+    mine = f", with {', '.join(strange)}" if strange else ""
+    what = f"another's file is where the spec of this host is written{mine}"
+    ways = "set cdi_owner: theirs to leave the spec to its owner, or move the file out of the CDI directories"
+    step = ways if strange else f"set adopt: auto to have it taken over, {ways}"
+    return PlanError(what, where=file.path, why="adopt: never leaves it to its owner", next=step)
+
+
+def no_spec(file: File) -> str:
+    """Why a file is no CDI spec, '' where it is one."""
+    if file.fault:
+        return f"line {file.fault.get('line')}: {stand_ins.fault(file.fault)}"
+    try:
+        found = reader.parse(file.content or "")
+    except ValueError as error:
+        return str(error)
+    return "" if found.devices else "it defines no device"
+
+
+def require_explained(policy: Policy, file: File, effect: str) -> None:
+    """What a person added to a spec is not thrown away with it."""
+    found = parsed(file)
+    strange = cdi_files.unexplained(found) if found and policy.adopt == "auto" else ()
+    if strange:
+        why = f"nvidia-ctk cdi generate does not write that, and {effect}"
+        raise PlanError(f"it has {', '.join(strange)}", where=file.path, why=why, next=cdi_files.STEPS[True])
+
+
+def require_names(policy: Policy, file: File, spec: Spec, effect: str) -> None:
+    """Names that somebody chose for GPUs that are here are not thrown away with it: containers are started with them."""
+    found = parsed(file)
+    names = cdi_files.chosen(cdi_files.lost(found, spec)) if found and found.kind == spec.kind and policy.adopt == "auto" else ()
+    if names:
+        what = f"only it has the devices {', '.join(names)}"
+        raise PlanError(what, where=file.path, why=f"containers may ask for them, and {effect}", next=cdi_files.way_out(names))
+
+
+def parsed(file: File) -> Spec | None:
+    try:
+        return reader.parse(file.content or "")
+    except ValueError:
+        return None
+
+
+def unread(file: File) -> str:
+    """Where a file of which nothing was sent could not be read, and why."""
+    found = file.fault or {}
+    return f"{file.path}, line {found.get('line')}: {stand_ins.fault(found)}"
+
+
+def of_other(policy: Policy, file: File, mine: str, spec: Spec, *, outranks: bool) -> Plan:
+    if not file.path.endswith(reader.SUFFIXES):
+        advice = f"{file.path} is read by no engine, which read {' and '.join(reader.SUFFIXES)} only; remove or rename it"
+        return Plan(advice=(advice,) if file.path.endswith(".yml") else ())
+    if file.error:
+        return Plan(advice=(f"{file.path} could not be read ({file.error}), so nobody knows which devices it defines",))
+    if file.fault:
+        if file.fault.get("code") in stand_ins.FORMS:
+            return Plan(advice=(f"{unread(file)}; so nobody knows which devices it defines, and engines may: {stand_ins.REMEDY}",))
+        why = f"line {file.fault.get('line')}: {stand_ins.fault(file.fault)}"
+        return Plan(advice=(f"{file.path} is no CDI spec: {why}; engines ignore it",))
+    if spec.kind not in (file.content or ""):
+        return Plan()
+    try:
+        theirs = reader.parse(file.content or "")
+    except ValueError as error:
+        return Plan(advice=(f"{file.path} is no CDI spec: {error}; engines ignore it",))
+    return Plan() if theirs.kind != spec.kind else judged(policy, file, theirs, mine, spec, outranks=outranks)
+
+
+def judged(policy: Policy, file: File, theirs: Spec, mine: str, spec: Spec, *, outranks: bool) -> Plan:
+    """Of one file of our kind: it goes, it stays beside ours, or the two cannot be together."""
+    strange, lost = cdi_files.unexplained(theirs), cdi_files.lost(theirs, spec)
+    if policy.adopt == "auto" and theirs.kind == KIND and not (strange or lost or file.is_link):
+        why = f"nvidia-ctk cdi generate writes this, and {mine} has its devices"
+        left = Leftover(cdi_files.TOOL, file.path, (), True, "adopted", why)
+        return dc.replace(owned_file.remove(file, why=why), leftovers=(left,))
+    why = f"it has {', '.join(strange)}, which nvidia-ctk cdi generate does not write" if strange else "adopt: never leaves it to its owner"
+    step = cdi_files.STEPS[bool(strange)]
+    if file.is_link and not strange and policy.adopt == "auto":
+        why, step = f"it is a link to {file.real}", f"remove the link {file.path}, and run again"
+    elif lost and not strange and policy.adopt == "auto":
+        why, step = f"only it has {', '.join(lost)}", cdi_files.way_out(lost)
+    left = Leftover(cdi_files.TOOL, file.path, (), not strange, "kept", why, step)
+    doubles = sorted(set(theirs.names) & set(spec.names))
+    if not doubles:
+        return Plan(leftovers=(left,))
+    same_directory = posixpath.dirname(file.path) == posixpath.dirname(mine)
+    if not same_directory and not outranks:
+        return Plan(advice=(f"{file.path} defines {doubles[0]}, too; {mine} hides it",), leftovers=(left,))
+    effect = "engines drop a device that two files of one directory define" if same_directory else f"it outranks {mine} and hides it"
+    raise PlanError(f"it defines {', '.join(doubles)}, as {mine} does", where=file.path, why=f"{effect}; {why}", next=step)

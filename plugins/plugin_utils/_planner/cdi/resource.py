@@ -1,0 +1,405 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The CDI spec of a host as a resource: what to look at, and the plan that makes it true, with one owner.
+
+Ours stands in /etc/cdi. /var/run/cdi outranks it, but is gone after a reboot, and engines that start containers at boot would not find it
+(nixpkgs 420638); that is why nvidia-cdi-refresh's file there is taken over, which would hide ours.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import dataclasses as dc
+import functools
+import posixpath
+from collections.abc import Callable, Mapping
+from typing import Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import other_files, staleness, staleness_guard
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, sources
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover, roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import build, hooks, layouts, profiles
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer as render
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Edits, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    CDI_DIRS,
+    Difference,
+    Driver,
+    HostDecision,
+    Leftover,
+    Plan,
+    PlanError,
+    Policy,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
+
+FILE = "nvidia.yaml"
+MANAGEMENT_VENDOR = "management.nvidia.com"  # upstream's
+REFRESH_FILE = "/var/run/cdi/nvidia.yaml"
+# The package's script starts the units at once, after the look and before our files are written. Packages before 1.18 have no units.
+STOP_REFRESH = (
+    "systemctl cat nvidia-cdi-refresh.service >/dev/null 2>&1 || exit 0; "
+    f"systemctl --no-reload disable --now nvidia-cdi-refresh.path nvidia-cdi-refresh.service && rm -f {REFRESH_FILE}"
+)
+AFTER_INSTALLATION = {
+    "argv": ["sh", "-c", STOP_REFRESH],
+    "timeout": 60,
+    "why": "the package starts nvidia-cdi-refresh, whose file would hide ours",
+}
+VOLATILE = ("/run/", "/var/run/")
+MODE = "0644"  # rootless engines read it, too
+
+
+def directories(policy: Policy) -> tuple[str, ...]:
+    """Lowest priority first, as engines list them."""
+    return policy.cdi_spec_dirs or CDI_DIRS
+
+
+def kind(policy: Policy) -> str:
+    vendor = policy.cdi_vendor or (MANAGEMENT_VENDOR if policy.cdi_layout == layouts.MANAGEMENT else KIND.partition("/")[0])
+    return f"{vendor}/{policy.cdi_class}"
+
+
+def kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
+    """Kind and layout of each spec that the policy asks for; a file holds one kind."""
+    vendor = kind(policy).partition("/")[0]
+    second = ((f"{vendor}/{policy.cdi_model_class}", layouts.MODELS),) if policy.cdi_model_class else ()
+    return ((kind(policy), policy.cdi_layout), *second)
+
+
+def shared_kind(policy: Policy) -> bool:
+    """Whether nvidia-cdi-refresh writes the same kind, so that the two would be in each other's way."""
+    return any(name == KIND for name, _layout in kinds(policy))
+
+
+def path(policy: Policy, of: str = "") -> str:
+    """The first directory that survives a reboot. A file is called as upstream calls it, and by vendor and class where there are others."""
+    lasting = [d for d in directories(policy) if not f"{d}/".startswith(VOLATILE)]
+    name = of or kind(policy)
+    file = FILE if name == KIND else f"{name.replace('/', '-')}.yaml"
+    return posixpath.join((lasting or list(directories(policy)))[0], file)
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    globs = [projection.specs(d, directories(policy), roots.given(policy)) for d in directories(policy)]
+    found = [*discover.questions(policy), *hooks.questions(policy), *staleness.questions(policy, directories(policy))]
+    return [*globs, *found, *staleness_guard.questions(policy), queries.package([packages.BASE]), owned_file.ORIGINALS]
+
+
+@dc.dataclass(frozen=True)
+class OfDriver:
+    """What of the driver's files goes into containers: into all, and beside the DRM nodes of one device."""
+
+    common: Edits
+    of_drm: Callable[[tuple[str, ...]], Edits]
+    profile: str
+    missing: tuple[str, ...]
+    left_out: tuple[str, ...]
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """A spec without them is of use all the same: a host may be there to be watched only."""
+        if not self.missing:
+            return ()
+        return (f"the driver's files on this host lack {', '.join(self.missing)}: install the rest of its packages if containers need it",)
+
+
+@dc.dataclass(frozen=True)
+class Made:
+    """The specs as they have to be, by kind, who told the devices, and what a person should know."""
+
+    specs: Mapping[str, build.Generated]
+    source: str
+    notes: tuple[str, ...] = ()
+    of: OfDriver | None = None
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(path for made in self.specs.values() for path in made.missing))
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return tuple(name for made in self.specs.values() for name in made.spec.names)
+
+
+NOTHING_MADE = Made({}, "")
+
+
+def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Plan:
+    return outcome(policy, obs, host, driver, probe_source)[0]
+
+
+def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> tuple[Plan, Made]:
+    """Ours: the specs as they have to be, and nobody else's for the same devices. Theirs, or nobody's: ours go."""
+    if host.skipped:
+        return Plan(), NOTHING_MADE
+    if host.cdi_owner != "ours":
+        writer = "nvidia-cdi-refresh writes the CDI spec here" if host.cdi_owner == "theirs" else "nothing reads CDI specs here"
+        return merge([withdraw(policy, obs, writer), refresh_theirs(policy, obs, host, driver)]), NOTHING_MADE
+    if driver.state == "none":
+        return without_gpu(policy, obs, driver), NOTHING_MADE
+    require_driver(driver)
+    made = make(policy, obs, host, driver, probe_source)
+    left = [left_by_others(policy, obs, one.spec) for one in made.specs.values()]
+    found = {v.path: v for v in verdicts(policy, obs, host, driver)}
+    writes = [write(policy, obs, one.spec, made.source, found.get(path(policy, name))) for name, one in made.specs.items()]
+    return merge([take_over(policy, obs, host), *left, *writes, Plan(advice=(*driver.notes, *made.notes))]), made
+
+
+def watched(policy: Policy, obs: Observation, host: HostDecision, done: tuple[Plan, Made], program: str) -> Plan:
+    """What sees between two runs that the specs which this run leaves are true."""
+    if host.skipped or policy.root != "/":
+        return Plan()
+    written = {c["path"]: staleness_guard.digest(c["content"]) for c in done[0].changes if c["op"] == "write"}
+    places = {path(policy, name): one.spec for name, one in done[1].specs.items()}
+    there = {where: seen(policy, obs, where).content for where in places if where not in written}
+    hashes = {**written, **{where: staleness_guard.digest(text) for where, text in there.items() if text is not None}}
+    specs = {where: (hashes.get(where, ""), spec) for where, spec in places.items()}
+    return staleness_guard.plan(policy, obs, host.cdi_owner, specs, program)
+
+
+def without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
+    """Nothing to name. A GPU of a kind that no spec is made for is an error where a spec is all that was asked for."""
+    if driver.platform and policy.single:
+        raise PlanError("no CDI spec can be made here", why=driver.evidence, next="Nothing was changed")
+    advice = f"No CDI spec: {driver.evidence}. It is written by the first run after there is a GPU that it can name"
+    return merge([withdraw(policy, obs, "there is no GPU"), Plan(advice=(advice,))])
+
+
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    plans = [withdraw(policy, obs, "state: absent")]
+    if shared_kind(policy) and (policy.cdi_spec_dirs == () or posixpath.dirname(REFRESH_FILE) in policy.cdi_spec_dirs):
+        plans.append(owned_file.give_back(obs, seen(policy, obs, REFRESH_FILE), why="state: absent", ours=False))
+    return merge([*plans, staleness_guard.plan_absent(policy, obs, "state: absent")])
+
+
+def told(owner: Literal["ours", "theirs", "none"], cap: str) -> HostDecision:
+    """For the single module, which does what it is told: the parts of a record that this resource reads."""
+    return HostDecision(
+        decisions=(), refused=(), skipped="", runtime_mode="auto", annotation_prefixes=(), isolation="compatible", low_level_runtimes=(),
+        packages=(), cdi_owner=owner, cdi_version_cap=cap, reasons=(),
+    )
+
+
+def own_paths(policy: Policy) -> tuple[str, ...]:
+    """The files that a spec of these kinds is in, and those that go with it."""
+    others = (REFRESH_FILE, *owners.MASKS.values()) if shared_kind(policy) else ()
+    return (*(path(policy, name) for name, _layout in kinds(policy)), *others)
+
+
+def taken_over(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    """Files of nvidia-ctk's, under any name, that went when ours came."""
+    folders = tuple(f"{directory}/" for directory in directories(policy))
+    gone = (path_ for path_, kept in owned_file.originals(obs).items() if kept.get("existed") and kept.get("now") is None)
+    return tuple(path_ for path_ in gone if path_.startswith(folders))
+
+
+def withdraw(policy: Policy, obs: Observation, why: str) -> Plan:
+    ours = [seen(policy, obs, path(policy, name)) for name, _layout in kinds(policy)]
+    return merge([owned_file.give_back(obs, file, why=why, ours=is_ours(file)) for file in ours])
+
+
+def is_ours(file: File) -> bool:
+    """By its first line, which the node also sends of a file of which it sends nothing else."""
+    first = str((file.fault or {}).get("begins") or "") + "\n"
+    return (file.content or first).startswith(render.HEADER)
+
+
+def require_driver(driver: Driver) -> None:
+    if driver.state == "not-loaded":
+        step = driver.remedy or "Load the driver (modprobe nvidia; the kernel log says why it fails), then run again"
+        raise PlanError("no CDI spec can be made: " + driver.evidence, next=step)
+    if driver.state == "broken":
+        raise PlanError("no CDI spec can be made: " + driver.evidence, next=driver.remedy or "Nothing was changed")
+
+
+def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> Made:
+    """The specs as they have to be. The GPUs are used, by NVML or nvidia-smi, only where our specs on the host cannot be the right ones."""
+    look = inventory.observe(policy, obs, driver.gpus)
+    make_of = functools.partial(generated, policy, host, of_driver(policy, obs, host, driver))
+    if policy.root != "/":
+        return make_of(look)
+    # Before anybody uses the GPUs: NVML makes missing nodes when root asks it, also in check mode.
+    require_nodes(policy, make_of(look))
+    known = sources.recalled(look, recorded(policy, obs))
+    made = make_of(known)
+    if all(write(policy, obs, one.spec, made.source).empty for one in made.specs.values()):
+        return made
+    full, words = sources.told(policy, obs, known, probe_source)
+    made = make_of(full, words)
+    require_nodes(policy, made)
+    return made
+
+
+def of_driver(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> OfDriver:
+    """The files of the kernel module's version, since no others work with it."""
+    wish, links = profiles.wish(policy, obs, host), discover.dri_links(policy, obs)
+    found = discover.discover(obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version)
+    common = profiles.common(found, wish)
+    return OfDriver(common, lambda drm: profiles.of_gpu(drm, links, wish), wish.profile, found.missing, found.left_out)
+
+
+def generated(policy: Policy, host: HostDecision, of: OfDriver, look: inventory.Hardware, words: tuple[str, ...] = ()) -> Made:
+    """One spec for each kind; none where no device would be in it."""
+    all_of_them = {name: one_spec(policy, host, of, look, name, layout) for name, layout in kinds(policy)}
+    specs = {name: one for name, one in all_of_them.items() if one.spec.devices}
+    empty = [f"No device of the kind {name}, so there is no spec of it" for name in all_of_them if name not in specs]
+    notes = tuple(dict.fromkeys(note for one in all_of_them.values() for note in one.notes))
+    return Made(specs, look.source, (*words, *notes, *of.notes, *empty), of)
+
+
+def one_spec(policy: Policy, host: HostDecision, of: OfDriver, look: inventory.Hardware, name: str, layout: str) -> build.Generated:
+    options = build.Options(
+        kind=name,
+        cap=host.cdi_version_cap,
+        layout=layout,
+        names=policy.cdi_device_names,
+        node_attributes=policy.cdi_node_attributes,
+        group_ids=policy.cdi_group_ids,
+        above_cap=policy.cdi_above_cap,
+        assume_nodes=policy.root != "/",
+        features=frozenset(policy.cdi_features or catalogue.FEATURES),
+    )
+    made = build.generate(look, options, of.common, of.of_drm)
+    too_new = version.above(made.spec, host.cdi_version_cap)
+    if too_new:
+        raise PlanError(f"no CDI spec for consumers up to version {host.cdi_version_cap}", why="; ".join(too_new))
+    return made
+
+
+def require_nodes(policy: Policy, made: Made) -> None:
+    if made.missing and policy.cdi_missing_nodes == "fail":
+        why = "a container would start without a working GPU"
+        step = "Set device_nodes: present for the module node, or make it by nvidia-smi -L and nvidia-modprobe -c 0 -u; then run again"
+        raise PlanError(f"device node missing: {', '.join(made.missing)}", why=why, next=step)
+
+
+def recorded(policy: Policy, obs: Observation) -> list[Spec]:
+    """Our own specs on the host, which know what NVML said when they were made."""
+    found = []
+    for file in (seen(policy, obs, path(policy, name)) for name, _layout in kinds(policy)):
+        with contextlib.suppress(ValueError):
+            found += [reader.parse(file.content or "")] if is_ours(file) else []
+    return found
+
+
+def verdicts(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> tuple[staleness.Verdict, ...]:
+    """Whether the specs on this host are still true: our file and nvidia-cdi-refresh's, as far as they are there."""
+    held_against = staleness.host(policy, obs, driver, host.cdi_version_cap, directories(policy))
+    own = [path(policy, name) for name, _layout in kinds(policy)]
+    theirs = [owners.refresh(policy, obs).output] if shared_kind(policy) else []
+    there = [f for f in (seen(policy, obs, p) for p in dict.fromkeys((*own, *theirs))) if f.exists]
+    gone = [staleness.withdrawn(p) for p in own if staleness_guard.withdrawn(obs, p) and not seen(policy, obs, p).exists]
+    return (*(staleness.judge(f, "ours" if is_ours(f) else "theirs", held_against) for f in there), *gone)
+
+
+def refresh_theirs(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
+    """Let nvidia-cdi-refresh write its file anew where that mends it. A driver that does not work is not asked."""
+    if host.cdi_owner != "theirs" or policy.root != "/" or driver.state != "ok":
+        return Plan()
+    output = owners.refresh(policy, obs).output
+    found = next((v for v in verdicts(policy, obs, host, driver) if v.path == output and v.state == "stale"), None)
+    if found is None or not obs.unit(owners.SERVICE) or all(r.what == "cap" for r in found.reasons):
+        return Plan()
+    why = f"{output} {found.sentence}"
+    start = {"argv": ["systemctl", "start", owners.SERVICE], "timeout": 120, "why": why}
+    return Plan(differences=(Difference("unit", owners.SERVICE, output, "stale", "fresh", why),), commands=(start,))
+
+
+def write(policy: Policy, obs: Observation, spec: Spec, source: str, found: staleness.Verdict | None = None) -> Plan:
+    file = seen(policy, obs, path(policy, spec.kind))
+    if file.is_link:
+        why = "an engine would read another file than the one that is written"
+        raise PlanError(f"this is a symbolic link to {file.real}", where=file.path, why=why, next="Remove the link, then run again")
+    file = owned_file.readable(file)
+    if file.exists and owned_file.right_mode(file, MODE) and same(file.content or "", spec):
+        return Plan()
+    why = f"CDI {spec.version} with {', '.join(d.name for d in spec.devices)}, told by {source}; no consumer on this host is too old for it"
+    if found and found.reasons:
+        why = f"stale: the spec {found.sentence}"
+    return owned_file.write(file, render.render(spec), why=why, key=spec.kind, before=summary(file), after=describe(spec), mode=MODE)
+
+
+def same(content: str, spec: Spec) -> bool:
+    try:
+        there = reader.parse(content)
+    except ValueError:
+        return False
+    return there == spec or reader.equal(there, spec)
+
+
+def summary(file: File) -> str | None:
+    if not file.exists:
+        return None
+    if file.fault:
+        return f"not a CDI spec that was read: line {file.fault.get('line')}: {stand_ins.fault(file.fault)}"
+    try:
+        return describe(reader.parse(file.content or ""))
+    except ValueError as error:
+        return f"not a CDI spec: {error}"
+
+
+def describe(spec: Spec) -> str:
+    return f"CDI {spec.version}: {', '.join(d.name for d in spec.devices)}"
+
+
+def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
+    """nvidia-cdi-refresh's file goes, now or right after the package that brings its units wrote it. Units are the affair of `owners`."""
+    if policy.root != "/" or not shared_kind(policy) or path(policy, KIND) == REFRESH_FILE:
+        return Plan()
+    if host.packages and obs.package(packages.BASE) is None and packages.plan(policy, obs, host).commands:
+        return Plan(commands=(AFTER_INSTALLATION,))
+    file = seen(policy, obs, REFRESH_FILE) if posixpath.dirname(REFRESH_FILE) in directories(policy) else File(REFRESH_FILE, exists=False)
+    if not file.exists:
+        return Plan()
+    mine = path(policy, KIND)
+    if not owners.refresh(policy, obs).present:
+        other_files.require_explained(policy, file, f"it would hide {mine}, which is ours on this host")
+    why = f"nvidia-cdi-refresh wrote it; it would hide {mine}, which is ours on this host"
+    left = Leftover(cdi_files.REFRESH, REFRESH_FILE, (), True, "adopted", why, "set cdi_owner: theirs to leave the spec to it")
+    return dc.replace(owned_file.remove(file, why=why), leftovers=(left,))
+
+
+def seen(policy: Policy, obs: Observation, wanted: str) -> File:
+    """A file of the directories that were looked at; one that a glob did not show is not there."""
+    for directory in directories(policy):
+        for file in obs.glob(f"{directory}/*"):
+            if file.path == wanted:
+                return file
+    return File(wanted, exists=False)
+
+
+def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
+    """Other files that define our devices: what nvidia-ctk wrote goes. Raises where engines would drop or hide ours because of another."""
+    mine = path(policy, spec.kind)
+    own = {path(policy, name) for name, _layout in kinds(policy)}
+    there = seen(policy, obs, mine)
+    plans = [] if is_ours(there) or leaves_as_it_is(policy, obs, there, spec) else [other_files.in_our_place(policy, there, spec)]
+    if policy.root == "/" and shared_kind(policy) and mine != REFRESH_FILE:
+        other_files.require_names(policy, seen(policy, obs, REFRESH_FILE), spec, f"it would hide {mine}, which is ours on this host")
+    for directory in directories(policy):
+        for file in obs.glob(f"{directory}/*"):
+            if file.path not in (*own, REFRESH_FILE) and (file.error or file.type == "file"):
+                plans.append(other_files.of_other(policy, file, mine, spec, outranks=outranks(policy, directory, mine)))
+    return merge(plans)
+
+
+def leaves_as_it_is(policy: Policy, obs: Observation, there: File, spec: Spec) -> bool:
+    """Of adopt: never: a file that says what ours would, and the one of nvidia-cdi-refresh, which is the affair of cdi_owner."""
+    if policy.adopt != "never":
+        return False
+    of_units = there.path == REFRESH_FILE and owners.refresh(policy, obs).present
+    return of_units or (not there.is_link and owned_file.right_mode(there, MODE) and same(there.content or "", spec))
+
+
+def outranks(policy: Policy, directory: str, mine: str) -> bool:
+    order = directories(policy)
+    return order.index(directory) > order.index(posixpath.dirname(mine))

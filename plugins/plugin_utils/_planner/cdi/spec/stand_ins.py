@@ -1,0 +1,44 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stands in a CDI spec for what was not sent from its host, as the node makes it (module_utils/document_projection.py)."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import FAULTS
+
+STAND_IN = re.compile(r"\(hidden [0-9a-f]{16} ([0-9]+)( no-text)?\)|hidden-[0-9a-f]{16}-([0-9]+)")
+# What is YAML perhaps, in a form that the node does not read. Engines do.
+FORMS = ("yaml-form", "utf-16")
+REMEDY = "write it as JSON, or as YAML without tags, directives, complex keys and values of several lines within brackets"
+
+
+def hidden(text: str) -> bool:
+    """Whether something of a text was not sent."""
+    return STAND_IN.search(text) is not None
+
+
+def reads_otherwise(text: str) -> bool:
+    """Whether what was not sent is a number or a truth value without quotes that is read as another text than is written."""
+    found = STAND_IN.fullmatch(text)
+    return found is not None and found.group(2) is not None
+
+
+def size(text: str) -> int:
+    """The bytes of a text in the file, where it was sent or one stand-in is all of it."""
+    found = STAND_IN.match(text)
+    return int(found.group(1) or found.group(3)) if found else len(text.encode("utf-8", "surrogatepass"))
+
+
+def spoken(text: str) -> str:
+    """A sentence for people: tags differ from host to host and from boot to boot."""
+    return STAND_IN.sub("(hidden)", text)
+
+
+def fault(found: Mapping[str, Any]) -> str:
+    """Why nothing of a file was sent, for people."""
+    return FAULTS.get(str(found.get("code")), "the node's scanner says no more than that")

@@ -1,0 +1,323 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Is the CDI spec on a host still true? A verdict from the one look that is taken anyway, for our file and for nvidia-cdi-refresh's.
+
+A spec is judged by what it says itself: the libraries, nodes, numbers and names in it against those of the host now. So a spec that holds
+device nodes only does not go stale with a new driver, and one that somebody else wrote is judged by the same rules as ours.
+What cannot be seen without asking the driver is not judged: whether a MIG instance of the same number still has the same UUID.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, DeviceNode, Edits, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+
+Writer = Literal["ours", "theirs"]
+# The values of `path` and `hostPath` in YAML and JSON alike; `containerPath` is a path of the container.
+MENTIONS = (r"""(?:\bpath|\bhostPath)["']?[ \t]*:[ \t]*["']?(/[^"'\s,}\]]+)""",)
+# A driver's version has three digits before the first dot; libraries that are not part of it have one or two (libnvidia-egl-gbm.so.1.1.2).
+DRIVER_FILE = re.compile(r"\.so\.(\d{3,4}\.\d+(?:\.\d+)?)$|/firmware/(?:.*/)?nvidia/(\d{3,4}\.\d+(?:\.\d+)?)/")
+DRIVER_ARGUMENT = "--host-driver-version="
+FIRMWARE = re.compile(r"/lib/firmware/(?:updates/)?([^/]*\d[^/]*)/nvidia/")
+GPU_NODE = re.compile(r"/dev/nvidia\d+")
+CAPABILITY_NODE = re.compile(r"/dev/nvidia-caps/nvidia-cap(\d+)")
+CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm")
+# nvidia-cdi-hook ends well on a command that it does not know, so that an older one leaves things out in silence (cdi.md 4).
+HOOK_SINCE = {"update-application-profile": (1, 20, 0), "apply-cuda-memory-limits": (1, 20, 1)}
+TOOLKIT = "nvidia-container-toolkit-base"
+TOOLKIT_UNPACKED = f"/var/lib/dpkg/info/{TOOLKIT}.list"  # dpkg writes it at each installation
+
+
+@dc.dataclass(frozen=True)
+class Stale:
+    """One thing in which a spec and its host differ. what: driver, kernel, gpus, mig, nodes, files, cap, toolkit or content."""
+
+    what: str
+    recorded: str
+    found: str
+    why: str
+
+
+@dc.dataclass(frozen=True)
+class Verdict:
+    """Of one file."""
+
+    path: str
+    writer: Writer
+    state: Literal["fresh", "stale"]
+    version: str
+    reasons: tuple[Stale, ...] = ()
+
+    @property
+    def sentence(self) -> str:
+        """The first reason of each kind: two GPUs that changed places differ in four names."""
+        first = {reason.what: reason.why for reason in reversed(self.reasons)}
+        return "; ".join(first[what] for what in dict.fromkeys(r.what for r in self.reasons))
+
+
+@dc.dataclass(frozen=True)
+class Host:
+    """What a spec is held against."""
+
+    driver: Driver
+    user_space: frozenset[str]
+    kernel: str
+    nodes: Mapping[str, gpu.Node]
+    instances: Mapping[int, str]  # minor of a MIG capability -> its path, as gpu0/gi1/ci0
+    there: Mapping[str, Mapping[str, Any] | None]  # paths that specs mention
+    toolkit: str
+    toolkit_since: float
+    cap: str
+
+
+def questions(policy: Policy, directories: Iterable[str]) -> list[queries.Question]:
+    mentioned = [mentions(directory, directories, roots.given(policy)) for directory in directories]
+    if policy.root != "/":
+        return mentioned
+    return [*mentioned, queries.file(TOOLKIT_UNPACKED, content=False)]
+
+
+def mentions(directory: str, directories: Iterable[str], known: Sequence[str] = ()) -> queries.Question:
+    return projection.of_specs(queries.mentioned(f"{directory}/*", MENTIONS), directories, known)
+
+
+def host(policy: Policy, obs: Observation, driver: Driver, cap: str, directories: Iterable[str]) -> Host:
+    there: dict[str, Mapping[str, Any] | None] = {}
+    for directory in directories:
+        there.update(obs.raw(mentions(directory, directories)).get("paths") or {})
+    unpacked = obs.raw(queries.file(TOOLKIT_UNPACKED, content=False)).get("mtime") if policy.root == "/" else None
+    return Host(
+        driver=driver,
+        user_space=frozenset(gpu.user_space(obs, policy.cdi_driver_root).values()),
+        kernel=str(obs.host.get("kernel") or ""),
+        nodes=gpu.nodes(obs, policy.cdi_dev_root),
+        instances={minor: key.removesuffix("/access") for key, minor in inventory.cap_minors(policy, obs).items()},
+        there=there,
+        toolkit=obs.package(TOOLKIT) or "",
+        toolkit_since=float(unpacked or 0.0),
+        cap=cap,
+    )
+
+
+def judge(file: File, writer: Writer, there: Host) -> Verdict:
+    """The verdict on one file. What the look could not tell counts as unchanged: a verdict is never a guess."""
+    if file.fault and file.fault.get("code") in stand_ins.FORMS:
+        return Verdict(file.path, writer, "fresh", "")  # engines read it
+    if file.fault:
+        why = f"{file.path} is no CDI spec: line {file.fault.get('line')}: {stand_ins.fault(file.fault)}"
+        return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", why),))
+    if file.error or file.content is None:
+        return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", f"{file.path} could not be read: {file.trouble}"),))
+    try:
+        spec = reader.parse(file.content)
+    except ValueError as error:
+        return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", f"{file.path} is no CDI spec: {error}"),))
+    reasons = (
+        *of_driver(spec, there),
+        *of_kernel(spec, there),
+        *(of_gpus(spec, there) if spec.kind == KIND else ()),
+        *(of_mig(spec, there) if spec.kind == KIND else ()),
+        *of_nodes(spec, there),
+        *of_files(spec, there),
+        *of_cap(spec, there),
+        *of_toolkit(spec, file, writer, there),
+    )
+    return Verdict(file.path, writer, "stale" if reasons else "fresh", spec.version, reasons)
+
+
+def withdrawn(path: str) -> Verdict:
+    """The watch of `cdi_refresh: watch` has set our file aside."""
+    why = f"{path} was set aside by the watch on the host, whose journal says why (journalctl -u gpufleet-cdi-watch)"
+    return Verdict(path, "ours", "stale", "", (Stale("content", path, "", why),))
+
+
+def edits(spec: Spec) -> tuple[Edits, ...]:
+    return (spec.edits, *(d.edits for d in spec.devices))
+
+
+def paths(spec: Spec) -> Iterator[str]:
+    """Files of the host that are mounted into containers."""
+    for edit in edits(spec):
+        yield from (m.host_path for m in edit.mounts)
+
+
+# ---------------------------------------------------------------- driver, kernel
+
+
+def recorded_drivers(spec: Spec) -> tuple[str, ...]:
+    """The driver versions that file names and hooks carry; none in a spec of nodes only."""
+    named = [found.group(1) or found.group(2) for path in paths(spec) if (found := DRIVER_FILE.search(path))]
+    told = [a.removeprefix(DRIVER_ARGUMENT) for e in edits(spec) for h in e.hooks for a in h.args if a.startswith(DRIVER_ARGUMENT)]
+    return tuple(sorted({*named, *told}))
+
+
+def of_driver(spec: Spec, there: Host) -> Iterator[Stale]:
+    live = there.user_space or frozenset({there.driver.version} - {""})
+    strange = [v for v in recorded_drivers(spec) if live and v not in live]
+    if strange:
+        found = ", ".join(sorted(live))
+        yield Stale("driver", ", ".join(strange), found, f"made for driver {', '.join(strange)}, and the host has {found}")
+
+
+def of_kernel(spec: Spec, there: Host) -> Iterator[Stale]:
+    """Firmware may lie in a folder of one kernel; all else in a spec is the same for each."""
+    kernels = {found.group(1) for path in paths(spec) if (found := FIRMWARE.search(path))}
+    strange = sorted(kernels - {there.kernel}) if there.kernel else []
+    if strange:
+        why = f"takes firmware from the folder of kernel {', '.join(strange)}, and {there.kernel} runs"
+        yield Stale("kernel", ", ".join(strange), there.kernel, why)
+
+
+# ---------------------------------------------------------------- GPUs, MIG
+
+
+def device_nodes(spec: Spec) -> Mapping[str, frozenset[str]]:
+    """Name of a device -> the nodes of GPUs in it."""
+    return {d.name: frozenset(n.path for n in d.edits.device_nodes if GPU_NODE.fullmatch(n.path)) for d in spec.devices}
+
+
+def live_path(node: DeviceNode) -> str:
+    """On the host; beneath a device root of its own it is not that of the container."""
+    return node.host_path or node.path
+
+
+def of_gpus(spec: Spec, there: Host) -> Iterator[Stale]:
+    if there.driver.state != "ok":
+        return  # the driver itself is the news then, and told as such
+    named = device_nodes(spec)
+    gpus = [g for g in there.driver.gpus if g.model not in inventory.DISPLAY_ONLY]
+    yield from lost_gpus(named, gpus)
+    yield from new_gpus(named, gpus)
+    yield from swapped_gpus(named, gpus)
+
+
+def lost_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[Stale]:
+    nodes = {f"/dev/nvidia{g.minor}" for g in gpus}
+    gone = sorted({node for found in named.values() for node in found} - nodes)
+    if all(g.uuid for g in gpus):
+        gone += sorted(name for name in named if name.startswith("GPU-") and name not in {g.uuid for g in gpus})
+    if gone:
+        yield Stale("gpus", ", ".join(gone), f"{len(gpus)} GPUs", f"names {', '.join(gone)}, which is no GPU of this host now")
+
+
+def new_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[Stale]:
+    known = {node for found in named.values() for node in found}
+    missing = [g for g in gpus if f"/dev/nvidia{g.minor}" not in known]
+    if missing:
+        told = ", ".join(f"{g.index} ({g.bus_id})" for g in missing)
+        yield Stale("gpus", f"{len(known)} GPUs", f"{len(gpus)} GPUs", f"does not have GPU {told}")
+
+
+def swapped_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[Stale]:
+    """A name that means another GPU than when the spec was made: a container would start, with somebody else's GPU."""
+    for g in gpus:
+        now = f"/dev/nvidia{g.minor}"
+        for name in (str(g.index), f"gpu{g.index}", g.uuid):
+            nodes = named.get(name) if name else None
+            if nodes and now not in nodes:
+                was = ", ".join(sorted(nodes))
+                yield Stale("gpus", f"{name}: {was}", f"{name}: {now}", f"says that {name} is {was}, and it is {now} now")
+
+
+def of_mig(spec: Spec, there: Host) -> Iterator[Stale]:
+    """The instances by their capability nodes. A layout with the same instance numbers and other sizes looks the same from here."""
+    named = [n.path for d in spec.devices for n in d.edits.device_nodes]
+    recorded = {int(found.group(1)) for path in named if (found := CAPABILITY_NODE.fullmatch(path))}
+    if there.driver.state != "ok" or recorded == set(there.instances):
+        return
+    gone = [f"nvidia-cap{minor}" for minor in sorted(recorded - set(there.instances))]
+    new = [there.instances[minor] for minor in sorted(set(there.instances) - recorded)]
+    told = [f"names {', '.join(gone)} of MIG instances that are gone"] if gone else []
+    told += [f"lacks the MIG instances {', '.join(new)}"] if new else []
+    yield Stale("mig", f"{len(recorded)} capabilities", f"{len(there.instances)} capabilities", " and ".join(told))
+
+
+# ---------------------------------------------------------------- nodes, files
+
+
+def of_nodes(spec: Spec, there: Host) -> Iterator[Stale]:
+    seen: set[tuple[str, int | None, int | None]] = set()
+    for edit in edits(spec):
+        for node in edit.device_nodes:
+            entry = (live_path(node), node.major, node.minor)
+            if entry not in seen:
+                seen.add(entry)
+                yield from of_node(node, there.there.get(live_path(node)), known=live_path(node) in there.there)
+    held = {n.path for e in edits(spec) for n in e.device_nodes}
+    lacking = [p for p in CONTROL if p in there.nodes and p not in held] if spec.kind == KIND else []
+    if lacking:
+        why = f"was made before {', '.join(lacking)} was there"
+        yield Stale("nodes", "", ", ".join(lacking), why)
+
+
+def of_node(node: DeviceNode, live: Mapping[str, Any] | None, *, known: bool) -> Iterator[Stale]:
+    path = live_path(node)
+    if not known:
+        return
+    if live is None:
+        if not (node.type and node.major):  # with both, the library takes them as they are (cdi.md 1.5)
+            yield Stale("nodes", path, "", f"names the device node {path}, which is not there; containers do not start")
+        return
+    numbers = tuple(live.get("rdev") or ())
+    if node.major and numbers and numbers != (node.major, node.minor or 0):
+        was, now = f"{node.major}:{node.minor or 0}", ":".join(map(str, numbers))
+        yield Stale("nodes", f"{path} {was}", f"{path} {now}", f"records {path} as {was}, and it is {now} now")
+
+
+def of_files(spec: Spec, there: Host) -> Iterator[Stale]:
+    hooks = {h.path for e in edits(spec) for h in e.hooks if h.name != "startContainer"}
+    gone = sorted(p for p in {*paths(spec), *hooks} if p in there.there and there.there[p] is None)
+    if gone:
+        more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
+        why = f"names files that are gone: {', '.join(gone[:3])}{more}; containers do not start"
+        yield Stale("files", ", ".join(gone[:3]) + more, "", why)
+
+
+# ---------------------------------------------------------------- readers, writers
+
+
+def of_cap(spec: Spec, there: Host) -> Iterator[Stale]:
+    if not there.cap:
+        return
+    if spec.version not in version.KNOWN or version.key(spec.version) > version.key(there.cap):
+        why = f"is of version {spec.version}, and the oldest consumer here accepts {there.cap} at most"
+        yield Stale("cap", spec.version, there.cap, why)
+
+
+def of_toolkit(spec: Spec, file: File, writer: Writer, there: Host) -> Iterator[Stale]:
+    installed = tuple(int(n) for n in re.findall(r"\d+", there.toolkit)[:3])
+    commands = {a for e in edits(spec) for h in e.hooks for a in h.args[1:2]}
+    ahead = sorted(c for c in commands if installed and HOOK_SINCE.get(c, ()) > installed)
+    if ahead:
+        why = f"uses the hook {', '.join(ahead)}, which toolkit {there.toolkit} does not know"
+        yield Stale("toolkit", ", ".join(ahead), there.toolkit, why)
+    elif writer == "theirs" and there.toolkit and there.toolkit_since > file.mtime > 0:
+        yield Stale("toolkit", "", there.toolkit, f"is older than the installed toolkit {there.toolkit}, which makes its own")
+
+
+# ---------------------------------------------------------------- for people and results
+
+
+def plain(verdicts: Iterable[Verdict]) -> list[dict[str, Any]]:
+    """As a result carries them."""
+    return [dc.asdict(v) for v in verdicts]
+
+
+def headline(verdicts: Iterable[Verdict]) -> str:
+    """For the table, '' when every spec is fresh."""
+    stale = [v for v in verdicts if v.state == "stale"]
+    return "; ".join(f"CDI spec {v.path} is stale: {v.sentence}" for v in stale)

@@ -1,0 +1,147 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Between two runs a host may change: a GPU fails, MIG is carved anew, a driver is upgraded. With `cdi_refresh: watch` a small watch on the
+host then stands between containers and a wrong spec.
+
+A host cannot make the spec itself: that is planned on the controller. So the watch does what it can do honestly. It has the facts that
+the spec was made from, and takes the spec away while one does not hold, at boot before any engine starts, on a change of MIG or of the
+driver, and every minute. A container that asks for a GPU then fails with the device's name, instead of starting with a wrong one; the next
+run makes the spec anew, and where the host becomes again what it was, the spec comes back by itself.
+
+Where nvidia-cdi-refresh owns the spec, it can make it anew itself, and does so for drivers. It does not see MIG (nvidia-container-toolkit
+issue 1828), so there the watch is one unit that starts it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Plan, Policy, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OUR_UNIT
+
+NAME = "cdi-watch"
+SERVICE, PATH, TIMER = f"gpufleet-{NAME}.service", f"gpufleet-{NAME}.path", f"gpufleet-{NAME}.timer"
+UNITS = (SERVICE, PATH, TIMER)
+# Another unit where the spec is theirs: systemd would not see that the text of one that it knows has changed.
+NAME_THEIRS = "cdi-refresh"
+UNITS_THEIRS = (f"gpufleet-{NAME_THEIRS}.path",)
+WATCHES = ((NAME, UNITS), (NAME_THEIRS, UNITS_THEIRS))
+ASIDE = f"{JOURNAL_DIR}/aside"
+WHY = "the host may change between two runs, and no container is to start with a spec that is not true any more"
+# New capability nodes come with MIG instances, a new list of modules with a driver. %v is the running kernel.
+CHANGES = "PathChanged=/dev/nvidia-caps\nPathChanged=/lib/modules/%v/modules.dep\n"
+INFORMATION = (r"^Bus Location:\s*(\S+)", r"^Device Minor:\s*(\d+)", r"^GPU UUID:\s*(GPU-[0-9a-f]{8}\S*)")
+MINOR = (r"^DeviceFileMinor:\s*(\d+)",)
+VERSION = (r"(\d+\.\d+(?:\.\d+)?)",)
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    """Two small files where nothing is watched: they tell whether something was."""
+    aside = queries.glob(f"{ASIDE}/*", content=False)
+    if policy.cdi_refresh == "watch" or policy.state == "absent":
+        return [*(q for name, units in WATCHES for q in host_service.questions(name, units)), aside]
+    return [*(queries.file(host_service.drop_in(name), keep=OUR_UNIT) for name, _units in WATCHES), aside]
+
+
+def withdrawn(obs: Observation, path: str) -> bool:
+    """Whether the watch has set the file of this name aside."""
+    name = path.rsplit("/", 1)[-1]
+    return any(f.path == f"{ASIDE}/{name}" and f.exists for f in obs.glob(f"{ASIDE}/*"))
+
+
+def plan(policy: Policy, obs: Observation, owner: str, specs: Mapping[str, tuple[str, Spec]], program: str) -> Plan:
+    """specs: path -> (hash, spec) of the files as they are after this run."""
+    if policy.cdi_refresh != "watch" or owner == "none":
+        return without(policy, obs, "cdi_refresh: converge", NAME, NAME_THEIRS)
+    if owner == "theirs":
+        unit = {UNITS_THEIRS[0]: path_unit(owners.SERVICE)}
+        there = host_service.plan(policy, obs, host_service.Resident(NAME_THEIRS, unit, UNITS_THEIRS, WHY))
+        return merge([without(policy, obs, "nvidia-cdi-refresh writes the spec now", NAME), there])
+    if not specs:
+        return Plan()
+    files = [{"path": path, "sha256": sha, "mode": 0o644, "facts": facts(policy, obs, spec)} for path, (sha, spec) in sorted(specs.items())]
+    settings = json.dumps({"schema": 1, "aside": ASIDE, "files": files}, indent=1, sort_keys=True) + "\n"
+    service = host_service.service(NAME, "Set a CDI spec aside that is not true any more", after="gpufleet-device-nodes.service")
+    units = {SERVICE: service, PATH: path_unit(SERVICE), TIMER: TIMER_UNIT}
+    there = host_service.plan(policy, obs, host_service.Resident(NAME, units, UNITS, WHY, settings, program))
+    return merge([without(policy, obs, "the spec is ours now", NAME_THEIRS), there])
+
+
+TIMER_UNIT = """\
+# Written by gpufleet.nvidia.
+[Unit]
+Description=See every minute whether the CDI spec is still true
+
+[Timer]
+OnCalendar=minutely
+AccuracySec=5s
+"""
+
+
+def path_unit(service: str) -> str:
+    return (
+        "# Written by gpufleet.nvidia.\n"
+        f"[Unit]\nDescription=See to the CDI spec when MIG or the driver changes\n\n[Path]\nUnit={service}\n{CHANGES}"
+    )
+
+
+def facts(policy: Policy, obs: Observation, spec: Spec) -> list[dict[str, Any]]:
+    """What the spec was made from, in the words of the program on the host."""
+    p = gpus.paths(policy)
+    found = [the_gpus(obs, p.information, spec)]
+    found += [as_seen(obs, "the layout of MIG", pattern, MINOR) for pattern in p.mig]
+    if staleness.recorded_drivers(spec):
+        file = obs.file(p.module_version)
+        told = [[p.module_version, *groups(VERSION, file.text)]] if file.exists else []
+        found.append({"what": "the driver", "each": p.module_version, "find": list(VERSION), "found": told})
+    nodes = [n for e in staleness.edits(spec) for n in e.device_nodes]
+    hooks = [h.path for e in staleness.edits(spec) for h in e.hooks if h.name != "startContainer"]
+    paths = sorted({*staleness.paths(spec), *hooks, *(staleness.live_path(n) for n in nodes)})
+    numbers = {staleness.live_path(n): [n.major, n.minor or 0] for n in nodes if n.major}
+    return [*found, {"what": "device numbers", "numbers": numbers}, {"what": "files", "paths": paths}]
+
+
+def the_gpus(obs: Observation, pattern: str, spec: Spec) -> dict[str, Any]:
+    """UUIDs as the spec has them: the driver tells them only after the first use of a GPU, and null is held to be like any."""
+    uuids = {n.path: d.name for d in spec.devices if d.name.startswith("GPU-") for n in d.edits.device_nodes}
+    seen = as_seen(obs, "the set of GPUs", pattern, INFORMATION)
+    named = [[path, bus, minor, uuids.get(f"/dev/nvidia{minor}")] for path, bus, minor, _uuid in seen["found"]]
+    return {**seen, "found": named}
+
+
+def as_seen(obs: Observation, what: str, pattern: str, finds: Iterable[str]) -> dict[str, Any]:
+    found = sorted([f.path, *groups(finds, f.content or "")] for f in obs.glob(pattern))
+    return {"what": what, "each": pattern, "find": list(finds), "found": found}
+
+
+def groups(finds: Iterable[str], text: str) -> list[str | None]:
+    return [match.group(1) if (match := re.search(find, text, re.MULTILINE)) else None for find in finds]
+
+
+def without(policy: Policy, obs: Observation, why: str, *names: str) -> Plan:
+    """No watch of these names. One that was never there costs no question."""
+    watched = [(name, units) for name, units in WATCHES if name in names and obs.file(host_service.drop_in(name)).exists]
+    return merge([host_service.plan_absent(policy, obs, name, units, why) for name, units in watched])
+
+
+def plan_absent(policy: Policy, obs: Observation, why: str) -> Plan:
+    """The watch goes, and with it what it has set aside."""
+    gone = without(policy, obs, why, NAME, NAME_THEIRS)
+    kept = [f for f in obs.glob(f"{ASIDE}/*") if f.exists]
+    changes = tuple({"path": f.path, "op": "remove", "expect": f.sha256, "forget": True} for f in kept)
+    return Plan(gone.differences, gone.commands, (*gone.changes, *changes), diffs=gone.diffs, advice=gone.advice)
+
+
+def digest(text: str) -> str:
+    return hashlib.sha256(text.encode("utf-8")).hexdigest()

@@ -1,0 +1,335 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How GPUs get into containers: the matrix, per instance, then arbitrated per host. A pure function of what was seen and what is wanted."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.device_plugin import Strategies
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.low_level import one_list
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Decision,
+    Driver,
+    HostDecision,
+    Injection,
+    Instance,
+    Kubelet,
+    PlanError,
+    Policy,
+    Reason,
+    RuntimeMode,
+)
+
+# The NVIDIA runtime answers only this prefix, never `cdi.k8s.io/`, its built-in default: a CDI-capable engine answers that one itself, and
+# two answers to one annotation are two injections (gpu-operator#1285, review thread).
+RUNTIME_PREFIX = "nvidia.cdi.k8s.io/"
+ENGINE_PREFIX = "cdi.k8s.io/"
+
+MODES: Mapping[str, RuntimeMode] = {
+    "native-cdi": "cdi",
+    "nvidia-runtime": "cdi",
+    # `auto` means a spec made in memory since toolkit 1.18, so that "legacy" has to be said (toolkit.md 3.3).
+    "legacy": "legacy",
+    # The hook binary serves only where the mode is legacy.
+    "oci-hook": "legacy",
+    "jit-cdi": "jit-cdi",
+}
+INJECTIONS = tuple(MODES)
+NO_PLUGIN = Strategies()
+MODE_BINARY = {"cdi": "nvidia-container-runtime.cdi", "legacy": "nvidia-container-runtime.legacy"}
+BASE_PACKAGES = ("nvidia-container-toolkit-base",)
+LEGACY_PACKAGES = ("nvidia-container-toolkit", "nvidia-container-toolkit-base", "libnvidia-container-tools", "libnvidia-container1")
+
+
+def decide(
+    policy: Policy,
+    instances: Iterable[Instance],
+    driver: Driver,
+    kubelet: Kubelet,
+    *,
+    low_level: Mapping[str, str | None] | None = None,
+    mode_binaries: Mapping[str, str | None] | None = None,
+    cdi_owner: Literal["ours", "theirs", "none"] = "ours",
+    cdi_owner_reason: Reason | None = None,
+    consumers: Iterable[Consumer] = (),
+    plugin: Strategies = NO_PLUGIN,
+) -> HostDecision:
+    """The record of one host. Raises PlanError where what is forced cannot work; a refused instance is reported, never touched."""
+    found = tuple(instances)
+    refused = tuple((i.key, i.refusal) for i in found if i.refusal)
+    managed = [i for i in found if not i.refusal and chosen(policy, i)]
+    skipped = no_gpu(policy, driver)
+    decisions = [] if skipped else [decide_one(policy, i, kubelet) for i in managed]
+    mode, decisions, mode_reasons = arbitrate(decisions, mode_binaries or {})
+    isolation, isolation_reason = isolate(policy, decisions, plugin)
+    cap, cap_reason = version_cap(found, consumers)
+    reasons = [*mode_reasons, isolation_reason, cap_reason, *([cdi_owner_reason] if cdi_owner_reason else [])]
+    return HostDecision(
+        decisions=tuple(decisions),
+        refused=refused,
+        skipped=skipped,
+        runtime_mode=mode,
+        annotation_prefixes=(RUNTIME_PREFIX,),
+        isolation=isolation,
+        low_level_runtimes=one_list([i for i in managed if handed_over(i, decisions)], low_level or {}),
+        packages=packages(decisions),
+        cdi_owner=cdi_owner if reads_specs(found, decisions, policy) else "none",
+        cdi_version_cap=cap,
+        reasons=tuple(reasons),
+        plugin_strategies=plugin.names,
+        plugin_source=plugin.source,
+    )
+
+
+def handed_over(instance: Instance, decisions: list[Decision]) -> bool:
+    """Whether containers of this instance go through the NVIDIA runtime, which then calls the low-level one."""
+    return any(d.instance == instance.key and d.handler for d in decisions)
+
+
+def chosen(policy: Policy, instance: Instance) -> bool:
+    return "auto" in policy.engines or instance.engine in policy.engines
+
+
+def no_gpu(policy: Policy, driver: Driver) -> str:
+    """Why a host without a GPU is left alone; '' where it is not to be. Raises where the policy calls that a failure."""
+    if driver.state != "none" or policy.single:
+        return ""
+    if policy.no_gpu == "fail":
+        next_step = "set no_gpu to skip or prepare, or take the host out of the group"
+        raise PlanError("no NVIDIA GPU on this host", why=driver.evidence, next=next_step)
+    return "" if policy.no_gpu == "prepare" else f"no GPU: {driver.evidence}"
+
+
+def reads_specs(instances: Iterable[Instance], decisions: list[Decision], policy: Policy) -> bool:
+    """Whether anything on the host reads CDI specs: a managed engine or runtime, or one that we leave alone (Docker, Podman)."""
+    if any(MODES[d.injection] == "cdi" for d in decisions):
+        return True
+    return not decisions and policy.cdi != "false" and any(i.cdi.enabled for i in instances)
+
+
+def by_spec_alone(policy: Policy, instance: Instance) -> Decision:
+    """An engine without handlers that are ours to configure: it resolves CDI devices, and that is all."""
+    if policy.injection not in ("auto", "native-cdi") or policy.cdi == "false":
+        asked = f"injection: {policy.injection}" if policy.injection != "auto" else "cdi: false"
+        raise PlanError(
+            f"{asked} cannot work with Podman {instance.version}".strip(),
+            why="this collection gives it GPUs by CDI only",
+            next="leave both options at auto for this host, or name other engines in the option engines",
+        )
+    name = f"Podman {instance.version}".strip()
+    evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
+    why = f"{name} resolves CDI devices itself (podman run --device), so that the CDI spec is all there is to do"
+    return Decision(
+        instance=instance.key,
+        engine=instance.engine,
+        engine_version=instance.version,
+        injection="native-cdi",
+        handler="",
+        default=False,
+        runtime_mode="cdi",
+        annotation_prefixes=(),
+        device_list_strategy=(),
+        plugin_annotation_prefix="",
+        runtime_class="",
+        enable_cdi=False,
+        max_cdi_version=instance.cdi.max_version,
+        hook=False,
+        reasons=(Reason("injection", "native-cdi", why, evidence),),
+    )
+
+
+def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision:
+    if instance.engine == "podman":
+        return by_spec_alone(policy, instance)
+    injection, why = choose_injection(policy, instance)
+    evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
+    handler = "" if injection == "oci-hook" else (policy.handlers[0].name if policy.handlers else "nvidia")
+    pods = instance.engine != "docker"  # no kubelet talks to Docker
+    default, default_why = choose_default(policy, instance, injection, handler, kubelet)
+    strategy, strategy_why = device_list_strategy(policy, instance, injection, kubelet)
+    plugin_prefix = {"native-cdi": ENGINE_PREFIX, "nvidia-runtime": RUNTIME_PREFIX}.get(injection, "")
+    enable = injection == "native-cdi" and not instance.cdi.enabled
+    reasons = (
+        Reason("injection", injection, why, evidence),
+        Reason("default", str(default).lower(), default_why),
+        Reason("device_list_strategy", ",".join(strategy), strategy_why),
+        Reason("runtime_class", (handler if pods else "") or "none", class_why(handler, pods)),
+    )
+    return Decision(
+        instance=instance.key,
+        engine=instance.engine,
+        engine_version=instance.version,
+        injection=injection,
+        handler=handler,
+        default=default,
+        runtime_mode=MODES[injection],
+        annotation_prefixes=(RUNTIME_PREFIX,),
+        device_list_strategy=strategy,
+        plugin_annotation_prefix=plugin_prefix,
+        runtime_class=handler if pods else "",
+        enable_cdi=enable,
+        max_cdi_version=instance.cdi.max_version,
+        hook=injection == "oci-hook",
+        reasons=reasons,
+    )
+
+
+def class_why(handler: str, pods: bool) -> str:
+    if not pods:
+        return f"docker run --runtime {handler} asks for the handler"
+    return "management containers ask for the handler by RuntimeClass" if handler else "the hook answers every container"
+
+
+def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str]:
+    """The matrix of the design: can the engine do CDI, and is CDI wanted."""
+    if policy.injection != "auto":
+        return forced(policy, instance), "forced by the option injection"
+    name = f"{instance.engine} {instance.version}".strip()
+    if policy.cdi == "false":
+        if instance.engine == "crio":
+            return "oci-hook", "CDI is not wanted (cdi: false), and CRI-O runs OCI hooks by itself"
+        return "legacy", "CDI is not wanted (cdi: false), so the NVIDIA runtime injects through its prestart hook"
+    if instance.cdi.able:
+        switch = "" if instance.cdi.enabled else "; its switch is off and is turned on"
+        return "native-cdi", f"{name} resolves CDI devices itself{switch}"
+    if instance.engine == "docker":
+        return "nvidia-runtime", f"{name} cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode (docker run --runtime)"
+    return "nvidia-runtime", f"{name} cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode, as default handler"
+
+
+def forced(policy: Policy, instance: Instance) -> Injection:
+    injection = policy.injection
+    name = f"{instance.engine} {instance.version}".strip()
+    if injection == "native-cdi" and not instance.cdi.able:
+        raise PlanError(
+            f"injection: native-cdi cannot work with {name}",
+            where=instance.config_path,
+            why=f"it knows no CDI ({instance.cdi.evidence.source}: {instance.cdi.evidence.text})",
+            next="use injection: nvidia-runtime there, or upgrade to containerd 1.7, CRI-O 1.24 or Docker 25.0",
+        )
+    if injection in ("native-cdi", "nvidia-runtime") and policy.cdi == "false":
+        raise PlanError(f"injection: {injection} contradicts cdi: false", next="drop one of the two options")
+    if injection == "oci-hook" and instance.engine not in ("crio", "podman"):
+        raise PlanError(
+            f"injection: oci-hook cannot work with {name}",
+            where=instance.config_path,
+            why="only CRI-O and Podman read OCI hook files",
+            next="use injection: legacy for containerd and Docker",
+        )
+    for known in INJECTIONS:
+        if injection == known:
+            return known  # type: ignore[return-value]
+    raise PlanError(f"unknown injection {injection!r}", next="use one of auto, " + ", ".join(INJECTIONS))
+
+
+def choose_default(policy: Policy, instance: Instance, injection: Injection, handler: str, kubelet: Kubelet) -> tuple[bool, str]:
+    if not handler:
+        if policy.default == "true":
+            raise PlanError(
+                "default: true contradicts injection: oci-hook",
+                why="there is no handler that could be the default",
+                next="use injection: legacy",
+            )
+        return False, "there is no handler"
+    if policy.default != "auto":
+        return policy.default == "true", "forced by the option default"
+    if instance.engine == "docker":
+        if instance.default_handler == handler:
+            return True, "it is the default today, and stays so until default: false says otherwise, since containers may count on it"
+        return False, "whoever runs a container names the device or the runtime"
+    if injection != "native-cdi":
+        return True, "workloads get GPUs from the NVIDIA runtime, so that it has to start every container"
+    declared = [s for s in policy.device_plugin_strategy if s.startswith("cdi-")]
+    if (kubelet.expected or instance.used_by_kubelet) and instance.default_handler == handler and not declared:
+        where = "runs" if kubelet.present or instance.used_by_kubelet else "is installed"
+        return True, (
+            f"a kubelet {where} here and the handler is the default today; it stays so until device_plugin_strategy says that the device "
+            "plugin uses CDI, else running workloads would lose their GPUs at the next restart"
+        )
+    return False, "the engine injects by itself; only containers that ask for the handler by RuntimeClass use it"
+
+
+def device_list_strategy(policy: Policy, instance: Instance, injection: Injection, kubelet: Kubelet) -> tuple[tuple[str, ...], str]:
+    """What a Kubernetes device plugin has to be told (operator.md 1.6: the CRI field is beta, on by default, from kubelet 1.29)."""
+    if instance.engine == "docker":
+        return (), "no kubelet uses Docker, so no device plugin does"
+    if policy.device_plugin_strategy:
+        return policy.device_plugin_strategy, "declared by the option device_plugin_strategy"
+    if injection == "nvidia-runtime":
+        return ("envvar", "cdi-annotations"), "the NVIDIA runtime reads both the variable and its own annotation prefix"
+    if injection != "native-cdi":
+        return ("envvar",), "injection without CDI knows the variable only"
+    if not instance.cdi.cri_field:
+        return ("cdi-annotations",), f"{instance.engine} {instance.version} reads CDI annotations but not the CRI field"
+    if kubelet.present and kubelet.version and minor(kubelet.version) < (1, 29):
+        return ("cdi-annotations",), f"kubelet {kubelet.version} does not pass CDI devices by default (alpha in 1.28, on from 1.29)"
+    told = f"kubelet {kubelet.version} passes CDI devices in the CRI field" if kubelet.version else "the engine reads the CRI field"
+    return ("cdi-cri",), told
+
+
+def minor(version: str) -> tuple[int, int]:
+    parts = (version.lstrip("v").split(".") + ["0", "0"])[:2]
+    digits = ["".join(c for c in p if c.isdigit()) or "0" for p in parts]
+    return int(digits[0]), int(digits[1])
+
+
+def arbitrate(decisions: list[Decision], binaries: Mapping[str, str | None]) -> tuple[RuntimeMode, list[Decision], list[Reason]]:
+    """The runtime's mode is one setting per host, decisions are per instance: one mode, or the binaries that carry their own."""
+    modes = list(dict.fromkeys(d.runtime_mode for d in decisions if d.handler)) or [d.runtime_mode for d in decisions[:1]]
+    if not modes:
+        return "cdi", decisions, [Reason("runtime_mode", "cdi", "no instance needs the NVIDIA runtime")]
+    if len(modes) == 1:
+        return modes[0], decisions, [Reason("runtime_mode", modes[0], "every instance of this host needs the same mode")]
+    first, others = modes[0], modes[1:]
+    for mode in others:
+        binary = MODE_BINARY.get(mode, "")
+        if not binary or not binaries.get(binary):
+            names = ", ".join(f"{d.instance} needs {d.runtime_mode}" for d in decisions)
+            raise PlanError(
+                f"one host, two modes of the NVIDIA runtime: {names}",
+                why=f"the mode is one setting per host and {binary or mode} is not installed",
+                next="install nvidia-container-toolkit-operator-extensions, or choose one injection for the host",
+            )
+    return first, decisions, [Reason("runtime_mode", first, f"instances that need {', '.join(others)} use the mode-specific binaries")]
+
+
+def isolate(policy: Policy, decisions: list[Decision], plugin: Strategies = NO_PLUGIN) -> tuple[Literal["strict", "compatible"], Reason]:
+    """A default handler gives every image that carries NVIDIA_VISIBLE_DEVICES=all every GPU, unless the variable stops counting."""
+    if policy.isolation == "strict":
+        return "strict", Reason("isolation", "strict", "forced by the option isolation")
+    if policy.isolation == "compatible":
+        return "compatible", Reason("isolation", "compatible", "forced by the option isolation")
+    by_env = [d for d in decisions if d.default or "envvar" in d.device_list_strategy]
+    if by_env:
+        why = "workloads ask by NVIDIA_VISIBLE_DEVICES here, so that it has to count for unprivileged containers too"
+        return "compatible", Reason("isolation", "compatible", why)
+    if any(d.engine == "docker" for d in decisions):
+        why = "docker run --gpus and --runtime ask by NVIDIA_VISIBLE_DEVICES, and whoever may run containers in Docker may do everything"
+        return "compatible", Reason("isolation", "compatible", why)
+    pods = device_plugin.isolation(plugin, decisions)
+    if pods:
+        return "strict" if pods.value == "strict" else "compatible", pods
+    return "strict", Reason("isolation", "strict", "the engine injects by CDI, so that the variable counts for privileged containers only")
+
+
+def version_cap(instances: Iterable[Instance], others: Iterable[Consumer] = ()) -> tuple[str, Reason]:
+    """The oldest consumer of the host's CDI spec rules (engines.md 6); 0.6.0 where none is known."""
+    able = [Consumer(i.engine, i.version, i.cdi.max_version) for i in instances if i.cdi.able and i.cdi.max_version]
+    known = [*able, *others]
+    if not known:
+        return "0.6.0", Reason("cdi_version_cap", "0.6.0", "the NVIDIA runtime reads the spec here and its library is not known")
+    oldest = min(known, key=lambda c: tuple(int(n) for n in c.newest.split(".")))
+    text = f"{oldest.name} {oldest.version}".strip() + " is the oldest consumer of the host's CDI spec"
+    return oldest.newest, Reason("cdi_version_cap", oldest.newest, text)
+
+
+def packages(decisions: list[Decision]) -> tuple[str, ...]:
+    """The base package is enough where nothing runs the prestart hook (toolkit.md 3.5). Who only reads CDI specs needs none."""
+    if not any(d.handler or d.hook for d in decisions):
+        return ()
+    return LEGACY_PACKAGES if any(d.runtime_mode == "legacy" for d in decisions) else BASE_PACKAGES

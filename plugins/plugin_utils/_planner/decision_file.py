@@ -1,0 +1,123 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The decision as it stays on the host, for those who come after: a file, and the same as a local fact of Ansible.
+
+It holds what was decided and why. Evidence and reasons may read otherwise once the decision is in force, so they do not count as a change.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    JOURNAL_DIR,
+    Decision,
+    Driver,
+    HostDecision,
+    Plan,
+    Policy,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OUR_RECORD
+
+SCHEMA = 1
+DECISION_PATH = f"{JOURNAL_DIR}/decision.json"
+# Ansible's setup module runs facts that are executable and parses the others: 0644 makes it data (`ansible_local.gpufleet`).
+FACT_PATH = "/etc/ansible/facts.d/gpufleet.fact"
+MODE = "0644"
+WRITER = "gpufleet.nvidia"
+# True of a host before and after the run alike; the rest tells how it looked at the time.
+TOLD_ONLY = ("reasons", "why")
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    return [queries.file(DECISION_PATH, keep=OUR_RECORD), queries.file(FACT_PATH, keep=OUR_RECORD), owned_file.ORIGINALS]
+
+
+def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
+    if host.skipped:
+        return Plan()
+    if not host.decisions:
+        return withdraw(obs, "nothing is decided for this host any more")
+    wanted = record(host, driver)
+    return merge([write(obs, path, wanted) for path in (DECISION_PATH, FACT_PATH)])
+
+
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    return withdraw(obs, "state: absent")
+
+
+def was_here(obs: Observation) -> bool:
+    """Whether this collection has converged the whole host, by the fact that it leaves: true also where the journal is gone."""
+    return parsed(obs.file(FACT_PATH, OUR_RECORD)).get("writer") == WRITER
+
+
+def withdraw(obs: Observation, why: str) -> Plan:
+    files = [obs.file(path, OUR_RECORD) for path in (DECISION_PATH, FACT_PATH)]
+    return merge([owned_file.give_back(obs, f, why=why, ours=parsed(f).get("writer") == WRITER) for f in files])
+
+
+def write(obs: Observation, path: str, wanted: dict[str, Any]) -> Plan:
+    file = owned_file.readable(obs.file(path, OUR_RECORD))
+    before = parsed(file)
+    if owned_file.right_mode(file, MODE) and lasting(before) == lasting(wanted):
+        return Plan()
+    why = "others on the host can read how containers get GPUs here"
+    return owned_file.write(file, text(wanted), why=why, key="decision", before=headline(before) or None, after=headline(wanted), mode=MODE)
+
+
+def text(wanted: dict[str, Any]) -> str:
+    """No time, no run's id: equal decisions, equal bytes."""
+    return json.dumps(wanted, indent=2, sort_keys=True) + "\n"
+
+
+def record(host: HostDecision, driver: Driver) -> dict[str, Any]:
+    """The public form of a decision (schema 1)."""
+    return {
+        "schema": SCHEMA,
+        "writer": WRITER,
+        "engines": [engine(d) for d in host.decisions],
+        "refused": [{"instance": key, "why": why} for key, why in host.refused],
+        "runtime_mode": host.runtime_mode,
+        "annotation_prefixes": list(host.annotation_prefixes),
+        "isolation": host.isolation,
+        "device_plugin": {"strategies": list(host.plugin_strategies), "source": host.plugin_source},
+        "cdi": {"owner": host.cdi_owner, "version_cap": host.cdi_version_cap},
+        # UUIDs are left out: the driver tells them only after the first use of a GPU, which is no change of the host.
+        "driver": {"version": driver.version, "gpus": [{"index": g.index, "bus_id": g.bus_id, "model": g.model} for g in driver.gpus]},
+        "reasons": [dc.asdict(r) for r in host.reasons],
+    }
+
+
+def engine(decision: Decision) -> dict[str, Any]:
+    """One instance's part. Whether the switch of CDI had to be written says nothing about the host afterwards, so it is not told."""
+    told = {f.name: getattr(decision, f.name) for f in dc.fields(Decision) if f.name not in ("enable_cdi", "reasons")}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
+    return {**plain, "reasons": [dc.asdict(r) for r in decision.reasons]}
+
+
+def lasting(value: Any) -> Any:
+    """What counts when two records are compared."""
+    if isinstance(value, dict):
+        return {k: lasting(v) for k, v in value.items() if k not in TOLD_ONLY}
+    return [lasting(v) for v in value] if isinstance(value, list) else value
+
+
+def parsed(file: File) -> dict[str, Any]:
+    """{} for anything that is no record; it is then replaced."""
+    try:
+        value = json.loads(file.content or "{}")
+    except ValueError:
+        return {}
+    return value if isinstance(value, dict) else {}
+
+
+def headline(recorded: dict[str, Any]) -> str:
+    engines = recorded.get("engines")
+    known = [e for e in engines if isinstance(e, dict)] if isinstance(engines, list) else []
+    return "; ".join(f"{e.get('engine')} {e.get('engine_version') or ''}".strip() + f": {e.get('injection')}" for e in known)

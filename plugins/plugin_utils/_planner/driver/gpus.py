@@ -1,0 +1,299 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The GPUs and the driver of one host, as the everyday look sees them: procfs, sysfs and /dev, so that a sick GPU cannot hang it."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Iterable
+from typing import Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
+
+NVIDIA_VENDOR = "0x10de"
+GPU_CLASSES = ("0x0300", "0x0302")  # VGA and 3D controllers; NVSwitches are 0x0680
+FOREIGN_DRIVERS = {"nouveau": "the nouveau driver has it", "vfio-pci": "it is given away to virtual machines (vfio-pci)"}
+DEV_GLOBS = ("/dev/nvidia*", "/dev/nvidia-caps/nvidia-cap*", "/dev/nvidia-caps-imex-channels/channel*", "/dev/dri/*")
+# Debian, Ubuntu and SUSE on any CPU; Fedora and RHEL; Debian's own packages, which put an alternatives link in between.
+LIBRARY_GLOBS = (
+    "/usr/lib/*-linux-gnu/libnvidia-ml.so.*",
+    "/usr/lib/*-linux-gnu/nvidia/current/libnvidia-ml.so.*",
+    "/usr/lib64/libnvidia-ml.so.*",
+)
+VERSION = re.compile(r"\b\d+\.\d+(?:\.\d+)?\b")
+LIBRARY_VERSION = re.compile(r"\.so\.(\d+\.\d+(?:\.\d+)?)$")
+WSL_NODE, TEGRA_FILE = "/dev/dxg", "/etc/nv_tegra_release"
+# What upstream takes for a GPU that is part of a system on a chip, by the name that NVML gives it.
+TEGRA_MODEL = re.compile(r"\(nvgpu\)|NVIDIA Thor")
+PLATFORMS = {
+    "wsl": "This is WSL, whose driver is on the Windows side; its GPU has no CDI spec here, `nvidia-ctk cdi generate --mode=wsl` makes one",
+    "tegra": "This is a Jetson, whose GPU is part of the chip; it has no CDI spec here, `nvidia-ctk cdi generate --mode=csv` makes one",
+}
+SWITCH = re.compile(r"/dev/nvidia-nvswitch(?:ctl|\d+)")
+BUS_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
+
+
+@dc.dataclass(frozen=True)
+class Node:
+    """A device node under /dev. host: where it is on the host, where that is not the same path (a driver container's /dev)."""
+
+    path: str
+    rdev: tuple[int, int] | None
+    mode: int
+    host: str = ""
+    gid: int = 0
+
+
+@dc.dataclass(frozen=True)
+class Paths:
+    """Where this policy's procfs and sysfs tell about GPUs."""
+
+    proc_version: str
+    information: str
+    params: str
+    devices: str
+    mig: tuple[str, str]
+    mig_minors: str
+    drm: str
+    module_version: str
+    pci_vendor: str
+    pci_class: str
+    drivers: str
+    tegra_family: str
+
+
+def paths(policy: Policy) -> Paths:
+    proc, sys = policy.proc_root.rstrip("/"), policy.sys_root.rstrip("/")
+    instances = f"{proc}/driver/nvidia/capabilities/gpu*/mig/gi*"
+    return Paths(
+        proc_version=f"{proc}/driver/nvidia/version",
+        information=f"{proc}/driver/nvidia/gpus/*/information",
+        params=f"{proc}/driver/nvidia/params",
+        devices=f"{proc}/devices",
+        mig=(f"{instances}/access", f"{instances}/ci*/access"),
+        mig_minors=f"{proc}/driver/nvidia-caps/mig-minors",
+        drm=f"{sys}/bus/pci/devices/*/drm/*",
+        module_version=f"{sys}/module/nvidia/version",
+        pci_vendor=f"{sys}/bus/pci/devices/*/vendor",
+        pci_class=f"{sys}/bus/pci/devices/*/class",
+        drivers=f"{sys}/bus/pci/drivers",
+        tegra_family=f"{sys}/devices/soc0/family",
+    )
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    """All that parse() and the CDI generator read, in one look."""
+    p = paths(policy)
+    return [
+        queries.file(p.proc_version, keep=WHOLE),
+        queries.glob(p.information, keep=WHOLE),
+        queries.file(p.params, keep=WHOLE),
+        queries.file(p.devices, keep=WHOLE),
+        *(queries.glob(pattern, max=1 << 10, keep=WHOLE) for pattern in p.mig),
+        queries.glob(p.drm, content=False),
+        queries.file(p.module_version, keep=WHOLE),
+        queries.file(p.tegra_family, max=1 << 10, keep=WHOLE),
+        queries.file(WSL_NODE, content=False),
+        queries.file(TEGRA_FILE, content=False),
+        queries.glob(p.pci_vendor, max=64, keep=WHOLE),
+        queries.glob(p.pci_class, max=64, keep=WHOLE),
+        *(queries.directory(f"{p.drivers}/{name}") for name in FOREIGN_DRIVERS),
+        *(queries.glob(pattern, content=False) for pattern in dev_globs(dev_root(policy))),
+        *(queries.glob(pattern, content=False) for pattern in library_globs(policy.cdi_driver_root)),
+        *mismatch.questions(),
+    ]
+
+
+def beneath(root: str, path: str) -> str:
+    """A path of the driver's own tree as the host sees it: driver containers keep theirs in /run/nvidia/driver, for example."""
+    return root.rstrip("/") + path
+
+
+def dev_root(policy: Policy) -> str:
+    """A driver container has its own /dev unless somebody says otherwise."""
+    return policy.cdi_dev_root or policy.cdi_driver_root
+
+
+def dev_globs(dev_root: str) -> tuple[str, ...]:
+    return tuple(beneath(dev_root, pattern) for pattern in DEV_GLOBS)
+
+
+def library_globs(driver_root: str) -> tuple[str, ...]:
+    return tuple(beneath(driver_root, pattern) for pattern in LIBRARY_GLOBS)
+
+
+def parse(policy: Policy, obs: Observation) -> Driver:
+    """The state of the driver, with the sentence that says why."""
+    p = paths(policy)
+    pci = pci_gpus(obs, p)
+    held = held_by_others(obs, p)
+    ours = [bus for bus in pci if bus not in held]
+    disk = mismatch.modules(obs)
+    if not loaded(obs, p):
+        return without_module(obs, p, pci, ours, held, disk)
+    version, where = module_version(obs, p)
+    if not version:
+        return Driver("broken", "", (), f"The NVIDIA module is loaded, but {where} tells no version")
+    gpus, complaint = read_gpus(obs, p)
+    gpus = tuple(dc.replace(g, migs=migs(policy, obs, g.minor)) for g in gpus)
+    if any(TEGRA_MODEL.search(g.model) for g in gpus):
+        return Driver("none", version, (), PLATFORMS["tegra"], platform="tegra")
+    if complaint:
+        return Driver("broken", version, gpus, complaint)
+    user = user_space(obs, policy.cdi_driver_root)
+    finding = mismatch.compare(version, where, user, disk)
+    if finding.broken:
+        return Driver("broken", version, gpus, f"{finding.text[0].upper()}{finding.text[1:]}", remedy=finding.remedy)
+    note = (f"driver {version}: {finding.text}. {finding.remedy}",) if finding.text else ()
+    return dc.replace(with_module(version, where, gpus, ours, user), notes=note)
+
+
+def without_module(obs: Observation, p: Paths, pci: list[str], ours: list[str], held: dict[str, str], disk: mismatch.Modules) -> Driver:
+    platform: Literal["wsl", "tegra"] | None = "wsl" if exists(obs, WSL_NODE) else "tegra" if tegra(obs, p) else None
+    if platform and not ours:
+        return Driver("none", "", (), PLATFORMS[platform], platform=platform)
+    if not pci:
+        return Driver("none", "", (), f"No NVIDIA GPU among the PCI devices of {p.pci_vendor.rsplit('/', 2)[0]}")
+    if all(held.get(bus) == "vfio-pci" for bus in pci):
+        return Driver("none", "", (), f"GPU {pci[0]}: {FOREIGN_DRIVERS['vfio-pci']}", platform="vfio")
+    return not_loaded(ours or pci, held, disk)
+
+
+def exists(obs: Observation, path: str) -> bool:
+    return bool(obs.raw(queries.file(path, content=False)).get("exists"))
+
+
+def tegra(obs: Observation, p: Paths) -> bool:
+    return exists(obs, TEGRA_FILE) or text(obs.file(p.tegra_family)).lower().startswith("tegra")
+
+
+def not_loaded(buses: list[str], held: dict[str, str], disk: mismatch.Modules) -> Driver:
+    text = f"GPU {buses[0]} is on PCI, but the NVIDIA kernel module is not loaded"
+    if buses[0] in held:
+        return Driver("not-loaded", "", (), f"{text}: {FOREIGN_DRIVERS[held[buses[0]]]}")
+    finding = mismatch.missing(disk)
+    return Driver("not-loaded", "", (), f"{text}: {finding.text}" if finding.text else text, remedy=finding.remedy)
+
+
+def with_module(version: str, where: str, gpus: tuple[Gpu, ...], ours: list[str], user: dict[str, str]) -> Driver:
+    """The module is loaded, its files are whole, and the libraries are of its version: does it serve the GPUs?"""
+    if not gpus and ours:
+        text = f"The NVIDIA module {version} is loaded, but does not serve GPU {ours[0]}; the kernel log says why"
+        return Driver("broken", version, (), text)
+    if not gpus:
+        return Driver("none", version, (), f"The NVIDIA module {version} is loaded, but there is no GPU")
+    lost = sorted(set(ours) - {g.bus_id for g in gpus})
+    text = f"Kernel module {version} ({where}), {len(gpus)} GPU{'s' if len(gpus) > 1 else ''}"
+    text += f", user-space driver {version}" if user else ", no user-space driver in the usual folders"
+    return Driver("ok", version, gpus, text + (f"; not served: {', '.join(lost)}" if lost else ""))
+
+
+def pci_gpus(obs: Observation, p: Paths) -> list[str]:
+    """Bus ids of all NVIDIA GPUs, with or without a driver."""
+    vendors = {f.path.rsplit("/", 2)[1] for f in obs.glob(p.pci_vendor) if text(f).lower() == NVIDIA_VENDOR}
+    classes = {f.path.rsplit("/", 2)[1] for f in obs.glob(p.pci_class) if text(f).lower().startswith(GPU_CLASSES)}
+    return sorted(vendors & classes)
+
+
+def held_by_others(obs: Observation, p: Paths) -> dict[str, str]:
+    """Bus id -> the other driver that has the device."""
+    held = ((str(entry["name"]), name) for name in FOREIGN_DRIVERS for entry in obs.directory(f"{p.drivers}/{name}"))
+    return {bus: name for bus, name in held if BUS_ID.fullmatch(bus)}
+
+
+def loaded(obs: Observation, p: Paths) -> bool:
+    return obs.file(p.proc_version).exists or obs.file(p.module_version).exists
+
+
+def module_version(obs: Observation, p: Paths) -> tuple[str, str]:
+    """Version of the loaded kernel module and the file that tells it."""
+    for path in (p.module_version, p.proc_version):
+        first = text(obs.file(path)).split("\n")[0]
+        found = VERSION.search(first)
+        if found:
+            return found.group(), path
+    return "", p.proc_version
+
+
+def read_gpus(obs: Observation, p: Paths) -> tuple[tuple[Gpu, ...], str]:
+    """The GPUs in NVML's order, which is that of the bus, and a complaint about the first file that is not whole."""
+    found: list[tuple[str, int, str, str]] = []
+    complaint = ""
+    for f in obs.glob(p.information):
+        facts = fields(text(f))
+        if facts.get("GPU Excluded", "No").lower() == "yes":
+            continue  # NVreg_ExcludedGpus: the driver keeps it away from NVML, so it has no index
+        bus, minor = facts.get("Bus Location", "").lower(), facts.get("Device Minor", "")
+        if not BUS_ID.fullmatch(bus) or not minor.isdigit():
+            lacking = "Device Minor" if BUS_ID.fullmatch(bus) else "Bus Location"
+            complaint = complaint or f"{f.path} is cut short or unreadable: it has no usable {lacking!r}"
+            continue
+        found.append((bus, int(minor), known(facts.get("GPU UUID", "")), facts.get("Model", "")))
+    gpus = (Gpu(index, minor, bus, uuid, model) for index, (bus, minor, uuid, model) in enumerate(sorted(found)))
+    return tuple(gpus), complaint
+
+
+def known(uuid: str) -> str:
+    """The driver writes question marks until the GPU has been initialised for the first time."""
+    return uuid if uuid.startswith("GPU-") and "?" not in uuid else ""
+
+
+def fields(content: str) -> dict[str, str]:
+    """Lines `key: value` as the driver writes them, with tabs between."""
+    pairs = (line.split(":", 1) for line in content.splitlines() if ":" in line)
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
+def user_space(obs: Observation, driver_root: str) -> dict[str, str]:
+    """Library file -> version, for what the loader would take: the target of `.so.1`, else whatever carries a version."""
+    files = [f for pattern in library_globs(driver_root) for f in obs.listed(pattern) if f.exists and f.type != "link"]
+    linked = {f.real: version_of(f.real) for f in files if f.path.endswith(".so.1") and version_of(f.real)}
+    return linked or {f.path: version_of(f.path) for f in files if version_of(f.path)}
+
+
+def version_of(path: str) -> str:
+    found = LIBRARY_VERSION.search(path)
+    return found.group(1) if found else ""
+
+
+def nodes(obs: Observation, dev_root: str = "/") -> dict[str, Node]:
+    """Path in a container -> device node, of the character devices of the driver."""
+    files = (f for pattern in dev_globs(dev_root) for f in obs.listed(pattern) if f.exists and f.type == "char")
+    found = (Node(f.path.removeprefix(dev_root.rstrip("/")), f.rdev, f.mode, f.path, f.gid) for f in files)
+    return {n.path: dc.replace(n, host="") if n.host == n.path else n for n in found}
+
+
+def switches(nodes: Iterable[str]) -> tuple[str, ...]:
+    """The nodes of NVSwitches among these."""
+    return tuple(sorted(path for path in nodes if SWITCH.fullmatch(path)))
+
+
+def majors(policy: Policy, obs: Observation) -> dict[str, int]:
+    """Name -> major of the character devices that the kernel knows now. Only 195 is fixed, the others may change at every boot."""
+    lines = (line.split() for line in text(obs.file(paths(policy).devices)).split("Block devices:")[0].splitlines())
+    return {words[1]: int(words[0]) for words in lines if len(words) == 2 and words[0].isdigit()}
+
+
+def mig_files(policy: Policy, obs: Observation) -> tuple[File, ...]:
+    """The capability files of the driver for the MIG instances that exist: GPU instances, and compute instances within them."""
+    return tuple(f for pattern in paths(policy).mig for f in obs.glob(pattern))
+
+
+def mig_instances(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    """The paths of those files."""
+    return tuple(f.path for f in mig_files(policy, obs))
+
+
+def migs(policy: Policy, obs: Observation, minor: int) -> int:
+    """How many MIG devices a GPU has: compute instances, by the driver's capability files, which count GPUs by minor."""
+    return sum(1 for path in mig_instances(policy, obs) if f"/gpu{minor}/mig/" in path and "/ci" in path)
+
+
+def text(f: File) -> str:
+    return f.text.strip()

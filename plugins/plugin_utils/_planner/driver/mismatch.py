@@ -1,0 +1,131 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The three versions of a driver: of the loaded kernel module, of the libraries, and of the module that the next boot loads.
+
+They come from one package set and have to be equal. After an upgrade without a reboot they are not, NVML answers error 18, and every
+container with a GPU fails with "Driver/library version mismatch". This says which files differ, and what mends it. Nothing is run for it:
+a module file does not tell its version without being read whole, but DKMS keeps each build in a folder named after version and kernel.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Iterable, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+# Debian calls the module nvidia-current. Ubuntu's signed modules lie in a folder named after the branch, RHEL's in extra or weak-updates.
+BUILDS = ("/var/lib/dkms/nvidia*/*/*/*/module/nvidia.ko*", "/var/lib/dkms/nvidia*/*/*/*/module/nvidia-current.ko*")
+INSTALLED = (
+    "/lib/modules/*/updates/dkms/nvidia.ko*",
+    "/lib/modules/*/updates/dkms/nvidia-current.ko*",
+    "/lib/modules/*/kernel/nvidia-*/nvidia.ko*",
+    "/lib/modules/*/kernel/drivers/video/nvidia.ko*",
+    "/lib/modules/*/extra/nvidia.ko*",
+    "/lib/modules/*/extra/*/nvidia.ko*",
+    "/lib/modules/*/weak-updates/*/nvidia.ko*",
+)
+NAME = "kernel modules"
+BUILD = re.compile(r"/dkms/nvidia[^/]*/(\d+\.[\d.]*\d)/([^/]+)/[^/]+/module/")
+KERNEL = re.compile(r"/lib/modules/([^/]+)/")
+RELOAD = "modprobe -r nvidia_drm nvidia_modeset nvidia_uvm nvidia && modprobe nvidia"
+
+
+@dc.dataclass(frozen=True)
+class Modules:
+    """The kernel modules on disk: version -> file where the version is known, for the running kernel; and the kernels that have one."""
+
+    kernel: str
+    built: Mapping[str, str]
+    kernels: frozenset[str]
+
+
+@dc.dataclass(frozen=True)
+class Finding:
+    """broken: containers cannot work now. text: what is so, remedy: what to do. Both empty when there is nothing to say."""
+
+    broken: bool = False
+    text: str = ""
+    remedy: str = ""
+
+
+def questions() -> list[queries.Question]:
+    return [queries.paths(NAME, [*BUILDS, *INSTALLED])]
+
+
+def modules(obs: Observation) -> Modules:
+    kernel = str(obs.host.get("kernel") or "")
+    built, kernels = {}, set()
+    for found in obs.raw(questions()[0]).get("files") or ():
+        path = str(found.get("path"))
+        build, place = BUILD.search(path), KERNEL.search(path)
+        if build:
+            kernels.add(build[2])
+            if build[2] == kernel:
+                built[build[1]] = path
+        elif place:
+            kernels.add(place[1])
+    return Modules(kernel, built, frozenset(kernels))
+
+
+def compare(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) -> Finding:
+    """loaded: the module's version as `where` tells it; libraries: file -> version. The decision table, row by row."""
+    versions = sorted(set(libraries.values()))
+    if not versions:
+        return Finding()
+    if loaded not in versions:
+        return apart(loaded, where, libraries, disk)
+    if len(versions) > 1:
+        others = ", ".join(path for path, version in sorted(libraries.items()) if version != loaded)
+        return Finding(text=f"there are libraries of another driver version beside those of {loaded}: {others}", remedy="Remove them")
+    if disk.built and loaded not in disk.built:
+        version, path = newest(disk.built)
+        text = f"works until the next reboot, which loads the kernel module {version} ({path}) under libraries of {loaded}"
+        return Finding(text=text, remedy=f"Bring libraries and module to one version before that reboot: {version} or {loaded}")
+    if disk.kernels and disk.kernel and disk.kernel not in disk.kernels:
+        return Finding(text=f"works until the next reboot: {no_module(disk)}", remedy=rebuild(disk, loaded))
+    return Finding()
+
+
+def apart(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) -> Finding:
+    """Loaded module and libraries differ: what a reboot would bring decides what to do."""
+    library, version = sorted(libraries.items())[0]
+    text = f"kernel module {loaded} ({where}) and user-space driver {version} ({library}) do not match"
+    if version in disk.built:
+        text += f"; the module on disk is {version} already ({disk.built[version]})"
+        return Finding(True, text, f"Reboot; or, with nothing on the GPUs, reload the module: {RELOAD}")
+    if disk.built:
+        found, path = newest(disk.built)
+        text += f"; the module on disk is {found} ({path}), so that a reboot alone does not help"
+        return Finding(True, text, f"{rebuild(disk, version)}, or bring the libraries back to {found}; then reboot")
+    if disk.kernels and disk.kernel not in disk.kernels:
+        return Finding(True, f"{text}; {no_module(disk)}", f"{rebuild(disk, version)}; then reboot")
+    step = f"Reboot, or reload the module. If they still differ then, there is no module {version} for kernel {disk.kernel or 'in use'}"
+    return Finding(True, text, f"{step}: install it")
+
+
+def missing(disk: Modules) -> Finding:
+    """For a module that is not loaded: whether there is one for the running kernel at all."""
+    if disk.kernel and disk.kernels and disk.kernel not in disk.kernels:
+        return Finding(True, no_module(disk), rebuild(disk, ""))
+    return Finding()
+
+
+def no_module(disk: Modules) -> str:
+    return f"there is no NVIDIA module on disk for the running kernel {disk.kernel}, only for {', '.join(sorted(disk.kernels))}"
+
+
+def rebuild(disk: Modules, version: str) -> str:
+    named = f" {version}" if version else ""
+    return f"Install or build the NVIDIA module{named} for kernel {disk.kernel} (`dkms status` says what failed)"
+
+
+def newest(built: Mapping[str, str]) -> tuple[str, str]:
+    return max(built.items(), key=lambda item: numbers([item[0]]))
+
+
+def numbers(versions: Iterable[str]) -> tuple[int, ...]:
+    return tuple(int(n) for version in versions for n in version.split("."))

@@ -1,0 +1,262 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Taking our part out of one containerd's configuration: the bytes from before, else key by key."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, owned_file, take_back
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import authorship as whose
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import edit, plan, releases, verify
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Cdi,
+    Difference,
+    Evidence,
+    Instance,
+    Plan,
+    PlanError,
+    Policy,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+SOME = Version(2, 0)  # for reading the files of a containerd that tells no version: nothing is written by it
+Original = Mapping[str, Any]
+
+
+@dc.dataclass(frozen=True)
+class Part:
+    """What is done to one file: given back or removed whole, edited, or judged and left."""
+
+    gone: tuple[Mapping[str, Any], ...] = ()
+    edited: tuple[FileChange, ...] = ()
+    differences: tuple[Difference, ...] = ()
+    advice: tuple[str, ...] = ()
+    released: tuple[str, ...] = ()
+    diffs: tuple[tuple[str, str, str], ...] = ()
+
+
+def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
+    """Give back the bytes from before; where others have changed the file since, take out just what is ours."""
+    if instance.refusal:
+        return Plan(advice=(instance.refusal,))
+    version = plan.version_of(instance) if instance.version else SOME
+    files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
+    leaving = [f.path for f in files.files[1:] if is_ours(f)]
+    parts = [of_file(policy, obs, files, file, leaving, version) for file in files.files]
+    gone = tuple(g for p in parts for g in p.gone)
+    edited = [e for p in parts for e in p.edited]
+    advice = tuple(a for p in parts for a in p.advice)
+    released = tuple(path for p in parts for path in p.released)
+    if not (gone or edited):
+        return Plan(advice=advice, released=released)
+    differences = tuple(d for p in parts for d in p.differences)
+    asked = instance if instance.cri else dc.replace(instance, running=False)  # there is nobody who would answer
+    result = plan.assemble(policy, obs, asked, files, edited, differences, {}, [], version, gone)
+    result = result if instance.cri else dc.replace(result, advice=())
+    result = dc.replace(result, diffs=(*result.diffs, *(d for p in parts for d in p.diffs)))
+    done = verify.restarted_after_removal(policy, asked, result, advice)
+    return merge([dc.replace(done, released=released), unproven(policy, instance)])
+
+
+def unproven(policy: Policy, instance: Instance) -> Plan:
+    """A containerd whose CRI is off tells nothing of its handlers, and nobody could see whether it serves after a restart."""
+    if instance.cri or not instance.running or policy.root != "/":
+        return Plan()
+    unit = instance.unit or "containerd"
+    told = f"{instance.config_path}: its CRI is off, so that nothing was in force there; {unit} reads the file at its next start"
+    return Plan(advice=(told,))
+
+
+def is_ours(file: ConfigFile) -> bool:
+    return file.doc.text.startswith(edit.MARK)
+
+
+def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, leaving: list[str], version: Version) -> Part:
+    original = owned_file.originals(obs).get(file.real)
+    if original and original.get("sha256_after") == file.sha256:
+        said = owned_file.back(file.path, True, bool(original.get("existed", True)), owned_file.BACK)
+        return Part(gone=({"path": file.real, "op": "restore"},), differences=(said,), diffs=(_diff(file, original),))
+    if file is not files.root:
+        return of_drop_in(file, original) if is_ours(file) else Part()
+    return of_root(policy, obs, files, file, original, leaving, version)
+
+
+def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
+    """It is ours alone, so that it goes also where somebody has changed it."""
+    told = (f"{file.path} was changed by somebody since it was written here, but is ours alone: {owned_file.CHANGED_SINCE}",)
+    if original and original.get("existed"):
+        said = owned_file.back(file.path, True, True, owned_file.BACK)
+        change: Mapping[str, Any] = {"path": file.real, "op": "restore", "expect": file.sha256, "changed": True}
+        return Part(gone=(change,), differences=(said,), advice=told, diffs=(_diff(file, original),))
+    said = owned_file.back(file.path, True, False, owned_file.BACK)
+    remove = {"path": file.real, "op": "remove", "expect": file.sha256, "forget": True}  # ours is no copy from before
+    return Part(gone=(remove,), differences=(said,), advice=told if original else (), diffs=(_diff(file, {}),))
+
+
+def _diff(file: ConfigFile, original: Original) -> tuple[str, str, str]:
+    return file.path, file.doc.text, str(original.get("content") or "")
+
+
+def of_root(
+    policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, original: Original | None, leaving: list[str], version: Version
+) -> Part:
+    was = copy(original, file.path)
+    doc = without_imports(files, file, leaving, was)
+    theirs = {} if original else whose.others(policy, obs, files, file, version)
+    named = [name for name in theirs if without_keys(only(policy, [name]), doc, was).text != doc.text]
+    advice = tuple(f"{file.path}: has a handler that looks like ours ({name}), {theirs[name]}; it is left alone" for name in named)
+    doc = without_keys(only(policy, [h.name for h in policy.handlers if h.name not in theirs]), doc, was)
+    refuse_other_names(doc, was)
+    released = (file.real,) if original else ()
+    if doc.text == file.doc.text:
+        return Part(advice=advice, released=released)
+    change = FileChange(file.path, file.real, file.doc, file.sha256, doc, whole=False, forget=True)
+    said = owned_file.keys_out(file.path)
+    told = f"{file.path}: changed by others since, or without a copy in the journal; only our keys were taken out."
+    return Part(edited=(change,), differences=(said,), advice=(*advice, told), released=released)
+
+
+def only(policy: Policy, names: list[str]) -> Policy:
+    return dc.replace(policy, handlers=tuple(h for h in policy.handlers if h.name in names))
+
+
+def without_imports(files: FileSet, file: ConfigFile, leaving: list[str], was: Mapping[str, Any] | None) -> toml.Document:
+    """A missing literal import keeps the daemon from starting. A pattern that we brought goes unless another file counts on it by now."""
+    doc = file.doc
+    before = was.get("imports", []) if was is not None else None
+    others = [f.path for f in files.files[1:] if f.path not in leaving]
+    for pattern in containerd_files.imports(file):
+        whole = containerd_files.absolute(file, pattern)
+        brought = before is not None and pattern not in before and whole == posixpath.join(posixpath.dirname(whole), "*.toml")
+        unused = not any(containerd_files.covers(whole, path) for path in others)
+        if whole in leaving or (brought and unused):
+            doc = toml.discard(doc, ("imports",), pattern)
+    return doc
+
+
+def copy(original: Original | None, path: str) -> Mapping[str, Any] | None:
+    """What the file said before our first change, {} where there was none; None where nobody knows."""
+    if not original or original.get("content") is None:
+        return {} if original and original.get("existed") is False else None
+    try:
+        return toml.parse(str(original["content"]), path).data
+    except PlanError:
+        return None
+
+
+def without_keys(policy: Policy, doc: toml.Document, was: Mapping[str, Any] | None) -> toml.Document:
+    """Key by key, each only where it says what we would have written and was not so before."""
+    handlers = {h.name: h.binary for h in policy.handlers}
+    for table in containerd_places.TABLES:
+        before = doc
+        for name, binary in handlers.items():
+            at = (*table, "containerd", "runtimes", name)
+            doc = without_annotations(policy, without_handler(doc, at, binary, was), at, was)
+        at = (*table, "containerd", "default_runtime_name")
+        if toml.lookup(doc.data, at) in handlers and (doc is not before or was is not None):
+            doc = as_it_was(doc, at, was)
+        if was is None:
+            continue
+        if toml.lookup(doc.data, (*table, "enable_cdi")) is True:
+            doc = as_it_was(doc, (*table, "enable_cdi"), was)
+        if policy.cdi_spec_dirs and toml.lookup(doc.data, (*table, "cdi_spec_dirs")) == list(policy.cdi_spec_dirs):
+            doc = as_it_was(doc, (*table, "cdi_spec_dirs"), was)
+        doc = without_runc(doc, (*table, "containerd", "runtimes"), was)
+        for empty in ((*table, "containerd", "runtimes"), (*table, "containerd"), table):
+            if toml.lookup(doc.data, empty) == {} and toml.lookup(was, empty) is None:
+                doc = toml.remove(doc, empty)
+    return doc
+
+
+def without_handler(doc: toml.Document, at: tuple[str, ...], binary: str, was: Mapping[str, Any] | None) -> toml.Document:
+    program = (*at, "options", "BinaryName")
+    if toml.lookup(doc.data, program) not in (binary, toml.lookup(was or {}, program) or binary):  # one that worked was kept
+        return doc
+    if was is None or toml.lookup(was, at) is None:
+        return toml.remove(doc, at)
+    for key in (("runtime_type",), ("options", "BinaryName"), ("options", "SystemdCgroup")):
+        doc = as_it_was(doc, (*at, *key), was)
+    return doc
+
+
+def without_annotations(policy: Policy, doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any] | None) -> toml.Document:
+    """Of a handler that was there before us: what we added to its list goes, what others have added since stays."""
+    here, before = toml.lookup(doc.data, (*at, edit.ANNOTATIONS)), toml.lookup(was or {}, (*at, edit.ANNOTATIONS))
+    if toml.lookup(was or {}, at) is None or not isinstance(here, list):
+        return doc
+    ours = {f"{prefix.rstrip('/')}/*" for prefix in policy.annotation_prefixes or (decide.RUNTIME_PREFIX,)} - set(before or ())
+    kept = [entry for entry in here if entry not in ours]
+    if kept == here:
+        return doc
+    path = (*at, edit.ANNOTATIONS)
+    return toml.set_values(doc, [(path, kept)]) if kept or before is not None else toml.remove(doc, path)
+
+
+def without_runc(doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any]) -> toml.Document:
+    """containerd 1.x loses its built-in runc when a file names another handler, so that we wrote it, too; alone it is of no use."""
+    written = {"runtime_type": releases.RUNC_TYPE, "options": {"SystemdCgroup": False}}
+    found = toml.lookup(doc.data, at)
+    if toml.lookup(was, (*at, "runc")) is None and isinstance(found, Mapping) and dict(found) == {"runc": written}:
+        return toml.remove(doc, (*at, "runc"))
+    return doc
+
+
+def refuse_other_names(doc: toml.Document, was: Mapping[str, Any] | None) -> None:
+    """A handler of NVIDIA's that came after our first change and is not asked for may be ours from when it was."""
+    for table in containerd_places.TABLES if was is not None else ():
+        at = (*table, "containerd", "runtimes")
+        for name, entry in (toml.lookup(doc.data, at) or {}).items():
+            program = str(toml.lookup(entry, ("options", "BinaryName"), "")) if isinstance(entry, Mapping) else ""
+            if posixpath.basename(program).startswith(take_back.PROGRAM) and toml.lookup(was or {}, (*at, name)) is None:
+                raise take_back.other_name(name, program, doc.path, toml.line_of(doc, (*at, name)))
+
+
+def as_it_was(doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any] | None) -> toml.Document:
+    now, before = toml.lookup(doc.data, at), toml.lookup(was or {}, at)
+    if now is None or now == before:
+        return doc
+    return toml.remove(doc, at) if before is None else toml.set_values(doc, [(at, before)])
+
+
+# ---------------------------------------------------------------- without an engine
+
+
+def drop_in(policy: Policy) -> str:
+    if policy.drop_in not in ("auto", "never", ""):
+        return policy.drop_in
+    return posixpath.join(posixpath.dirname(policy.config_path or releases.CONFIG), "conf.d", releases.DROP_IN)
+
+
+def remnant(policy: Policy, obs: Observation) -> Instance | None:
+    """The configuration of a containerd that is not here any more."""
+    config = policy.config_path or releases.CONFIG
+    if not obs.file(config, containerd_places.keep(policy.handlers)).exists:
+        return None
+    nothing = Cdi(False, False, (), "", Evidence("files", "no containerd is here"))
+    return Instance("containerd", "", "", policy.socket or releases.SOCKET, config, "", "package", False, nothing)
+
+
+def main(policy: Policy, obs: Observation) -> str:
+    return policy.config_path or releases.CONFIG
+
+
+def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    file = obs.file(drop_in(policy), containerd_places.keep(policy.handlers))
+    return (file.path,) if file.content and file.content.startswith(edit.MARK) else ()
+
+
+def claims(policy: Policy, obs: Observation, path: str) -> bool:
+    config = policy.config_path or releases.CONFIG
+    return path in (config, drop_in(policy)) or path.startswith(posixpath.dirname(config).rstrip("/") + "/")

@@ -1,0 +1,86 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a handler that no journal knows can be this collection's: by what its entry says beyond what this collection writes.
+
+Node images, NVIDIA's installer and operators write the same name and program. The entry is compared with the one that this collection
+would write for the host now; whatever it has beyond that was put there by somebody, who counts on it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, take_back
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.decide import RUNTIME_PREFIX
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import ANNOTATIONS, MARK
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+# What every handler of this collection has, with values that depend on the host at the time.
+WRITTEN: tuple[Path, ...] = (("runtime_type",), ("options", "BinaryName"), ("options", "SystemdCgroup"))
+
+
+def others(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, version: Version) -> dict[str, str]:
+    """Handlers of our names in this file that count as somebody else's, each with the reason; asked only where no journal knows."""
+    if file.doc.text.startswith(MARK):
+        return {}
+    if not take_back.may_be_ours(policy, obs):
+        return {h.name: "which this host's journal does not know" for h in policy.handlers}
+    known = decision_file.was_here(obs) or any(f.doc.text.startswith(MARK) for f in files.files)
+    found = {}
+    for handler in policy.handlers:
+        for table in containerd_places.TABLES:
+            entry = toml.lookup(file.doc.data, (*table, "containerd", "runtimes", handler.name))
+            differs = _differs(policy, files, handler, entry, version, known) if isinstance(entry, Mapping) else ""
+            if differs:
+                found[handler.name] = differs
+    return found
+
+
+def _differs(policy: Policy, files: FileSet, handler: Handler, entry: Mapping[str, Any], version: Version, known: bool) -> str:
+    said = dict(_leaves(entry))
+    copied = _copied(files, handler, version)
+    strange = [path for path, value in said.items() if path not in (*WRITTEN, (ANNOTATIONS,)) and copied.get(path) != value]
+    if strange:
+        return f"which is not this collection's: {toml.dotted(strange[0])} is not what it would write there"
+    if known:
+        return ""
+    # Nothing else shows that this collection was ever here, so that the entry alone has to.
+    prefixes = policy.annotation_prefixes or (RUNTIME_PREFIX,)
+    wanted = [*WRITTEN, *copied, (ANNOTATIONS,)]
+    missing = [path for path in wanted if path not in said]
+    if not missing and not {f"{prefix.rstrip('/')}/*" for prefix in prefixes} <= set(said[(ANNOTATIONS,)]):
+        missing = [(ANNOTATIONS,)]
+    return f"which is not this collection's: it would write another {toml.dotted(missing[0])} there" if missing else ""
+
+
+def _leaves(entry: Mapping[str, Any], at: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """Every value of an entry; one that says nothing is as good as none."""
+    for key, value in entry.items():
+        if isinstance(value, Mapping):
+            yield from _leaves(value, (*at, key))
+        elif (*at, key) in WRITTEN or value not in ("", 0, False, []):
+            yield (*at, key), value
+
+
+def _copied(files: FileSet, handler: Handler, version: Version) -> dict[Path, Any]:
+    """The properties that this collection copies from the handler that runs the pods here, or was told to write."""
+    told: dict[Path, Any] = {("options", key): value for key, value in handler.options.items()}
+    cri = config.effective(files, version, built_in=False)
+    runtimes = {name: entry for name, entry in cri["containerd"]["runtimes"].items() if name != handler.name}
+    without = {**cri, "containerd": {**cri["containerd"], "runtimes": runtimes}}
+    try:
+        base = containerd_base.choose(without, handler, written=True)
+    except PlanError:
+        return told
+    copied = {path: value for path, value in _leaves({**base.entry, "options": base.options}) if path in containerd_places.HANDLER}
+    return {path: value for path, value in {**copied, **told}.items() if path not in (*WRITTEN, (ANNOTATIONS,))}

@@ -1,0 +1,156 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The handler that ours is copied from, so that pods of our handler run as pods of this node run: same cgroup driver, root, base spec.
+
+A handler that differs from the kubelet in SystemdCgroup breaks every pod that uses it (nvidia-container-toolkit issue 28, k3s issue 8470).
+Node images declare the right value in the handler that they make the default, which often is not `runc`: EKS and AKS name it nvidia,
+Bottlerocket shimpei.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.cgroup_driver import InUse
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
+
+# containerd decodes the options of these types alike; the first release of runc.v2 replaced the two older ones.
+RUNC_TYPES = ("", "io.containerd.runc.v1", releases.RUNC_TYPE, "io.containerd.runtime.v1.linux")
+LINUX_TYPE = "io.containerd.runtime.v1.linux"
+BUILTIN = "the built-in runc"
+# The old linux type had a key of its own for what the others call Root; its other options belong to its shim.
+_LINUX_OPTIONS = {"RuntimeRoot": "Root"}
+
+
+@dc.dataclass(frozen=True)
+class Base:
+    """Where the properties come from. cgroup_why: where SystemdCgroup comes from. doubt: handlers that disagree, '' where none does.
+
+    unsaid: whether the handler that is copied does not say which cgroup driver it has. by_kubelet: whether the kubelet told it.
+    """
+
+    origin: str
+    entry: Mapping[str, Any]
+    options: Mapping[str, Any]
+    cgroup_why: str
+    doubt: str = ""
+    unsaid: bool = False
+    by_kubelet: bool = False
+    runc_declared: bool = True
+
+    @property
+    def systemd(self) -> bool:
+        return bool(self.options["SystemdCgroup"])
+
+    def settled(self, known: InUse) -> Base:
+        """With the cgroup driver that something better than a handler tells."""
+        if not known.driver:
+            return self
+        reason = f"{known.why}; {self.doubt}" if self.doubt else known.why
+        options = {**self.options, "SystemdCgroup": known.driver == "systemd"}
+        return dc.replace(self, options=options, cgroup_why=reason, doubt="", unsaid=False)
+
+    @property
+    def program(self) -> str:
+        return str(self.options.get("BinaryName", ""))
+
+    @property
+    def foreign(self) -> bool:
+        """Whether it runs a program that the NVIDIA runtime cannot hand over to: a shim of the node's own system."""
+        return low_level.foreign(self.program)
+
+
+def choose(cri: Mapping[str, Any], handler: Handler, *, written: bool = False, default_before: str = "") -> Base:
+    """The first handler that fits: of the same name, the default one, runc, crun, the built-in one.
+
+    cri: the CRI table as the files say it; what is built in is no evidence of the node.
+    written: the handler of the same name is our own work, so that it says nothing about the node.
+    default_before: the default handler from before our first change, for hosts where ours is the default now.
+    """
+    _require_fitting(cri, handler)
+    found = [(name, entry) for name, entry in _candidates(cri, handler.name, written, default_before) if fits(entry)]
+    origin, entry = found[0]
+    _require_sent(origin, entry)
+    says = {name: bool(o["SystemdCgroup"]) for name, e in found if "SystemdCgroup" in (o := options_of(cri, e))}
+    first, systemd = next(iter(says.items()))  # the built-in one says it
+    why = f"as {first} has it" if first == origin else f"as {first} has it; {origin} does not say"
+    others = [name for name, other in says.items() if other is not systemd and name != BUILTIN]
+    doubt = f"{first} says SystemdCgroup = {str(systemd).lower()}, not so {', '.join(others)}" if others else ""
+    unsaid = first != origin or origin == BUILTIN
+    declared = toml.lookup(cri, ("containerd", "runtimes", "runc")) is not None
+    return Base(origin, entry, {**options_of(cri, entry), "SystemdCgroup": systemd}, why, doubt, unsaid, runc_declared=declared)
+
+
+def _candidates(cri: Mapping[str, Any], name: str, written: bool, default_before: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    runtimes = toml.lookup(cri, ("containerd", "runtimes"), {})
+    default = str(toml.lookup(cri, ("containerd", "default_runtime_name"), ""))
+    names = [*([] if written else [name]), default_before if written and default == name else default, "runc", "crun"]
+    for candidate in dict.fromkeys(names):
+        entry = runtimes.get(candidate)
+        if isinstance(entry, Mapping) and not (written and candidate == name):
+            yield candidate, entry
+    yield BUILTIN, releases.BUILTIN_RUNC
+
+
+def runs(cri: Mapping[str, Any], handler: Handler, *, written: bool = False, default_before: str = "") -> str:
+    """The low-level program behind the handlers in the same order: the shim runs runc where a handler names none."""
+    entries = (entry for _name, entry in _candidates(cri, handler.name, written, default_before) if fits(entry))
+    return low_level.first(str(options_of(cri, entry).get("BinaryName") or "runc") for entry in entries)
+
+
+def fits(entry: Mapping[str, Any]) -> bool:
+    """Whether its properties mean to runc what they mean to it."""
+    program = posixpath.basename(str(toml.lookup(entry, ("options", "BinaryName"), "")))
+    return (
+        entry.get("runtime_type", "") in RUNC_TYPES
+        and not entry.get("runtime_path")
+        and entry.get("sandboxer", "") in ("", "podsandbox")
+        and program not in low_level.SANDBOXED
+    )
+
+
+def options_of(cri: Mapping[str, Any], entry: Mapping[str, Any]) -> dict[str, Any]:
+    """Its options in the words of runc.v2."""
+    said = {k: v for k, v in (entry.get("options") or {}).items() if v != "" and ("options", k) in containerd_places.HANDLER}
+    if entry.get("runtime_type") != LINUX_TYPE:
+        return said
+    options = {_LINUX_OPTIONS[k]: v for k, v in said.items() if k in _LINUX_OPTIONS}
+    # The linux type took the cgroup driver from the plugin, not from its own options.
+    return {**options, "SystemdCgroup": bool(cri.get("systemd_cgroup", False))}
+
+
+def _require_sent(origin: str, entry: Mapping[str, Any]) -> None:
+    """What is copied has to be known here: a property of another form than such properties have was not sent by the node."""
+    for path in containerd_places.HANDLER:
+        if file_places.hidden(toml.lookup(entry, path)):
+            raise PlanError(
+                f"the handler {origin} has a value of {'.'.join(path)} that is not sent from a host",
+                why="its form is another than such values have, and ours is copied from this handler",
+                next="write it in the usual form",
+            )
+
+
+def _require_fitting(cri: Mapping[str, Any], handler: Handler) -> None:
+    """A handler of the same name that is of another kind, or runs a program that is not NVIDIA's, is somebody else's."""
+    entry = toml.lookup(cri, ("containerd", "runtimes", handler.name))
+    if not isinstance(entry, Mapping):
+        return
+    step = "choose another name by the option handlers, or take this handler out of the configuration"
+    if not fits(entry):
+        kind = entry.get("runtime_path") or entry.get("runtime_type") or toml.lookup(entry, ("options", "BinaryName"))
+        raise PlanError(f"the handler {handler.name} is of another kind ({kind})", why="it is not one of runc's", next=step)
+    program = str(toml.lookup(entry, ("options", "BinaryName"), ""))
+    if low_level.foreign(program) and program != handler.binary and not handler.chosen:
+        raise PlanError(
+            f"the handler {handler.name} runs {program}",
+            why="it is not a known place of the NVIDIA runtime",
+            next=f"name the program that is wanted by the option handlers ({handler.name}: binary), or {step}",
+        )

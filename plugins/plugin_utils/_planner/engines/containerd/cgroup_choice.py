@@ -1,0 +1,118 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which cgroup driver our handlers get where the handlers of a node do not agree on one, or none says it.
+
+From 2.0 on containerd tells the kubelet (CRI's RuntimeConfig) what its default handler has, else the first other one by name that has
+options of runc.v2 (internal/cri/server/runtime_config_linux.go, the same from 2.0 to 2.4). So a new default can move a whole node to
+another driver at the kubelet's next start, and is only made where it does not.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.base import Base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.cgroup_driver import UNKNOWN, InUse
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+ASKED_SINCE = (2, 0)  # RuntimeConfig is Unimplemented before
+
+
+def settled(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, cri: Mapping[str, Any], version: Version,
+    bases: Mapping[str, Base]
+) -> dict[str, Base]:
+    """The bases with the driver of the kubelet where they leave doubt, else with that of the default handler where ours takes its place.
+
+    cri: the CRI table in force without what we wrote.
+    """
+    default = _of_default(decision, cri, version, bases.get(decision.handler))
+    unsure = {name for name, base in bases.items() if base.doubt or base.unsaid or (name == decision.handler and _differs(default, base))}
+    if not unsure:
+        return dict(bases)
+    known = cgroup_driver.known(obs, instance) if policy.root == "/" else UNKNOWN
+    return {name: _settled(base, known, default if name == decision.handler else UNKNOWN) if name in unsure else base
+            for name, base in bases.items()}
+
+
+def _settled(base: Base, kubelet: InUse, default: InUse) -> Base:
+    return dc.replace(base.settled(kubelet), by_kubelet=True) if kubelet.driver else base.settled(default)
+
+
+def before_us(cri: Mapping[str, Any], written: frozenset[str], reset_to: str) -> Mapping[str, Any]:
+    """The CRI table without our handlers that stand in the file itself, and with the default from before them."""
+    table = dict(cri.get("containerd") or {})
+    table["runtimes"] = {name: entry for name, entry in (table.get("runtimes") or {}).items() if name not in written}
+    if table.get("default_runtime_name") in written:
+        table["default_runtime_name"] = reset_to or "runc"
+    return {**cri, "containerd": table}
+
+
+def _of_default(decision: Decision, cri: Mapping[str, Any], version: Version, base: Base | None) -> InUse:
+    """What the default handler has, where ours is to take its place; on 1.x, which tells the kubelet nothing, only where it falls.
+
+    One of our name that says systemd is not lowered for it: then the default stays, or the kubelet knows better.
+    """
+    now = str(toml.lookup(cri, releases.DEFAULT) or "runc")
+    said = base is not None and base.origin == decision.handler and base.systemd and not base.unsaid
+    stays = now == decision.handler  # without options it says nothing to containerd either, which then tells what another one has
+    if not decision.handler or said or not (decision.default or stays) or (stays and not (version.series >= ASKED_SINCE and told(cri))):
+        return UNKNOWN
+    if version.series >= ASKED_SINCE:
+        driver: cgroup_driver.Driver = "systemd" if told(cri) else "cgroupfs"
+        return InUse(driver, f"containerd goes on telling the kubelet {driver}, as it does with {now} as default")
+    return InUse("systemd", f"as the default handler {now} has it, whose place it takes") if _systemd(cri, now) else UNKNOWN
+
+
+def _differs(default: InUse, base: Base) -> bool:
+    return bool(default.driver) and (default.driver == "systemd") is not base.systemd
+
+
+def told(cri: Mapping[str, Any]) -> bool:
+    """Whether containerd tells the kubelet that it works with systemd."""
+    runtimes = toml.lookup(cri, releases.RUNTIMES, {})
+    default = toml.lookup(cri, releases.DEFAULT)
+    for name in sorted(runtimes, key=lambda name: (name != default, name)):
+        entry = runtimes[name]
+        if entry.get("runtime_type") == releases.RUNC_TYPE and isinstance(entry.get("options"), Mapping):
+            return bool(entry["options"].get("SystemdCgroup", False))
+    return True  # by whether systemd runs, which it does where this collection works
+
+
+def _systemd(cri: Mapping[str, Any], name: str) -> bool:
+    entry = toml.lookup(cri, (*releases.RUNTIMES, name), {})
+    return containerd_base.fits(entry) and bool(containerd_base.options_of(cri, entry).get("SystemdCgroup", False))
+
+
+def require_kept(
+    policy: Policy, where: str, cri: Mapping[str, Any], after: Mapping[str, Any], version: Version, bases: Mapping[str, Base]
+) -> None:
+    """Refuse a new default after which the kubelet is told another driver, or (1.x) which has not the systemd of the one before.
+
+    A default handler that stays and does not say its driver gets one as any other: by the kubelet, else by the next handler that says it.
+    """
+    if any("SystemdCgroup" in handler.options for handler in policy.handlers):
+        return  # the user has said what it is to be
+    old, new = (str(toml.lookup(table, releases.DEFAULT) or "runc") for table in (cri, after))
+    asked = version.series >= ASKED_SINCE
+    before, then = (told(cri), told(after)) if asked else (_systemd(cri, old), _systemd(after, new))
+    free = old == new or not asked  # nobody is moved by more, nor by what the kubelet uses anyway
+    if before is then or (free and (then or any(base.by_kubelet for name, base in bases.items() if old == new or name == new))):
+        return
+    names = {True: "systemd", False: "cgroupfs"}
+    change = f"with {new} as default instead of {old}" if new != old else "with the handlers of this plan"
+    raise PlanError(
+        f"{change} pods would get the {names[then]} cgroup driver instead of {names[before]}", where=where,
+        why="containerd tells the kubelet what its default handler has, and a kubelet that changes its driver loses its pods"
+        if asked else "the kubelet would go on with the driver that it has",
+        next=f"Set SystemdCgroup = {str(before).lower()} in the options of the handler {new}, or name the value by the option handlers "
+        "(options: SystemdCgroup)")

@@ -1,0 +1,298 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The files that make up one containerd's configuration, in the order in which they are applied, and their sum."""
+
+from __future__ import annotations
+
+import collections
+import copy
+import dataclasses as dc
+import fnmatch
+import posixpath
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import options, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file, toml_types
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, NeedMore, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+MAX_CHAIN, MAX_FILES = 32, 256  # of imports
+
+
+@dc.dataclass(frozen=True)
+class ConfigFile:
+    """One file of a set. `path` is what the daemon opens, `real` where the bytes are; `parents` are the files it was imported through."""
+
+    path: str
+    real: str
+    sha256: str
+    doc: toml.Document
+    parents: tuple[str, ...] = ()
+
+    @property
+    def declared(self) -> int:
+        """The `version` it says, 0 when it says none."""
+        version = self.doc.data.get("version", 0)
+        return version if isinstance(version, int) and not isinstance(version, bool) else 0
+
+
+@dc.dataclass(frozen=True)
+class FileSet:
+    """`files` in the order in which the daemon applies them: the root file first, an import after all siblings of its parent."""
+
+    root_path: str
+    files: tuple[ConfigFile, ...]
+    keep: file_places.Keep = dc.field(default_factory=containerd_places.keep)
+
+    @property
+    def root(self) -> ConfigFile | None:
+        return self.files[0] if self.files and self.files[0].path == self.root_path else None
+
+    @property
+    def schema(self) -> int:
+        """The config version in force for a set without any: 1, as containerd reads it."""
+        return (self.root.declared or 1) if self.root else 0
+
+    def without(self, path: str) -> FileSet:
+        return dc.replace(self, files=tuple(f for f in self.files if path not in (f.path, f.real)))
+
+    def get(self, path: str) -> ConfigFile | None:
+        return next((f for f in self.files if path in (f.path, f.real)), None)
+
+
+@dc.dataclass(frozen=True)
+class Sight:
+    """Files as they are, or as they would be after changes: `ahead` are the files that are about to be written, or to go."""
+
+    obs: Observation
+    ahead: Mapping[str, File] = dc.field(default_factory=dict)
+    keep: file_places.Keep = dc.field(default_factory=containerd_places.keep)
+
+    def file(self, path: str) -> File:
+        return self.ahead.get(path) or self.obs.file(path, self.keep)
+
+    def glob(self, pattern: str) -> list[File]:
+        found = {f.path: f for f in self.obs.glob(pattern, self.keep) if f.exists}
+        found.update({path: file for path, file in self.ahead.items() if covers(pattern, path)})
+        return [found[path] for path in sorted(found) if found[path].exists]
+
+
+def load(
+    obs: Observation, root_path: str, version: Version, handlers: Iterable[Handler] = (), ahead: Mapping[str, File] | None = None
+) -> FileSet:
+    """Walk the imports as the daemon does: breadth first, globs only where there is an asterisk. PlanError for what it would refuse."""
+    sight = Sight(obs, ahead or {}, containerd_places.keep(handlers))
+    first = sight.file(root_path)
+    if not first.exists:
+        return FileSet(root_path, (), sight.keep)
+    root = _read(first, root_path, ())
+    found = {root_path: root}
+    queue = collections.deque([root])
+    unknown: list[queries.Question] = []  # of all files that are known by now: in one more look, not in one for each
+    while queue:
+        current = queue.popleft()
+        for pattern in imports(current):
+            try:
+                resolved = _resolve(sight, current, pattern, version)
+            except NeedMore as need:
+                unknown += need.questions
+                continue
+            for path, file in resolved:
+                if path == current.path:
+                    continue  # loaded already; what 1.x prints as its imports names itself, and nvidia-ctk writes that into the file
+                if path in current.parents:
+                    raise _loop(current, path, pattern)
+                if path in found:
+                    continue
+                _bounded(current, len(found))
+                found[path] = _read(file, path, (*current.parents, current.path))
+                queue.append(found[path])
+    if unknown:
+        raise NeedMore(unknown)
+    return FileSet(root_path, tuple(found.values()), sight.keep)
+
+
+def _bounded(current: ConfigFile, files: int) -> None:
+    """Every link of a chain costs one more look at the host, every file its time; nobody has as many."""
+    if len(current.parents) < MAX_CHAIN and files < MAX_FILES:
+        return
+    deep = len(current.parents) >= MAX_CHAIN
+    raise PlanError(
+        f"more than {MAX_CHAIN} files import one another in a row" if deep else f"more than {MAX_FILES} files are imported",
+        where=current.path, line=toml.line_of(current.doc, ("imports",)), next="Import fewer files here.")
+
+
+def imports(file: ConfigFile) -> list[str]:
+    value = file.doc.data.get("imports", [])
+    if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
+        line = toml.line_of(file.doc, ("imports",))
+        raise PlanError("`imports` is not a list of paths", where=file.path, line=line, next="containerd refuses it; repair it first.")
+    return value
+
+
+def absolute(file: ConfigFile, pattern: str) -> str:
+    return pattern if pattern.startswith("/") else posixpath.normpath(posixpath.join(posixpath.dirname(file.path), pattern))
+
+
+def covers(pattern: str, path: str) -> bool:
+    """Whether a glob matches a path; asterisks do not cross directories."""
+    return (
+        "*" in pattern and posixpath.dirname(pattern) == posixpath.dirname(path)
+        and fnmatch.fnmatchcase(posixpath.basename(path), posixpath.basename(pattern).replace("[", "[[]"))
+    )
+
+
+def _resolve(sight: Sight, current: ConfigFile, pattern: str, version: Version) -> list[tuple[str, File]]:
+    if "*" in pattern:
+        if not pattern.startswith("/") and not releases.relative_glob_works(version):
+            return []
+        return [(f.path, f) for f in sight.glob(absolute(current, pattern))]
+    path = absolute(current, pattern)
+    file = sight.file(path)
+    line = toml.line_of(current.doc, ("imports",))
+    if not file.exists:
+        # dump swallows this on 2.x and exits 0, yet the daemon does not start.
+        raise PlanError(
+            f"the imported file {path} does not exist", where=current.path, line=line,
+            why="containerd does not start with a missing import", next="Create the file, or take it out of `imports`.")
+    if file.type == "dir":
+        raise PlanError(
+            f"the import {path} is a directory", where=current.path, line=line, why="containerd does not start with it",
+            next=f"Import {path.rstrip('/')}/*.toml instead.")
+    return [(path, file)]
+
+
+def _read(file: File, path: str, parents: tuple[str, ...]) -> ConfigFile:
+    if file.error or (file.content is None and not file.fault):
+        raise PlanError("this file cannot be read", where=path, why=file.trouble, next="Make it a readable regular file.")
+    doc = toml_file.read(file, path)
+    toml_types.check(doc, releases.SHAPES, "containerd does not load it", file.withheld)
+    file_places.require_shown(path, file.withheld, containerd_places.OF_HANDLERS)
+    return ConfigFile(path, file.place, file.sha256 or "", doc, parents)
+
+
+def _loop(current: ConfigFile, path: str, pattern: str) -> PlanError:
+    return PlanError(
+        f"the import {pattern} leads back to {path}", where=current.path, line=toml.line_of(current.doc, ("imports",)),
+        why="files that import each other have no order that can be relied on", next="Take it out of `imports`.")
+
+
+def check_schema(files: FileSet, version: Version) -> None:
+    """Refuse what the daemon refuses, or silently ignores: a declared version it does not know, a drop-in newer than the root."""
+    known = releases.facts(version).schemas
+    for file in files.files:
+        declared = file.declared or 1
+        written = file.doc.data.get("version", 1)
+        if not isinstance(written, int) or isinstance(written, bool):
+            line = toml.line_of(file.doc, ("version",))
+            raise PlanError("`version` is not a number", where=file.path, line=line, next="containerd refuses it; repair it first.")
+        if releases.facts(version).merge == "deep":  # 1.x takes other bytes in strings and comments
+            toml_types.check_encoding(file.doc, f"containerd {version} refuses it")
+        if declared not in known:
+            raise PlanError(
+                f"this file says version = {declared}, and containerd {version} knows only {_list(known)}", where=file.path,
+                line=toml.line_of(file.doc, ("version",)), why="containerd refuses or ignores such a file",
+                next="Write it for this containerd, or upgrade containerd.")
+
+
+def _list(numbers: tuple[int, ...]) -> str:
+    return " and ".join(str(n) for n in numbers) if len(numbers) < 3 else ", ".join(map(str, numbers[:-1])) + f" and {numbers[-1]}"
+
+
+def names(files: FileSet, version: Version) -> Path:
+    """The CRI table that this set uses: the root's own first, never two names in one set."""
+    schema = files.schema or releases.facts(version).new_file
+    if schema < 2:
+        return containerd_places.V1_NAMES
+    natural = releases.NATURAL_NAMES[schema]
+    if schema == 2 and 3 in releases.facts(version).schemas and any(uses(f.doc.data, containerd_places.V3_NAMES) for f in files.files):
+        return containerd_places.V3_NAMES  # where both are there, what is migrated from the older name loses
+    lost = schema > 2 and releases.facts(version).v2_names_in_v3_lost
+    for file in files.files:
+        if uses(file.doc.data, natural):
+            return natural
+        other = containerd_places.V3_NAMES if natural == containerd_places.V2_NAMES else containerd_places.V2_NAMES
+        if uses(file.doc.data, other) and not lost and (other == containerd_places.V2_NAMES or 3 in releases.facts(version).schemas):
+            return other
+    return natural
+
+
+def uses(data: Mapping[str, Any], table: Path) -> bool:
+    found = toml.lookup(data, table)
+    if not isinstance(found, Mapping):
+        return False
+    return bool(set(found) - containerd_places.SERVER_KEYS) if table == containerd_places.V2_NAMES else True
+
+
+def handlers(data: Mapping[str, Any]) -> dict[str, Any]:
+    """The handlers that one file declares, by whichever name it has the CRI table."""
+    every = (toml.lookup(data, (*table, *releases.RUNTIMES)) for table in containerd_places.TABLES)
+    return {name: entry for runtimes in every if isinstance(runtimes, Mapping) for name, entry in runtimes.items()}
+
+
+def programs(runtimes: Mapping[str, Any]) -> dict[str, str]:
+    """The program that each of these handlers names, '' where it names none."""
+    return {name: str(toml.lookup(entry, ("options", "BinaryName")) or "") for name, entry in runtimes.items()}
+
+
+def effective(files: FileSet, version: Version, *, built_in: bool = True) -> dict[str, Any]:
+    """The CRI runtime table that the files give, the version's built-in runc included unless only the files' own word is wanted."""
+    facts = releases.facts(version)
+    cri: dict[str, Any] = {}
+    for file in files.files:
+        for table in containerd_places.TABLES:
+            part = toml.lookup(file.doc.data, table)
+            if isinstance(part, Mapping) and read_by(table, file, files, facts):
+                cri = copy.deepcopy(dict(part)) if facts.merge == "replace" else merged(cri, part)
+    containerd = cri.setdefault("containerd", {})
+    runtimes = containerd.get("runtimes") or {}
+    if built_in and (facts.keeps_runc or not runtimes):
+        runtimes = merged(dict(copy.deepcopy(releases.BUILTIN_RUNTIMES)), runtimes)
+    containerd["runtimes"] = options.of_handlers(runtimes, version)
+    containerd.setdefault("default_runtime_name", "runc")
+    if not containerd["default_runtime_name"]:
+        containerd["default_runtime_name"] = "runc"
+    return cri
+
+
+def read_by(table: Path, file: ConfigFile, files: FileSet, facts: releases.Facts) -> bool:
+    """Whether this release reads a table of this name in this file at all."""
+    if table == containerd_places.V1_NAMES:
+        return files.schema < 2 and not facts.v1_lost
+    if table == containerd_places.V3_NAMES:
+        return 3 in facts.schemas
+    return not (facts.v2_names_in_v3_lost and (file.declared or files.schema) > 2)
+
+
+def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]:
+    """2.x: tables merge, everything else of the later file wins, arrays as a whole."""
+    result = dict(below)
+    for key, value in above.items():
+        old = result.get(key)
+        result[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else copy.deepcopy(value)
+    return result
+
+
+def cri_disabled(files: FileSet) -> tuple[str, int | None] | None:
+    """(file, line) of the entry in `disabled_plugins` that switches CRI off; lists of several files add up."""
+    for file in files.files:
+        value = file.doc.data.get("disabled_plugins", [])
+        if isinstance(value, list) and releases.CRI_PLUGINS & {v for v in value if isinstance(v, str)}:
+            return file.path, toml.line_of(file.doc, ("disabled_plugins",))
+    return None
+
+
+def socket(files: FileSet) -> str:
+    """The socket that the files name, '' when they leave the default. A version 4 root ignores [grpc]."""
+    for file in reversed(files.files):
+        path = containerd_places.GRPC_V4 if (file.declared or files.schema) >= 4 else ("grpc", "address")
+        address = toml.lookup(file.doc.data, path)
+        if isinstance(address, str) and address:
+            return address
+    return ""

@@ -1,0 +1,283 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is wanted in a containerd's CRI table, and which lines of which file that takes."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses as dc
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.base import Base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Handler, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+MARK = containerd_places.MARK
+ANNOTATIONS = "container_annotations"
+_NOTHING: tuple[Any, ...] = ("", 0, False, [])
+
+
+@dc.dataclass(frozen=True)
+class Setting:
+    """One key below the CRI table. An explicit one is written even where it says what is so anyway."""
+
+    path: Path
+    value: Any
+    why: str
+    explicit: bool = False
+
+
+@dc.dataclass(frozen=True)
+class FileChange:
+    """A file as it is and as it shall be; `before` is None for a new one."""
+
+    path: str
+    real: str
+    before: toml.Document | None
+    sha256: str | None
+    after: toml.Document
+    whole: bool  # the file is ours alone
+    forget: bool = False  # the journal's copy from before has served
+
+    def as_change(self) -> dict[str, Any]:
+        if self.before is None or self.whole:
+            mode = {"mode": "0644"} if self.before is None else {}
+            return {"path": self.real, "op": "write", "content": self.after.text, "expect": self.sha256, **mode}
+        change = toml_file.edit(self.real, self.sha256, self.after)
+        return {**change, "forget": True} if self.forget else change
+
+
+# ---------------------------------------------------------------- settings
+
+
+def settings(
+    policy: Policy, decision: Decision, files: FileSet, cri: Mapping[str, Any], version: Version, reset_to: str, bases: Mapping[str, Base]
+) -> list[Setting]:
+    """All that the decision asks of the CRI table; `cri` is what is in force without our own drop-in.
+
+    reset_to: the default handler from before our first change. bases: what each wanted handler is copied from.
+    """
+    default = _default(policy, decision, cri, reset_to)
+    default_after = str(default[0].value if default else toml.lookup(cri, ("containerd", "default_runtime_name"), ""))
+    found: list[Setting] = []
+    if decision.handler:
+        if not releases.facts(version).keeps_runc:
+            found += _runc(files, cri, version, default_after)
+        for handler in policy.handlers:
+            found += _handler(handler, decision, bases[handler.name])
+        found += _successor(default, bases)
+    found += default
+    found += _cdi(policy, decision, cri, version)
+    return list({setting.path: setting for setting in found}.values())  # what takes a handler's place counts before what is built in
+
+
+def _handler(handler: Handler, decision: Decision, base: Base) -> list[Setting]:
+    origin, entry = base.origin, base.entry
+    at: Path = ("containerd", "runtimes", handler.name)
+    found = [Setting((*at, "runtime_type"), releases.RUNC_TYPE, f"as {origin} has it; an empty type fails when a sandbox is made")]
+    if entry.get("runtime_type", "") not in ("", releases.RUNC_TYPE):
+        why = f"{entry['runtime_type']}, as {origin} has it, is an older name of this type"
+        found = [Setting((*at, "runtime_type"), releases.RUNC_TYPE, why)]
+    found += [Setting((*at, k), v, f"as {origin} has it") for k, v in _copied(entry).items()]
+    # containerd hands no annotation on to an OCI runtime that its handler does not list.
+    annotations = [*(entry.get(ANNOTATIONS) or []), *(f"{prefix.rstrip('/')}/*" for prefix in decision.annotation_prefixes)]
+    if annotations:
+        why = "the NVIDIA runtime reads device requests from these annotations"
+        found.append(Setting((*at, ANNOTATIONS), list(dict.fromkeys(annotations)), why))
+    theirs = {k: v for k, v in base.options.items() if k != "BinaryName"}
+    options = {"BinaryName": handler.binary, **theirs, **handler.options}
+    return found + [Setting((*at, "options", key), value, _option_why(handler, base, key)) for key, value in options.items()]
+
+
+def _copied(entry: Mapping[str, Any]) -> dict[str, Any]:
+    """The properties that are neither its type, its annotations nor its options; empty ones are the engine's own."""
+    known = {k: v for k, v in entry.items() if (k,) in containerd_places.HANDLER and not isinstance(v, Mapping)}
+    return {k: v for k, v in known.items() if k not in ("runtime_type", ANNOTATIONS) and v not in _NOTHING}
+
+
+def _option_why(handler: Handler, base: Base, key: str) -> str:
+    if key in handler.options:
+        return "set by the option handlers"
+    if key == "BinaryName":
+        return "containers of this handler go through the NVIDIA runtime"
+    return base.cgroup_why if key == "SystemdCgroup" else f"as {base.origin} has it"
+
+
+def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_after: str) -> list[Setting]:
+    """1.5 to 1.7: as soon as a file names any runtime, the built-in runc is gone, and a partial one has no type."""
+    named = [
+        f
+        for f in files.files
+        for t in (containerd_places.V1_NAMES, containerd_places.V2_NAMES)
+        if toml.lookup(f.doc.data, (*t, "containerd", "runtimes"))
+    ]
+    entry = toml.lookup(cri, ("containerd", "runtimes", "runc"))
+    if named and entry is None and default_after != "runc":
+        return []
+    at: Path = ("containerd", "runtimes", "runc")
+    why = f"containerd {version} drops its built-in runc when a file names another handler"
+    found = []
+    if not named or entry is None or not entry.get("runtime_type"):
+        found.append(Setting((*at, "runtime_type"), releases.RUNC_TYPE, why, explicit=True))
+    if not named or entry is None:
+        found.append(Setting((*at, "options", "SystemdCgroup"), False, why + "; this is its built-in value", explicit=True))
+    return found
+
+
+def _successor(default: list[Setting], bases: Mapping[str, Base]) -> list[Setting]:
+    """Where runc becomes the default in the place of a handler and no file says what it is like, it gets that handler's properties."""
+    base = next(iter(bases.values()), None)
+    if not default or default[0].value != "runc" or base is None or base.origin == "runc" or base.runc_declared:
+        return []
+    at: Path = ("containerd", "runtimes", "runc")
+    why = f"as {base.origin} has it, whose place it takes as default handler"
+    values: dict[Path, Any] = {("runtime_type",): releases.RUNC_TYPE, **{(k,): v for k, v in _copied(base.entry).items()}}
+    if base.entry.get(ANNOTATIONS):
+        values[(ANNOTATIONS,)] = base.entry[ANNOTATIONS]
+    values.update({("options", k): v for k, v in base.options.items() if k != "BinaryName"})
+    return [Setting((*at, *key), value, why, explicit=True) for key, value in values.items()]
+
+
+def _default(policy: Policy, decision: Decision, cri: Mapping[str, Any], reset_to: str) -> list[Setting]:
+    at: Path = ("containerd", "default_runtime_name")
+    if decision.default and decision.handler:
+        why = next((r.why for r in decision.reasons if r.what == "default"), "the decision for this host")
+        return [Setting(at, decision.handler, why)]
+    now = toml.lookup(cri, at)
+    if now not in [h.name for h in policy.handlers]:
+        return []
+    others = [n for n in toml.lookup(cri, ("containerd", "runtimes"), {}) if n not in [h.name for h in policy.handlers]]
+    before = reset_to if reset_to in others else ("runc" if "runc" in others else (others[0] if others else "runc"))
+    return [Setting(at, before, f"{now} is not to be the default handler: every container would go through it")]
+
+
+def _cdi(policy: Policy, decision: Decision, cri: Mapping[str, Any], version: Version) -> list[Setting]:
+    """The switch exists in 1.7 (off) and 2.0 to 2.3 (on); 1.6 has none, 2.4 warns of an unknown key."""
+    kind = releases.facts(version).cdi
+    found = []
+    if decision.enable_cdi and (kind == "off" or (kind == "on" and cri.get("enable_cdi") is False)):
+        why = "CDI is off by default in containerd 1.7" if kind == "off" else "an explicit false switches CDI off"
+        found.append(Setting(("enable_cdi",), True, why))
+    if policy.cdi_spec_dirs and kind != "none" and tuple(cri.get("cdi_spec_dirs") or releases.CDI_SPEC_DIRS) != policy.cdi_spec_dirs:
+        found.append(Setting(("cdi_spec_dirs",), list(policy.cdi_spec_dirs), "set by the option cdi_spec_dirs"))
+    return found
+
+
+def unmet(cri: Mapping[str, Any], wanted: list[Setting], explicit: Mapping[str, Any] | None = None) -> list[Setting]:
+    """Settings that are not in force; explicit ones are looked for in what the files themselves say."""
+    return [w for w in wanted if toml.lookup(explicit if w.explicit and explicit is not None else cri, w.path) != w.value]
+
+
+def default_of(cri: Mapping[str, Any], wanted: list[Setting]) -> Setting:
+    """The default handler that the files give in the end, wished for or not."""
+    at: Path = ("containerd", "default_runtime_name")
+    return Setting(at, toml.lookup(granted(cri, wanted), at, "runc"), "what the files say")
+
+
+def granted(cri: Mapping[str, Any], wanted: list[Setting]) -> dict[str, Any]:
+    """The CRI table with the settings made, and nothing else changed."""
+    result = copy.deepcopy(dict(cri))
+    for setting in wanted:
+        at = result
+        for key in setting.path[:-1]:
+            at = at.setdefault(key, {})
+        at[setting.path[-1]] = setting.value
+    return result
+
+
+# ---------------------------------------------------------------- edits
+
+
+def in_place(files: FileSet, names: Path, wanted: list[Setting], version: Version) -> list[FileChange]:
+    """The keys in the root file itself, which is made when there is none."""
+    root = files.root
+    if root is None:
+        doc = toml.parse(f"{MARK}\nversion = {releases.facts(version).new_file}\n", files.root_path)
+        return [FileChange(files.root_path, files.root_path, None, None, _set(doc, names, wanted), whole=True)]
+    said = toml.lookup(root.doc.data, names, {})
+    missing = [w for w in wanted if toml.lookup(said, w.path) != w.value]
+    after = _set(root.doc, names, missing)
+    return [FileChange(root.path, root.real, root.doc, root.sha256, after, whole=False)] if after.text != root.doc.text else []
+
+
+def _set(doc: toml.Document, names: Path, wanted: list[Setting]) -> toml.Document:
+    return toml.set_values(doc, [((*names, *setting.path), setting.value) for setting in wanted])
+
+
+def drop_in_path(policy: Policy, obs: Observation, files: FileSet) -> str:
+    """Our file: where the user says, else where the root file's glob already looks, else conf.d beside the root file."""
+    if policy.drop_in not in ("auto", "never", ""):
+        return policy.drop_in
+    root = files.root
+    own = posixpath.join(posixpath.dirname(files.root_path), "conf.d", releases.DROP_IN)
+    if root is None:
+        return own
+    globs = [config.absolute(root, p) for p in config.imports(root)]
+    places = [(g, posixpath.join(posixpath.dirname(g), releases.DROP_IN)) for g in globs if "*" not in posixpath.dirname(g)]
+    fitting = [place for g, place in places if config.covers(g, place)]
+    return own if own in fitting or not fitting else fitting[0]
+
+
+def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: list[Setting], version: Version) -> list[FileChange]:
+    """Our own file with the keys, and the root file's import of it where none covers it yet."""
+    root = files.root
+    changes = []
+    declared = root.declared if root else releases.facts(version).new_file
+    # A file without `version` takes version 2 beside it on every 2.x; for all others only their own is right everywhere.
+    doc = toml.parse(f"{MARK}\nversion = {declared or 2}\n", path)
+    doc = _set(doc, names if declared else containerd_places.V2_NAMES, wanted)
+    present = obs.file(path, files.keep)
+    text = file_places.shown(doc.text, present.keep) if present.keep else doc.text
+    if present.exists and present.content is None:
+        raise PlanError("this is the place of our drop-in, and it is taken", where=path, why=present.trouble, next="Move it away.")
+    if present.exists and present.content is not None and MARK not in present.content and present.content != text:
+        raise PlanError(
+            "this file exists and is not ours", where=path, why="it does not begin with our mark",
+            next="Move it away, or name another path by drop_in.")
+    if present.content != text:
+        before = toml.parse(present.content, path) if present.exists and present.content is not None else None
+        changes.append(FileChange(path, present.place, before, present.sha256 if present.exists else None, doc, whole=True))
+    imported = _imported(obs, files, path, version)
+    if imported:
+        changes.append(imported)
+    return changes
+
+
+def _imported(obs: Observation, files: FileSet, path: str, version: Version) -> FileChange | None:
+    root = files.root
+    pattern = posixpath.join(posixpath.dirname(path), "*.toml")
+    if root is None:
+        text = f"{MARK}\nversion = {releases.facts(version).new_file}\nimports = [{toml.dumps(_pattern(obs, files, path, pattern))}]\n"
+        return FileChange(files.root_path, files.root_path, None, None, toml.parse(text, files.root_path), whole=True)
+    known = [config.absolute(root, p) for p in config.imports(root)]
+    if any(k == path or config.covers(k, path) for k in known):
+        return None
+    after = toml.append(root.doc, ("imports",), _pattern(obs, files, path, pattern))
+    return FileChange(root.path, root.real, root.doc, root.sha256, after, whole=False)
+
+
+def _pattern(obs: Observation, files: FileSet, path: str, pattern: str) -> str:
+    """A glob is kinder to others, but it would bring files to life that nobody imports today."""
+    if not path.endswith(".toml"):
+        return path
+    sleeping = [f for f in obs.glob(pattern, files.keep) if f.exists and f.path != path and not files.get(f.path)]
+    return path if sleeping else pattern
+
+
+# ---------------------------------------------------------------- looking ahead
+
+
+def ahead(changes: list[FileChange]) -> dict[str, File]:
+    """The changed files as the next look would see them."""
+    return {
+        c.path: File(c.path, True, "file", c.after.text, "", c.after.keep, c.real) for c in changes
+    }

@@ -1,0 +1,46 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Handlers of NVIDIA's in files that have other settings, too: by nvidia-ctk up to 1.17, older roles, a GPU Operator, by hand.
+
+Nobody can tell a tool's line from a person's there, so no line is removed: the handler is this collection's from now on, all else stays.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import MARK
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.releases import RUNTIMES
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Leftover, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import TABLES
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+UNKNOWN = "an unknown tool"
+WHY = "it was edited into this file, whose other lines stay; the handler is this collection's from now on"
+
+
+def taken_over(policy: Policy, files: FileSet, planned: Plan, version: Version) -> tuple[Leftover, ...]:
+    """Those that this run changes. A handler that is right already is the host's own configuration."""
+    settled = {left.path for left in planned.leftovers}
+    wanted = [handler.name for handler in policy.handlers]
+    changed = [name for name in wanted if any(f".runtimes.{toml.key(name)}." in d.key for d in planned.differences)]
+    theirs = [f for f in files.files if not f.doc.text.startswith(MARK) and f.path not in settled]
+    return tuple(row for file in theirs for row in _rows(file, changed, version))
+
+
+def _rows(file: ConfigFile, names: list[str], version: Version) -> Iterator[Leftover]:
+    found: dict[str, str] = {}
+    for table in TABLES:
+        runtimes = options.of_handlers(toml.lookup(file.doc.data, (*table, *RUNTIMES), {}), version)
+        found.update({name: program for name, program in config.programs(runtimes).items() if name in names})
+    its = [name for name, program in found.items() if gpu_operator.is_its(program)]
+    others = [name for name, program in found.items() if nvidia_ctk.runs_nvidia(program)]
+    for tool, handlers in ((gpu_operator.TOOL, its), (UNKNOWN, others)):
+        if handlers:
+            why = WHY + nvidia_ctk.mode_said(found[name] for name in handlers)
+            yield Leftover(tool, file.path, tuple(toml.dotted((*RUNTIMES, name)) for name in handlers), False, "adopted", why)

@@ -1,0 +1,143 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The CRI table of a containerd key by key, those that no host sends included: of these the tags of key and value are compared."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection, selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, NeedMore
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation, failed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+HIDDEN = "tag "  # begins the last part of a key that is not known here
+ZERO = ""  # in the place of such a key's tag: nothing, zero, false
+
+
+@dc.dataclass(frozen=True)
+class Leaf:
+    """A value, or the tag of one, and where it stands."""
+
+    value: Any
+    file: ConfigFile | None = dc.field(default=None, compare=False)
+    at: Path | int = dc.field(default=0, compare=False)  # its path in the file, or its line where that is not known
+
+    @property
+    def line(self) -> int | None:
+        if self.file is None:
+            return None
+        return self.at if isinstance(self.at, int) else toml.line_of(self.file.doc, self.at)
+
+    @property
+    def place(self) -> str:
+        return f"{self.file.path}:{self.line}" if self.file else "containerd itself"
+
+
+Leaves = Mapping[Path, Leaf]  # by the path below the CRI table
+
+
+def require(obs: Observation, files: FileSet) -> None:
+    """NeedMore unless the tags of every file with a CRI table are there."""
+    missing = [q for q in (_question(files, file) for file in files.files if _tables(file)) if not obs.asked(q)]
+    if missing:
+        raise NeedMore(missing)
+
+
+def _question(files: FileSet, file: ConfigFile) -> queries.Question:
+    return queries.tags(file.path, prefixes(handlers(files)), files.keep)
+
+
+def _tables(file: ConfigFile) -> list[Path]:
+    return [table for table in containerd_places.TABLES if isinstance(toml.lookup(file.doc.data, table), Mapping)]
+
+
+def handlers(files: FileSet) -> list[str]:
+    """The names of all handlers, wherever they are in these files."""
+    return sorted({name for file in files.files for name in config.handlers(file.doc.data)})
+
+
+def prefixes(names: Iterable[str]) -> list[Path]:
+    """The tables below which keys are compared: a handler's properties have the same tags as another handler's."""
+    every = list(names)
+    return [place for table in containerd_places.TABLES for place in (table, *((*table, *releases.RUNTIMES, name) for name in every))]
+
+
+def merged(obs: Observation, files: FileSet, version: Version) -> dict[Path, Leaf]:
+    """The CRI table as this release merges it from the files."""
+    facts = releases.facts(version)
+    found: dict[Path, Leaf] = {}
+    for file in files.files:
+        for table in _tables(file):
+            if config.read_by(table, file, files, facts):
+                part = of_file(obs, files, file, table)
+                found = part if facts.merge == "replace" else {**found, **part}
+    if facts.keeps_runc or not any(path[:2] == releases.RUNTIMES for path in found):
+        found = {**{(*releases.RUNTIMES, *path): Leaf(value) for path, value in _flat(releases.BUILTIN_RUNTIMES, ())}, **found}
+    return found
+
+
+def of_file(obs: Observation, files: FileSet, file: ConfigFile, table: Path) -> dict[Path, Leaf]:
+    """One file's own table."""
+    places = [(list(path), shape) for path, shape in files.keep.get("places") or ()]
+    found = {}
+    for path, value in _flat(toml.lookup(file.doc.data, table), ()):
+        shape = selection.listed(places, [*table, *path])
+        if shape is not None and projection.fits(shape, value) and not file_places.hidden(value):
+            found[path] = Leaf(value, file, (*table, *path))
+    return {**found, **_tagged(_tags_of(obs, _question(files, file)), table, file)}
+
+
+def of_release(obs: Observation, files: FileSet, instance: Instance) -> dict[Path, Leaf]:
+    """What containerd takes where no file says anything, as its own program prints it; {} where there is none to be asked."""
+    if not instance.binary:
+        return {}
+    argv = [instance.binary, "config", "default"]
+    answer = _tags_of(obs, queries.printed_tags(argv, prefixes(handlers(files)), files.keep, instance.process))
+    return {path: leaf for table in containerd_places.TABLES for path, leaf in _tagged(answer, table, None).items()}
+
+
+def _tags_of(obs: Observation, question: queries.Question) -> Mapping[str, Any]:
+    """The tags. A text that is not TOML has none, which does not mean that it has no keys."""
+    answer = obs.raw(question)
+    fault = answer.get("fault")
+    if fault:
+        raise failed(question["id"], {"kind": "failed", "message": f"line {fault['line']} is not valid TOML ({fault['code']})"})
+    return answer
+
+
+def _tagged(answer: Mapping[str, Any], table: Path, file: ConfigFile | None) -> dict[Path, Leaf]:
+    places = [tuple(place) for place in answer.get("prefixes") or ()]
+    found = {}
+    for number, line, key, value in answer.get("leaves") or ():
+        place = places[number]
+        if place[: len(table)] == table:
+            found[(*place[len(table) :], HIDDEN + key)] = Leaf(value, file, line)
+    return found
+
+
+def _flat(data: Any, at: Path) -> Iterator[tuple[Path, Any]]:
+    for name, value in (data if isinstance(data, Mapping) else {}).items():
+        if isinstance(value, Mapping):
+            yield from _flat(value, (*at, name))
+        else:
+            yield (*at, name), value
+
+
+def entry(leaves: Leaves, name: str) -> dict[Path, Any]:
+    """One handler's properties, each by its path below the handler."""
+    at = (*releases.RUNTIMES, name)
+    return {path[len(at) :]: leaf.value for path, leaf in leaves.items() if path[: len(at)] == at}
+
+
+def is_hidden(path: Path) -> bool:
+    return path[-1].startswith(HIDDEN)

@@ -1,0 +1,66 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A handler's options as containerd reads them: their names in any case. Kubespray wrote `systemdCgroup` and `binaryName` for years.
+
+containerd decodes the table into a struct (generateRuntimeOptions). go-toml 1, which 1.x uses, takes the exact name before any other
+spelling; go-toml 2 takes whichever comes last, and before that the keys are sorted, so that a capital letter loses.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml import Document
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+NAMES: Mapping[str, str] = {path[1].lower(): path[1] for path in containerd_places.HANDLER if path[0] == "options"}
+
+
+def read(options: Mapping[str, Any], version: Version) -> dict[str, Any]:
+    """The options by their own names; of one that stands there twice, the value that counts."""
+    found: dict[str, Any] = {}
+    for key in winners(options, version):
+        found[NAMES.get(key.lower(), key)] = options[key]
+    return found
+
+
+def winners(options: Mapping[str, Any], version: Version) -> list[str]:
+    """Of keys that spell the same option the one that counts, in the order in which they stand there."""
+    last = {key.lower(): key for key in sorted(options)}
+    if releases.facts(version).merge == "replace":  # go-toml 1
+        last.update({key.lower(): key for key in options if key in NAMES.values()})
+    return [key for key in options if last[key.lower()] == key]
+
+
+def of_handlers(runtimes: Mapping[str, Any], version: Version) -> dict[str, Any]:
+    """All handlers, with their options by their own names."""
+    return {name: _of(entry, version) for name, entry in runtimes.items()}
+
+
+def _of(entry: Any, version: Version) -> Any:
+    options = entry.get("options") if isinstance(entry, Mapping) else None
+    return {**entry, "options": read(options, version)} if isinstance(options, Mapping) and options else entry
+
+
+def require_own_spelling(doc: Document, table: Path, setting: Path, path: str) -> None:
+    """An option that another spelling keeps from having an effect: our drop-in can add a key, and not take one away."""
+    *above, name = setting
+    if tuple(above[-1:]) != ("options",):
+        return
+    there = toml.lookup(doc.data, (*table, *above), {})
+    other = next((key for key in there if key.lower() == name.lower() and key != name), "")
+    if other:
+        raise PlanError(
+            f"{toml.dotted(setting)} is written {other} here",
+            where=path,
+            line=toml.line_of(doc, (*table, *above, other)),
+            why="containerd 2.x takes this spelling before the usual one, so that ours would have no effect",
+            next=f"Write it {name}, and run again.",
+        )

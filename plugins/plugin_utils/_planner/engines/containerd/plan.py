@@ -1,0 +1,441 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan for one containerd: which keys differ, which files change, whether it has to restart, and how that is proven."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk, programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
+    adoption,
+    cgroup_choice,
+    config,
+    edit,
+    in_place,
+    options,
+    releases,
+    verify,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.base import Base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange, Setting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    JOURNAL_DIR,
+    Decision,
+    Difference,
+    Handler,
+    Instance,
+    Leftover,
+    Plan,
+    PlanError,
+    Policy,
+    Reason,
+    Restart,
+    refused,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+
+@dc.dataclass(frozen=True)
+class Aim:
+    """What is wanted of the files that stay. base: they without our own drop-in; cri: what they give without our edits."""
+
+    files: FileSet
+    base: FileSet
+    names: Path
+    cri: Mapping[str, Any]
+    wanted: list[Setting]
+    bases: Mapping[str, Base]
+    going: Going | None = None
+    staying: Mapping[str, str] = dc.field(default_factory=dict)  # programs that handlers keep
+
+
+@dc.dataclass(frozen=True)
+class Going:
+    """A file of another tool that goes. allowed: keys that may have another value without it."""
+
+    file: ConfigFile
+    allowed: tuple[Setting, ...] = ()
+    restarts: bool = False  # our keys differ from what is in force with it; not all of them are in the engine's status
+    default: tuple[Difference, ...] = ()
+
+    def as_change(self) -> Mapping[str, Any]:
+        return {"path": self.file.real, "op": "remove", "expect": self.file.sha256}
+
+    @property
+    def differences(self) -> tuple[Difference, ...]:
+        why = "what its tool set is in our own file from now on, and all else in it is in force without it; the journal keeps it"
+        return (Difference("file", self.file.path, "", "present", None, why), *self.default)
+
+
+class Shadowed(PlanError):
+    """A file that is read later keeps one of our keys from having an effect."""
+
+
+def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
+    """What differs from the decision, and the transaction that mends it. May raise NeedMore or PlanError."""
+    if instance.refusal:
+        raise refused(instance)
+    version = version_of(instance)
+    files = config.load(obs, instance.config_path, version, policy.handlers)
+    _check(files, version)
+    left: list[Leftover] = list(adoption.unread(obs, files))
+    for found in adoption.find(policy, obs, files, instance):
+        if found.obstacle or not decision.handler:
+            left.append(found.stays(found.obstacle or "no handler is wanted here", found.next))
+            continue
+        aim = _without(policy, obs, instance, decision, files, found, version)
+        left.append(adoption.judge(policy, obs, instance, files, aim.files, found, aim.wanted, version))
+        if left[-1].fate == "adopted":
+            return dc.replace(_planned(policy, obs, instance, files, aim, version), leftovers=tuple(left))
+    try:
+        planned = _planned(policy, obs, instance, files, _aim(policy, obs, instance, decision, files, version), version)
+    except Shadowed as error:
+        raise next((hidden_by(one) for one in left if one.path == error.where), error) from None
+    planned = dc.replace(planned, leftovers=tuple(left))
+    return dc.replace(planned, leftovers=(*left, *in_place.taken_over(policy, files, planned, version)))
+
+
+def hidden_by(left: Leftover) -> PlanError:
+    """Where what stays keeps ours from having any effect."""
+    return PlanError(
+        f"this file of {left.tool} is read after ours, and is not taken over", where=left.path, why=left.why, next=left.next)
+
+
+def _aim(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, version: Version,
+    going: ConfigFile | None = None,
+) -> Aim:  # fmt: skip
+    mine = _our_drop_in(policy, obs, files)
+    base = files.without(mine) if mine else files
+    cri = config.effective(base, version)
+    decision = dc.replace(decision, enable_cdi=decision.enable_cdi or _switched_on(policy, files.get(mine)))
+    reset_to = _default_in(_original(obs, files))
+    bases, plain = _bases(policy, obs, instance, decision, files, base, version)
+    staying = _staying(policy, obs, files, cri, files.get(mine), going) if decision.handler else {}
+    wanted = edit.settings(programs.with_kept(policy, staying), decision, base, cri, version, reset_to, bases)
+    cgroup_choice.require_kept(policy, instance.config_path, plain, edit.granted(cri, wanted), version, bases)
+    wanted += adoption.carried_before(obs, files.get(mine), wanted)
+    return Aim(files, base, config.names(base, version), cri, wanted, bases, staying=staying)
+
+
+def _staying(
+    policy: Policy, obs: Observation, files: FileSet, cri: Mapping[str, Any], mine: ConfigFile | None, going: ConfigFile | None
+) -> dict[str, str]:
+    """The programs that handlers keep; a file that is taken over now names some, too."""
+    own, theirs = (config.handlers(file.doc.data) if file else {} for file in (mine, going))
+    now = config.programs({**toml.lookup(cri, releases.RUNTIMES, {}), **theirs})
+    return programs.kept(policy, obs, now, config.programs(own), _written(policy, _original(obs, files)))
+
+
+def _switched_on(policy: Policy, mine: ConfigFile | None) -> bool:
+    """Whether CDI is on by our drop-in: no look at the engine tells by whom it is on."""
+    data = mine.doc.data if mine and policy.cdi != "false" else {}
+    return any(toml.lookup(data, (*table, "enable_cdi")) is True for table in (containerd_places.V2_NAMES, containerd_places.V3_NAMES))
+
+
+def _without(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, found: adoption.Found, version: Version
+) -> Aim:  # fmt: skip
+    """What is wanted once a file of another tool is gone: the same as where it never was, and what of it somebody may count on."""
+    staying = files.without(found.file.path)
+    now, then = config.effective(files, version), config.effective(staying, version)
+    decision = dc.replace(decision, enable_cdi=decision.enable_cdi or adoption.enables_cdi(now, then, version))
+    aim = _aim(policy, obs, instance, decision, staying, version, found.file)
+    default = str(toml.lookup(now, releases.DEFAULT, ""))
+    wanted = [*aim.wanted, *adoption.carried(found, now, aim.wanted, default)]
+    granted = edit.granted(aim.cri, wanted)
+    shown = adoption.default_going(found, now, granted, wanted, aim.names)
+    going = Going(found.file, adoption.changing(found, now, granted), bool(edit.unmet(now, wanted)), shown)
+    return dc.replace(aim, wanted=wanted, going=going)
+
+
+def _planned(policy: Policy, obs: Observation, instance: Instance, files: FileSet, aim: Aim, version: Version) -> Plan:
+    changes = _changes(policy, obs, aim.files, aim.base, aim.names, aim.cri, aim.wanted, version)
+    after = files
+    if changes or aim.going:
+        gone = {aim.going.file.path: File(aim.going.file.path, exists=False)} if aim.going else {}
+        after = config.load(obs, instance.config_path, version, policy.handlers, {**edit.ahead(changes), **gone})
+    _verify(aim.base, after, aim.cri, aim.wanted, version)
+    now = config.effective(files, version)
+    differences = tuple(_differences(changes, files, aim.names, now, aim.wanted, version))
+    found = assemble(policy, obs, instance, aim.files, changes, differences, aim.cri, aim.wanted, version, going=aim.going)
+    return dc.replace(found, advice=(*found.advice, *programs.said(policy, aim.staying), *_doubts(aim.bases, aim.cri, instance)))
+
+
+def reasons(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> tuple[Reason, ...]:
+    """Which cgroup driver our handler has, and why, for the record; the plan says what cannot be planned."""
+    try:
+        version = version_of(instance)
+        files = config.load(obs, instance.config_path, version, policy.handlers)
+        mine = _our_drop_in(policy, obs, files)
+        bases, _plain = _bases(policy, obs, instance, decision, files, files.without(mine) if mine else files, version)
+    except PlanError:
+        return ()
+    base = bases.get(decision.handler)
+    return (Reason("cgroup_driver", "systemd" if base.systemd else "cgroupfs", base.cgroup_why),) if base else ()
+
+
+def low_level(policy: Policy, obs: Observation, files: FileSet, version: Version) -> str:
+    """The program that runs containers here, by the handlers of others."""
+    mine = _our_drop_in(policy, obs, files)
+    cri = config.effective(files.without(mine) if mine else files, version, built_in=False)
+    before, handler = _original(obs, files), next(iter(policy.handlers), Handler())
+    return containerd_base.runs(cri, handler, written=handler.name in _written(policy, before), default_before=_default_in(before))
+
+
+def version_of(instance: Instance) -> Version:
+    version = versions.parse(instance.version)
+    if version is None:
+        raise PlanError(
+            "the version of this containerd is not known", where=instance.config_path, why="neither its socket nor its program told one",
+            next="Start containerd, or repair its installation.")
+    if version.series < releases.OLDEST:
+        raise PlanError(f"containerd {version} is too old", where=instance.config_path, next="Upgrade containerd to 1.6 or newer.")
+    return version
+
+
+def _check(files: FileSet, version: Version) -> None:
+    config.check_schema(files, version)
+    facts = releases.facts(version)
+    root = files.root
+    if root and files.schema < 2 and facts.merge == "deep":
+        own = config.uses(root.doc.data, containerd_places.V1_NAMES)
+        if "version" in root.doc.data or (own and facts.v1_lost):
+            line = toml.line_of(root.doc, ("version",)) or toml.line_of(root.doc, containerd_places.V1_NAMES)
+            raise PlanError(
+                "this is a version 1 configuration", where=root.path, line=line,
+                why=f"containerd {version} {'drops its CRI part silently' if facts.v1_lost else 'accepts no newer drop-in beside it'}",
+                next="Write it as version 2 (plugins.\"io.containerd.grpc.v1.cri\") and run again.")
+    off = config.cri_disabled(files)
+    if off:  # a daemon that serves CRI now has not read this yet, and would lose it by our restart
+        raise PlanError(
+            "disabled_plugins switches CRI off", where=off[0], line=off[1], why="nothing written for CRI would have an effect",
+            next="Take the CRI plugin out of disabled_plugins and run again.")
+    _check_shadow(files, facts)
+
+
+def _check_shadow(files: FileSet, facts: releases.Facts) -> None:
+    """Drop-ins newer than their root: refused by 2.3, and the root's CRI table is lost on 2.0 to 2.2."""
+    root = files.root
+    for file in files.files[1:]:
+        if root and root.declared and file.declared > root.declared and facts.merge == "deep" and facts.cdi != "always":
+            raise PlanError(
+                f"this file says version = {file.declared} and its root {root.path} says {root.declared}", where=file.path,
+                line=toml.line_of(file.doc, ("version",)),
+                why="containerd does not start with it, or silently loses the root file's CRI table",
+                next=f"Write it as version {root.declared}{_rewritten(file)}, or remove it.")
+
+
+def _rewritten(file: ConfigFile) -> str:
+    """nvidia-ctk makes such a file of what `containerd config dump` prints, which is of the newest version."""
+    return f" (`{nvidia_ctk.COMMAND} --config-source=file` does that)" if file.path.endswith(f"/{nvidia_ctk.DROP_IN}") else ""
+
+
+def _our_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
+    """The file of ours in this set, '' when there is none."""
+    for file in files.files[1:]:
+        if file.doc.text.startswith(edit.MARK) and file.path != files.root_path:
+            return file.path
+    return ""
+
+
+def _original(obs: Observation, files: FileSet) -> Mapping[str, Any] | None:
+    """The root file's data from before our first change, {} where there was no file; None where we never changed it."""
+    question = queries.originals(JOURNAL_DIR)
+    kept = (obs.raw(question).get("originals") or {}).get(files.root.real) if obs.asked(question) and files.root else None
+    if kept is None or not files.root:
+        return None
+    try:
+        return toml.parse(kept.get("content") or "", files.root.path).data
+    except PlanError:
+        return None
+
+
+def _default_in(before: Mapping[str, Any] | None) -> str:
+    """The default handler that these files named, the engine's own where they name none, '' where nothing is known."""
+    for table in containerd_places.TABLES:
+        name = toml.lookup(before or {}, (*table, *releases.DEFAULT))
+        if isinstance(name, str) and name:
+            return name
+    return "" if before is None else "runc"
+
+
+def _written(policy: Policy, before: Mapping[str, Any] | None) -> frozenset[str]:
+    """Which of the wanted handlers were not in the file before our first change."""
+    if before is None:
+        return frozenset()
+    return frozenset(h.name for h in policy.handlers if h.name not in config.handlers(before))
+
+
+def _bases(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, base: FileSet, version: Version
+) -> tuple[dict[str, Base], Mapping[str, Any]]:
+    """What each wanted handler is copied from, and the CRI table without what we wrote."""
+    before = _original(obs, files)
+    reset_to, written = _default_in(before), _written(policy, before)
+    declared = config.effective(base, version, built_in=False)
+    plain = cgroup_choice.before_us(config.effective(base, version), written, reset_to)
+    every = policy.handlers if decision.handler else ()
+    bases = {h.name: containerd_base.choose(declared, h, written=h.name in written, default_before=reset_to) for h in every}
+    return cgroup_choice.settled(policy, obs, instance, decision, plain, version, bases), plain
+
+
+def _changes(
+    policy: Policy, obs: Observation, files: FileSet, base: FileSet, names: Path, cri: Mapping[str, Any], wanted: list[Setting],
+    version: Version
+) -> list[FileChange]:
+    said: dict[str, Any] = {}
+    for file in base.files:
+        said = config.merged(said, toml.lookup(file.doc.data, names) or {})
+    missing = edit.unmet(cri, wanted, said)
+    ours = base is not files
+    if not missing and not ours:
+        return []
+    if releases.facts(version).merge == "replace" or (policy.drop_in == "never" and not ours):
+        # 1.x: a drop-in that names the CRI table replaces all that the root file says there (containerd#5837).
+        return edit.in_place(files, names, missing, version)
+    # Our file carries the handlers complete, so that it stands by itself, and of the rest only what the others lack.
+    own = [w for w in wanted if w.path[:2] == releases.RUNTIMES or w in missing]
+    path = _our_drop_in(policy, obs, files) if ours and policy.drop_in in ("auto", "never") else edit.drop_in_path(policy, obs, files)
+    return edit.drop_in(obs, files, path, names, own, version)
+
+
+def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[Setting], version: Version) -> None:
+    """The sum of the files afterwards must be the sum before and our keys; a file that is read later can spoil that."""
+    found = config.effective(after, version)
+    for setting in edit.unmet(found, wanted):
+        for file in reversed(after.files):
+            for table in reversed(containerd_places.TABLES):
+                options.require_own_spelling((base.get(file.path) or file).doc, table, setting.path, file.path)
+                if toml.lookup(file.doc.data, table) is not None and toml.lookup(file.doc.data, (*table, *setting.path)) != setting.value:
+                    raise _shadowed(file, table, setting, version)
+    if found != edit.granted(cri, wanted):
+        raise PlanError(
+            "the change would alter more than our keys", where=after.root_path, why="its files add up to something else than before",
+            next="Merge the files into one, and run again.")
+
+
+def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: Version) -> Shadowed:
+    line = toml.line_of(file.doc, (*table, *setting.path)) or toml.line_of(file.doc, table)
+    replaces = releases.facts(version).merge == "replace"
+    if replaces and file.doc.text.startswith(edit.MARK):
+        return Shadowed(
+            "this is our own drop-in, and it hides the root file's CRI settings from the containerd that is here now", where=file.path,
+            line=line, why=f"it was written for containerd 2.x, and {version} takes its whole CRI table instead of the root file's",
+            next="Run with state: absent first, then again; on 1.x all of ours stands in the root file.")
+    return Shadowed(
+        f"{toml.dotted(setting.path)} = {toml.dumps(setting.value)} would have no effect", where=file.path, line=line,
+        why="this file is read last, and containerd 1.x takes its whole CRI table instead of the root file's" if replaces
+        else f"this file is read after ours and sets {toml.dumps(toml.lookup(file.doc.data, (*table, *setting.path)))}",
+        next=f"Move its CRI settings to the root file and remove it{'' if replaces else ', or ask for its value by the option handlers'}.")
+
+
+def _differences(
+    changes: list[FileChange], files: FileSet, names: Path, now: Mapping[str, Any], wanted: list[Setting], version: Version
+) -> list[Difference]:
+    found = []
+    for change in changes:
+        old = change.before.data if change.before else {}
+        for setting in wanted:
+            key = (*_table(change, names), *setting.path)
+            if toml.lookup(change.after.data, key) == setting.value and toml.lookup(old, key) != setting.value:
+                found.append(Difference("file", change.path, toml.dotted(key), toml.lookup(now, setting.path), setting.value, setting.why))
+        before, after = old.get("imports"), change.after.data.get("imports")
+        if before != after:
+            found.append(Difference("file", change.path, "imports", before, after, "so that containerd reads the drop-in"))
+        if not any(d.path == change.path for d in found):
+            was = None if change.before is None else "other content"
+            found.append(Difference("file", change.path, "", was, "as decided", "this file is ours"))
+    return found
+
+
+def _table(change: FileChange, names: Path) -> Path:
+    for table in (names, containerd_places.V2_NAMES, containerd_places.V3_NAMES, containerd_places.V1_NAMES):
+        if toml.lookup(change.after.data, table) is not None:
+            return table
+    return names
+
+
+def assemble(
+    policy: Policy, obs: Observation, instance: Instance, files: FileSet, changes: list[FileChange], differences: tuple[Difference, ...],
+    cri: Mapping[str, Any], wanted: list[Setting], version: Version, gone: tuple[Mapping[str, Any], ...] = (), going: Going | None = None
+) -> Plan:  # fmt: skip
+    """The transaction. gone: changes of `state: absent`, beside those of files that are edited. going: what is taken over."""
+    advice = list(_advice(obs, files, wanted))
+    in_force = wanted if gone else [*wanted, edit.default_of(cri, wanted)]
+    removed = (*gone, *([going.as_change()] if going else []))
+    differences = (*differences, *(going.differences if going else ()))
+    restarts: tuple[Restart, ...] = ()
+    health: tuple[Mapping[str, Any], ...] = ()
+    unlike = bool(going and going.restarts)
+    stale = instance.running and policy.root == "/" and (unlike or not verify.in_force(obs, instance, in_force))
+    if stale and policy.restart == "never":
+        unit = instance.unit or "containerd"
+        advice.append(f"{instance.config_path}: in force only after a restart of {unit}, left to you by restart: never.")
+    elif stale and not instance.unit:
+        advice.append(f"{instance.config_path}: this containerd runs outside systemd; restart it yourself.")
+    elif stale:
+        verify.refuse_deadly_restart(obs, instance)
+        if not differences:
+            differences = (verify.not_loaded(instance),)
+        restarts = (Restart(instance.unit, "restart", "the configuration in force changes"),)
+        health = (verify.health(instance, wanted, version),)
+    elif changes and not instance.running and policy.root == "/":
+        advice.append(f"{instance.config_path}: containerd is not running; the configuration is in force from its next start.")
+    expect: dict[str, str | None] = {f.real: f.sha256 for f in files.files} if changes or removed else {}
+    expect.update({c.real: c.sha256 for c in changes})
+    checked = policy.root == "/" and (changes or going)
+    allowed = [*wanted, *(going.allowed if going else ())]
+    texts = [(c.path, c.before.text if c.before else "", c.after.text) for c in changes]
+    return Plan(
+        differences=differences,
+        changes=(*(c.as_change() for c in changes), *removed),
+        expect_files=expect,
+        expect_units={instance.unit: instance.invocation_id} if restarts and instance.invocation_id else {},
+        restarts=restarts, health=health, advice=tuple(advice),
+        diffs=(*texts, *([(going.file.path, going.file.doc.text, "")] if going else [])),
+        **(verify.validation(instance, files, changes, allowed, version) if checked else {}),
+    )
+
+
+def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str]:
+    """Files of others that define our handler as well, or lie about unread."""
+    found = []
+    for file in files.files[1:]:
+        if file.doc.text.startswith(edit.MARK):
+            continue
+        for table in (containerd_places.V3_NAMES, containerd_places.V2_NAMES):
+            handlers = toml.lookup(file.doc.data, (*table, "containerd", "runtimes"), {})
+            ours = {w.path[2] for w in wanted if w.path[:2] == releases.RUNTIMES} - {"runc"}
+            for name in sorted(ours & set(handlers)):
+                found.append(
+                    f"{file.path}: defines the handler {name}, too, and was left as it is, since it agrees with what is wanted here. "
+                    "Before you ask for another handler, take it out of this file.")
+    return found
+
+
+def _doubts(bases: Mapping[str, Base], cri: Mapping[str, Any], instance: Instance) -> list[str]:
+    """What a person has to know of the handlers that ours are copied from."""
+    found = []
+    for name, base in bases.items():
+        if base.doubt:
+            found.append(
+                f"{instance.config_path}: the handlers disagree on the cgroup driver: {base.doubt}. Neither a pod nor a kubelet runs here "
+                f"that would show which one is right; the handler {name} follows the first.")
+        if base.foreign and toml.lookup(cri, ("containerd", "runtimes", name)) is None:
+            # A node system's own shim as default: its properties are taken over, its program cannot be.
+            found.append(
+                f"The handler {base.origin} runs {base.program}. The handler {name} has its properties, but the NVIDIA runtime starts runc "
+                f"or crun instead of that program: containers of {name} get nothing that only {base.program} does.")
+    return found

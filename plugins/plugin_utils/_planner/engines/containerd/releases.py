@@ -1,0 +1,104 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""containerd as data: what each release reads, where its tables are, and what it does without being told."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_types
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import (
+    TABLES,
+    V1_NAMES,
+    V2_NAMES,
+    V3_NAMES,
+    Path,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+CONFIG = "/etc/containerd/config.toml"
+SOCKET = "/run/containerd/containerd.sock"
+UNIT = "containerd.service"
+DROP_IN = "90-gpufleet.toml"
+CDI_SPEC_DIRS = ("/etc/cdi", "/var/run/cdi")
+
+RUNTIMES: Path = ("containerd", "runtimes")  # below each of them
+DEFAULT: Path = ("containerd", "default_runtime_name")
+# A version 4 file has the CRI tables of version 3; it only moves the server's sockets to plugins.
+NATURAL_NAMES: Mapping[int, Path] = {1: V1_NAMES, 2: V2_NAMES, 3: V3_NAMES, 4: V3_NAMES}
+
+# Types that the daemon decodes these into; a file with another one is refused as a whole, or its plugin does not start.
+_CRI_SHAPES: Mapping[Path, str] = {
+    (): toml_types.TABLE,
+    ("containerd",): toml_types.TABLE,
+    ("containerd", "runtimes"): toml_types.TABLE,
+    ("containerd", "runtimes", "*"): toml_types.TABLE,
+    ("containerd", "runtimes", "*", "runtime_type"): toml_types.STRING,
+    ("containerd", "runtimes", "*", "container_annotations"): toml_types.STRINGS,
+    ("containerd", "runtimes", "*", "options"): toml_types.TABLE,
+    ("containerd", "runtimes", "*", "options", "BinaryName"): toml_types.STRING,
+    ("containerd", "default_runtime_name"): toml_types.STRING,
+    ("enable_cdi",): toml_types.BOOLEAN,
+    ("cdi_spec_dirs",): toml_types.STRINGS,
+}
+SHAPES: Mapping[Path, str] = {
+    ("disabled_plugins",): toml_types.STRINGS,
+    ("plugins",): toml_types.TABLE,
+    ("grpc",): toml_types.TABLE,
+    ("grpc", "address"): toml_types.STRING,
+    **{(*names, *path): wanted for names in TABLES for path, wanted in _CRI_SHAPES.items()},
+}
+
+# Names by which `disabled_plugins` switches CRI off.
+CRI_PLUGINS = frozenset(("cri", "io.containerd.grpc.v1.cri", "io.containerd.cri.v1.runtime"))
+
+RUNC_TYPE = "io.containerd.runc.v2"
+# The built-in runc entry, as `config default` prints what is not zero in it.
+BUILTIN_RUNC: Mapping[str, Any] = {"runtime_type": RUNC_TYPE, "options": {"SystemdCgroup": False}}
+BUILTIN_RUNTIMES: Mapping[str, Mapping[str, Any]] = {"runc": BUILTIN_RUNC}
+
+Switch = Literal["none", "off", "on", "always"]
+
+
+@dc.dataclass(frozen=True)
+class Facts:
+    """One minor release. `cdi`: no CDI | switch, off by default | switch, on by default | no switch, always on."""
+
+    first: tuple[int, int]
+    schemas: tuple[int, ...]
+    new_file: int  # version of a file that we make; also read by the next minor, so that a rollback finds it readable
+    merge: Literal["replace", "deep"]  # what `imports` does to a plugin's table
+    keeps_runc: bool  # the built-in runc stays when a file names other runtimes
+    cdi: Switch
+    v1_lost: bool = False  # the CRI part of a file without `version` is dropped without an error
+    v2_names_in_v3_lost: bool = False  # v2 table names in a version 3 file are ignored
+
+
+FACTS = (
+    Facts((1, 3), (1, 2), 2, "replace", True, "none"),
+    Facts((1, 5), (1, 2), 2, "replace", False, "none"),
+    Facts((1, 7), (1, 2), 2, "replace", False, "off"),
+    Facts((2, 0), (1, 2, 3), 3, "deep", True, "on", v1_lost=True, v2_names_in_v3_lost=True),
+    Facts((2, 3), (1, 2, 3, 4), 3, "deep", True, "on"),
+    Facts((2, 4), (1, 2, 3, 4), 3, "deep", True, "always"),
+)
+OLDEST = (1, 4)
+
+
+def facts(version: Version) -> Facts:
+    return [f for f in FACTS if f.first <= version.series or f is FACTS[0]][-1]
+
+
+def relative_glob_works(version: Version) -> bool:
+    """Before, a relative glob in `imports` was looked up in the daemon's working directory and loaded nothing."""
+    if version.series == (1, 6):
+        return version.at_least(1, 6, 29)
+    return version.at_least(1, 7, 16)
+
+
+def cri_field(version: Version) -> bool:
+    """Whether the CRI field CDIDevices is answered; before 1.7.2 only annotations are."""
+    return version.at_least(1, 7, 2)

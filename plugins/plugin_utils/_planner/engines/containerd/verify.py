@@ -1,0 +1,179 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a containerd's own word is asked: before the change by a dump of the staged files, after the restart by its CRI status."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange, Setting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Instance, Plan, PlanError, Policy, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import output_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+# Recovery of many containers comes before CRI answers; seconds on an idle host, more on a full one.
+SERVES_WITHIN = 90
+# Keys that are named where a change would touch them by mistake; all others are only counted.
+NAMED = (
+    "version", "root", "state", "imports", "disabled_plugins", "required_plugins", "sandbox_image", "sandbox", "snapshotter", "config_path",
+    "enable_cdi", "cdi_spec_dirs", "default_runtime_name", "runtime_type", "runtime_path", "BinaryName", "SystemdCgroup", "Root",
+    "base_runtime_spec", "pod_annotations", "container_annotations", "privileged_without_host_devices", "sandboxer", "bin_dir", "conf_dir",
+    "stream_server_address", "stream_server_port", "enable_selinux", "systemd_cgroup", "device_ownership_from_security_context",
+)  # fmt: skip
+
+STATUS_NAMES: Mapping[str, str] = {
+    "runtime_type": "runtimeType", "default_runtime_name": "defaultRuntimeName", "enable_cdi": "enableCDI", "cdi_spec_dirs": "cdiSpecDirs",
+    "container_annotations": "ContainerAnnotations", "pod_annotations": "PodAnnotations", "base_runtime_spec": "baseRuntimeSpec",
+    "privileged_without_host_devices": "privileged_without_host_devices",
+}  # fmt: skip
+
+
+def status_path(setting: Setting) -> tuple[str, ...] | None:
+    """Where CRI's verbose status shows this key; None where its name there is not certain."""
+    last = setting.path[-1]
+    if setting.path[-2:-1] == ("options",):
+        there = ("config", *setting.path)
+        return there if selection.listed(output_places.STATUS, there) else None  # what is not listed does not travel
+    return ("config", *setting.path[:-1], STATUS_NAMES[last]) if last in STATUS_NAMES else None
+
+
+def in_force(obs: Observation, instance: Instance, wanted: list[Setting]) -> bool:
+    """Whether the running daemon already works with these keys."""
+    info = as_read(obs.cri(instance.socket, pid=instance.pid).get("info") or {}, instance)
+    if not isinstance(info.get("config"), Mapping):
+        return False
+    paths = [(w, status_path(w)) for w in wanted]
+    return all(_same(toml.lookup(info, path), w.value, path) for w, path in paths if path)
+
+
+def as_read(info: Mapping[str, Any], instance: Instance) -> Mapping[str, Any]:
+    """The status with the options of handlers by their own names; it tells them as the files spell them."""
+    version, runtimes = versions.parse(instance.version), toml.lookup(info, ("config", "containerd", "runtimes"))
+    if version is None or not isinstance(runtimes, Mapping):
+        return info
+    containerd = {**info["config"]["containerd"], "runtimes": options.of_handlers(runtimes, version)}
+    return {**info, "config": {**info["config"], "containerd": containerd}}
+
+
+def _same(found: Any, wanted: Any, path: tuple[str, ...]) -> bool:
+    """A value of a shape that does not travel cannot be told from another such one."""
+    shape = selection.listed(output_places.STATUS, path)
+    return bool(found == wanted or (found == selection.HIDDEN and not selection.fits(shape, wanted)))
+
+
+def health(instance: Instance, wanted: list[Setting], version: Version) -> dict[str, Any]:
+    """CRI answers again, and says what we wrote. A bad CRI section leaves the unit active, so that nothing less will do."""
+    require: list[dict[str, Any]] = []
+    handlers = list(dict.fromkeys(w.path[2] for w in wanted if w.path[:2] == ("containerd", "runtimes")))
+    if version.series >= (2, 0):  # runtimeHandlers in the status
+        require += [{"handler": name} for name in handlers]
+    for setting in wanted:
+        path = status_path(setting)
+        if path and (setting.path[-1] in ("BinaryName", "SystemdCgroup") or len(setting.path) < 3):
+            require.append({"path": list(path), "equals": setting.value})
+    return {"kind": "cri", "socket": instance.socket, "timeout": SERVES_WITHIN, "require": require}
+
+
+def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
+    """containerd's unit leaves containers alone by KillMode=process; an override that does not would kill them all."""
+    unit = obs.unit(instance.unit)
+    if unit.get("LoadState") == "masked":
+        raise PlanError(
+            f"{instance.unit} is masked, so that nothing can restart it", where=instance.unit,
+            next=f"Run `systemctl unmask {instance.unit}`, or set restart: never and restart by yourself.")
+    mode = unit.get("KillMode", "process")
+    if mode not in ("process", "none", ""):
+        raise PlanError(
+            f"a restart of {instance.unit} would kill every container on this host", where=instance.unit,
+            why=f"its KillMode is {mode}, and upstream's is process",
+            next="Take the override out of the unit, or set restart: never and restart by yourself.")
+
+
+def not_loaded(instance: Instance) -> Difference:
+    return Difference(
+        "unit", instance.unit, "configuration", "an older one in force", "what the files say",
+        "the files are right, and the running daemon has not loaded them")
+
+
+def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advice: tuple[str, ...]) -> Plan:
+    """Absent: the daemon has to forget our handlers if it has them."""
+    runs = {h.name: str(instance.handlers.get(h.name) or "") for h in policy.handlers}
+    loaded = any(runs[h.name] == h.binary or low_level.nvidias(runs[h.name]) for h in policy.handlers)
+    if not plan.changes or not instance.running or policy.root != "/" or not loaded:
+        differences = tuple(d for d in plan.differences if d.what != "unit")
+        return dc.replace(plan, differences=differences, restarts=(), health=(), expect_units={}, advice=(*plan.advice, *advice))
+    if policy.restart == "never" or not instance.unit:
+        return dc.replace(plan, restarts=(), health=(), advice=(*plan.advice, *advice))
+    why = "our handlers are taken out of the configuration in force"
+    return dc.replace(
+        plan, advice=(*plan.advice, *advice), restarts=(Restart(instance.unit, "restart", why),),
+        health=({"kind": "cri", "socket": instance.socket, "timeout": SERVES_WITHIN, "require": []},),
+        expect_units={instance.unit: instance.invocation_id} if instance.invocation_id else {})
+
+
+# ---------------------------------------------------------------- the staged tree
+
+
+def validation(instance: Instance, files: FileSet, changes: list[FileChange], wanted: list[Setting], version: Version) -> dict[str, Any]:
+    """Plan fields that have the engine's own binary read the staged files, and allow only our keys to differ."""
+    every = {f.path: f.real for f in files.files} | {c.path: c.real for c in changes}
+    argv = [instance.binary, "-c", "{stage}" + instance.config_path, "config", "dump"]
+    baseline = [instance.binary, "-c", instance.config_path, "config", "dump"] if files.root and wanted else None
+    check = {
+        "argv": argv, "timeout": 30, "refuse": _refuse(wanted), "require": _require(wanted),
+        "baseline": baseline, "allow": _allow(wanted), "names": list(NAMED),
+        "why": "containerd itself reads the new configuration, and nothing but our keys differs", "process": instance.process,
+    }  # fmt: skip
+    if not instance.binary:
+        return {}
+    return {
+        "stage_files": tuple({"name": path.lstrip("/"), "source": real} for path, real in every.items()),
+        "substitute": tuple(_substitutes(files, changes)),
+        "validate": (check,),
+    }
+
+
+def _substitutes(files: FileSet, changes: list[FileChange]) -> list[tuple[str, str]]:
+    """Absolute imports lead into the staged tree; relative ones do so by themselves."""
+    found: list[tuple[str, str]] = []
+    after = {f.path: f.doc for f in files.files} | {c.path: c.after for c in changes}
+    for doc in after.values():
+        for pattern in doc.data.get("imports", []):
+            if pattern.startswith("/"):
+                found += [(f"{q}{pattern}{q}", f"{q}{{stage}}{pattern}{q}") for q in "\"'"]
+    return list(dict.fromkeys(found))
+
+
+def _require(wanted: list[Setting]) -> list[dict[str, str]]:
+    binaries = [str(w.value) for w in wanted if w.path[-1] == "BinaryName"]
+    return [
+        {"pattern": rf"\s*BinaryName = [\"']{re.escape(b)}[\"']\s*", "says": f"its output does not have BinaryName = {b}"} for b in binaries
+    ]
+
+
+def _refuse(wanted: list[Setting]) -> list[dict[str, str]]:
+    """2.x says `Ignoring unknown key ... key="containerd runtimes nvidia"` and goes on; what it said of others' keys before is theirs."""
+    keys = sorted({" ".join(w.path[:3]) for w in wanted})
+    return [{"pattern": rf"Ignoring unknown key.*key=\"?{re.escape(k)}\b", "says": f"it does not know the key {k}"} for k in keys]
+
+
+def _allow(wanted: list[Setting]) -> list[str]:
+    """Every line of the dump that may differ: our tables' headers, our keys, a new handler's zero values, the list of imports."""
+    names = "|".join(sorted({re.escape(w.path[2]) for w in wanted if w.path[:2] == ("containerd", "runtimes")}))
+    keys = sorted({w.path[-1] for w in wanted})
+    found = [r"imports = .*", r"\s*", rf"(?:{'|'.join(map(re.escape, keys))}) = .*"] if keys else [r"imports = .*", r"\s*"]
+    if names:
+        found += [rf"\[plugins\.[\"']?[a-z0-9.]+[\"']?\.containerd\.runtimes\.[\"']?(?:{names})[\"']?(?:\.options)?\]"]
+        # A new entry is printed with all its keys, and each release has more of them; a key that lost its value shows by that value.
+        found += [r"\w+ = (?:''|\"\"|0|false|\[\]|[\"'](?:0s|podsandbox)[\"'])"]
+    return found

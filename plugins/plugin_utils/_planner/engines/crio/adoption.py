@@ -1,0 +1,276 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What nvidia-ctk left in CRI-O's configuration: which file goes, which one stays and why, and what a plan that takes one over needs."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_crio as rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Instance,
+    Leftover,
+    NeedMore,
+    Plan,
+    PlanError,
+    Policy,
+    QueryFailed,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+
+WRITES = "nvidia-ctk runtime configure writes just this for this configuration"
+OPERATOR_WRITES = "the GPU Operator's toolkit, which is gone, writes just this for this configuration"
+OVERRIDDEN = "it was edited into this file, which stays as it is; this collection's drop-in is read later and decides"
+
+BACK = "it was taken over before and is back, so that something writes it again"
+
+
+@dc.dataclass(frozen=True)
+class Found:
+    """One file with the tool's part in it. why, next: why it stays, and what ends that; '' where it is taken over."""
+
+    layer: config.Layer
+    judged: rules.Judged
+    keys: tuple[str, ...] = ()  # that nothing explains
+    why: str = ""
+    next: str = ""
+
+    @property
+    def path(self) -> str:
+        return self.layer.path
+
+    @property
+    def tool(self) -> str:
+        return rules.OPERATOR if rules.is_of_operator(self.layer.handlers) else rules.TOOL
+
+    @property
+    def by(self) -> str:
+        """Whose it is, as a reason."""
+        return OPERATOR_WRITES if self.tool == rules.OPERATOR else WRITES
+
+
+def find(
+    policy: Policy, obs: Observation, where: config.Places, layers: tuple[config.Layer, ...], force: config.Effective, instance: Instance
+) -> tuple[Found, ...]:
+    """Drop-ins that are the tool's and nobody else's, in the directory that CRI-O reads and in the one that it does not.
+
+    Those of a GPU Operator's toolkit count once it is proven to be gone: its own cleanup leaves them on CRI-O.
+    """
+    ours = {where.config, where.drop_in}
+    tools = [layer for layer in layers if layer.path not in ours and rules.is_of_tool(*_seen(layer))]
+    here = [layer for layer in tools if not rules.is_of_operator(layer.handlers) or gpu_operator.gone(policy, obs, instance, layer.path)]
+    others = tuple(layer for layer in layers if layer not in here and layer.path != where.drop_in)
+    known = tuple(candidates(others, force, {name for layer in here for name in layer.handlers}))
+    found = tuple(_judged(policy, obs, layer, known, _free(obs, instance, layer)) for layer in here)
+    unread = config.layer_of(obs, where, rules.UNREAD, main=True) if where.directory == f"{releases.CONFIG}.d" else None
+    return (*found, *((_sleeping(_judged(policy, obs, unread, known)),) if unread else ()))
+
+
+def _seen(layer: config.Layer) -> tuple[str, str, Mapping[str, Any]]:
+    return posixpath.basename(layer.path), layer.file.content or "", layer.handlers
+
+
+def _of_nvidia(layer: config.Layer) -> dict[str, Mapping[str, Any]]:
+    """The handlers of a file that run NVIDIA's runtime."""
+    return {n: t for n, t in layer.handlers.items() if isinstance(t, Mapping) and low_level.nvidias(t.get("runtime_path"))}
+
+
+def candidates(layers: tuple[config.Layer, ...], force: config.Effective, tools: set[str]) -> Iterator[Mapping[str, Any]]:
+    """Every table that the tool may have taken for its source's default handler, runc or crun, as files say it and as CRI-O prints it."""
+    for source in (*(layer.handlers for layer in layers), force.handlers):
+        for name, table in source.items():
+            if name not in tools and not name.startswith("nvidia") and isinstance(table, Mapping):
+                yield table
+
+
+def _free(obs: Observation, instance: Instance, layer: config.Layer) -> frozenset[str]:
+    """Handlers that may go with a file whoever wants them: those of a toolkit container that is gone and that no pod was started with."""
+    if not rules.is_of_operator(layer.handlers):
+        return frozenset()
+    try:
+        return frozenset(layer.handlers) - set(sandboxes.in_use(obs, instance, layer.handlers))
+    except QueryFailed:  # it does not tell, so pods may use any of them
+        return frozenset()
+
+
+def _judged(
+    policy: Policy, obs: Observation, layer: config.Layer, known: tuple[Mapping[str, Any], ...], free: frozenset[str] = frozenset()
+) -> Found:
+    wanted = {h.binary for h in policy.handlers}
+    programs = {str(table["runtime_path"]) for table in _of_nvidia(layer).values()}
+    count = len(gpu_operator.HANDLERS) if rules.is_of_operator(layer.handlers) else 1
+    judged = rules.judge(layer.data, known, wanted | programs, count)
+    keys = (*_comment(layer.file), *named(layer, judged.unexplained))
+    stays = _linked(policy, layer.file) or _is_back(policy, obs, layer.file) or _stays(policy, layer.path, judged, keys, free)
+    return Found(layer, judged, keys, *stays)
+
+
+def _comment(file: File) -> tuple[str, ...]:
+    """The tool writes none, so that it is a person's, and is gone for good once the tool writes the file again."""
+    line = nvidia_ctk.commented(file.content or "")
+    return (f"the comment in line {line}",) if line else ()
+
+
+def _is_back(policy: Policy, obs: Observation, file: File) -> tuple[str, str] | None:
+    """What was taken over and is there again is written by somebody at each boot or run: two writers never come to rest."""
+    kept = owned_file.originals(obs) if obs.asked(owned_file.ORIGINALS) else {}
+    known = kept.get(file.path) or kept.get(file.real or file.path)
+    if policy.adopt == "never" or not known or not owned_file.taken_away(known):
+        return None
+    return BACK, "find out what writes it (a boot script, a configuration management, an operator), end that, remove the file and run again"
+
+
+def _linked(policy: Policy, file: File) -> tuple[str, str] | None:
+    """What would go is the link's end, and CRI-O does not start with a link to nothing in its directory."""
+    if not file.is_link or policy.adopt == "never":
+        return None
+    return f"it is a link to {file.real}", f"put the file itself in the place of the link {file.path}, and run again"
+
+
+def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...], free: frozenset[str]) -> tuple[str, str]:
+    """Why a file is not taken over, and what ends it; empty where it is."""
+    names = [h.name for h in policy.handlers]
+    strange = [name for name in judged.handlers if name not in names and name not in free]
+    if policy.adopt == "never":
+        return "adopt: never leaves it to its owner", f"set adopt: auto to have it taken over, or remove {path} and run again"
+    if not judged.handlers and judged.unexplained == (rules.RUNTIMES,):
+        return "it declares no handler, which nvidia-ctk runtime configure always does", f"remove {path} and run again"
+    if keys:
+        why = f"nvidia-ctk runtime configure does not explain {', '.join(keys)}"
+        return why, f"move what you need of it to a drop-in of your own that is read before {releases.DROP_IN}, remove {path} and run again"
+    if strange:
+        why = f"it declares the handler {strange[0]}, which is none of those wanted here, and pods may use it"
+        return why, f"name {strange[0]} in the option handlers to have it taken over, or remove {path} once no pod uses it"
+    if judged.default not in ("", names[0]):
+        return (
+            f"it makes {judged.default} the default handler, and {names[0]} is the first one wanted",
+            "set the option default, or take that line out",
+        )
+    if not wants_handler(policy):
+        return "an OCI hook is wanted here and no handler, and pods may use this one", f"remove {path} once no pod uses it"
+    return "", ""
+
+
+def wants_handler(policy: Policy) -> bool:
+    return policy.single or not (policy.injection == "oci-hook" or (policy.injection == "auto" and policy.cdi == "false"))
+
+
+def _sleeping(found: Found) -> Found:
+    """In the directory that CRI-O does not read nothing is in force, so that no pod uses it."""
+    if found.keys or not found.why or found.why.startswith("adopt") or found.why == BACK:
+        return found
+    return dc.replace(found, why="", next="")
+
+
+def named(layer: config.Layer, paths: tuple[rules.Path, ...]) -> tuple[str, ...]:
+    """Keys as a person finds them: by name where names are shown, else by line."""
+    doc = toml_file.read(layer.file)
+    shown = {".".join(path) for path in releases.PLACES}
+    found = []
+    for path in paths:
+        general = ".".join((*path[:3], "*", *path[4:])) if path[:3] == rules.RUNTIMES and len(path) > 3 else ".".join(path)
+        known = general in shown or path == rules.RUNTIMES or (path[:3] == rules.RUNTIMES and len(path) == 4)
+        found.append(toml.dotted(path) if known else f"line {toml.line_of(doc, path)}")
+    return tuple(dict.fromkeys(found))
+
+
+# ---------------------------------------------------------------- plans
+
+
+def taken(found: tuple[Found, ...]) -> tuple[config.Layer, ...]:
+    return tuple(one.layer for one in found if not one.why)
+
+
+def require_same_place(
+    obs: Observation, instance: Instance, found: tuple[Found, ...], desired: crio_plan.Desired, version: tuple[int, int],
+    force: config.Effective,
+) -> None:  # fmt: skip
+    """CRI-O looks for a container's state below runtime_root of its handler as it is now: another one, and it can stop none of them."""
+    usual = f"/run/{releases.default_runtime(version)}"
+    for layer in taken(found):
+        for name, table in layer.handlers.items():
+            was, will = (str(t.get("runtime_root") or usual) for t in (table, desired.handlers.get(name, table)))
+            if was != will and layer.path != rules.UNREAD and _in_use(obs, instance, name, force):
+                raise PlanError(
+                    f"containers of the handler {name} are kept below {was}, and those of the handler that takes its place below {will}",
+                    where=layer.path,
+                    why="CRI-O could not stop the containers that run now",
+                    next=f"set runtime_root: {was} in the option handlers ({name}: options), or drain the node first, and run again",
+                )
+
+
+def _in_use(obs: Observation, instance: Instance, name: str, force: config.Effective) -> bool:
+    """Whether a pod may have been started with it; what CRI-O does not tell counts as yes."""
+    if not instance.running or name not in force.handlers:
+        return False
+    if force.default == name:
+        return True
+    question = queries.pods(instance.socket, (name,), sandboxes.CRIO_NOTE)
+    if not obs.asked(question):
+        raise NeedMore([question])
+    answer = obs.said_by(question, instance.pid)
+    return "error" in answer or bool(answer.get("pods"))
+
+
+def allowed(layers: tuple[config.Layer, ...]) -> list[str]:
+    """Lines of `crio config` that go with these files."""
+    lines = []
+    for layer in layers:
+        for name, table in layer.handlers.items():
+            lines.append(rf"(?:# )?\[crio\.runtime\.runtimes\.{re.escape(name)}\]")
+            lines.extend(crio_plan.allowed_value(key, value) for key, value in table.items())
+    return lines
+
+
+def completed(plan: Plan, found: tuple[Found, ...], edited: tuple[Leftover, ...]) -> Plan:
+    """The plan, with what it takes over and what stays."""
+    gone = [owned_file.remove(one.layer.file, why=f"{one.by}; {releases.DROP_IN} takes its place") for one in found if not one.why]
+    expect = {layer.path: layer.file.sha256 for layer in taken(found)}
+    return merge([plan, *gone, Plan(expect_files=expect, leftovers=(*leftovers(found), *edited))])
+
+
+def comes_back(obs: Observation, where: config.Places) -> bool:
+    """state: absent: whether a drop-in of nvidia-ctk's, which we took over, is given back, and with it its handler."""
+    return any(
+        path.startswith(f"{where.directory}/") and path != where.drop_in and kept.get("now") is None
+        for path, kept in owned_file.originals(obs).items()
+        if owned_file.taken_away(kept)
+    )
+
+
+def leftovers(found: tuple[Found, ...]) -> tuple[Leftover, ...]:
+    return tuple(
+        Leftover(one.tool, one.path, one.keys, not one.keys, "kept" if one.why else "adopted", one.why or one.by, one.next) for one in found
+    )
+
+
+def edited(
+    policy: Policy, where: config.Places, layers: tuple[config.Layer, ...], found: tuple[Found, ...], force: config.Effective
+) -> tuple[Leftover, ...]:
+    """Handlers of NVIDIA's in a file that has other settings, too: up to 1.17 the tool edits the main file."""
+    names = {h.name for h in policy.handlers}
+    apart = {where.drop_in, *(one.path for one in found)}
+    known = tuple(candidates(layers, force, names))
+    lines = []
+    for layer in layers:
+        theirs = {name: table for name, table in _of_nvidia(layer).items() if name in names}
+        if layer.path in apart or not theirs or rules.is_of_operator(theirs):
+            continue
+        keys = [toml.dotted((*rules.RUNTIMES, name)) for name in theirs]
+        keys += [toml.dotted(rules.DEFAULT)] if layer.runtime.get("default_runtime") in theirs else []
+        exact = not any(rules.unexplained(t, known, {str(t.get("runtime_path"))}) for t in theirs.values())
+        tool = rules.TOOL if (layer.file.content or "").startswith(rules.WRITER) else "an unknown tool"
+        never = policy.adopt == "never"
+        lines.append(Leftover(tool, layer.path, tuple(keys), exact, "kept" if never else "adopted", OVERRIDDEN))
+    return tuple(lines)

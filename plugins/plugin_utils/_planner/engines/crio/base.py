@@ -1,0 +1,90 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The handler of CRI-O that ours is copied from. CRI-O fills in nothing, so that what is not copied is gone: monitor, minimum memory."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Collection, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+
+INHERITS = "inherit_default_runtime"
+INHERITED = ("runtime_path", "runtime_type", "runtime_config_path", "runtime_root")
+
+
+def choose(declared: config.Effective, handler: Handler, where: config.Places) -> tuple[str, Mapping[str, Any]]:
+    """Name and table of the first that fits: of the same name, the default one, runc, crun, of which one is built in."""
+    _require_fitting(declared, handler, where)
+    for name, table in _candidates(declared, handler.name):
+        if fits(name, table):
+            return name, table
+    raise PlanError(
+        "CRI-O has no handler of type oci to copy from",
+        where=where.directory,
+        why=f"the default is {declared.default!r}, the handlers are {', '.join(sorted(declared.handlers)) or 'none'}",
+        next="declare crun or runc in a drop-in of your own",
+    )
+
+
+def successor(declared: config.Effective, names: Collection[str]) -> str:
+    """The handler that becomes the default where ours is not to be it, '' where none can."""
+    others = (name for name in ("crun", "runc") if name not in names and name in declared.handlers)
+    return next((name for name in others if fits(name, declared.handlers[name])), "")
+
+
+def runs(declared: config.Effective, handler: Handler) -> str:
+    """The low-level program behind the handlers in the same order."""
+    return low_level.first(program(name, table) for name, table in _candidates(declared, handler.name) if fits(name, table))
+
+
+def _candidates(declared: config.Effective, name: str) -> Iterator[tuple[str, Mapping[str, Any]]]:
+    for candidate in dict.fromkeys((name, declared.default, "runc", "crun")):
+        if candidate in declared.handlers:
+            yield candidate, resolved(declared, candidate)
+
+
+def resolved(declared: config.Effective, name: str) -> Mapping[str, Any]:
+    """A handler's table with what it takes from the default one (since 1.33, Validate in pkg/config)."""
+    table, default = declared.handlers[name], declared.handlers.get(declared.default, {})
+    if not table.get(INHERITS):
+        return table
+    own = {key: value for key, value in table.items() if key not in (*INHERITED, INHERITS)}
+    taken = {key: default[key] for key in INHERITED if key in default}
+    return {"runtime_path": program(declared.default, default), **own, **taken}
+
+
+def fits(name: str, table: Mapping[str, Any]) -> bool:
+    """Whether its properties mean to runc what they mean to it."""
+    return table.get("runtime_type", "") in ("", "oci") and posixpath.basename(program(name, table)) not in low_level.SANDBOXED
+
+
+def program(name: str, table: Mapping[str, Any]) -> str:
+    """A handler without a path runs the program of its name (ValidateRuntimePath in pkg/config)."""
+    return str(table.get("runtime_path") or name)
+
+
+def _require_fitting(declared: config.Effective, handler: Handler, where: config.Places) -> None:
+    """A handler of the same name that is of another kind, or runs a program that is not NVIDIA's, is somebody else's."""
+    if handler.name not in declared.handlers:
+        return
+    table = resolved(declared, handler.name)
+    step = "choose another name by the option handlers, or take this handler out of the configuration"
+    runs_now = str(table.get("runtime_path") or "")
+    if not fits(handler.name, table):
+        kind = table.get("runtime_type") if table.get("runtime_type", "") not in ("", "oci") else runs_now or handler.name
+        what = f"the handler {handler.name} is of another kind ({kind})"
+        raise PlanError(what, where=where.directory, why="it is not one of runc's", next=step)
+    if low_level.foreign(runs_now) and runs_now != handler.binary and not handler.chosen:
+        said = "a program whose path is not sent from a host" if file_places.hidden(runs_now) else runs_now
+        raise PlanError(
+            f"the handler {handler.name} runs {said}",
+            where=where.directory,
+            why="it is not a known place of the NVIDIA runtime",
+            next=f"name the program that is wanted by the option handlers ({handler.name}: binary), or {step}",
+        )

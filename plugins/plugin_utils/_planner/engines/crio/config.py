@@ -1,0 +1,257 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Reading CRI-O's configuration: which files, in which order, and what they add up to; or what the daemon says that is in force."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file, toml_types
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+
+
+@dc.dataclass(frozen=True)
+class Places:
+    """Where one CRI-O reads and listens."""
+
+    config: str
+    directory: str
+    socket: str
+    drop_in: str
+    keep: Keep = dc.field(default_factory=releases.keep)  # what of its files may travel
+
+
+@dc.dataclass(frozen=True)
+class Layer:
+    """One file that CRI-O loads, and what it says."""
+
+    file: File
+    data: Mapping[str, Any]
+
+    @property
+    def path(self) -> str:
+        return self.file.path
+
+    @property
+    def runtime(self) -> Mapping[str, Any]:
+        return section(self.data, "crio", "runtime")
+
+    @property
+    def handlers(self) -> Mapping[str, Any]:
+        return section(self.runtime, "runtimes")
+
+
+@dc.dataclass(frozen=True)
+class Effective:
+    """What is in force, or will be after a restart. Handlers have the keys of the TOML tables."""
+
+    default: str
+    handlers: Mapping[str, Mapping[str, Any]]
+    hooks_dirs: tuple[str, ...]
+    cdi_dirs: tuple[str, ...]
+    source: str  # cri-status | dump | files
+
+
+def section(data: Mapping[str, Any], *names: str) -> Mapping[str, Any]:
+    for name in names:
+        value = data.get(name)
+        data = value if isinstance(value, Mapping) else {}
+    return data
+
+
+def pair(version: str) -> tuple[int, int]:
+    """Major and minor, which is all that CRI-O's tables turn on."""
+    found = re.match(r"v?(\d+)\.(\d+)", version)
+    if not found:
+        raise PlanError(f"{version!r} is no version of CRI-O", where="engine_version", next="write it as 1.34.2")
+    return int(found.group(1)), int(found.group(2))
+
+
+# Subcommands of the program: a process with one of these is not the daemon.
+SUBCOMMANDS = ("config", "status", "version", "wipe", "check")
+READ_FLAGS: Mapping[str, str] = {
+    "--config": "path", "-config": "path", "-c": "path", "--config-dir": "path", "-config-dir": "path", "-d": "path",
+    "--listen": "address", "-listen": "address", **dict.fromkeys(SUBCOMMANDS, ""),
+}  # fmt: skip
+
+
+def process(obs: Observation) -> Mapping[str, Any]:
+    """The daemon's process, not one of its subcommands that somebody happens to run."""
+    for p in obs.processes():
+        if processes.program(p) == "crio" and not set(SUBCOMMANDS) & set((p.get("argv") or [""])[1:]):
+            return p
+    return {}
+
+
+def handle(obs: Observation) -> dict[str, int] | None:
+    """The daemon's process as the node knows it again; None where none runs."""
+    found = process(obs)
+    return {"pid": int(found["pid"]), "ticks": int(found.get("ticks") or 0)} if found else None
+
+
+def pid(obs: Observation) -> int:
+    return int(process(obs).get("pid") or 0)
+
+
+def flag(argv: Iterable[str], *names: str) -> str:
+    """The value of a command-line flag in any of the spellings that urfave/cli takes, '' when it is not given."""
+    found, take = "", False
+    for word in argv:
+        if take:
+            found, take = word, False
+            continue
+        name, equals, value = word.partition("=")
+        if name in names:
+            found, take = value, not equals
+    return found
+
+
+def places(policy: Policy, obs: Observation) -> Places:
+    argv = (process(obs).get("argv") or [])[1:]
+    config = policy.config_path or flag(argv, "--config", "-config", "-c") or releases.CONFIG
+    # A main file of one's own has its drop-ins beside it, as the default one has.
+    directory = flag(argv, "--config-dir", "-config-dir", "-d") or f"{config}.d"
+    socket = policy.socket or flag(argv, "--listen", "-listen") or releases.SOCKET
+    drop_in = policy.drop_in if policy.drop_in.startswith("/") else posixpath.join(directory, releases.DROP_IN)
+    return Places(config, directory, socket, drop_in, releases.keep(policy.handlers))
+
+
+def told_or_usual(policy: Policy, obs: Observation) -> Places:
+    """The same; where no process can be looked at, the usual places."""
+    try:
+        return places(policy, obs)
+    except PlanError:
+        main = policy.config_path or releases.CONFIG
+        drop_in = policy.drop_in if policy.drop_in.startswith("/") else posixpath.join(f"{main}.d", releases.DROP_IN)
+        return Places(main, f"{main}.d", policy.socket or releases.SOCKET, drop_in, releases.keep(policy.handlers))
+
+
+def check_drop_in(policy: Policy, where: Places) -> None:
+    if policy.drop_in == "never":
+        raise PlanError(
+            "drop_in: never is not possible with CRI-O",
+            where=where.config,
+            why="a handler in a later file replaces the whole handler, so that the main file is no safe place for one",
+            next="use drop_in: auto",
+        )
+    if not where.drop_in.startswith(where.directory.rstrip("/") + "/"):
+        raise PlanError(
+            "CRI-O would not read this drop-in",
+            where=where.drop_in,
+            why=f"its drop-in directory is {where.directory}",
+            next="name a file there",
+        )
+
+
+def listing(obs: Observation, directory: str) -> list[str]:
+    """Every file of the drop-in directory in the order of Go's filepath.Walk: lexical per directory, whatever the name, recursive."""
+    paths: list[str] = []
+    for entry in sorted(obs.directory(directory), key=lambda e: str(e["name"])):
+        path = posixpath.join(directory, str(entry["name"]))
+        if entry.get("type") == "dir":
+            paths.extend(listing(obs, path))
+        else:
+            paths.append(path)
+    return paths
+
+
+def layers(obs: Observation, where: Places) -> tuple[Layer, ...]:
+    """Main file first, then the drop-ins. Raises PlanError where CRI-O would refuse to start over one of them."""
+    found = [layer for layer in (layer_of(obs, where, where.config, main=True),) if layer]
+    for path in listing(obs, where.directory):
+        layer = layer_of(obs, where, path, main=False)
+        if layer:
+            found.append(layer)
+    return tuple(found)
+
+
+def layer_of(obs: Observation, where: Places, path: str, *, main: bool) -> Layer | None:
+    file = obs.file(path, where.keep)
+    if not file.exists and main:
+        return None
+    why = "" if main else "CRI-O loads every file in its drop-in directory, whatever its name"
+    if file.type not in ("file", "") or (file.content is None and not file.fault):
+        raise PlanError(f"CRI-O cannot read this: {file.trouble}", where=path, why=why, next="move it elsewhere or repair it")
+    try:
+        doc = toml_file.read(file)
+        toml_types.check_encoding(doc, "TOML is UTF-8")
+        toml_types.check(doc, releases.SHAPES, "its type is another one in CRI-O", file.withheld)
+    except PlanError as broken:
+        raise PlanError(
+            f"CRI-O would refuse to start: {broken.what}",
+            where=path,
+            line=broken.line,
+            why="; ".join(t for t in (broken.why, why) if t),
+            next=broken.next if main else "move the file out of the directory, or repair it",
+        ) from None
+    file_places.require_shown(path, file.withheld, releases.OF_HANDLERS)
+    return Layer(file, toml_file.with_hidden(doc.data, file))
+
+
+def from_status(status: Mapping[str, Any]) -> Effective | None:
+    """The daemon's own word: CRI Status carries the runtime configuration with the Go fields' names (CRI-O 1.27 and newer)."""
+    crio = section(status, "info", "config", "crio")
+    if not crio or hidden(crio):
+        return None
+    handlers = {}
+    for name, fields in section(crio, "Runtimes").items():
+        handlers[name] = {key: fields[go] for key, go in releases.HANDLER_FIELDS.items() if isinstance(fields, Mapping) and fields.get(go)}
+    return Effective(
+        str(crio.get("DefaultRuntime") or ""),
+        handlers,
+        tuple(crio.get("HooksDir") or ()),
+        tuple(crio.get("CDISpecDirs") or ()),
+        "cri-status",
+    )
+
+
+def hidden(value: Any) -> bool:
+    """Whether anything in here did not travel, so that no handler can be copied whole from it: the files can be copied where they are."""
+    if isinstance(value, Mapping):
+        return any(hidden(key) or hidden(item) for key, item in value.items())
+    return any(map(hidden, value)) if isinstance(value, list | tuple) else value == selection.HIDDEN
+
+
+def from_tables(documents: Iterable[Mapping[str, Any]], version: tuple[int, int], source: str) -> Effective:
+    """What files add up to: scalars and arrays override, a handler that is named again is replaced as a whole."""
+    default, hooks, cdi = releases.default_runtime(version), releases.HOOKS_DIRS, releases.CDI_DIRS
+    handlers: dict[str, Mapping[str, Any]] = {default: releases.built_in(version)}
+    for document in documents:
+        runtime = section(document, "crio", "runtime")
+        default = str(runtime.get("default_runtime") or default)
+        hooks = tuple(runtime["hooks_dir"]) if "hooks_dir" in runtime else hooks
+        cdi = tuple(runtime["cdi_spec_dirs"]) if "cdi_spec_dirs" in runtime else cdi
+        handlers.update({name: table for name, table in section(runtime, "runtimes").items() if isinstance(table, Mapping)})
+    return Effective(default, handlers, hooks, cdi, source)
+
+
+def in_force(policy: Policy, obs: Observation, where: Places, binary: str, version: tuple[int, int]) -> Effective:
+    """What the daemon runs with, by the best evidence that answers: CRI Status, its HTTP endpoint, `crio config`, the files."""
+    if policy.root == "/" and (process(obs) or processes.declared(policy)):
+        said = from_status(obs.cri(where.socket, pid=pid(obs)))
+        if said:
+            return said
+        body = obs.said_by(queries.http(where.socket, "/config", where.keep), pid(obs))  # the program is the next to be asked
+        if body.get("status") == 200:
+            return from_tables([toml_file.printed(str(body.get("content") or ""), body, f"{where.socket} /config")], version, "dump")
+        printed = obs.command([binary, *config_flags(obs, where), "config"], handle(obs), where.keep)
+        if printed.ok:
+            return from_tables([toml_file.printed(printed.stdout, printed.answer, "the output of `crio config`")], version, "dump")
+    return from_tables([layer.data for layer in layers(obs, where)], version, "files")
+
+
+def config_flags(obs: Observation, where: Places, prefix: str = "") -> list[str]:
+    """--config with a path that does not exist is an error (internal/criocli), and '' means: none."""
+    main = prefix + where.config if obs.file(where.config, where.keep).exists else ""
+    return ["--config", main, "--config-dir", prefix + where.directory]

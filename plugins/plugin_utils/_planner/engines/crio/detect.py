@@ -1,0 +1,411 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""CRI-O: found by its process, configured by one drop-in of ours, proven by its own CRI Status."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+from collections.abc import Mapping, Sequence
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, processes, queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk_crio, programs, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import adoption, base, config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Cdi,
+    Decision,
+    Difference,
+    Evidence,
+    Handler,
+    Instance,
+    Leftover,
+    NeedMore,
+    Plan,
+    PlanError,
+    Policy,
+    Restart,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+# What NVIDIA's packages bring.
+TOOLKIT_BINARY = re.compile(r"/usr/bin/nvidia-container-runtime(\.\w+)?")
+
+LEAVE = "Leave CRI-O to that owner, or remove the file (with the GPU Operator: toolkit.enabled=false) and run again"
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    """All that a CRI-O with its files in the usual places needs, in one look."""
+    main = policy.config_path or releases.CONFIG
+    socket = policy.socket or releases.SOCKET
+    keep = releases.keep(policy.handlers)
+    asked = [
+        queries.which(["crio"]),
+        queries.package(list(releases.PACKAGES)),
+        queries.directory(f"{main}.d"),
+        queries.glob(f"{main}.d/*", keep),
+        queries.file(main, keep),
+        queries.file(nvidia_ctk_crio.UNREAD, keep),
+        *(queries.file(h.binary, content=False) for h in policy.handlers),
+    ]
+    if policy.root != "/":
+        return asked
+    running = queries.processes(["crio"], config.READ_FLAGS)
+    return [*asked, running, queries.units([policy.service or releases.UNIT]), queries.cri(socket), queries.cri(socket, "Version")]
+
+
+def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    if policy.root != "/":
+        return _own(policy, obs)
+    foreign = () if processes.declared(policy) else processes.called(obs, "crio")
+    own = () if foreign and not config.process(obs) else _own(policy, obs)
+    return (*own, *(processes.instance("crio", "CRI-O", p) for p in foreign))
+
+
+def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    """The host's own CRI-O: the verified process, the one that the options describe, or one that is only installed."""
+    where = config.places(policy, obs)
+    by_options = processes.declared(policy) and bool(processes.called(obs, "crio"))
+    running = (bool(config.process(obs)) or by_options) and policy.root == "/"
+    binary = str(config.process(obs).get("exe") or "") or str(obs.raw(queries.which(["crio"]))["found"].get("crio") or "")
+    if not (running or binary or packaged(obs) or wanted_in_tree(policy)):
+        return ()
+    unit = policy.service or str(config.process(obs).get("unit") or "") or releases.UNIT
+    version = version_of(policy, obs, where, binary, running)
+    instance = Instance(
+        engine="crio",
+        version=version,
+        binary=binary or "/usr/bin/crio",
+        socket=where.socket,
+        config_path=where.config,
+        unit=unit,
+        owner="package",
+        running=running,
+        cdi=cdi_of(config.pair(version), releases.CDI_DIRS, "version", version),
+        invocation_id=obs.unit(unit).get("InvocationID", ""),
+        pid=config.pid(obs),
+        ticks=int(config.process(obs).get("ticks") or 0),
+    )
+    if policy.root == "/" and not running:
+        return (dc.replace(instance, refusal=stopped(obs, where, unit)),)
+    if running and not answers(obs, where):
+        return (dc.replace(instance, refusal=silence(obs, where, unit), silent=True),)
+    force = config.in_force(policy, obs, where, instance.binary, config.pair(version))
+    instance = dc.replace(
+        instance,
+        cdi=cdi_of(config.pair(version), force.cdi_dirs, force.source, version),
+        default_handler=force.default,
+        handlers={name: str(table.get("runtime_path") or "") for name, table in force.handlers.items()},
+    )
+    found = leftover_files(policy, obs, where, force, instance)
+    instance = dc.replace(instance, low_level=low_level(policy, obs, where, adoption.taken(found), config.pair(version)))
+    owner, refusal = nvidia_owner(policy, obs, where, found, instance)
+    return (dc.replace(instance, owner=owner or instance.owner, refusal=refusal),)
+
+
+def low_level(policy: Policy, obs: Observation, where: config.Places, gone: tuple[config.Layer, ...], version: tuple[int, int]) -> str:
+    """The program behind the handlers of others; '' where a file cannot be read, which the plan will tell. gone: what is taken over."""
+    try:
+        layers = [layer for layer in config.layers(obs, where) if layer not in gone]
+    except PlanError:
+        return ""
+    others = [layer.data for layer in layers if layer.path != where.drop_in]
+    return base.runs(config.from_tables(others, version, "files"), next(iter(policy.handlers), Handler()))
+
+
+def answers(obs: Observation, where: config.Places) -> bool:
+    return all(obs.try_cri(where.socket, method, pid=config.pid(obs)) for method in ("Status", "Version"))
+
+
+def silence(obs: Observation, where: config.Places, unit: str) -> str:
+    """Without the daemon's own word nobody knows what it works with, nor whether it would live with a change."""
+    asked = (obs.said_by(queries.cri(where.socket, method), config.pid(obs)) for method in ("Status", "Version"))
+    why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
+    return (
+        f"CRI-O runs, but does not answer at {where.socket} ({why}): see `journalctl -u {unit}`, mend that and run again, or take crio out "
+        "of the option engines"
+    )
+
+
+def packaged(obs: Observation) -> str:
+    return next((v for v in (obs.package(name) for name in releases.PACKAGES) if v), "")
+
+
+def wanted_in_tree(policy: Policy) -> bool:
+    """A bare tree has no engine in it; who names CRI-O and its version there means it."""
+    return policy.root != "/" and "crio" in policy.engines and bool(policy.engine_version)
+
+
+def version_of(policy: Policy, obs: Observation, where: config.Places, binary: str, running: bool) -> str:
+    """The running daemon's word, else the binary's, else the package's. In a tree: the option, else the package."""
+    if running:
+        # One that does not answer is refused, as one that does not run: another number will do for a report.
+        said = number(str(obs.try_cri(where.socket, "Version", pid=config.pid(obs)).get("runtime_version") or ""))
+        if said:
+            return said
+    if policy.root == "/" and binary:
+        said = number(obs.try_command([binary, "--version"], config.handle(obs)).stdout)
+        if said:
+            return said
+    found = policy.engine_version or number(packaged(obs))
+    if not found:
+        raise PlanError(
+            "the version of CRI-O is not known",
+            where=policy.root,
+            why="no package database beneath it names one",
+            next='Set engine_version (gpufleet_engine_version), for example to "1.34.0"',
+        )
+    return found
+
+
+def number(text: str) -> str:
+    found = re.search(r"\d+\.\d+(?:\.\d+)?", text)
+    return found.group() if found else ""
+
+
+def cdi_of(version: tuple[int, int], dirs: tuple[str, ...], source: str, text: str) -> Cdi:
+    """There is no switch: CDI is on from 1.24 on, except that without directories there is nothing to find."""
+    able = version >= releases.CDI_SINCE
+    used = tuple(d for d in dirs if d)
+    evidence = Evidence(
+        source, f"CRI-O {text}, CDI directories {', '.join(used) or 'none'}" if able else f"CRI-O {text} is older than 1.24"
+    )
+    return Cdi(
+        able,
+        able and bool(used),
+        used if able else (),
+        versions.max_cdi("crio", f"{version[0]}.{version[1]}.0"),
+        evidence,
+        cri_field=version >= releases.CRI_FIELD_SINCE,
+    )
+
+
+def stopped(obs: Observation, where: config.Places, unit: str) -> str:
+    """Why an installed CRI-O that does not run is left alone; a file that it cannot read is the likeliest cause, and is named."""
+    try:
+        config.layers(obs, where)
+    except PlanError as broken:
+        return f"CRI-O is not running: {broken}"
+    state = obs.unit(unit).get("ActiveState") or "not known to systemd"
+    return f"CRI-O is installed but not running ({unit} is {state}): start it and run again, or take crio out of the option engines"
+
+
+def nvidia_owner(
+    policy: Policy, obs: Observation, where: config.Places, found: tuple[adoption.Found, ...], instance: Instance
+) -> tuple[str, str]:
+    """A file of NVIDIA's own configurator is read after ours and replaces our handler: one that is not taken over is left alone."""
+    names = {h.name for h in policy.handlers}
+    for path in config.listing(obs, where.directory):
+        if not nvidia_ctk_crio.NAMES.fullmatch(posixpath.basename(path)):
+            continue
+        layer = config.layer_of(obs, where, path, main=False)
+        if layer and (names & set(layer.handlers) or "default_runtime" in layer.runtime):
+            operator = nvidia_ctk_crio.is_of_operator(layer.handlers)
+            by = "the GPU Operator's toolkit" if operator else "nvidia-ctk"
+            left = next((one for one in found if one.path == path), None)
+            if left and not left.why:
+                continue
+            toolkit = gpu_operator.state(policy, obs, [instance], (path,)) if operator and not left else None
+            if toolkit and toolkit.counts_as_live:
+                return nvidia_ctk_crio.OPERATOR, gpu_operator.refusal(obs, instance, toolkit)
+            step = f"It is not taken over: {left.why}. {left.next[0].upper()}{left.next[1:]}" if left else LEAVE
+            return nvidia_ctk_crio.OPERATOR if operator else nvidia_ctk_crio.TOOL, (
+                f"{path} configures NVIDIA's runtime already and looks like the work of {by}; it is read after our drop-in and would "
+                f"win. {step}"
+            )
+    return "", ""
+
+
+def leftover_files(
+    policy: Policy, obs: Observation, where: config.Places, force: config.Effective, instance: Instance
+) -> tuple[adoption.Found, ...]:
+    """Beside a file that cannot be read nothing is taken over; the plan names that file."""
+    try:
+        return adoption.find(policy, obs, where, config.layers(obs, where), force, instance)
+    except PlanError:
+        return ()
+
+
+def leftovers(policy: Policy, obs: Observation, instance: Instance) -> tuple[Leftover, ...]:
+    """What others left in the configuration of an instance that is left alone."""
+    if instance.owner not in (nvidia_ctk_crio.TOOL, nvidia_ctk_crio.OPERATOR):
+        return ()
+    where = config.places(policy, obs)
+    force = config.in_force(policy, obs, where, instance.binary, config.pair(instance.version))
+    return adoption.leftovers(leftover_files(policy, obs, where, force, instance))
+
+
+def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
+    """What differs from the decision, and how it gets there. Nothing but our drop-in is written, and nothing but nvidia-ctk's removed."""
+    where = config.places(policy, obs)
+    config.check_drop_in(policy, where)
+    layers = config.layers(obs, where)
+    force = config.in_force(policy, obs, where, instance.binary, config.pair(instance.version))
+    found = adoption.find(policy, obs, where, layers, force, instance)
+    edited = adoption.edited(policy, where, layers, found, force) if decision.handler else ()
+    return adoption.completed(_plan(policy, obs, instance, decision, where, layers, force, found), found, edited)
+
+
+def _plan(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, where: config.Places, layers: tuple[config.Layer, ...],
+    force: config.Effective, found: tuple[adoption.Found, ...],
+) -> Plan:  # fmt: skip
+    gone = adoption.taken(found)
+    rest = tuple(layer for layer in layers if layer not in gone)
+    usual, staying = policy, kept_programs(policy, obs, where, layers) if decision.handler else {}
+    policy = programs.with_kept(usual, staying)
+    desired = crio_plan.desired(policy, obs, instance, decision, where, rest)
+    crio_plan.check_shadow(where, rest, desired)
+    check_binaries(policy, obs, decision)
+    adoption.require_same_place(obs, instance, found, desired, config.pair(instance.version), force)
+    before = crio_plan.own(obs.file(where.drop_in, where.keep)) if any(layer.path == where.drop_in for layer in layers) else None
+    text = crio_plan.text(desired)
+    ours = crio_plan.ours(layers, where)
+    served = crio_plan.served(force, desired, ours)
+    same = ours is not None and crio_plan.flat(ours.data) == crio_plan.flat(crio_plan.tree(desired))
+    changes, diffs = crio_plan.change(where, before, text, crio_plan.hidden(desired), same)
+    differences = crio_plan.differences(where, ours, desired, bool(changes))
+    advice = crio_plan.stray_advice(where, rest) + crio_plan.base_advice(desired) + crio_plan.tree_advice(policy, obs, decision)
+    advice += programs.said(usual, staying)
+    if policy.root != "/":
+        return Plan(differences, changes=changes, expect_files=expected(obs, where, layers), diffs=diffs, advice=advice)
+    acts = bool(changes or gone)
+    return Plan(
+        differences=differences or (() if served else (unserved(instance, desired),)),
+        changes=changes,
+        expect_files=expected(obs, where, layers),
+        expect_units=expected_unit(instance),
+        stage_files=crio_plan.stage(obs, where) if acts else (),
+        validate=crio_plan.validation(obs, instance, where, layers, desired, adoption.allowed(gone)) if acts else (),
+        restarts=restarts(policy, instance, served),
+        health=() if served or policy.restart == "never" else crio_plan.health(instance, config.pair(instance.version), desired),
+        advice=advice
+        if served or policy.restart != "never"
+        else (*advice, f"{instance.unit} has to be restarted before the change takes effect"),
+        diffs=diffs,
+    )
+
+
+def kept_programs(policy: Policy, obs: Observation, where: config.Places, layers: tuple[config.Layer, ...]) -> dict[str, str]:
+    """The programs that handlers keep, by the files of others and by our own."""
+    now, mine = (
+        {name: table.get("runtime_path") for layer in some for name, table in layer.handlers.items() if isinstance(table, Mapping)}
+        for some in ([la for la in layers if la.path != where.drop_in], [la for la in layers if la.path == where.drop_in])
+    )
+    return programs.kept(policy, obs, now, mine)
+
+
+def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
+    """Our drop-in goes, or gets back the bytes it had before we first wrote it."""
+    where = config.places(policy, obs)
+    file = obs.file(where.drop_in, where.keep)
+    back = owned_file.give_back(obs, file, why="state: absent takes back our drop-in", ours=is_ours(obs, where))
+    if not instance.running or policy.root != "/":
+        return back
+    layers = config.layers(obs, where) if back.changes else ()
+    ours = crio_plan.ours(layers, where)
+    if ours is None:
+        return dc.replace(back, expect_files=expected(obs, where, layers) if back.changes else {})
+    force = config.in_force(policy, obs, where, instance.binary, config.pair(instance.version))
+    served = not (set(ours.handlers) & set(force.handlers) or "cdi_spec_dirs" in ours.runtime or "default_runtime" in ours.runtime)
+    # CRI-O cannot stop a container whose handler it does not know any more (nvidia-container-toolkit PR 1360).
+    hanging = () if adoption.comes_back(obs, where) else left_hanging(obs, instance, tuple(ours.handlers))
+    return dc.replace(
+        back,
+        expect_files=expected(obs, where, layers),
+        expect_units=expected_unit(instance),
+        restarts=restarts(policy, instance, served),
+        health=() if served or policy.restart == "never" else crio_plan.health(instance, config.pair(instance.version), None),
+        advice=(*back.advice, *hanging),
+    )
+
+
+def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) -> tuple[str, ...]:
+    """Pods that were started with these handlers hang in Terminating once they are gone; by name where CRI-O tells them."""
+    if not handlers or not instance.running:
+        return ()
+    question = queries.pods(instance.socket, handlers, sandboxes.CRIO_NOTE)
+    if not obs.asked(question):
+        raise NeedMore([question])
+    answer = obs.said_by(question, instance.pid)
+    names = ", ".join(answer.get("pods") or ())
+    if not names and "error" not in answer:
+        return ()
+    which = f"the pods {names}, which were" if names else "pods that were"
+    return (f"CRI-O cannot stop {which} started with the handler {', '.join(handlers)}, without it: drain them before it is taken back",)
+
+
+def is_ours(obs: Observation, where: config.Places) -> bool:
+    """Our drop-in by its mark, or by a copy from before."""
+    file = obs.file(where.drop_in, where.keep)
+    return crio_plan.MARK in (file.content or "") or where.drop_in in owned_file.originals(obs)
+
+
+def remnant(policy: Policy, obs: Observation) -> Instance | None:
+    """The drop-in of a CRI-O that is not here any more."""
+    where = config.told_or_usual(policy, obs)
+    if not obs.file(where.drop_in, where.keep).exists:
+        return None
+    nothing = Cdi(False, False, (), "", Evidence("files", "no CRI-O is here"))
+    return Instance("crio", policy.engine_version, "", where.socket, where.config, "", "package", False, nothing)
+
+
+def main(policy: Policy, obs: Observation) -> str:
+    return config.told_or_usual(policy, obs).drop_in
+
+
+def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    where = config.told_or_usual(policy, obs)
+    file = obs.file(where.drop_in, where.keep)
+    return (file.path,) if file.content and crio_plan.MARK in file.content else ()
+
+
+def claims(policy: Policy, obs: Observation, path: str) -> bool:
+    where = config.told_or_usual(policy, obs)
+    return path in (where.config, where.drop_in) or path.startswith((f"{where.directory}/", "/etc/crio/"))
+
+
+def unserved(instance: Instance, desired: crio_plan.Desired) -> Difference:
+    names = ", ".join(desired.handlers) or "no handler of ours"
+    return Difference(
+        "unit", instance.unit, "", "runs with an older configuration", names, "the file is right, but the daemon has not loaded it"
+    )
+
+
+def restarts(policy: Policy, instance: Instance, served: bool) -> tuple[Restart, ...]:
+    """Never a reload: it shows the new handler in the status and still does not serve it (cri-o#10202)."""
+    if served or policy.restart == "never" or policy.root != "/":
+        return ()
+    return (Restart(instance.unit, "restart", "CRI-O takes handlers and the default up at start only"),)
+
+
+def expected(obs: Observation, where: config.Places, layers: tuple[config.Layer, ...]) -> dict[str, str | None]:
+    """All of CRI-O's files as they were seen: the plan is right only for these."""
+    seen: dict[str, str | None] = {where.config: obs.file(where.config, where.keep).sha256, where.drop_in: None}
+    return {**seen, **{layer.path: layer.file.sha256 for layer in layers}}
+
+
+def expected_unit(instance: Instance) -> dict[str, str]:
+    return {instance.unit: instance.invocation_id} if instance.invocation_id else {}
+
+
+def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None:
+    """A default handler without its binary kills CRI-O, another one is ignored by it: say so before anything is touched."""
+    if policy.root != "/" or not decision.handler:
+        return
+    for handler in policy.handlers:
+        brought = (
+            policy.packages == "present"
+            and not policy.single
+            and TOOLKIT_BINARY.fullmatch(handler.binary)
+        )
+        if brought or obs.raw(queries.file(handler.binary, content=False)).get("exists", True):
+            continue
+        raise PlanError(
+            f"the binary of the handler {handler.name} is not there",
+            where=handler.binary,
+            why="CRI-O does not start with a default handler whose binary is missing, and ignores any other such handler",
+            next="install nvidia-container-toolkit-base first, or correct the handler's binary",
+        )

@@ -1,0 +1,353 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The parts of a plan for CRI-O: what our drop-in has to say, whether the daemon says it already, what a validation may show."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import base as crio_base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Difference, Instance, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+
+MARK = releases.MARK
+HEADER = f"{releases.FIRST_LINE}\n"
+LEFTOVER = re.compile(r".*(?:~|\.(?:bak|orig|old|save|swp|tmp|rpmnew|rpmsave|rpmorig|dpkg-\w+|ucf-\w+))|#.*#")
+
+
+@dc.dataclass(frozen=True)
+class Desired:
+    """What our drop-in has to say. bases: for each of our handlers the one whose table is taken over, with that table."""
+
+    handlers: Mapping[str, Mapping[str, Any]]
+    default: str  # "" = the drop-in does not name one
+    unwanted_default: tuple[str, ...]  # handlers that must not be the default in force
+    cdi_dirs: tuple[str, ...]
+    bases: Mapping[str, tuple[str, Mapping[str, Any]]] = dc.field(default_factory=dict)
+
+
+def ours(layers: tuple[config.Layer, ...], where: config.Places) -> config.Layer | None:
+    return next((layer for layer in layers if layer.path == where.drop_in), None)
+
+
+def own(file: File) -> File:
+    """The file in our drop-in's place, provided that we wrote it."""
+    if file.content is None or MARK in file.content:
+        return file
+    raise PlanError(
+        "this file exists and is not ours",
+        where=file.path,
+        why="it does not begin with our mark",
+        next="move it away, or name another path by drop_in",
+    )
+
+
+def desired(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, where: config.Places, layers: tuple[config.Layer, ...]
+) -> Desired:
+    if not decision.handler:
+        return Desired({}, "", (), policy.cdi_spec_dirs)
+    others = tuple(layer for layer in layers if layer.path != where.drop_in)
+    names = [h.name for h in policy.handlers]
+    version = config.pair(instance.version)
+    # check_shadow names one of our name in a file that is read after our drop-in.
+    declared = config.from_tables([_without(layer, names) if later(where, layer) else layer.data for layer in others], version, "files")
+    bases = {h.name: base_of(policy, obs, instance, where, others, crio_base.choose(declared, h, where)) for h in policy.handlers}
+    handlers = {}
+    for handler in policy.handlers:
+        copied = {k: v for k, v in bases[handler.name][1].items() if k in releases.HANDLER_FIELDS and k not in releases.NOT_COPIED}
+        require_sent(bases[handler.name][0], copied)
+        handlers[handler.name] = {"runtime_path": handler.binary, "runtime_type": "oci", **copied, **dict(handler.options)}
+    default, unwanted = "", tuple(names)
+    if decision.default:
+        default, unwanted = decision.handler, ()
+    elif declared.default in names:
+        # Somebody else's file makes it the default: taken back only when asked for.
+        default, unwanted = (crio_base.successor(declared, names), unwanted) if policy.default == "false" else ("", ())
+    return Desired(handlers, default, unwanted, policy.cdi_spec_dirs, bases)
+
+
+def later(where: config.Places, layer: config.Layer) -> bool:
+    """Whether a file is read after our drop-in."""
+    return layer.path.startswith(where.directory.rstrip("/") + "/") and order(where, layer.path) > order(where, where.drop_in)
+
+
+def _without(layer: config.Layer, names: list[str]) -> Mapping[str, Any]:
+    """What a file says, less the handlers of our names."""
+    kept = {name: table for name, table in layer.handlers.items() if name not in names}
+    return {**layer.data, "crio": {**config.section(layer.data, "crio"), "runtime": {**layer.runtime, "runtimes": kept}}}
+
+
+def base_of(
+    policy: Policy, obs: Observation, instance: Instance, where: config.Places, others: tuple[config.Layer, ...],
+    chosen: tuple[str, Mapping[str, Any]]
+) -> tuple[str, Mapping[str, Any]]:
+    """The handler to copy, as the daemon itself tells it where it is built in, so that no file shows it."""
+    name, table = chosen
+    if any(name in layer.handlers for layer in others) or policy.root != "/":
+        return chosen
+    version = config.pair(instance.version)
+    return name, config.in_force(policy, obs, where, instance.binary, version).handlers.get(name) or table
+
+
+def require_sent(base: str, copied: Mapping[str, Any]) -> None:
+    """What was not sent can be copied as a whole value; of a table with names of another form not even the names are known."""
+    nowhere = [key for key, value in copied.items() if any(not hidden.sha256 for hidden in toml_file.hidden({key: value}))]
+    for key, value in copied.items():
+        if key in nowhere or any(map(file_places.hidden, value.values())) if isinstance(value, Mapping) else file_places.hidden(value):
+            raise PlanError(
+                f"the handler {base} has something in {key} that is not sent from a host",
+                why="its form is another than such values have, and ours is copied from this handler",
+                next="write it in the usual form",
+            )
+
+
+def text(desired: Desired) -> str:
+    """Our drop-in as it has to be, '' where there is nothing to say."""
+    head = []
+    if desired.default:
+        head.append(f"default_runtime = {toml.dumps(desired.default)}")
+    if desired.cdi_dirs:
+        head.append(f"cdi_spec_dirs = {toml.dumps(desired.cdi_dirs)}")
+    parts = ["[crio.runtime]\n" + "".join(f"{line}\n" for line in head)] if head else []
+    for name, table in desired.handlers.items():
+        base = desired.bases[name][0] if name in desired.bases else ""
+        note = f"# All but the first two keys are those of the handler {base}: CRI-O fills in nothing.\n" if base else ""
+        lines = "".join(f"{toml.key(k)} = {toml_file.dumps(v)}\n" for k, v in table.items())
+        parts.append(f"{note}[crio.runtime.runtimes.{toml.key(name)}]\n{lines}")
+    return HEADER + "\n" + "\n".join(parts) if parts else ""
+
+
+def order(where: config.Places, path: str) -> list[str]:
+    """The place of a file in filepath.Walk's order."""
+    return path[len(where.directory) :].strip("/").split("/")
+
+
+def check_shadow(where: config.Places, layers: tuple[config.Layer, ...], desired: Desired) -> None:
+    """A file that is read after ours and says otherwise would make the change a lie."""
+    for layer in layers:
+        if not later(where, layer):
+            continue
+        names = [n for n in desired.handlers if n in layer.handlers and dict(layer.handlers[n]) != dict(desired.handlers[n])]
+        default = layer.runtime.get("default_runtime")
+        if desired.default and default not in (None, desired.default):
+            names.append(f"default_runtime = {default!r}")
+        if desired.cdi_dirs and tuple(layer.runtime.get("cdi_spec_dirs", desired.cdi_dirs)) != desired.cdi_dirs:
+            names.append("cdi_spec_dirs")
+        if names:
+            raise PlanError(
+                f"this file is read after our drop-in and overrides it: {', '.join(names)}",
+                where=layer.path,
+                why="CRI-O loads every file in its drop-in directory, whatever its name, and the last one wins",
+                next=f"move it out of {where.directory}, or take these settings out of it",
+            )
+
+
+def stray_advice(where: config.Places, layers: tuple[config.Layer, ...]) -> tuple[str, ...]:
+    return tuple(
+        f"{layer.path} looks like a leftover, but CRI-O loads it: move it out of {where.directory}"
+        for layer in layers
+        if LEFTOVER.fullmatch(posixpath.basename(layer.path))
+    )
+
+
+def base_advice(desired: Desired) -> tuple[str, ...]:
+    """A node system's own shim as default: its properties are taken over, its program cannot be."""
+    copied = {name: (base, table) for name, (base, table) in desired.bases.items() if base not in desired.handlers}
+    programs = {name: (base, crio_base.program(base, table)) for name, (base, table) in copied.items()}
+    return tuple(
+        f"The handler {base} runs {program}. The handler {name} has its properties, but the NVIDIA runtime starts runc or crun instead of "
+        f"that program: containers of {name} get nothing that only {program} does."
+        for name, (base, program) in programs.items()
+        if low_level.foreign(program)
+    )
+
+
+def tree_advice(policy: Policy, obs: Observation, decision: Decision) -> tuple[str, ...]:
+    """In a tree the binary may well come later; what happens when it does not is worth a word."""
+    if policy.root == "/" or not decision.handler:
+        return ()
+    missing = [h.binary for h in policy.handlers if not obs.raw(queries.file(h.binary, content=False)).get("exists", True)]
+    fate = "CRI-O will not start" if decision.default else "CRI-O will ignore the handler"
+    return tuple(f"{path} is not there yet: without it {fate}" for path in missing)
+
+
+def served(force: config.Effective, desired: Desired, written: config.Layer | None) -> bool:
+    """Whether the running daemon does already what our drop-in says, and nothing that it used to say."""
+    if force.source == "files":
+        return True
+    gone = set(written.handlers if written else ()) - set(desired.handlers)
+    bases = {name: force.handlers.get(base, {}) for name, (base, _table) in desired.bases.items()}
+    handlers = all(same(force.handlers.get(name), table, bases.get(name, {})) for name, table in desired.handlers.items())
+    default = force.default == desired.default if desired.default else force.default not in desired.unwanted_default
+    return handlers and default and not gone & set(force.handlers) and (not desired.cdi_dirs or force.cdi_dirs == desired.cdi_dirs)
+
+
+def same(have: Mapping[str, Any] | None, want: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
+    """Equal in every key that we set. The deprecated global `conmon` settings overrule every handler's, ours and the base's alike."""
+    if have is None:
+        return False
+    return all((have.get(k) or None) == (v or None) or (k.startswith("monitor_") and have.get(k) == base.get(k)) for k, v in want.items())
+
+
+def hidden(desired: Desired) -> list[toml_file.Hidden]:
+    """What the handlers have of values that are known to the node only, in the order of the text."""
+    return [value for table in desired.handlers.values() for value in toml_file.hidden(table)]
+
+
+Change = tuple[tuple[dict[str, Any], ...], tuple[tuple[str, str, str], ...]]
+
+
+def change(where: config.Places, before: File | None, after: str, copied: list[toml_file.Hidden], same: bool) -> Change:
+    """The change that leaves exactly this text there ('' = no file), and the pair of texts for --diff.
+
+    copied: the hidden values in the text, which the node copies from where they are. same: whether those that are there are these.
+    """
+    path, present = where.drop_in, before is not None and before.exists
+    old = (before.content or "") if before and present else ""
+    keep = before.keep if before else None
+    if (not after and not present) or (present and after and same and old == (file_places.shown(after, keep) if keep else after)):
+        return (), ()
+    diff = ((path, old, after),)
+    if not after:
+        return ({"path": path, "op": "remove", "expect": before.sha256 if before else None},), diff
+    expect = before.sha256 if before and present else None
+    return (toml_file.written(path, expect, after, copied, where.keep),), diff
+
+
+def differences(where: config.Places, written: config.Layer | None, desired: Desired, changed: bool) -> tuple[Difference, ...]:
+    """Key by key, as a person reads it."""
+    if not changed:
+        return ()
+    before, after = flat(written.data if written else {}), flat(tree(desired))
+    keys = [k for k in {**before, **after} if before.get(k) != after.get(k)]
+    if not keys:
+        return (Difference("file", where.drop_in, "", "other text", "our text", "the file is ours whole; its meaning stays"),)
+    return tuple(Difference("file", where.drop_in, k, told(before.get(k)), told(after.get(k)), why(k, desired)) for k in keys)
+
+
+def told(value: Any) -> Any:
+    return str(value) if isinstance(value, toml_file.Hidden) else value
+
+
+def tree(desired: Desired) -> dict[str, Any]:
+    runtime: dict[str, Any] = {"runtimes": {n: dict(t) for n, t in desired.handlers.items()}}
+    if desired.default:
+        runtime["default_runtime"] = desired.default
+    if desired.cdi_dirs:
+        runtime["cdi_spec_dirs"] = list(desired.cdi_dirs)
+    return {"crio": {"runtime": runtime}}
+
+
+def flat(data: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in data.items():
+        found.update(flat(value, f"{prefix}{key}.") if isinstance(value, Mapping) else {prefix + key: value})
+    return found
+
+
+def why(key: str, desired: Desired) -> str:
+    last = key.rsplit(".", 1)[-1]
+    reasons = {
+        "default_runtime": "workloads get GPUs from this handler"
+        if desired.default in desired.handlers
+        else "the handler is not to be the default",
+        "cdi_spec_dirs": "set by the option cdi_spec_dirs",
+        "runtime_path": "the NVIDIA runtime, which hands over to the low-level runtime",
+        "runtime_type": "it is an OCI runtime",
+    }
+    if not desired.handlers and last not in ("default_runtime", "cdi_spec_dirs"):
+        return "no handler is wanted here"
+    base = next((base for name, (base, _table) in desired.bases.items() if key.startswith(f"crio.runtime.runtimes.{name}.")), "")
+    return reasons.get(last, f"as in the handler {base}" if base else "this handler is not wanted any more")
+
+
+def stage(obs: Observation, where: config.Places) -> tuple[dict[str, Any], ...]:
+    main = ({"name": "crio.conf", "source": where.config},) if obs.file(where.config, where.keep).exists else ()
+    return (*main, {"name": "crio.conf.d", "source": where.directory, "tree": True})
+
+
+def validation(
+    obs: Observation, instance: Instance, where: config.Places, layers: tuple[config.Layer, ...], desired: Desired, gone: list[str]
+) -> tuple[dict[str, Any], ...]:
+    """`crio config` on the staged tree: it must print what it printed before, but for our keys. gone: lines of files taken over."""
+    main = "{stage}/crio.conf" if obs.file(where.config, where.keep).exists else ""
+    return (
+        {
+            "argv": [instance.binary, "--config", main, "--config-dir", "{stage}/crio.conf.d", "config"],
+            "timeout": 30,
+            "baseline": [instance.binary, *config.config_flags(obs, where), "config"],
+            "refuse": [{"pattern": r"level=(?:error|fatal)", "says": "it logs an error"}],
+            "names": [
+                *releases.HANDLER_FIELDS,
+                "default_runtime",
+                "hooks_dir",
+                "cdi_spec_dirs",
+                "cgroup_manager",
+                "conmon_cgroup",
+                "listen",
+            ],
+            "allow": [*allowed(ours(layers, where), desired), *allowed_monitor(layers), *gone],
+            "why": "CRI-O itself reads the new configuration, and nothing but our settings changes in it",
+            "process": instance.process,
+        },
+    )
+
+
+def allowed(written: config.Layer | None, desired: Desired) -> list[str]:
+    """Lines of `crio config` that may come or go. While only built-in handlers exist it prints them as comments; ours uncomments them."""
+    # One of our name that was somebody else's is replaced: its lines go as well.
+    named = [*desired.bases.values(), *desired.handlers.items(), *(written.handlers if written else {}).items()]
+    lines = ["", "# ", r"(?:# )?default_runtime = .*"]
+    for name, table in named:
+        lines.append(rf"(?:# )?\[crio\.runtime\.runtimes\.{re.escape(name)}\]")
+        lines.extend(allowed_value(k, v) for k, v in table.items())
+    # What the template prints of every handler, set or not; the last two are filled in by CRI-O.
+    lines += [rf'(?:# )?{key} = (?:""|false|\[)' for key in releases.HANDLER_FIELDS] + [r"(?:# )?\]"]
+    lines += [r'(?:# )?(?:monitor_cgroup|container_min_memory) = "[^"]*"']
+    if desired.cdi_dirs or (written and "cdi_spec_dirs" in written.runtime):
+        lines += [r"(?:# )?cdi_spec_dirs = .*", r'(?:# )?\s*"/[^"]*",']
+    return lines
+
+
+def allowed_monitor(layers: tuple[config.Layer, ...]) -> list[str]:
+    """CRI-O fills the deprecated global settings of conmon in for every handler, the new one included (TranslateMonitorFields)."""
+    said: dict[str, Any] = {}
+    for layer in layers:
+        said.update({key: value for key, value in layer.runtime.items() if key in releases.GLOBAL_MONITOR and value})
+    return [allowed_value(releases.GLOBAL_MONITOR[key], value) for key, value in said.items()]
+
+
+def allowed_value(key: str, value: Any) -> str:
+    if isinstance(value, toml_file.Hidden):
+        return rf'(?:# )?(?:{re.escape(key)} = .*|\s*"[^"]*",?)'
+    if isinstance(value, Mapping):
+        pairs = ",".join(f"{toml.dumps(k)} = {toml.dumps(v)}" for k, v in sorted(value.items()))  # as its template prints a map
+        return rf"(?:# )?{re.escape(key)} = {re.escape('{' + pairs + '}')}"
+    if isinstance(value, (list, tuple)):
+        return r"(?:# )?\s*(?:" + "|".join(re.escape(toml.dumps(v)) for v in value) + "),?"
+    return rf"(?:# )?{re.escape(key)} = {re.escape(toml.dumps(value))}"
+
+
+def health(instance: Instance, version: tuple[int, int], desired: Desired | None) -> tuple[dict[str, Any], ...]:
+    """CRI-O serves again and the handlers are there, by its own word."""
+    require: list[dict[str, Any]] = []
+    if desired is None:
+        return ({"kind": "cri", "socket": instance.socket, "timeout": 90, "require": require},)
+    if version >= releases.HANDLER_LIST_SINCE:
+        require += [{"handler": name} for name in desired.handlers]
+    if version >= releases.STATUS_CONFIG_SINCE:
+        runtime = ["config", "crio"]
+        require += [{"path": [*runtime, "Runtimes", n, "RuntimePath"], "equals": t["runtime_path"]} for n, t in desired.handlers.items()]
+        if desired.default:
+            require.append({"path": [*runtime, "DefaultRuntime"], "equals": desired.default})
+    return ({"kind": "cri", "socket": instance.socket, "timeout": 90, "require": require},)

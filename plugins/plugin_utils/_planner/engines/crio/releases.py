@@ -1,0 +1,126 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What CRI-O is, as tables: what has which name, since which version a thing exists, what the default is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_types
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places, output_places
+
+Path = tuple[str, ...]
+UNIT = "crio.service"
+SOCKET = "/var/run/crio/crio.sock"
+CONFIG = "/etc/crio/crio.conf"
+DROP_IN = "90-gpufleet.conf"
+PACKAGES = ("cri-o",)
+
+# Key in the TOML table of a handler -> field of the Go struct, which is what CRI Status prints (server/runtime_status.go).
+HANDLER_FIELDS: Mapping[str, str] = {
+    "runtime_path": "RuntimePath",
+    "runtime_type": "RuntimeType",
+    "runtime_root": "RuntimeRoot",
+    "runtime_config_path": "RuntimeConfigPath",
+    "privileged_without_host_devices": "PrivilegedWithoutHostDevices",
+    "allowed_annotations": "AllowedAnnotations",
+    "monitor_path": "MonitorPath",
+    "monitor_cgroup": "MonitorCgroup",
+    "monitor_env": "MonitorEnv",
+    "monitor_exec_cgroup": "MonitorExecCgroup",
+    "platform_runtime_paths": "PlatformRuntimePaths",
+    "runtime_pull_image": "RuntimePullImage",
+    "container_min_memory": "ContainerMinMemory",
+    "no_sync_log": "NoSyncLog",
+    "inherit_default_runtime": "InheritDefaultRuntime",
+    "default_annotations": "DefaultAnnotations",
+    "seccomp_profile": "SeccompProfile",
+    "container_create_timeout": "ContainerCreateTimeout",
+    "stream_websockets": "StreamWebsockets",
+    "exec_cpu_affinity": "ExecCPUAffinity",
+}
+
+# Deprecated settings for all handlers at once, and the field of each handler that they replace.
+GLOBAL_MONITOR: Mapping[str, str] = {"conmon": "monitor_path", "conmon_env": "monitor_env"}
+
+# What a handler of NVIDIA's runtime must not take over from the low-level runtime: these say which program is run.
+NOT_COPIED = ("runtime_path", "runtime_type", "runtime_config_path", "inherit_default_runtime", "platform_runtime_paths")
+
+# Types that CRI-O decodes these into; it does not start with any other.
+_HANDLERS: Path = ("crio", "runtime", "runtimes")
+_STRING_FIELDS = ("runtime_path", "runtime_type", "runtime_root", "monitor_path", "monitor_cgroup")
+SHAPES: Mapping[Path, str] = {
+    ("crio",): toml_types.TABLE,
+    ("crio", "runtime"): toml_types.TABLE,
+    ("crio", "runtime", "default_runtime"): toml_types.STRING,
+    ("crio", "runtime", "hooks_dir"): toml_types.STRINGS,
+    ("crio", "runtime", "cdi_spec_dirs"): toml_types.STRINGS,
+    ("crio", "runtime", "conmon"): toml_types.STRING,
+    ("crio", "runtime", "conmon_env"): toml_types.STRINGS,
+    _HANDLERS: toml_types.TABLE,
+    (*_HANDLERS, "*"): toml_types.TABLE,
+    **{(*_HANDLERS, "*", field): toml_types.STRING for field in _STRING_FIELDS},
+    **{(*_HANDLERS, "*", field): toml_types.STRINGS for field in ("monitor_env", "allowed_annotations")},
+}
+
+MARK = "# Written by the Ansible collection gpufleet.nvidia"
+FIRST_LINE = f"{MARK}; changes are overwritten."
+# What of CRI-O's files may leave a host.
+_FIELDS = dict(output_places.CRIO_RUNTIME)
+PLACES: Mapping[Path, str] = {
+    ("crio", "runtime", "default_runtime"): "name",
+    ("crio", "runtime", "hooks_dir"): "paths",
+    ("crio", "runtime", "cdi_spec_dirs"): "paths",
+    **{("crio", "runtime", key): _FIELDS[(HANDLER_FIELDS[field],)] for key, field in GLOBAL_MONITOR.items()},
+    **{(*_HANDLERS, "*", key, *path[1:]): shape for key, go in HANDLER_FIELDS.items() for path, shape in _FIELDS.items() if path[0] == go},
+}
+# A handler's own properties count only where it is copied.
+OF_HANDLERS = ((*_HANDLERS, "*", "**"),)
+
+
+def keep(handlers: Iterable[Handler] = ()) -> file_places.Keep:
+    """What of CRI-O's files may travel; the values that a playbook gives for its handlers do, since it has them."""
+    values = {
+        (*_HANDLERS, handler.name, *path): value
+        for handler in handlers
+        for path, value in [(("runtime_path",), handler.binary), *(((k,), v) for k, v in handler.options.items())]
+    }
+    return file_places.keep("toml", file_places.given(PLACES, values), [FIRST_LINE])
+
+
+# CDI code first appears in 1.24.0; the 1.23 of CDI's own README is a mistake (engines.md 2).
+CDI_SINCE = (1, 24)
+# Before 1.28 CRI-O reads the annotations `cdi.k8s.io/...` only.
+CRI_FIELD_SINCE = (1, 28)
+# Since when the CRI Status lists the handlers (`runtimeHandlers`).
+HANDLER_LIST_SINCE = (1, 30)
+# Since when the CRI Status carries the configuration (`config.crio`).
+STATUS_CONFIG_SINCE = (1, 27)
+
+CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
+HOOKS_DIRS = ("/usr/share/containers/oci/hooks.d",)
+
+PATH_ENV = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+def default_runtime(version: tuple[int, int]) -> str:
+    """The handler that CRI-O takes where no file names one: crun since 1.31."""
+    return "crun" if version >= (1, 31) else "runc"
+
+
+def built_in(version: tuple[int, int]) -> dict[str, Any]:
+    """The handler that CRI-O has where no file declares any (defaultRuntimeHandler in pkg/config)."""
+    name = default_runtime(version)
+    table: dict[str, Any] = {
+        "runtime_root": f"/run/{name}",
+        "allowed_annotations": ["io.containers.trace-syscall", "io.kubernetes.cri-o.Devices"],
+    }
+    if version >= (1, 24):
+        table["monitor_cgroup"] = "system.slice"
+        table["monitor_env"] = [PATH_ENV]
+    if version >= (1, 31):
+        table["container_min_memory"] = "500KiB"  # crun needs less than the 12 MiB of a handler that does not say
+    return table

@@ -1,0 +1,245 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is said to a Docker daemon, and what it says: the process, its flags, daemon.json, and /info over its socket."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, NeedMore, PlanError, Policy, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+
+SOCKET = "/var/run/docker.sock"
+CONFIG = "/etc/docker/daemon.json"
+UNIT = "docker.service"
+PACKAGES = ("docker-ce", "docker.io", "moby-engine")
+DESKTOP = "docker-desktop"
+SNAP_CONFIG = "/var/snap/docker/current/config/daemon.json"
+SURROGATE = re.compile("[\udc80-\udcff]")
+# Key in the file -> the flags that say the same. dockerd does not start when both do (findConfigurationConflicts in moby's
+# daemon/config); `runtimes` is the exception, whose entries are put together.
+FLAGS: Mapping[str, tuple[str, ...]] = {
+    "default-runtime": ("--default-runtime",),
+    "features": ("--feature",),
+    "cdi-spec-dirs": ("--cdi-spec-dir",),
+    "live-restore": ("--live-restore",),
+}
+ADD_RUNTIME = "--add-runtime"
+# The flags whose values are read, with the shape of each.
+READ_FLAGS: Mapping[str, str] = {
+    "--config-file": "path", "--host": "address", "-H": "address", "--default-runtime": "name", "--feature": "feature",
+    "--cdi-spec-dir": "path", "--live-restore": "switch", ADD_RUNTIME: "name=path",
+}  # fmt: skip
+
+
+@dc.dataclass(frozen=True)
+class Places:
+    config: str
+    socket: str
+    unit: str
+
+
+def named(policy: Policy) -> bool:
+    """Whether the options that name one engine's places are meant for Docker."""
+    return policy.single or tuple(e for e in policy.engines if e != "auto") == ("docker",)
+
+
+def keep(handlers: Iterable[Handler] = ()) -> file_places.Keep:
+    """What of daemon.json may travel; the values that a playbook gives for its handlers do, since it has them."""
+    values: dict[tuple[str, ...], Any] = {}
+    for handler in handlers:
+        values.update({("runtimes", handler.name, key): value for key, value in {"path": handler.binary, **handler.options}.items()})
+    return file_places.keep("json", file_places.given(file_places.DAEMON_JSON, values))
+
+
+def question(path: str, handlers: Iterable[Handler] = ()) -> queries.Question:
+    return queries.file(path, keep(handlers))
+
+
+def places(policy: Policy, obs: Observation) -> Places:
+    told = policy if named(policy) else Policy()
+    argv = flags(process(obs)) if policy.root == "/" else ()
+    config = told.config_path or (values(argv, "--config-file") or [""])[-1] or CONFIG
+    hosts = [h.removeprefix("unix://") for h in (*values(argv, "--host"), *values(argv, "-H")) if h.startswith("unix:///")]
+    unit = told.service or str(process(obs).get("unit") or "") if policy.root == "/" else ""
+    return Places(config, told.socket or (hosts or [SOCKET])[0], unit or (UNIT if not process(obs) or policy.root != "/" else ""))
+
+
+def told_or_usual(policy: Policy, obs: Observation) -> Places:
+    """The same; where no process can be looked at, the usual places."""
+    try:
+        return places(policy, obs)
+    except PlanError:
+        told = policy if named(policy) else Policy()
+        return Places(told.config_path or CONFIG, told.socket or SOCKET, told.service or UNIT)
+
+
+# ---------------------------------------------------------------- the process
+
+
+def is_daemon(process: Mapping[str, Any]) -> bool:
+    return processes.program(process) == "dockerd"
+
+
+def process(obs: Observation) -> Mapping[str, Any]:
+    """The daemon of the host: root's own one where there are several, the unit's first."""
+    found = [p for p in obs.processes() if is_daemon(p)]
+    return min(found, key=lambda p: (str(p.get("unit") or "") != UNIT, snapped(p)), default={})
+
+
+def snapped(process: Mapping[str, Any]) -> bool:
+    return str(process.get("exe") or "").startswith("/snap/") or str(process.get("unit") or "").startswith("snap.docker.")
+
+
+def flags(process: Mapping[str, Any]) -> tuple[str, ...]:
+    """The arguments, as `--name=value` each."""
+    words = [str(word) for word in (process.get("argv") or ())[1:]]
+    found: list[str] = []
+    at = 0
+    while at < len(words):
+        word = words[at]
+        follows = words[at + 1] if at + 1 < len(words) else ""
+        if word.startswith("-") and "=" not in word and follows and not follows.startswith("-"):
+            found.append(f"{word}={follows}")
+            at += 1
+        elif word.startswith("-"):
+            found.append(word)
+        at += 1
+    return tuple(found)
+
+
+def values(flags: tuple[str, ...], name: str) -> list[str]:
+    """What a flag says, each time that it is given; a switch without a value says true."""
+    return [f.partition("=")[2] if "=" in f else "true" for f in flags if f.partition("=")[0] == name]
+
+
+def by_flag(flags: tuple[str, ...], key: str) -> list[str]:
+    return [value for name in FLAGS[key] for value in values(flags, name)]
+
+
+# ---------------------------------------------------------------- the file
+
+
+def document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[File, json_text.Document]:
+    """daemon.json as it stands, or the error that says why nothing can be planned about it."""
+    if not obs.asked(question(path)):
+        raise NeedMore([question(path, handlers)])
+    file = obs.file(path)
+    if file.fault:
+        raise file_places.fault(path, str(file.fault.get("code")), int(file.fault.get("line") or 1), "JSON")
+    if file.foreign_bytes:
+        raise PlanError("this is not UTF-8", where=path, line=file.foreign_bytes, next="Save the file as UTF-8")
+    if not file.exists:
+        return file, json_text.Document(path, "", None)
+    if file.error or file.type not in ("file", "") or file.content is None:
+        raise PlanError("this file cannot be read", where=path, why=file.trouble, next="It has to be a regular file with a JSON object")
+    broken = SURROGATE.search(file.content)
+    if broken:
+        utf16 = file.content.startswith(("\udcff\udcfe", "\udcfe\udcff"))
+        line = 1 if utf16 else json_text.line_at(file.content, broken.start())
+        raise PlanError(f"this is not UTF-8{', but UTF-16' if utf16 else ''}", where=path, line=line, next="Save the file as UTF-8")
+    doc = json_text.parse(file.content, path)
+    check_shape(doc, file.withheld)
+    file_places.require_shown(path, file.withheld, (("runtimes", "*", "**"),))
+    return file, doc
+
+
+SHAPES: tuple[tuple[tuple[str, ...], type, str], ...] = (
+    (("runtimes",), dict, "an object of runtimes by name"),
+    (("features",), dict, "an object of switches by name"),
+    (("default-runtime",), str, "the name of a runtime in quotes"),
+    (("cdi-spec-dirs",), list, "a list of directories"),
+    (("live-restore",), bool, "true or false"),
+)
+
+
+# Types by the words that the node has for them, and as a person says them. A truth value is an int, too, so it comes first.
+KINDS: Mapping[type, str] = {dict: "table", list: "array", bool: "boolean", str: "string", int: "integer", float: "float"}
+BRIEF: Mapping[str, str] = {
+    "table": "an object", "array": "a list", "boolean": "a truth value", "string": "a string", "integer": "a number", "float": "a number",
+    "null": "null",
+}  # fmt: skip
+
+
+def check_shape(doc: json_text.Document, withheld: Iterable[Mapping[str, Any]] = ()) -> None:
+    """The keys that count here have the type that dockerd reads; it does not start otherwise. withheld: values that were not sent."""
+    kinds = {tuple(entry["path"]): str(entry["kind"]) for entry in withheld}
+    for path, kind, wanted in SHAPES:
+        value = json_text.lookup(doc, path)
+        if value is not None and kinds.get(path, said(value)) != KINDS[kind]:
+            raise wrong(doc, path, kinds, wanted)
+    for name, value in (json_text.lookup(doc, ("features",)) or {}).items():
+        if value is not None and not_a(bool, ("features", name), value, kinds):
+            raise wrong(doc, ("features", name), kinds, "true or false")
+    for name, entry in (json_text.lookup(doc, ("runtimes",)) or {}).items():
+        if not_a(dict, ("runtimes", name), entry, kinds):
+            raise wrong(doc, ("runtimes", name), kinds, "an object with the key path")
+
+
+def not_a(kind: type, path: json_text.Path, value: Any, kinds: Mapping[json_text.Path, str]) -> bool:
+    """Whether a value under a name that anybody chose has another type. Where the name is not shown, nobody knows the value's type."""
+    if path not in kinds and file_places.stand_in(value):
+        return False
+    return kinds.get(path, said(value)) != KINDS[kind]
+
+
+def wrong(doc: json_text.Document, path: json_text.Path, kinds: Mapping[json_text.Path, str], wanted: str) -> PlanError:
+    return PlanError(
+        f"{'.'.join(path)} is {BRIEF[kinds.get(path, said(json_text.lookup(doc, path)))]}",
+        where=doc.path,
+        line=json_text.line_of(doc, path),
+        why="dockerd does not start with it",
+        next=f"It has to be {wanted}",
+    )
+
+
+def said(value: Any) -> str:
+    """The kind of a value in the node's words."""
+    return next((name for kind, name in KINDS.items() if isinstance(value, kind)), "null")
+
+
+def kept(obs: Observation, path: str) -> dict[str, Any] | None:
+    """What the file said before our first change, {} where there was none; None where nothing of ours is there or nobody knows."""
+    asked = queries.originals("")
+    original = (obs.raw(asked).get("originals") or {}).get(path) if obs.asked(asked) else None
+    if not original:
+        return None
+    if not original.get("existed"):
+        return {}
+    try:
+        return json_text.parse(str(original.get("content") or ""), path).data
+    except PlanError:
+        return None
+
+
+# ---------------------------------------------------------------- the daemon's word
+
+
+def info(obs: Observation, socket: str) -> Mapping[str, Any]:
+    """/info, {} when it gives none: such a Docker is left alone."""
+    said = obs.said_by(queries.http(socket, "/info"), int(process(obs).get("pid") or 0))
+    found = said.get("value") if said.get("status") == 200 else None
+    return found if isinstance(found, Mapping) else {}
+
+
+def running(obs: Observation, socket: str) -> tuple[str, ...]:
+    """The containers that run, by name."""
+    said = obs.raw(queries.http(socket, "/containers/json"))
+    listed = said.get("value") if said.get("status") == 200 else None
+    if not isinstance(listed, list):
+        why = f"it answers with status {said.get('status')}"
+        raise QueryFailed("the running containers could not be listed", where=socket, why=why, next="Look at Docker's log, then run again")
+    return tuple(sorted(str((c.get("Names") or [str(c.get("Id"))[:12]])[0]).lstrip("/") for c in listed if isinstance(c, Mapping)))
+
+
+def survives(data: Mapping[str, Any], flags: tuple[str, ...], info: Mapping[str, Any]) -> bool:
+    """Whether running containers live through a restart: the daemon leaves them alone at its end, and takes them up at its start."""
+    again = data.get("live-restore") is True or "true" in by_flag(flags, "live-restore")
+    return bool(info.get("LiveRestoreEnabled")) and again

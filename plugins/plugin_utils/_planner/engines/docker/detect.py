@@ -1,0 +1,370 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Docker Engine: found by its process, configured by our keys in daemon.json, proven by its own /info."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, owned_file, processes, queries, take_back, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker.config import CONFIG, PACKAGES, SOCKET, UNIT
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker.plan import CDI_ON_SINCE, CDI_SINCE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    CDI_DIRS,
+    Cdi,
+    Decision,
+    Evidence,
+    Instance,
+    Leftover,
+    Plan,
+    PlanError,
+    Policy,
+    merge,
+    refused,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+
+BESIDE_KUBERNETES = (
+    "Docker Engine {version} is left alone beside Kubernetes, whose pods do not run in it: write engines: [auto, docker] to have it "
+    "configured, too"
+)
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    """All that a Docker with its files in the usual places needs, in one look."""
+    told = policy if config.named(policy) else Policy()
+    asked = [
+        queries.which(["dockerd"]),
+        queries.package([*PACKAGES, config.DESKTOP, nvidia_ctk_docker.PACKAGE]),
+        config.question(told.config_path or CONFIG, policy.handlers),
+        *(queries.file(h.binary, content=False) for h in policy.handlers),
+    ]
+    if policy.root != "/":
+        return asked
+    running = queries.processes(["dockerd"], config.READ_FLAGS)
+    return [*asked, running, queries.units([told.service or UNIT]), queries.http(told.socket or SOCKET, "/info")]
+
+
+def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    if policy.root != "/":
+        return _own(policy, obs, {})
+    daemon, by_options = config.process(obs), config.named(policy) and processes.declared(policy)
+    foreign = tuple(p for p in processes.called(obs, "dockerd") if not config.snapped(p) and not by_options)
+    own = () if foreign and not daemon else _own(policy, obs, daemon)
+    return (*own, *(processes.instance("docker", "Docker", p) for p in foreign))
+
+
+def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[Instance, ...]:
+    """The host's own Docker: the verified process, the one that the options describe, or one that is only installed."""
+    by_options = policy.root == "/" and config.named(policy) and processes.declared(policy) and bool(processes.called(obs, "dockerd"))
+    running = bool(daemon) or by_options
+    binary = str(daemon.get("exe") or obs.raw(queries.which(["dockerd"]))["found"].get("dockerd") or "")
+    packaged = next((v for v in (obs.package(name) for name in PACKAGES) if v), "")
+    elsewhere = refused_elsewhere(obs, daemon)
+    if not (binary or packaged or elsewhere or wanted_in_tree(policy)):
+        return ()
+    where = config.places(policy, obs)
+    if elsewhere:
+        owner, path, sentence = elsewhere
+        nothing = Cdi(False, False, (), "", Evidence("files", path))
+        return (Instance("docker", "", binary, where.socket, path, "", owner, bool(daemon), nothing, cri=False, refusal=sentence),)
+    info = config.info(obs, where.socket) if running else {}
+    version = version_of(policy, obs, "" if running else binary, packaged, info)
+    found = Instance(
+        engine="docker",
+        version=version,
+        binary=binary or "/usr/bin/dockerd",
+        socket=where.socket,
+        config_path=where.config,
+        unit=where.unit,
+        owner="package",
+        running=running,
+        cdi=cdi(version, info, switch(obs, where.config)),
+        invocation_id=obs.unit(where.unit).get("InvocationID", ""),
+        default_handler=str(info.get("DefaultRuntime") or setting(obs, where.config, "default-runtime") or docker_plan.BUILT_IN),
+        handlers={name: str((table or {}).get("path") or "") for name, table in (info.get("Runtimes") or {}).items()},
+        low_level=runs(policy, obs, where.config, info),
+        cri=False,
+        pid=int(daemon.get("pid") or 0),
+        ticks=int(daemon.get("ticks") or 0),
+    )
+    return (dc.replace(found, refusal=refusal(policy, obs, found, info), silent=found.running and not info),)
+
+
+def runs(policy: Policy, obs: Observation, path: str, info: Mapping[str, Any]) -> str:
+    """The program of the default runtime; where that is ours or NVIDIA's, of the one from before, else the built-in one."""
+    default = str(info.get("DefaultRuntime") or setting(obs, path, "default-runtime") or docker_plan.BUILT_IN)
+    before = str((config.kept(obs, path) or {}).get("default-runtime") or "")
+    names = [before if default in {h.name for h in policy.handlers} else default, docker_plan.BUILT_IN]
+    told = {name: str((table or {}).get("path") or "") for name, table in (info.get("Runtimes") or {}).items()}
+    said = (told.get(name) or str(setting(obs, path, "runtimes", name, "path") or "") for name in names)
+    return low_level.first((*said, docker_plan.BUILT_IN))
+
+
+def wanted_in_tree(policy: Policy) -> bool:
+    return policy.root != "/" and "docker" in policy.engines and bool(policy.engine_version)
+
+
+def version_of(policy: Policy, obs: Observation, binary: str, packaged: str, info: Mapping[str, Any]) -> str:
+    """The running daemon's word, else the package's, else that of a program at rest. In a tree: the package, else the option."""
+    version = str(info.get("ServerVersion") or "") or packaged
+    if not version and binary and policy.root == "/":
+        version = versions.banner(obs.try_command([binary, "--version"]).stdout)  # of one that does not run, for the report
+    return plain(version or policy.engine_version)
+
+
+def plain(version: str) -> str:
+    """`5:28.5.2-1~debian` and `26.1.5+dfsg1` as Docker's own number."""
+    parsed = versions.parse(version)
+    return ".".join(str(n) for n in parsed.release) if parsed else version
+
+
+def refused_elsewhere(obs: Observation, daemon: Mapping[str, Any]) -> tuple[str, str, str] | None:
+    """A Docker that is not the host's own: (owner, where it is configured, what to do instead)."""
+    if config.snapped(daemon) or (not daemon and any(config.snapped(p) for p in processes.called(obs, "dockerd"))):
+        return "snap", config.SNAP_CONFIG, (
+            "This Docker is a snap, whose confinement keeps the driver's files and the NVIDIA runtime from it. Install Docker Engine from "
+            "a package (docker-ce, docker.io) instead, and run again"
+        )  # fmt: skip
+    if not daemon and obs.package(config.DESKTOP):
+        return "docker-desktop", "~/.docker/daemon.json", (
+            "This is Docker Desktop, which runs Docker in a virtual machine of its own, where no configuration brings a GPU of this host. "
+            "Install Docker Engine beside it, and run again"
+        )  # fmt: skip
+    return None
+
+
+def setting(obs: Observation, path: str, *keys: str) -> Any:
+    """A value in daemon.json; None where the file does not say it or is broken, which the plan will tell."""
+    try:
+        return json_text.lookup(config.document(obs, path, ())[1], keys)
+    except PlanError:
+        return None
+
+
+def switch(obs: Observation, path: str) -> bool | None:
+    """features.cdi in daemon.json; None when it is not set."""
+    value = setting(obs, path, "features", "cdi")
+    return value if isinstance(value, bool) else None
+
+
+def cdi(version: str, info: Mapping[str, Any], on: bool | None) -> Cdi:
+    """By the daemon's list of directories, which is empty when CDI is off; else by version and switch."""
+    parsed = versions.parse(version)
+    series = parsed.series if parsed else (0, 0)
+    able = series >= CDI_SINCE
+    newest = versions.max_cdi("docker", version)
+    if "CDISpecDirs" in info:
+        dirs = tuple(info["CDISpecDirs"] or ())
+        return Cdi(able, bool(dirs), dirs, newest, Evidence("dump", f"/info of Docker {version} lists {list(dirs)}"))
+    enabled = able and (on if on is not None else series >= CDI_ON_SINCE)
+    text = f"Docker {version}" + ("" if on is None else f", features.cdi is {str(on).lower()}")
+    return Cdi(able, enabled, CDI_DIRS if enabled else (), newest, Evidence("version", text))
+
+
+def refusal(policy: Policy, obs: Observation, found: Instance, info: Mapping[str, Any]) -> str:
+    if policy.root != "/":
+        return ""
+    if not found.running:
+        state = obs.unit(found.unit).get("ActiveState") or "not known to systemd"
+        return f"Docker is installed but not running ({found.unit} is {state}): start it and run again, or take docker out of the engines"
+    if not info:
+        return f"Docker runs, but does not answer at {found.socket}: see `journalctl -u {found.unit or UNIT}`, mend that and run again"
+    return ""
+
+
+# ---------------------------------------------------------------- plans
+
+
+def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
+    """What differs from the decision, and how it gets there."""
+    if instance.refusal:
+        raise refused(instance)
+    flags = config.flags(config.process(obs)) if policy.root == "/" else ()
+    file, doc = config.document(obs, instance.config_path, policy.handlers)
+    desired = docker_plan.desired(policy, obs, instance, decision, doc, flags)
+    check_binaries(policy, obs, decision)
+    after, splices = json_text.merge(doc, desired.tree) if desired.tree else (doc, ())
+    planned = docker_plan.change(file, doc, after, splices)
+    planned = dc.replace(planned, differences=docker_plan.differences(doc, desired.tree, desired), advice=advice(policy, instance))
+    planned = dc.replace(planned, leftovers=leftovers(policy, obs, doc) if decision.handler else ())
+    if policy.root != "/":
+        return planned
+    info = config.info(obs, instance.socket)
+    lag = docker_plan.lag(desired, info)
+    ended = docker_plan.cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
+    restarted = lag.restart and (policy.restart == "always" or (policy.restart == "auto" and not ended.containers))
+    health = docker_plan.health(instance, desired, restarted)
+    checked = docker_plan.validation(instance, config.process(obs) if policy.root == "/" else {}, planned)
+    return docker_plan.acted(policy, obs, instance, checked, lag, ended, health)
+
+
+def leftovers(policy: Policy, obs: Observation, doc: json_text.Document) -> tuple[Leftover, ...]:
+    """What NVIDIA's tools wrote of our runtimes before us."""
+    before, names = config.kept(obs, doc.path), [h.name for h in policy.handlers]
+    packaged = bool(obs.package(nvidia_ctk_docker.PACKAGE))
+    return nvidia_ctk_docker.found(doc.path, doc.data, before, names, never=policy.adopt == "never", packaged=packaged)
+
+
+def advice(policy: Policy, instance: Instance) -> tuple[str, ...]:
+    if policy.cdi_spec_dirs and docker_plan.series(instance) < CDI_SINCE:
+        return (f"Docker {instance.version} knows no cdi-spec-dirs and would not start with it: cdi_spec_dirs is not written there",)
+    return ()
+
+
+def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None:
+    """Docker takes a runtime whose program is missing, and every container that asks for it fails: say so before anything is touched."""
+    if policy.root != "/" or not decision.handler:
+        return
+    for handler in policy.handlers:
+        brought = policy.packages == "present" and not policy.single and crio.TOOLKIT_BINARY.fullmatch(handler.binary)
+        if brought or obs.raw(queries.file(handler.binary, content=False)).get("exists", True):
+            continue
+        raise PlanError(
+            f"the binary of the handler {handler.name} is not there",
+            where=handler.binary,
+            why="every container that asks for it would fail",
+            next="install nvidia-container-toolkit-base first, or correct the handler's binary",
+        )
+
+
+def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
+    """The bytes from before; where somebody else has changed the file since, our keys go and the rest stays."""
+    if instance.refusal:
+        return Plan(advice=(instance.refusal,))
+    flags = config.flags(config.process(obs)) if policy.root == "/" else ()
+    file, doc = config.document(obs, instance.config_path, policy.handlers)
+    original = owned_file.originals(obs).get(file.path)
+    planned, after = given_back(policy, obs, file, doc, original) if original else without_copy(policy, obs, file, doc)
+    if planned.empty or policy.root != "/" or not instance.running:
+        return planned
+    if not config.info(obs, instance.socket):
+        return merge([planned, unheard(instance)])
+    lag = forgotten(policy, obs, instance, flags, after)
+    ended = docker_plan.cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
+    health = docker_plan.health(instance, docker_plan.Desired({}, {}), False)
+    checked = docker_plan.validation(instance, config.process(obs) if policy.root == "/" else {}, planned)
+    return docker_plan.acted(policy, obs, instance, checked, lag, ended, health)
+
+
+def unheard(instance: Instance) -> Plan:
+    """What is left to do for a daemon that does not answer: its restart may end containers, and nobody can be asked which."""
+    told = (
+        f"{instance.config_path} was given back, but Docker runs and does not answer at {instance.socket}, so that it was not restarted: "
+        f"restart {instance.unit or 'it'} when that suits"
+    )
+    return Plan(advice=(told,), pending=(instance.unit,) if instance.unit else ())
+
+
+def given_back(
+    policy: Policy, obs: Observation, file: File, doc: json_text.Document, original: Mapping[str, Any]
+) -> tuple[Plan, json_text.Document]:
+    """The plan by the journal's copy, and the file as it will be."""
+    before = config.kept(obs, file.path)
+    if before is None:
+        before = without_ours(policy, doc, {}).data if doc.root else {}
+    if (file.sha256 if file.exists else None) == original.get("sha256_after"):
+        planned = owned_file.restore(file, original, owned_file.BACK)
+        planned = dc.replace(planned, expect_files={file.path: file.sha256 if file.exists else None})
+        empty = json_text.Document(file.path, "", None)
+        return planned, json_text.merge(empty, before)[0] if before else empty
+    after = without_ours(policy, doc, before)
+    for name, entry in (after.data.get("runtimes") or {}).items():
+        program = str(entry.get("path") or "") if isinstance(entry, Mapping) else ""
+        if posixpath.basename(program).startswith(take_back.PROGRAM) and name not in (before.get("runtimes") or {}):
+            raise take_back.other_name(name, program, file.path, json_text.line_of(doc, ("runtimes", name)))
+    return dc.replace(taken_out(file, doc, after, whole=not original.get("existed")), released=(file.path,)), after
+
+
+def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.Document) -> tuple[Plan, json_text.Document]:
+    """There is no journal, or it does not know the file: then a runtime that looks like ours is NVIDIA's tool's or a person's."""
+    # Arguments beside the program, empty ones too, are written by NVIDIA's tools.
+    made = tuple(h for h in policy.handlers if json_text.lookup(doc, ("runtimes", h.name)) == {"path": h.binary, **h.options})
+    # Nobody can tell who switched CDI on, and other containers may count on it.
+    after = without_ours(dc.replace(policy, handlers=made), doc, {"features": json_text.lookup(doc, ("features",)) or {}})
+    if not file.exists or after.text == doc.text:
+        return Plan(), doc
+    if not take_back.may_be_ours(policy, obs):
+        told = f"{file.path}: has a runtime that looks like ours, which this host's journal does not know; it is left alone"
+        return Plan(advice=(told,)), doc
+    planned = taken_out(file, doc, after, whole=False)
+    kept = "; features.cdi stays, since nobody can tell who set it" if json_text.lookup(doc, ("features", "cdi")) is True else ""
+    told = f"{file.path}: the journal has no copy from before, so that only our runtime is taken out{kept}"
+    return dc.replace(planned, advice=(told,)), after
+
+
+def remnant(policy: Policy, obs: Observation) -> Instance | None:
+    """The configuration of a Docker that is not here any more."""
+    where = config.told_or_usual(policy, obs)
+    if not obs.file(where.config, config.keep(policy.handlers)).exists:
+        return None
+    nothing = Cdi(False, False, (), "", Evidence("files", "no Docker is here"))
+    return Instance("docker", policy.engine_version, "", where.socket, where.config, "", "package", False, nothing, cri=False)
+
+
+def main(policy: Policy, obs: Observation) -> str:
+    return config.told_or_usual(policy, obs).config
+
+
+def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    return ()  # JSON has no comments
+
+
+def claims(policy: Policy, obs: Observation, path: str) -> bool:
+    return path in (CONFIG, config.told_or_usual(policy, obs).config)
+
+
+def without_ours(policy: Policy, doc: json_text.Document, before: Mapping[str, Any] | None) -> json_text.Document:
+    """Key by key, each only where it says what we would have written and was not there before."""
+    was: Mapping[str, Any] = before or {}
+    if json_text.lookup(doc, ("default-runtime",)) in {h.name for h in policy.handlers}:
+        key = "default-runtime"
+        doc = json_text.merge(doc, {key: was[key]})[0] if key in was else json_text.removed(doc, (key,))
+    for handler in policy.handlers:
+        entry = json_text.lookup(doc, ("runtimes", handler.name))
+        if isinstance(entry, dict) and entry.get("path") == handler.binary and handler.name not in (was.get("runtimes") or {}):
+            doc = json_text.removed(doc, ("runtimes", handler.name))
+    if json_text.lookup(doc, ("features", "cdi")) is True and "cdi" not in (was.get("features") or {}):
+        doc = json_text.removed(doc, ("features", "cdi"))
+    for key in ("runtimes", "features"):
+        if json_text.lookup(doc, (key,)) == {} and key not in was:
+            doc = json_text.removed(doc, (key,))
+    return doc
+
+
+def taken_out(file: File, doc: json_text.Document, after: json_text.Document, *, whole: bool) -> Plan:
+    """whole: there was no file before our first change, so that none is left where nothing else came into it."""
+    if whole and not after.data:
+        return owned_file.remove(file, why="there was no such file before")
+    if after.text == doc.text:
+        return Plan()
+    splice = json_text.Splice(0, len(doc.text), after.text)
+    told = f"{file.path} was changed by somebody else since it was written here: only our keys are taken out"
+    planned = docker_plan.change(file, doc, after, (splice,))
+    changes = tuple({**c, "forget": True} for c in planned.changes)
+    return dc.replace(planned, changes=changes, differences=(owned_file.keys_out(file.path),), advice=(told,))
+
+
+def forgotten(policy: Policy, obs: Observation, instance: Instance, flags: tuple[str, ...], after: json_text.Document) -> docker_plan.Lag:
+    """What the daemon still does by our keys. A reload applies no absence: it takes a restart where the file says nothing any more."""
+    info = config.info(obs, instance.socket)
+    loaded = set(info.get("Runtimes") or {})
+    names = {h.name for h in policy.handlers} & loaded - set(after.data.get("runtimes") or {})
+    default = info.get("DefaultRuntime") in names
+    value = (after.data.get("features") or {}).get("cdi")
+    on = value is True or (value is None and docker_plan.series(instance) >= CDI_ON_SINCE) or bool(config.by_flag(flags, "features"))
+    restart = (
+        (bool(info.get("CDISpecDirs")) and not on)
+        or (bool(names) and "runtimes" not in after.data)
+        or (default and "default-runtime" not in after.data)
+    )
+    return docker_plan.Lag(bool(names), restart)

@@ -1,0 +1,363 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The parts of a plan for Docker: what daemon.json has to say, what the daemon says already, and whether it takes a reload or a restart."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import hashlib
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    STANDARD_PATH,
+    Decision,
+    Difference,
+    Handler,
+    Instance,
+    Plan,
+    PlanError,
+    Policy,
+    Restart,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import diff
+
+# CDI is there behind features.cdi from 25.0, and on unless features.cdi is false from 28.2 (engines.md 3).
+CDI_SINCE = (25, 0)
+CDI_ON_SINCE = (28, 2)
+VALIDATE_SINCE = (23, 0)
+SERVES_WITHIN = 90
+NAMED = 10  # containers that are named one by one
+BUILT_IN = "runc"
+
+
+@dc.dataclass(frozen=True)
+class Desired:
+    """What the file has to say, and what the daemon has to say then."""
+
+    tree: Mapping[str, Any]
+    paths: Mapping[str, str]  # handler -> its program as the daemon tells it
+    default: str = ""  # "" = nobody minds
+    cdi: bool = False
+    dirs: tuple[str, ...] = ()
+
+
+@dc.dataclass(frozen=True)
+class Lag:
+    """What the running daemon does not do yet: what a reload brings, and what only a restart does."""
+
+    reload: bool
+    restart: bool
+
+
+def series(instance: Instance) -> tuple[int, int]:
+    parsed = versions.parse(instance.version)
+    if parsed is None:
+        raise PlanError(
+            "the version of Docker is not known",
+            where=instance.config_path,
+            why="neither its socket nor its program nor a package told one",
+            next="Start Docker, or set engine_version (gpufleet_engine_version)",
+        )
+    return parsed.series
+
+
+# ---------------------------------------------------------------- the desired state
+
+
+def desired(
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, doc: json_text.Document, flags: tuple[str, ...]
+) -> Desired:
+    tree: dict[str, Any] = {}
+    paths: dict[str, str] = {}
+    before = config.kept(obs, doc.path)
+    for handler in policy.handlers if decision.handler else ():
+        entry, paths[handler.name] = runtime(doc, flags, handler, before)
+        if entry:
+            tree.setdefault("runtimes", {})[handler.name] = entry
+    default = wanted_default(policy, decision, doc, flags, before)
+    if default and not config.by_flag(flags, "default-runtime"):
+        tree["default-runtime"] = default
+    told = policy.single and policy.cdi == "true"
+    cdi = decision.injection == "native-cdi" or told
+    if told and not instance.cdi.able:
+        raise PlanError(f"Docker {instance.version} knows no CDI", where=doc.path, next="Upgrade Docker to 25.0, or leave out cdi: true")
+    if cdi and must_switch(instance, doc, flags):
+        tree["features"] = {"cdi": True}
+    dirs = wanted_dirs(policy, instance, doc, flags)
+    if dirs and list(dirs) != json_text.lookup(doc, ("cdi-spec-dirs",)) and not config.by_flag(flags, "cdi-spec-dirs"):
+        tree["cdi-spec-dirs"] = list(dirs)
+    return Desired(tree, paths, default, cdi, dirs)
+
+
+def runtime(
+    doc: json_text.Document, flags: tuple[str, ...], handler: Handler, before: Mapping[str, Any] | None
+) -> tuple[dict[str, Any], str]:
+    """What is to be written of one handler, and its program as it will stand there."""
+    added = dict(value.partition("=")[::2] for value in config.values(flags, config.ADD_RUNTIME))
+    if handler.name in added:
+        if not same_program(added[handler.name], handler.binary):
+            raise foreign(f"the flag --add-runtime gives the runtime {handler.name}", handler.name, doc.path, None, added[handler.name])
+        return {}, added[handler.name]
+    path = ("runtimes", handler.name)
+    present = json_text.lookup(doc, path)
+    if present is None:
+        return {"path": handler.binary, **handler.options}, handler.binary
+    program = present.get("path")
+    options = {k: v for k, v in handler.options.items() if present.get(k) != v}
+    if isinstance(program, str) and same_program(program, handler.binary):
+        return options, program
+    if program == posixpath.basename(handler.binary):  # nvidia-ctk's bare name, and a folder where dockerd would not find it
+        return {"path": handler.binary, **options}, handler.binary
+    ours = before is not None and handler.name not in (before.get("runtimes") or {})
+    adopted = low_level.nvidias(program)
+    if not (ours or adopted or (program and handler.chosen)):
+        raise another(handler.name, doc, path, present)
+    return {"path": handler.binary, **options}, handler.binary
+
+
+def same_program(one: str, other: str) -> bool:
+    """nvidia-ctk writes the bare name, which dockerd looks up in its PATH: one that systemd gave it, without folders of anybody's own."""
+    return one == other or (posixpath.dirname(other) in STANDARD_PATH and one == posixpath.basename(other))
+
+
+def another(name: str, doc: json_text.Document, path: json_text.Path, present: Mapping[str, Any]) -> PlanError:
+    """The error for a runtime of this name that is not ours. A shim that containerd starts by its type is no program for `binary`."""
+    what, line = f"there is another runtime {name}", json_text.line_of(doc, path)
+    if present.get("path"):
+        return foreign(what, name, doc.path, line, present["path"])
+    shim = present.get("runtimeType") or ""
+    sent = f"its runtimeType is {shim}" if shim and not file_places.hidden(shim) else "it names no program"
+    why = f"{sent}, and it is not this collection's"
+    return PlanError(what, where=doc.path, line=line, why=why, next="Take it out or give it another name there, then run again")
+
+
+def foreign(what: str, name: str, where: str, line: int | None, program: Any) -> PlanError:
+    sent = not file_places.hidden(program)
+    step = f"Set handlers.{name}.binary to {program if sent else 'its program'} to go on with it, or take it out and run again"
+    said = f"its program is {program}" if sent else "its program has a form that is not sent from a host"
+    return PlanError(what, where=where, line=line, why=f"{said}, and it is not this collection's", next=step)
+
+
+def wanted_default(
+    policy: Policy, decision: Decision, doc: json_text.Document, flags: tuple[str, ...], before: Mapping[str, Any] | None
+) -> str:
+    """The default runtime that the file has to name; '' where what it names stays."""
+    named = config.by_flag(flags, "default-runtime")
+    now = named[-1] if named else json_text.lookup(doc, ("default-runtime",)) or ""
+    if decision.default:
+        wanted = decision.handler
+    elif policy.default == "false" and now in {h.name for h in policy.handlers}:
+        # Named, not taken out: a reload does not apply what is not there (daemon/reload_unix.go).
+        wanted = str((before or {}).get("default-runtime") or BUILT_IN)
+    else:
+        return ""
+    if named and named[-1] != wanted:
+        raise both("default-runtime", doc.path, named[-1], wanted)
+    return wanted
+
+
+def both(key: str, where: str, flag: str, wanted: str) -> PlanError:
+    return PlanError(
+        f"{key} is given by the flag {config.FLAGS[key][0]} ({flag})",
+        where=where,
+        why=f"dockerd does not start with it in the file as well, and {wanted} is wanted",
+        next="Take the flag out of the unit, restart Docker and run again",
+    )
+
+
+def must_switch(instance: Instance, doc: json_text.Document, flags: tuple[str, ...]) -> bool:
+    """Whether features.cdi has to be written, so that CDI is on at the next start, too."""
+    off = [d for d in (config.by_flag(flags, "cdi-spec-dirs") or json_text.lookup(doc, ("cdi-spec-dirs",)) or []) if d == ""]
+    if off:
+        line = json_text.line_of(doc, ("cdi-spec-dirs",))
+        raise PlanError('cdi-spec-dirs is [""]', where=doc.path, line=line, why="which switches CDI off", next="Take it out, and run again")
+    given = dict(value.partition("=")[::2] for value in config.by_flag(flags, "features"))
+    if given.get("cdi", "false") in ("true", ""):
+        return False
+    value = json_text.lookup(doc, ("features", "cdi"))
+    needed = value is not True if series(instance) < CDI_ON_SINCE else value is False
+    if given and (needed or "cdi" in given):
+        raise both("features", doc.path, ", ".join(config.by_flag(flags, "features")), "cdi=true")
+    return needed
+
+
+def wanted_dirs(policy: Policy, instance: Instance, doc: json_text.Document, flags: tuple[str, ...]) -> tuple[str, ...]:
+    """cdi-spec-dirs is an unknown key before 25.0, with which dockerd does not start."""
+    if not policy.cdi_spec_dirs or series(instance) < CDI_SINCE:
+        return ()
+    given = tuple(config.by_flag(flags, "cdi-spec-dirs"))
+    if given and given != policy.cdi_spec_dirs:
+        raise both("cdi-spec-dirs", doc.path, ", ".join(given), ", ".join(policy.cdi_spec_dirs))
+    return policy.cdi_spec_dirs
+
+
+# ---------------------------------------------------------------- the file
+
+
+WHY = {
+    "default-runtime": "containers get GPUs from this runtime without asking for it",
+    "features.cdi": "docker run --device nvidia.com/gpu=all, resolved by Docker itself",
+    "cdi-spec-dirs": "set by the option cdi_spec_dirs",
+}
+
+
+def differences(doc: json_text.Document, tree: Mapping[str, Any], desired: Desired) -> tuple[Difference, ...]:
+    found = []
+    for path, value in leaves(tree):
+        old = json_text.lookup(doc, path)
+        if old != value or type(old) is not type(value):
+            key = ".".join(path)
+            why = WHY.get(key, f"docker run --runtime {path[1]}" if path[0] == "runtimes" else "")
+            if key == "default-runtime" and value not in desired.paths:
+                why = "the runtime is not to be the default"
+            found.append(Difference("file", doc.path, key, old, value, why))
+    return tuple(found)
+
+
+def leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> list[tuple[tuple[str, ...], Any]]:
+    found: list[tuple[tuple[str, ...], Any]] = []
+    for key, value in tree.items():
+        found += leaves(value, (*above, key)) if isinstance(value, Mapping) and value else [((*above, key), value)]
+    return found
+
+
+def change(file: File, doc: json_text.Document, after: json_text.Document, splices: tuple[json_text.Splice, ...]) -> Plan:
+    """The change of the file, in the transaction's words."""
+    if not splices:
+        return Plan()
+    expect = {file.path: file.sha256 if file.exists else None}
+    if not file.exists:
+        made = {"path": file.path, "op": "write", "content": after.text, "mode": "0644", "expect": None}
+        return Plan(changes=(made,), expect_files=expect, diffs=(diff.entry(file.path, "", after.text),))
+    edits = json_text.edits(doc.text, splices)
+    result = hashlib.sha256(after.text.encode("utf-8", "surrogateescape")).hexdigest()
+    edited: dict[str, Any] = {"path": file.path, "op": "edit", "expect": file.sha256, "edits": edits, "result": result}
+    edited = {**edited, "keep": file.keep} if file.keep else edited
+    return Plan(changes=(edited,), expect_files=expect, diffs=(diff.entry(file.path, doc.text, after.text),))
+
+
+def validation(instance: Instance, process: Mapping[str, Any], plan: Plan) -> Plan:
+    """dockerd itself reads the new file, with the flags that it runs with, as it can since 23.0. An older one has our own rules only.
+
+    The node takes the flags from the process: they may hold a proxy's password.
+    """
+    if not any(c["op"] in ("write", "edit") for c in plan.changes) or series(instance) < VALIDATE_SINCE:
+        return plan
+    own = [{"process": process["pid"], "ticks": process.get("ticks"), "without": ["--config-file"]}] if process else []
+    check = {
+        "argv": [instance.binary, *own, "--validate", "--config-file", "{stage}/daemon.json"],
+        "timeout": 30,
+        "why": "Docker itself reads the new configuration",
+        "process": instance.process,
+    }
+    return dc.replace(plan, stage_files=({"name": "daemon.json", "source": instance.config_path},), validate=(check,))
+
+
+# ---------------------------------------------------------------- the daemon
+
+
+def lag(desired: Desired, info: Mapping[str, Any]) -> Lag:
+    """What is not in force, by the daemon's own word. CDI is switched at start only; a reload shows nothing of it."""
+    runtimes = info.get("Runtimes") or {}
+    late = any((runtimes.get(name) or {}).get("path") != path for name, path in desired.paths.items())
+    late = late or (bool(desired.default) and info.get("DefaultRuntime") != desired.default)
+    dirs = tuple(info.get("CDISpecDirs") or ())
+    return Lag(late, (desired.cdi and not dirs) or (bool(desired.dirs) and dirs != desired.dirs))
+
+
+def health(instance: Instance, desired: Desired, restarted: bool) -> dict[str, Any]:
+    """Docker answers, and says what we wrote. A reload that fails only writes a line to the log, and ends well."""
+    require: list[dict[str, Any]] = [{"path": ["Runtimes", name, "path"], "equals": path} for name, path in desired.paths.items()]
+    if desired.default:
+        require.append({"path": ["DefaultRuntime"], "equals": desired.default})
+    if restarted and (desired.dirs or desired.cdi):
+        dirs: dict[str, Any] = {"equals": list(desired.dirs)} if desired.dirs else {"filled": True}
+        require.append({"path": ["CDISpecDirs"], **dirs})
+    return {"kind": "http", "socket": instance.socket, "path": "/info", "timeout": SERVES_WITHIN, "require": require}
+
+
+@dc.dataclass(frozen=True)
+class Cost:
+    """What a restart would end: these containers, by name. swarm: Docker refuses live-restore there."""
+
+    containers: tuple[str, ...] = ()
+    swarm: bool = False
+
+    @property
+    def text(self) -> str:
+        names = ", ".join(self.containers[:NAMED])
+        more = f" and {len(self.containers) - NAMED} more" if len(self.containers) > NAMED else ""
+        return f"{len(self.containers)} running container(s) ({names}{more})"
+
+
+def cost(obs: Observation, instance: Instance, after: json_text.Document, flags: tuple[str, ...]) -> Cost:
+    """The containers that a restart of this daemon ends: all that run, unless live-restore holds at its end and at its start."""
+    info = config.info(obs, instance.socket)
+    if not info.get("ContainersRunning") or config.survives(after.data, flags, info):
+        return Cost()
+    swarm = (info.get("Swarm") or {}).get("LocalNodeState") == "active"
+    return Cost(config.running(obs, instance.socket) or (f"{info['ContainersRunning']} without a name",), swarm)
+
+
+def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag: Lag, ended: Cost, health_: Mapping[str, Any]) -> Plan:
+    """The plan with what is done to the daemon: a reload where that is enough, a restart where nothing is lost by it or it is asked for."""
+    if not (lag.reload or lag.restart) or policy.root != "/":
+        return plan
+    if not instance.unit:
+        outside = f"this Docker runs outside systemd: restart it, so that {instance.config_path} counts"
+        return dc.replace(plan, advice=(*plan.advice, outside))
+    refuse_masked(obs, instance)
+    allowed = policy.restart == "always" or (policy.restart == "auto" and not ended.containers)
+    restart = lag.restart and allowed
+    left = lag.restart and not allowed
+    actions: tuple[Restart, ...] = ()
+    if restart:
+        actions = (Restart(instance.unit, "restart", "Docker switches CDI, and forgets runtimes, at start only"),)
+    elif lag.reload:
+        actions = (Restart(instance.unit, "reload", "Docker takes runtimes and the default up while it runs"),)
+    return dc.replace(
+        plan,
+        differences=plan.differences or (late(instance, restart or left),),
+        restarts=actions,
+        health=(health_,) if actions else (),
+        expect_units={instance.unit: instance.invocation_id} if actions and instance.invocation_id else {},
+        pending=(instance.unit,) if left else (),
+        advice=(*plan.advice, *told(policy, instance, ended, left, restart)),
+    )
+
+
+def late(instance: Instance, restart: bool) -> Difference:
+    step = "restart" if restart else "reload"
+    return Difference("unit", instance.unit, "configuration", "an older one in force", "what the file says", f"it takes a {step}")
+
+
+def told(policy: Policy, instance: Instance, ended: Cost, left: bool, restart: bool) -> tuple[str, ...]:
+    if restart and ended.containers:
+        return (f"the restart of {instance.unit} ends {ended.text}, as restart: always allows: Docker has no live-restore",)
+    if not left:
+        return ()
+    if policy.restart == "never" and not ended.containers:
+        return (f"{instance.unit} has to be restarted before all of the change takes effect; restart: never leaves that to you",)
+    first = f', or set "live-restore": true in {instance.config_path} and reload Docker first'
+    left_to_you = (
+        f"a restart of {instance.unit} would end {ended.text}, since live-restore is off, so that it is left to you: restart it when that "
+        f"suits{'' if ended.swarm else first}, or run with restart: always"
+    )
+    return (left_to_you,)
+
+
+def refuse_masked(obs: Observation, instance: Instance) -> None:
+    if obs.unit(instance.unit).get("LoadState") == "masked":
+        raise PlanError(
+            f"{instance.unit} is masked, so that nothing can restart it",
+            where=instance.unit,
+            next=f"Run `systemctl unmask {instance.unit}`, or take docker out of the option engines",
+        )

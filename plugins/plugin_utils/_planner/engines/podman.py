@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Podman: no daemon, no socket that has to be there, no configuration of ours. It reads the CDI specs anew for every command.
+
+It counts as an engine of its own where no other engine on the host can be managed, or where `engines` names it. Elsewhere it is one more
+reader of the spec that the others get (consumers.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    CDI_DIRS,
+    Cdi,
+    Decision,
+    Evidence,
+    Instance,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+NAME = consumers.PODMAN
+BINARY = "/usr/bin/podman"
+CONFIG = "/etc/containers/containers.conf"  # where its key cdi_spec_dirs would stand; nothing is written there
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    return consumers.questions(policy)
+
+
+def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
+    """The Podman of this host, as far as it reads CDI specs at all."""
+    for reader in consumers.podman(obs):
+        program = (obs.raw(consumers.QUESTION).get("found") or {}).get(NAME) or BINARY
+        evidence = Evidence("version", f"package {NAME} {reader.version}" if reader.version else program)
+        version = reader.version.rpartition(":")[2].partition("-")[0].partition("+")[0]
+        cdi = Cdi(able=True, enabled=True, dirs=CDI_DIRS, max_version=reader.newest, evidence=evidence)
+        return (Instance(NAME, version, program, "", CONFIG, "", "package", running=False, cdi=cdi, cri=False),)
+    return ()
+
+
+def counts(policy: Policy, others: Iterable[Instance]) -> bool:
+    """Whether it is an engine of its own here."""
+    return NAME in policy.engines or all(i.refusal for i in others)
+
+
+def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
+    """The CDI spec is all there is to do, and that is the host's."""
+    return Plan()
+
+
+def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
+    return Plan()

@@ -1,0 +1,206 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""TOML with an eye for the lines: read a file, change a key, and say which lines that takes.
+
+Everything around the changed lines stays as it is, comments, order, indentation, line ends and a byte order mark included. Each change is
+proven by parsing the result: had it any other effect than the one asked for, it is refused with file and line.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_placement as places_of
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_scanner
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_document import (
+    BOM,
+    Document,
+    TomlError,
+    dotted,
+    dumps,
+    indent_of,
+    key,
+    line_at,
+    line_of,
+    loads,
+    lookup,
+    parse,
+    refusal,
+    split,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_scanner import Path
+
+__all__ = [
+    "Document",
+    "TomlError",
+    "append",
+    "discard",
+    "dotted",
+    "dumps",
+    "edits",
+    "key",
+    "line_of",
+    "loads",
+    "lookup",
+    "parse",
+    "remove",
+    "set_tree",
+    "set_value",
+    "set_values",
+    "split",
+]
+
+
+def edits(doc: Document) -> list[dict[str, Any]]:
+    """What turns the original into this document, as the transaction's line edits."""
+    found: list[dict[str, Any]] = []
+    at, new = 0, ""
+    for origin, line in [*zip(doc.origin, doc.lines, strict=True), (len(doc.original), "")]:
+        if origin < 0:
+            new += line
+            continue
+        if origin != at or new:
+            found.append({"start": at, "end": origin, "text": new})
+        at, new = origin + 1, ""
+    if doc.bom and found and found[0]["start"] == 0:
+        first = found[0]
+        kept = doc.original[0] if first["end"] == 0 and doc.original else ""
+        found[0] = {"start": 0, "end": max(first["end"], min(1, len(doc.original))), "text": BOM + first["text"] + kept}
+    return found
+
+
+def set_value(doc: Document, path: Path, value: Any) -> Document:
+    """The document with this key set; nothing else differs."""
+    changed = _set(doc, path, value)
+    return changed if changed is doc else _proven(doc, changed, path)
+
+
+def set_values(doc: Document, values: Sequence[tuple[Path, Any]]) -> Document:
+    """The same for several keys, proven once; where that fails, one after the other, so that the refusal names the key."""
+    changed = doc
+    for path, value in values:
+        changed = _set(changed, path, value)
+    try:
+        return changed if changed is doc else _proven(doc, changed, values[-1][0])
+    except TomlError:
+        for path, value in values:
+            doc = set_value(doc, path, value)
+        return doc
+
+
+def _set(doc: Document, path: Path, value: Any) -> Document:
+    """The text with this key set, and what it should mean; not proven yet."""
+    missing = object()
+    old = lookup(doc.data, path, missing)
+    if old is not missing and type(old) is type(value) and old == value:
+        return doc
+    places = toml_scanner.scan(doc.clean)
+    pair = next((p for p in places.pairs if p.path == path and not p.in_array), None)
+    if pair:
+        changed = places_of.replace_span(doc, pair.value, dumps(value))
+    elif old is not missing:
+        raise refusal(doc, path, "it is a table or an array of tables here, not a key with a value")
+    else:
+        changed = places_of.insert(doc, places, path, value)
+    expected, at = _along(doc.data, path[:-1])
+    at[path[-1]] = value
+    return dc.replace(changed, data=expected)
+
+
+def set_tree(doc: Document, path: Path, values: Mapping[str, Any]) -> Document:
+    """Set all keys of a mapping; inner mappings become tables."""
+    plain = {k: v for k, v in values.items() if not isinstance(v, Mapping)}
+    for name, value in plain.items():
+        doc = set_value(doc, (*path, name), value)
+    for name, value in values.items():
+        if name not in plain:
+            doc = set_tree(doc, (*path, name), value)
+    return doc
+
+
+def remove(doc: Document, path: Path) -> Document:
+    """The document without this key, or without this table and all below it."""
+    missing = object()
+    if lookup(doc.data, path, missing) is missing:
+        return doc
+    places = toml_scanner.scan(doc.clean)
+    inline = next((p for p in places.pairs if p.path == path and p.inline is not None), None)
+    if inline:
+        changed = places_of.remove_inline(doc, places, inline)
+    else:
+        changed = places_of.splice(doc, [(a, b, ()) for a, b in places_of.regions(doc, places, path)])
+    expected, inner = _along(doc.data, path[:-1])
+    del inner[path[-1]]
+    return _proven(doc, dc.replace(changed, data=expected), path)
+
+
+def append(doc: Document, path: Path, value: Any) -> Document:
+    """The document with one more element in this array, which is made when it is not there."""
+    old = lookup(doc.data, path)
+    if old is None:
+        return set_value(doc, path, [value])
+    pair = next((p for p in toml_scanner.scan(doc.clean).pairs if p.path == path and not p.in_array), None)
+    if pair is None or not isinstance(old, list):
+        raise refusal(doc, path, "it is not an array here")
+    spans, end = toml_scanner.elements(doc.clean, pair.value[0])
+    if not spans:
+        changed = places_of.replace_span(doc, (pair.value[0], end), dumps([value]))
+    else:
+        start, stop = spans[-1]
+        before = spans[-2][0] if len(spans) > 1 else pair.value[0]
+        own_line = line_at(doc, before) != line_at(doc, start)
+        lead = doc.newline + indent_of(doc.lines[line_at(doc, start)]) if own_line else " "
+        changed = places_of.replace_span(doc, (stop, stop), f",{lead}{dumps(value)}")
+    expected, inner = _along(doc.data, path[:-1])
+    inner[path[-1]] = [*old, value]
+    return _proven(doc, dc.replace(changed, data=expected), path)
+
+
+def discard(doc: Document, path: Path, value: Any) -> Document:
+    """The document without this element of an array; an array that is empty then goes, too."""
+    old = lookup(doc.data, path)
+    if not isinstance(old, list) or value not in old:
+        return doc
+    if len(old) == 1:
+        return remove(doc, path)
+    pair = next((p for p in toml_scanner.scan(doc.clean).pairs if p.path == path and not p.in_array), None)
+    if pair is None:
+        raise refusal(doc, path, "it is not an array here")
+    spans = toml_scanner.elements(doc.clean, pair.value[0])[0]
+    at = old.index(value)
+    gone = (spans[at - 1][1], spans[at][1]) if at else (spans[0][0], spans[1][0])
+    expected, inner = _along(doc.data, path[:-1])
+    inner[path[-1]] = old[:at] + old[at + 1 :]
+    return _proven(doc, dc.replace(places_of.replace_span(doc, gone, ""), data=expected), path)
+
+
+def _along(data: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], dict[str, Any]]:
+    """The data with the tables along a path copied, and the last of these tables; all others are the same ones, which nobody changes."""
+    top = dict(data)
+    here = top
+    for name in path:
+        here[name] = dict(here.get(name, {}))
+        here = here[name]
+    return top, here
+
+
+def _proven(before: Document, after: Document, path: Path) -> Document:
+    """The text read anew has to mean what it should."""
+    try:
+        data = loads(after.clean, after.path)
+    except TomlError as exc:
+        raise refusal(before, path, f"the edit would leave a text that is not TOML: {exc.why}") from exc
+    if _pruned(data) != _pruned(after.data):
+        raise refusal(before, path, "the edit would change other keys, too")
+    return dc.replace(after, data=data)
+
+
+def _pruned(data: Any) -> Any:
+    """Without empty tables: a table that only its own removed content had implied is gone with it."""
+    if not isinstance(data, Mapping):
+        return data
+    inner = {k: _pruned(v) for k, v in data.items()}
+    return {k: v for k, v in inner.items() if v != {}}

@@ -1,0 +1,173 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A TOML text as lines and as data: reading it, and writing single values."""
+
+from __future__ import annotations
+
+import bisect
+import dataclasses as dc
+import functools
+import itertools
+import json
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_limits, toml_scanner
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_scanner import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+BOM = "\ufeff"
+UTF16 = ("\udcff\udcfe", "\udcfe\udcff")  # its byte order mark, as bytes that are no UTF-8 arrive
+WHY = "a parser refuses it here"  # its own words would quote the text
+_BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+class TomlError(PlanError):
+    """A text that is not TOML, or a place in it that cannot be changed alone."""
+
+
+@dc.dataclass(frozen=True)
+class Document:
+    """A parsed file. `origin` tells for each line which line of the original it is, -1 for lines of ours."""
+
+    path: str
+    lines: tuple[str, ...]
+    origin: tuple[int, ...]
+    original: tuple[str, ...]
+    data: Mapping[str, Any]
+    bom: bool = False
+    keep: Mapping[str, Any] | None = None  # the list by which the node made this text of the file; None: it is the file's own
+    foreign_bytes: int | None = None  # the first line that is not UTF-8
+
+    @property
+    def text(self) -> str:
+        return (BOM if self.bom else "") + "".join(self.lines)
+
+    @functools.cached_property
+    def starts(self) -> tuple[int, ...]:
+        """Where each line begins, and where the text ends."""
+        return (0, *itertools.accumulate(len(line) for line in self.lines))
+
+    @functools.cached_property
+    def clean(self) -> str:
+        """The text as it is parsed; places in it are places in the lines."""
+        return "".join(self.lines)
+
+    @property
+    def newline(self) -> str:
+        return "\r\n" if self.lines and self.lines[0].endswith("\r\n") else "\n"
+
+
+@functools.lru_cache(maxsize=64)
+def parse(text: str, path: str) -> Document:
+    """Read a file's text; `path` is for messages. A plan reads the same file many times; a document is never changed, only followed."""
+    bom = text.startswith(BOM)
+    body = text[1:] if bom else text
+    data = loads(body, path)
+    lines = split(body)
+    return Document(path, lines, tuple(range(len(lines))), lines, data, bom)
+
+
+def loads(text: str, path: str) -> dict[str, Any]:
+    """The data of a TOML text."""
+    toml_limits.require(text, path)
+    try:
+        import tomllib  # noqa: PLC0415  in Python since 3.11
+    except ImportError:
+        return _loads_tomlkit(text, path)
+    try:
+        return tomllib.loads(text)
+    except RecursionError as exc:
+        raise TomlError("this is nested too deeply to be a configuration", where=path, next="repair this file first") from exc
+    except tomllib.TOMLDecodeError as exc:
+        if text.startswith(UTF16):
+            raise TomlError("this is UTF-16, and TOML is UTF-8", where=path, line=1, next="save the file as UTF-8") from exc
+        match = re.search(r"at line (\d+)", str(exc))
+        line = int(match.group(1)) if match else len(split(text)) or 1
+        raise TomlError("this is not valid TOML", where=path, line=line, why=WHY, next="Repair this line first.") from None
+    except ValueError as exc:  # a number of more digits than Python turns into one
+        raise TomlError("a number in this file is too long", where=path, next="Repair this file first.") from exc
+
+
+def _loads_tomlkit(text: str, path: str) -> dict[str, Any]:
+    try:
+        import tomlkit  # noqa: PLC0415  only needed by Python 3.10 on the controller
+        from tomlkit.exceptions import ParseError  # noqa: PLC0415
+    except ImportError as exc:
+        raise PlanError(
+            "the controller's Python cannot read TOML", why="it is older than 3.11 and tomlkit is not installed",
+            next="Install tomlkit for the Python that runs Ansible (meta/execution-environment.yml lists it), or use Python 3.11 or newer.",
+        ) from exc
+    try:
+        data: dict[str, Any] = tomlkit.parse(text).unwrap()
+    except ParseError as exc:
+        raise TomlError("this is not valid TOML", where=path, line=exc.line, why=WHY, next="Repair this line first.") from None
+    except ValueError:  # tomlkit lets some wrong dates and numbers through as this
+        raise TomlError("this is not valid TOML", where=path, line=1, why=WHY, next="Repair this file first.") from None
+    return data
+
+
+def lookup(data: Mapping[str, Any], path: Path, default: Any = None) -> Any:
+    for key in path:
+        if not isinstance(data, Mapping) or key not in data:
+            return default
+        data = data[key]
+    return data
+
+
+def line_of(doc: Document, path: Path) -> int | None:
+    """The line (from 1) on which this key or table is first named."""
+    places = toml_scanner.scan(doc.clean)
+    starts = [t.start for t in places.tables if t.path[: len(path)] == path]
+    starts += [p.start for p in places.pairs if p.path[: len(path)] == path]
+    return line_at(doc, min(starts)) + 1 if starts else None
+
+
+def dumps(value: Any) -> str:
+    """A value as TOML on one line."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return json.dumps(value, ensure_ascii=False).replace("\x7f", "\\u007f")
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{key(k)} = {dumps(v)}" for k, v in value.items()) + " }" if value else "{}"
+    if isinstance(value, (list, tuple)):
+        return "[" + ", ".join(dumps(v) for v in value) + "]"
+    if isinstance(value, (int, float)):
+        return str(value)
+    return value.isoformat() if hasattr(value, "isoformat") else dumps(str(value))
+
+
+def key(name: str) -> str:
+    return name if _BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False).replace("\x7f", "\\u007f")
+
+
+def dotted(path: Path) -> str:
+    """A path as a person reads it."""
+    return ".".join(key(p) for p in path)
+
+
+def split(text: str) -> tuple[str, ...]:
+    """Lines with their ends, as TOML (and the transaction) counts them: only a line feed ends one."""
+    return tuple(re.findall(r"[^\n]*\n|[^\n]+", text))
+
+
+def line_at(doc: Document, at: int) -> int:
+    """The line that a place stands on. Behind the last line end there is one more line, an empty one."""
+    last = len(doc.lines) - (0 if not doc.lines or doc.lines[-1].endswith("\n") else 1)
+    return min(bisect.bisect_right(doc.starts, at) - 1, last)
+
+
+def indent_of(line: str) -> str:
+    return line[: len(line) - len(line.lstrip(" \t"))]
+
+
+def refusal(doc: Document, path: Path, why: str) -> TomlError:
+    line = None
+    for size in range(len(path), 0, -1):
+        line = line or line_of(doc, path[:size])
+    return TomlError(
+        f"{dotted(path)} cannot be changed here without touching other lines", where=doc.path, line=line or 1, why=why,
+        next="Write it as a table with a header of its own, or make the change by hand.")

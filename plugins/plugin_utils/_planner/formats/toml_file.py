@@ -1,0 +1,100 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A TOML file of a host as the node shows it: read, and changed by edits that the node repeats on the real bytes."""
+
+from __future__ import annotations
+
+import copy
+import dataclasses as dc
+import hashlib
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+
+
+def read(file: File, path: str = "") -> toml.Document:
+    """The document; PlanError where the file is no TOML. path: what it is called in messages, where that is not its own."""
+    path = path or file.path
+    if file.fault:
+        raise file_places.fault(path, str(file.fault.get("code")), int(file.fault.get("line") or 1), "TOML")
+    return dc.replace(toml.parse(file.content or "", path), keep=file.keep, foreign_bytes=file.foreign_bytes)
+
+
+def printed(text: str, answer: Mapping[str, Any], path: str) -> dict[str, Any]:
+    """The data of a configuration that an engine prints or answers with; `path` is what that is called in messages."""
+    withheld = tuple(answer.get("withheld") or ())
+    file = File(path, True, "file", text, fault=answer.get("fault"), withheld=withheld)
+    return with_hidden(read(file).data, file)
+
+
+@dc.dataclass(frozen=True)
+class Hidden:
+    """A value that the node has not sent: it can be compared by its tag, and copied where it is.
+
+    path, sha256, span: where it stands, and in which file. text: what stands for it in the text that was sent.
+    """
+
+    tag: str
+    path: str = dc.field(compare=False)
+    sha256: str | None = dc.field(compare=False)
+    span: tuple[int, int] = dc.field(compare=False)
+    text: str = dc.field(compare=False)
+
+    def __str__(self) -> str:
+        return selection.HIDDEN
+
+
+def with_hidden(data: Mapping[str, Any], file: File) -> dict[str, Any]:
+    """The data of a file, with a Hidden in the place of each value that was withheld."""
+    result = copy.deepcopy(dict(data))
+    text = (file.content or "").encode("utf-8", "surrogateescape")
+    for entry in file.withheld:
+        at: Any = result
+        *above, last = entry["path"]
+        for name in above:
+            at = at.get(name) if isinstance(at, dict) else None
+        if isinstance(at, dict) and last in at:
+            start, end = entry["span"]
+            at[last] = Hidden(entry["tag"], file.real or file.path, file.sha256, (start, end), text[start:end].decode("utf-8"))
+    return result
+
+
+def edit(path: str, expect: str | None, after: toml.Document) -> dict[str, Any]:
+    """The change of a file that is there. result: what the planner's text has to be when the node makes it from what it has shown."""
+    result = hashlib.sha256(after.text.encode("utf-8", "surrogateescape")).hexdigest()
+    change = {"path": path, "op": "edit", "expect": expect, "edits": toml.edits(after), "result": result}
+    return {**change, "keep": after.keep} if after.keep else change
+
+
+def dumps(value: Any) -> str:
+    """A value as TOML on one line, with what stands for it in the node's text where it is hidden."""
+    if isinstance(value, Hidden):
+        return value.text
+    if isinstance(value, Mapping):
+        return "{ " + ", ".join(f"{toml.key(k)} = {dumps(v)}" for k, v in value.items()) + " }" if value else "{}"
+    return toml.dumps(value)
+
+
+def hidden(value: Any) -> list[Hidden]:
+    """All hidden values in a table, in their order."""
+    if isinstance(value, Mapping):
+        return [found for inner in value.values() for found in hidden(inner)]
+    return [value] if isinstance(value, Hidden) else []
+
+
+def written(path: str, expect: str | None, text: str, copied: list[Hidden], keep: Mapping[str, Any]) -> dict[str, Any]:
+    """The change that writes a text of ours, in which hidden values stand as they do in the files that they are copied from."""
+    change: dict[str, Any] = {"path": path, "op": "write", "content": text, "mode": "0644", "expect": expect}
+    references, at = [], 0
+    data = text.encode("utf-8", "surrogateescape")
+    for value in copied:
+        stand_in = value.text.encode("utf-8", "surrogateescape")
+        at = data.index(b" = " + stand_in, at) + 3
+        references.append({"at": at, "path": value.path, "expect": value.sha256, "span": list(value.span)})
+        at += len(stand_in)
+    return {**change, "references": references, "keep": keep} if references else change

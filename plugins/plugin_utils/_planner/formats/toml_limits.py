@@ -1,0 +1,55 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a configuration may be at most, judged before it is parsed: parsers take the square of a key's parts, and a frame for each bracket.
+
+Real configurations stay far below: containerd's longest keys have eight parts, and nobody nests more than five tables in one value.
+"""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+SIZE = 4 << 20  # characters; files are read up to 1 MiB, what a program prints may be longer
+PARTS, OPEN = 20, 20
+_PART = r"(?:[A-Za-z0-9_-]+|\"(?:[^\"\\\n]|\\[^\n])*\"|'[^'\n]*')"
+# What cannot hold a key is passed over as a whole: strings of several lines, comments, everything within quotes. A string that does not end
+# takes the rest with it, so that no character is looked at more than once for each of a key's parts.
+_TOKEN = re.compile(
+    r'"""(?:[^\\]|\\.)*?(?:"""|\Z)'
+    r"|'''.*?(?:'''|\Z)"
+    r"|#[^\n]*"
+    rf"|(?P<long>{_PART}(?:[ \t]*\.[ \t]*{_PART}){{{PARTS}}})"
+    rf"|{_PART}"
+    r"|[\"'][^\n]*"
+    r"|(?P<open>[\[{])"
+    r"|(?P<close>[\]}])",
+    re.DOTALL,
+)
+
+
+class TooMuch(PlanError):
+    """A text that is larger, or deeper, than any configuration."""
+
+
+def require(text: str, path: str) -> None:
+    """The error with file, line and limit for what is too much."""
+    if len(text) > SIZE:
+        raise TooMuch(f"this holds {len(text)} characters, and {SIZE} are the most that is read", where=path, next="Make it smaller")
+    level = 0
+    for found in _TOKEN.finditer(text):
+        if found["long"]:
+            raise _too_much(text, path, found.start(), f"this key has more than {PARTS} parts", "Write it with fewer dots")
+        if found["open"]:
+            level += 1
+            if level > OPEN:
+                raise _too_much(text, path, found.start(), f"more than {OPEN} brackets are open here", "Nest it less")
+        elif found["close"]:
+            level = max(level - 1, 0)
+
+
+def _too_much(text: str, path: str, at: int, what: str, step: str) -> TooMuch:
+    why = "this is nested too deeply to be a configuration"
+    return TooMuch(what, where=path, line=text.count("\n", 0, at) + 1, why=why, next=f"{step}, or repair this line")

@@ -1,0 +1,201 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where a new key of a TOML text goes, and which lines an old one takes: beside its siblings, written as the file writes them."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_scanner
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_document import (
+    Document,
+    dotted,
+    dumps,
+    indent_of,
+    key,
+    line_at,
+    refusal,
+    split,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_scanner import Pair, Path, Table
+
+
+def insert(doc: Document, places: toml_scanner.Places, path: Path, value: Any) -> Document:
+    """A new key: beside its siblings, however they are written; else in a new table next to its relatives."""
+    container = path[:-1]
+    for size in range(len(container), 0, -1):
+        ancestor = container[:size]
+        if any(t.array and t.path == ancestor for t in places.tables):
+            raise refusal(doc, path, "it would stand in an array of tables")
+        inline = next((p for p in places.pairs if p.path == ancestor), None)
+        if inline:
+            return _insert_inline(doc, places, inline, path[size:], value)
+        if any(t.path == ancestor for t in places.tables):
+            break
+        siblings = [p for p in places.pairs if p.inline is None and not p.in_array and len(p.table) < size and p.path[:size] == ancestor]
+        if siblings:  # the table is made by dotted keys, and cannot be opened again by a header
+            return _insert_pair(doc, siblings[-1], path[len(siblings[-1].table):], value)
+    else:
+        size = 0
+    if size < len(container):
+        return _insert_table(doc, places, container, path[-1], value)
+    pairs = [p for p in places.pairs if p.table == container and p.inline is None and not p.in_array]
+    if pairs:
+        return _insert_pair(doc, pairs[-1], path[-1:], value)
+    if not container:
+        return splice(doc, [(_top(doc), _top(doc), (f"{key(path[-1])} = {dumps(value)}",))])
+    header = next(t for t in places.tables if t.path == container)
+    at = line_at(doc, header.start)
+    indent = indent_of(doc.lines[at]) + _step(doc, places)
+    return splice(doc, [(at + 1, at + 1, (f"{indent}{key(path[-1])} = {dumps(value)}",))])
+
+
+def _insert_pair(doc: Document, sibling: Pair, relative: Path, value: Any) -> Document:
+    after = line_at(doc, sibling.value[1]) + 1
+    indent = indent_of(doc.lines[line_at(doc, sibling.start)])
+    return splice(doc, [(after, after, (f"{indent}{dotted(relative)} = {dumps(value)}",))])
+
+
+def _insert_inline(doc: Document, places: toml_scanner.Places, outer: Pair, relative: Path, value: Any) -> Document:
+    if outer.in_array or not doc.clean.startswith("{", outer.value[0]):
+        raise refusal(doc, outer.path, "it is not a table here")
+    new = f"{dotted(relative)} = {dumps(value)}"
+    inner = [p for p in places.pairs if p.inline == outer.path]
+    if not inner:
+        return replace_span(doc, outer.value, f"{{ {new} }}")
+    last = max(p.value[1] for p in inner)
+    return replace_span(doc, (last, last), f", {new}")
+
+
+def _insert_table(doc: Document, places: toml_scanner.Places, container: Path, name: str, value: Any) -> Document:
+    lines = [f"{_header_indent(doc, places, container)}[{_header(places, container)}]"]
+    lines.append(f"{indent_of(lines[0])}{_step(doc, places)}{key(name)} = {dumps(value)}")
+    at = _after_family(doc, places, container)
+    if at and doc.lines[at - 1].strip() and _spaced(doc, places):
+        lines.insert(0, "")
+    return splice(doc, [(at, at, tuple(lines))])
+
+
+def _header(places: toml_scanner.Places, container: Path) -> str:
+    """The new header's key, its first parts written as the file writes them."""
+    for size in range(len(container), 0, -1):
+        for table in places.tables:
+            if table.path[:size] == container[:size]:
+                return ".".join((*table.raw[:size], *(key(p) for p in container[size:])))
+    return dotted(container)
+
+
+def _header_indent(doc: Document, places: toml_scanner.Places, container: Path) -> str:
+    near = [t for t in places.tables if t.path[:-1] == container[:-1]]
+    if near:
+        return indent_of(doc.lines[line_at(doc, near[-1].start)])
+    for size in range(len(container) - 1, 0, -1):
+        parent = next((t for t in places.tables if t.path == container[:size]), None)
+        if parent:
+            return indent_of(doc.lines[line_at(doc, parent.start)]) + (_nesting(doc, places) if size == len(container) - 1 else "")
+    return ""
+
+
+def _nesting(doc: Document, places: toml_scanner.Places) -> str:
+    """By how much this file indents a table below its parent's header."""
+    indents = {t.path: indent_of(doc.lines[line_at(doc, t.start)]) for t in places.tables}
+    for path, indent in indents.items():
+        above = indents.get(path[:-1])
+        if above is not None and len(indent) > len(above) and indent.startswith(above):
+            return indent[len(above):]
+    return ""
+
+
+def _step(doc: Document, places: toml_scanner.Places) -> str:
+    """By how much this file indents keys below their header."""
+    headers = {t.path: indent_of(doc.lines[line_at(doc, t.start)]) for t in places.tables}
+    found = ""
+    for pair in places.pairs:
+        if pair.table and pair.inline is None:
+            indent, above = indent_of(doc.lines[line_at(doc, pair.start)]), headers[pair.table]
+            found = indent[len(above):] if indent.startswith(above) else ""
+    return found
+
+
+def _spaced(doc: Document, places: toml_scanner.Places) -> bool:
+    at = [line_at(doc, t.start) for t in places.tables]
+    return len(at) < 2 or any(i > 0 and not doc.lines[i - 1].strip() for i in at)
+
+
+def _after_family(doc: Document, places: toml_scanner.Places, container: Path) -> int:
+    """Behind the last line that belongs to the nearest relatives of this table."""
+    ends: list[tuple[Path, int]] = [(t.path, t.start) for t in places.tables]
+    ends += [(p.path, p.value[1]) for p in places.pairs if p.inline is None]
+    for size in range(len(container), 0, -1):
+        family = [end for path, end in ends if path[:size] == container[:size] and len(path) >= size]
+        if family:
+            return _past_comments(doc, line_at(doc, max(family)) + 1)
+    return len(doc.lines)
+
+
+def _past_comments(doc: Document, at: int) -> int:
+    """Comments right under a table's last key belong to it, unless a header follows them."""
+    end = at
+    while end < len(doc.lines) and doc.lines[end].lstrip().startswith("#"):
+        end += 1
+    return end if end == len(doc.lines) or not doc.lines[end].strip() else at
+
+
+def _top(doc: Document) -> int:
+    """Where a first top-level key goes: behind the comment that opens the file."""
+    end = 0
+    while end < len(doc.lines) and doc.lines[end].lstrip().startswith("#"):
+        end += 1
+    return end if end == len(doc.lines) or not doc.lines[end].strip() else 0
+
+
+def regions(doc: Document, places: toml_scanner.Places, path: Path) -> list[tuple[int, int]]:
+    """The lines that make up a key or a table and all below it."""
+    gone = [t for t in places.tables if t.path[: len(path)] == path]
+    if any(t.array for t in gone) or any(t.array and t.path == path[: len(t.path)] for t in places.tables):
+        raise refusal(doc, path, "it stands in an array of tables")
+    regions = [_table_lines(doc, places, t) for t in gone]
+    for pair in places.pairs:
+        if pair.inline is None and pair.path[: len(path)] == path and len(pair.table) < len(path):
+            regions.append((line_at(doc, pair.start), line_at(doc, pair.value[1]) + 1))
+    return sorted(regions)
+
+
+def _table_lines(doc: Document, places: toml_scanner.Places, table: Table) -> tuple[int, int]:
+    ends = [p.value[1] for p in places.pairs if p.table == table.path and p.inline is None]
+    start, end = line_at(doc, table.start), line_at(doc, max(ends, default=table.start)) + 1
+    after = doc.lines[end].strip() if end < len(doc.lines) else ""
+    if start and not doc.lines[start - 1].strip() and (not after or after.startswith("[")):
+        start -= 1
+    return start, end
+
+
+def remove_inline(doc: Document, places: toml_scanner.Places, pair: Pair) -> Document:
+    siblings = sorted((p for p in places.pairs if p.inline == pair.inline), key=lambda p: p.start)
+    at = siblings.index(pair)
+    if at:
+        return replace_span(doc, (siblings[at - 1].value[1], pair.value[1]), "")
+    return replace_span(doc, (pair.start, siblings[1].start if len(siblings) > 1 else pair.value[1]), "")
+
+
+def replace_span(doc: Document, span: tuple[int, int], new: str) -> Document:
+    first, last = line_at(doc, span[0]), line_at(doc, span[1])
+    before = doc.starts[first]
+    text = "".join(doc.lines[first : last + 1])
+    return splice(doc, [(first, last + 1, (text[: span[0] - before] + new + text[span[1] - before:],))])
+
+
+def splice(doc: Document, changes: list[tuple[int, int, tuple[str, ...]]]) -> Document:
+    """Replace line ranges; new lines get the file's own line end."""
+    lines, origin = list(doc.lines), list(doc.origin)
+    for start, end, new in sorted(changes, reverse=True):
+        texts = [t for n in new for t in split(n if n.endswith("\n") else n + doc.newline)]
+        if texts and start == len(lines) and lines and not lines[-1].endswith("\n"):  # behind a last line without an end
+            texts, start = [lines[-1] + doc.newline, *texts], start - 1
+        elif texts and start < end == len(lines) and not lines[-1].endswith("\n"):
+            texts[-1] = texts[-1].rstrip("\r\n")
+        lines[start:end] = texts
+        origin[start:end] = [-1] * len(texts)
+    return dc.replace(doc, lines=tuple(lines), origin=tuple(origin))

@@ -1,0 +1,76 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Values of the wrong type in a TOML file, told with file and line: the engines refuse them as a whole when they decode the file."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+
+Path = tuple[str, ...]
+TABLE, STRING, BOOLEAN, STRINGS = "a table", "a string", "true or false", "an array of strings"
+LONE_SURROGATE = re.compile("[\udc80-\udcff]")
+_KINDS = {TABLE: "table", STRING: "string", BOOLEAN: "boolean", STRINGS: "array"}  # as the node names them
+_SAID = {
+    "table": TABLE, "string": STRING, "boolean": BOOLEAN, "array": "an array", "integer": "a number", "float": "a number",
+    "date": "a date",
+}  # fmt: skip
+ANY = "*"  # any key at this place of a path
+
+
+def check(doc: toml.Document, shapes: Mapping[Path, str], why: str, withheld: Iterable[Mapping[str, Any]] = ()) -> None:
+    """Raise for the first value whose type is not the one that the engine's program has for it. withheld: values that were not sent."""
+    kinds = {tuple(entry["path"]): str(entry["kind"]) for entry in withheld}
+    for pattern, wanted in shapes.items():
+        for path, value in found(doc.data, pattern):
+            if path not in kinds and pattern[-1] == ANY and file_places.stand_in(value):
+                continue  # under a name that is not shown
+            if kinds[path] != _KINDS[wanted] if path in kinds else not fits(value, wanted):
+                found_here = _SAID.get(kinds.get(path, ""), kind(value))
+                raise PlanError(
+                    f"{toml.dotted(path)} is {found_here} here, and it must be {wanted}",
+                    where=doc.path,
+                    line=toml.line_of(doc, path),
+                    why=why,
+                    next="repair it first",
+                )
+
+
+def check_encoding(doc: toml.Document, why: str) -> None:
+    """The node says where a byte is no UTF-8; in a text that came as it is, it is a lone surrogate."""
+    if doc.foreign_bytes:
+        raise PlanError("this is not UTF-8", where=doc.path, line=doc.foreign_bytes, why=why, next="save the file as UTF-8")
+    for number, line in enumerate(doc.lines, 1):
+        if LONE_SURROGATE.search(line):
+            raise PlanError("this is not UTF-8", where=doc.path, line=number, why=why, next="save the file as UTF-8")
+
+
+def found(data: Any, pattern: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]:
+    """All values at places that a pattern names. What lies in something that is no table is for that something's own row."""
+    if not pattern:
+        yield at, data
+        return
+    if not isinstance(data, Mapping):
+        return
+    for name in data if pattern[0] == ANY else [n for n in (pattern[0],) if n in data]:
+        yield from found(data[name], pattern[1:], (*at, name))
+
+
+def fits(value: Any, wanted: str) -> bool:
+    if wanted == STRINGS:
+        return isinstance(value, (list, tuple)) and all(isinstance(v, str) for v in value)
+    return isinstance(value, {TABLE: Mapping, STRING: str, BOOLEAN: bool}[wanted])
+
+
+def kind(value: Any) -> str:
+    """A value's type as a person says it."""
+    if isinstance(value, list) and value and all(isinstance(v, Mapping) for v in value):
+        return "an array of tables"
+    names = ((bool, "true or false"), (str, "a string"), ((int, float), "a number"), (Mapping, "a table"), (list, "an array"))
+    return next((name for types, name in names if isinstance(value, types)), "a date")

@@ -1,0 +1,118 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What stays on a host and runs there by itself: a small program, the file that tells it what to do, and the units that start it.
+
+systemd is never told to reload, since that takes GPUs from containers that got them by the legacy hook (nvidia-container-toolkit issue 48):
+it reads a unit that is new to it when that is first started, and reads all of them at boot. So a unit's file never changes, what may change
+is in the other file; and a unit is wanted by a drop-in of multi-user.target, a plain file that can be given back, instead of by a link.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, Policy, Restart, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OUR_UNIT, WHOLE
+
+PROGRAMS = "/usr/local/libexec/gpufleet"
+SETTINGS = "/etc/gpufleet"
+UNITS = "/etc/systemd/system"
+# Whoever starts containers, or writes CDI specs from the nodes that are there.
+BEFORE = "containerd.service crio.service docker.service podman.service podman-restart.service kubelet.service nvidia-cdi-refresh.service"
+# RHEL 8 has its Python in /usr/libexec only. By path: systemd's own PATH begins with /usr/local, which is not root's alone everywhere.
+PYTHONS = "/usr/bin/python3 /usr/libexec/platform-python /run/current-system/sw/bin/python3"
+START = "for p in {pythons}; do [ -x $$p ] && exec $$p -I -S {words}; done; echo There is no Python at {pythons} >&2; exit 127"
+
+
+@dc.dataclass(frozen=True)
+class Resident:
+    """units: name -> text; those in `wanted` are started at boot. program: its source, '' when its units run no program of ours."""
+
+    name: str
+    units: Mapping[str, str]
+    wanted: tuple[str, ...]
+    why: str
+    settings: str = ""
+    program: str = ""
+
+    @property
+    def program_path(self) -> str:
+        return program_path(self.name)
+
+    @property
+    def settings_path(self) -> str:
+        return settings_path(self.name)
+
+
+def program_path(name: str) -> str:
+    return f"{PROGRAMS}/{name}.py"
+
+
+def settings_path(name: str) -> str:
+    return f"{SETTINGS}/{name}.json"
+
+
+def drop_in(name: str) -> str:
+    return f"{UNITS}/multi-user.target.d/gpufleet-{name}.conf"
+
+
+def service(name: str, description: str, after: str = "") -> str:
+    """A unit that runs the program once, before anything starts containers."""
+    later = f" {after}" if after else ""
+    command = START.format(pythons=PYTHONS, words=f"{program_path(name)} {settings_path(name)}")
+    return (
+        "# Written by gpufleet.nvidia.\n"
+        f"[Unit]\nDescription={description}\nAfter=systemd-modules-load.service local-fs.target{later}\nBefore={BEFORE}\n\n"
+        f"[Service]\nType=oneshot\nExecStart=/bin/sh -c '{command}'\n"
+    )
+
+
+def paths(name: str, units: tuple[str, ...]) -> tuple[str, ...]:
+    return (program_path(name), settings_path(name), *(f"{UNITS}/{unit}" for unit in units), drop_in(name))
+
+
+def questions(name: str, units: tuple[str, ...]) -> list[queries.Question]:
+    files = [queries.file(path, keep=OUR_UNIT if path.startswith(f"{UNITS}/") else WHOLE) for path in paths(name, units)]
+    return [*files, queries.units(list(units)), owned_file.ORIGINALS]
+
+
+def plan(policy: Policy, obs: Observation, wanted: Resident) -> Plan:
+    """The files, as far as they differ. Units that watch are started with them; a service is started by who needs it now."""
+    texts = {f"{UNITS}/{unit}": text for unit, text in wanted.units.items()}
+    texts[drop_in(wanted.name)] = f"# Written by gpufleet.nvidia.\n[Unit]\nWants={' '.join(wanted.wanted)}\n"
+    if wanted.program:
+        texts[wanted.program_path] = wanted.program
+        texts[wanted.settings_path] = wanted.settings
+    files = merge([write(obs, path, text, wanted.why) for path, text in sorted(texts.items())])
+    watching = [u for u in wanted.wanted if not u.endswith(".service") and obs.unit(u).get("ActiveState") != "active"]
+    restarts = tuple(Restart(u, "start", wanted.why) for u in watching) if policy.root == "/" else ()
+    return dc.replace(files, restarts=restarts)
+
+
+def write(obs: Observation, path: str, text: str, why: str) -> Plan:
+    file = owned_file.readable(obs.file(path))
+    if file.content == text and owned_file.right_mode(file):
+        return Plan()
+    return owned_file.write(file, text, why=why)
+
+
+def plan_absent(policy: Policy, obs: Observation, name: str, units: tuple[str, ...], why: str) -> Plan:
+    """The files go. A unit that watches is stopped first, else it would go on until the next boot."""
+    wanted = questions(name, units)
+    if not all(obs.asked(q) for q in wanted if q["kind"] == "file"):
+        raise NeedMore(wanted)  # in one more look, not in one for each
+    files = [obs.file(path) for path in paths(name, units)]
+    back = merge([owned_file.give_back(obs, f, why=why, ours="gpufleet" in f.path) for f in files])
+    watching = [u for u in units if not u.endswith(".service") and obs.unit(u).get("ActiveState") == "active"]
+    if back.empty or policy.root != "/" or not watching:
+        return back
+    stop = {"argv": ["systemctl", "stop", *watching], "timeout": 60, "why": why, "undo": ["systemctl", "start", *watching]}
+    return dc.replace(back, commands=(stop,))
+
+
+def differs(plan: Plan) -> bool:
+    return bool(plan.changes)

@@ -1,0 +1,202 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which cgroup driver the kubelet uses now: by where its pods' control groups are, else by what it was started with.
+
+The kubelet makes a group per pod before it asks the engine for anything, below `kubepods.slice` with the systemd driver and below
+`kubepods` with cgroupfs (pkg/kubelet/cm/cgroup_manager_linux.go), and removes it with the pod: it says what works on this node now.
+
+Where no pod runs, the kubelet's own order counts (cmd/kubelet/app/server.go): with the feature gate KubeletCgroupDriverFromCRI it asks the
+engine, and then no setting of its own counts; an engine that does not know the question leaves it to the flag, the drop-ins, the file.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping
+from typing import Any, Literal, NamedTuple, cast
+
+import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation, failed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+
+Driver = Literal["systemd", "cgroupfs", ""]
+
+ROOTS = ("/sys/fs/cgroup", "/sys/fs/cgroup/systemd")  # version 2, and version 1's hierarchy of systemd
+PODS: dict[Driver, tuple[str, ...]] = {
+    "systemd": ("kubepods.slice/kubepods-pod*.slice", "kubepods.slice/kubepods-*.slice/kubepods-*-pod*.slice"),
+    "cgroupfs": ("kubepods/pod*", "kubepods/*/pod*"),
+}
+
+KUBELET_VERSION = ["kubelet", "--version"]
+READ_FLAGS = {
+    "--config": "path", "--config-dir": "path", "--container-runtime-endpoint": "address", "--cgroup-driver": "name",
+    "--feature-gates": "features", "--root-dir": "path",
+}  # fmt: skip
+GATE = "KubeletCgroupDriverFromCRI"
+# pkg/features/kube_features.go: alpha in 1.28, on by default from 1.31, and from 1.34 nobody can switch it off.
+GATE_SINCE, GATE_ON, GATE_LOCKED = (1, 28), (1, 31), (1, 34)
+
+
+class InUse(NamedTuple):
+    """The driver, '' where nothing shows it, and the sentence that says how it is known."""
+
+    driver: Driver
+    why: str
+
+
+UNKNOWN = InUse("", "")
+
+
+def question() -> queries.Question:
+    return queries.paths("control groups of pods", [f"{root}/{pods}" for root in ROOTS for found in PODS.values() for pods in found])
+
+
+def process_question() -> queries.Question:
+    return queries.processes(["kubelet"], READ_FLAGS)
+
+
+def questions() -> list[queries.Question]:
+    return [question(), process_question()]
+
+
+def known(obs: Observation, instance: Instance) -> InUse:
+    """What is known of the kubelet of this host, whose engine is this instance."""
+    pods = in_use(obs)
+    return pods if pods.driver or process(obs) is None else _started_with(obs, instance)
+
+
+# ---------------------------------------------------------------- its pods
+
+
+def in_use(obs: Observation) -> InUse:
+    """Raises PlanError where pods are in both places: no handler would be right for all of them."""
+    paths = [str(entry["path"]) for entry in obs.raw(question()).get("files") or ()]
+    systemd, cgroupfs = (next((p for p in paths if f"/{top}/" in p), "") for top in ("kubepods.slice", "kubepods"))
+    if systemd and cgroupfs:
+        raise PlanError(
+            "pods of this node use both cgroup drivers",
+            where=systemd,
+            why=f"there is {cgroupfs}, too, so that the kubelet's driver was changed while pods were running",
+            next="drain the node and start its kubelet again, then run again",
+        )
+    if systemd:
+        return InUse("systemd", f"the kubelet uses the systemd cgroup driver now ({systemd})")
+    return InUse("cgroupfs", f"the kubelet uses the cgroupfs cgroup driver now ({cgroupfs})") if cgroupfs else UNKNOWN
+
+
+# ---------------------------------------------------------------- its settings
+
+
+def process(obs: Observation) -> Mapping[str, Any] | None:
+    """The kubelet that runs here, provided that it was verified."""
+    return next((p for p in obs.processes() if processes.program(p) == "kubelet"), None)
+
+
+def version(obs: Observation) -> str:
+    """Distributions have their kubelet outside of PATH, or in another program; '' is then taken for one of today's."""
+    found = re.search(r"v(\d+\.\d+\.\d+)", obs.try_command(KUBELET_VERSION, "kubelet").stdout)
+    return found.group(1) if found else ""
+
+
+def option(argv: list[str], name: str) -> str:
+    """The value of a flag; of one that is given twice the last counts, as for the kubelet."""
+    found = ""
+    for at, word in enumerate(argv):
+        if word.startswith(f"{name}="):
+            found = word.partition("=")[2]
+        elif word == name and at + 1 < len(argv):
+            found = argv[at + 1]
+    return found
+
+
+def same_socket(endpoint: str, socket: str) -> bool:
+    """kubelet writes unix:///run/...; /var/run is a link to /run on every systemd host."""
+    plain = [p.removeprefix("unix://").replace("/var/run/", "/run/", 1) for p in (endpoint, socket)]
+    return plain[0] == plain[1]
+
+
+def _started_with(obs: Observation, instance: Instance) -> InUse:
+    argv = [str(a) for a in (process(obs) or {}).get("argv") or ()]
+    endpoint = option(argv, "--container-runtime-endpoint") or next((it for _at, it in _said(obs, argv, "containerRuntimeEndpoint")), "")
+    if endpoint and not same_socket(str(endpoint), instance.socket):
+        return UNKNOWN  # it runs its pods in another engine
+    release = version(obs)
+    if _asks(obs, argv, release):
+        told = _answer(obs, instance)
+        if told:
+            return InUse(told, f"the kubelet asks {instance.engine} for the cgroup driver (RuntimeConfig), which says {told}")
+    flag = option(argv, "--cgroup-driver")
+    if flag:
+        return _stated(flag, "its flag --cgroup-driver")
+    for path, value in _said(obs, argv, "cgroupDriver"):
+        return _stated(str(value), path)
+    return InUse("cgroupfs", "the kubelet uses the cgroupfs cgroup driver, which is built in: neither its flags nor its files name one")
+
+
+def _stated(value: str, where: str) -> InUse:
+    if value not in ("systemd", "cgroupfs"):
+        raise PlanError(
+            "the kubelet's cgroup driver is not known", where=where, why=f"{value} is no driver that this collection knows",
+            next="write systemd or cgroupfs there")
+    return InUse(cast(Driver, value), f"the kubelet is set to the {value} cgroup driver ({where})")
+
+
+def _asks(obs: Observation, argv: list[str], release: str) -> bool:
+    """Whether the kubelet takes its driver from the engine."""
+    parsed = versions.parse(release)
+    if parsed is None or parsed.series >= GATE_LOCKED:
+        return True
+    if parsed.series < GATE_SINCE:
+        return False
+    flags = dict(pair.partition("=")[::2] for pair in option(argv, "--feature-gates").split(","))
+    if GATE in flags:
+        return flags[GATE] == "true"
+    every = (gates for _path, gates in _said(obs, argv, "featureGates") if isinstance(gates, Mapping))
+    said = [gates[GATE] for gates in every if GATE in gates]
+    return said[0] is True if said else parsed.series >= GATE_ON
+
+
+def _answer(obs: Observation, instance: Instance) -> Driver:
+    """'' from an engine that does not know the question. One that does not answer is an error."""
+    asked = queries.cri(instance.socket, "RuntimeConfig")
+    said = obs.said_by(asked, instance.pid)
+    if "error" in said:
+        raise failed(asked["id"], said["error"])
+    return cast(Driver, said.get("driver") or "")
+
+
+def _said(obs: Observation, argv: list[str], key: str) -> Iterator[tuple[str, Any]]:
+    """A setting with its file, the file that counts first at first."""
+    for file in _files(obs, argv):
+        value = _setting(file, key)
+        if value:
+            yield file.path, value
+
+
+def _files(obs: Observation, argv: list[str]) -> Iterator[File]:
+    """The kubelet's files, the one that counts first: drop-ins (`*.conf`, the last in filepath.Walk's order wins), then the file."""
+    folder, main = option(argv, "--config-dir"), option(argv, "--config")
+    if folder.startswith("/"):
+        patterns = [f"{folder.rstrip('/')}/{below}" for below in ("*.conf", "*/*.conf")]
+        found = [file for pattern in patterns for file in obs.glob(pattern, file_places.KUBELET_CONFIG)]
+        yield from sorted(found, key=lambda file: file.path.split("/"), reverse=True)
+    if main.startswith("/"):
+        yield obs.file(main, file_places.KUBELET_CONFIG)
+
+
+def _setting(file: File, key: str) -> Any:
+    """What a file says of a key. One that cannot be read is an error: it may say anything."""
+    if file.content is None:
+        raise PlanError(
+            "the kubelet's configuration cannot be read", where=file.path, why=file.trouble,
+            next="make it readable, or name the cgroup driver by the option handlers (options: SystemdCgroup)")
+    file_places.require_shown(file.path, [entry for entry in file.withheld if entry["path"][0] == key])
+    try:
+        data = json.loads(file.content) if file.content.lstrip().startswith("{") else yaml.safe_load(file.content)
+    except (ValueError, yaml.YAMLError) as broken:
+        raise PlanError("the kubelet's configuration is not valid YAML", where=file.path, next="repair it and run again") from broken
+    return data.get(key) if isinstance(data, Mapping) else None

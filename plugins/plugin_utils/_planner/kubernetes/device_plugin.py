@@ -1,0 +1,123 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How NVIDIA's device plugin for Kubernetes tells the engine which GPUs a pod got: declared, seen on the host, or the plugin's default.
+
+The plugin is configured in the cluster, which nobody asks here. What a host shows of it is the CDI spec that it writes, with a strategy of
+CDI only, and the settings of its process where that is the host's own and not a container's: any user of a cluster can run a container
+with a process of that name.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Iterable
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, HostDecision, Kubelet, Plan, Policy, Reason
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+PROGRAM = "nvidia-device-plugin"
+VARIABLE, FLAG = "DEVICE_LIST_STRATEGY", "--device-list-strategy"
+# NVIDIA/k8s-device-plugin: README.md ("default 'envvar'"), internal/cdi/cdi.go (vendor k8s.device-plugin.nvidia.com, class gpu).
+DEFAULT = ("envvar",)
+KNOWN = ("envvar", "volume-mounts", "cdi-annotations", "cdi-cri")
+SPEC = "/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json"
+BY_CDI = ("cdi-cri", "cdi-annotations")
+OPTION = "device_plugin_strategy"
+
+
+@dc.dataclass(frozen=True)
+class Strategies:
+    """By which ways pods are given GPUs. None of them: no kubelet is here, or nobody asks this host for GPUs."""
+
+    names: tuple[str, ...] = ()
+    source: str = ""  # declared | seen | default; "" where there is none
+    why: str = ""
+
+    @property
+    def by_variable(self) -> bool:
+        return "envvar" in self.names
+
+    @property
+    def by_cdi(self) -> bool:
+        return any(name in BY_CDI for name in self.names)
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    stat = queries.file(SPEC, content=False)
+    if policy.root != "/":
+        return [stat]
+    return [stat, queries.processes([PROGRAM], {FLAG: "pattern"}, {VARIABLE: "pattern"})]
+
+
+def strategies(policy: Policy, obs: Observation, kubelet: Kubelet) -> Strategies:
+    if policy.device_plugin_strategy:
+        return Strategies(policy.device_plugin_strategy, "declared", f"declared by the option {OPTION}")
+    if not kubelet.expected:
+        return Strategies()
+    where = "runs here" if kubelet.present else "is installed here"
+    return by_process(obs) or by_spec(obs) or Strategies(DEFAULT, "default", f"a kubelet {where}, and {OPTION} declares nothing")
+
+
+def by_process(obs: Observation) -> Strategies | None:
+    """Its flag ranks above its environment."""
+    for process in obs.processes():
+        if processes.program(process) != PROGRAM:
+            continue
+        said = flag(process.get("argv") or ()) or str((process.get("environment") or {}).get(VARIABLE) or "")
+        names = tuple(name for name in said.split(",") if name in KNOWN)
+        if names:
+            return Strategies(names, "seen", f"the process {process.get('pid')} of {PROGRAM} has it so")
+    return None
+
+
+def flag(argv: Iterable[str]) -> str:
+    words = [str(word) for word in argv]
+    for at, word in enumerate(words):
+        name, equals, value = word.partition("=")
+        if name == FLAG:
+            return value if equals else "".join(words[at + 1 : at + 2])
+    return ""
+
+
+def by_spec(obs: Observation) -> Strategies | None:
+    """With a strategy of CDI the plugin writes this file; with any other it does not. It counts where only root can have written it."""
+    seen = obs.raw(queries.file(SPEC, content=False))
+    if not seen.get("exists") or seen.get("uid") != 0 or int(seen.get("mode") or 0) & 0o022:
+        return None
+    return Strategies(BY_CDI, "seen", f"{SPEC} is there, which the plugin writes with a strategy of CDI only")
+
+
+# ---------------------------------------------------------------- what follows
+
+
+def isolation(found: Strategies, decisions: Iterable[Decision]) -> Reason | None:
+    """Whether the variable has to count for unprivileged containers because the plugin asks by it; None where it does not matter."""
+    if found.source in ("", "declared") or not any(d.runtime_class for d in decisions):
+        return None
+    if found.by_cdi:
+        why = "the device plugin asks by CDI, so that the variable counts for privileged containers only"
+        return Reason("isolation", "strict", why, found.why)
+    if not found.by_variable:
+        return None
+    why = "NVIDIA's device plugin asks by NVIDIA_VISIBLE_DEVICES unless it is told otherwise, so it has to count for pods"
+    return Reason("isolation", "compatible", why, found.why)
+
+
+def advise(policy: Policy, record: HostDecision) -> Plan:
+    """What a person in charge of the cluster has to know: how the plugin has to be configured for what is decided here."""
+    pods = [d for d in record.decisions if d.runtime_class and not d.default]
+    if record.skipped or record.plugin_source != "default" or not pods:
+        return Plan()
+    first = pods[0]
+    wanted = ",".join(first.device_list_strategy)
+    setting = f"deviceListStrategy: {wanted} in the plugin's chart ({VARIABLE}={wanted})"
+    if policy.isolation == "strict":
+        said = "isolation is strict, and a device plugin with its default strategy envvar gives no pod a GPU then"
+        return Plan(advice=(f"{said}. Set {setting}, and {OPTION}: [{wanted}] here",))
+    if record.isolation == "strict" or "envvar" in first.device_list_strategy:
+        return Plan()
+    said = "isolation is compatible, since NVIDIA's device plugin asks by NVIDIA_VISIBLE_DEVICES unless it is told otherwise"
+    needs = f"its pods need runtimeClassName: {first.runtime_class} then"
+    return Plan(advice=(f"{said}, and {needs}. With {setting} and {OPTION}: [{wanted}] here, it would be strict",))

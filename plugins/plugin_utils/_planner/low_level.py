@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The programs behind handlers: NVIDIA's runtime, the low-level runtimes that it hands over to, and those that are neither.
+
+The NVIDIA runtime has one list of low-level runtimes for the whole host and takes the first that it finds
+(nvidia-container-toolkit, internal/oci/runtime_low_level.go). So engines with different ones cannot be served together.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH, Instance, PlanError
+
+# Those that take the same arguments and the same bundle as runc.
+KNOWN = ("runc", "crun", "youki")
+# Sandboxed runtimes: their options and annotations mean nothing to runc, and runc's nothing to them.
+SANDBOXED = frozenset(("runsc", "kata-runtime", "sysbox-runc", "crun-wasm"))
+PROGRAM = "nvidia-container-runtime"
+NVIDIA = re.compile(rf"{PROGRAM}(?:\.\w+)?")  # and its mode-specific siblings: .cdi, .legacy, .experimental
+
+
+def nvidias(program: object) -> bool:
+    """Whether a path is a known place of the NVIDIA runtime: packages, its toolkit container and images differ in the directory only."""
+    return isinstance(program, str) and bool(NVIDIA.fullmatch(posixpath.basename(program)))
+
+
+def known(program: str) -> bool:
+    return posixpath.basename(program) in KNOWN
+
+
+def foreign(program: str) -> bool:
+    """A program that is neither NVIDIA's nor one that it can hand over to: a shim of the node's own system."""
+    return bool(program) and not nvidias(program) and not known(program)
+
+
+def first(programs: Iterable[str]) -> str:
+    """The first that the NVIDIA runtime can hand over to, '' where there is none."""
+    return next((program for program in programs if known(program)), "")
+
+
+def plain(program: str) -> str:
+    """By name where it is on PATH: the list is looked up there."""
+    return posixpath.basename(program) if posixpath.dirname(program) in (*STANDARD_PATH, "") else program
+
+
+def one_list(instances: Iterable[Instance], found: Mapping[str, str | None]) -> tuple[str, ...]:
+    """The host's list: what the engines use, then what else is there. found: the programs on the host by name."""
+    used = {i.key: i.low_level for i in instances if i.low_level}
+    _require_one(used)
+    paths = [*used.values(), *(p for p in map(found.get, KNOWN) if p)]
+    return tuple(dict.fromkeys(map(plain, paths))) or ("runc", "crun")
+
+
+def _require_one(used: Mapping[str, str]) -> None:
+    names = {key: posixpath.basename(program) for key, program in used.items()}
+    if len(set(names.values())) > 1:
+        (one, first_program), *others = used.items()
+        other = next(key for key, _program in others if names[key] != names[one])
+        raise PlanError(
+            f"the engines of this host use different low-level runtimes: {one} runs {first_program}, {other} runs {used[other]}",
+            why="the NVIDIA runtime has one list of low-level runtimes for the whole host and takes the first that it finds",
+            next="set the same one as default in both engines, or name one engine alone in the option engines",
+        )

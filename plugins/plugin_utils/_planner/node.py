@@ -1,0 +1,335 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The whole host as the sum of its resources: one list of questions, one decision, one plan."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import functools
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
+    decide,
+    decision_file,
+    low_level,
+    owned_file,
+    processes,
+    queries,
+    take_back,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, owners, programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers, resource, staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import podman
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, device_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import owners as containerd_owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    JOURNAL_DIR,
+    Decision,
+    Driver,
+    HostDecision,
+    Instance,
+    Kubelet,
+    Plan,
+    PlanError,
+    Policy,
+    merge,
+    refused,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import host_table
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import (
+    device_nodes,
+    oci_hook,
+    packages,
+    repository,
+    toolkit_config,
+)
+
+# A new engine is one more file and one more row.
+ENGINES = {"containerd": containerd, "crio": crio, "docker": docker, "podman": podman}
+CONFIGURED = {name: engine for name, engine in ENGINES.items() if engine is not podman}  # in whose configuration we write
+LEFTOVERS = {"crio": crio.leftovers}
+REASONED = {"containerd": containerd}  # whose handlers have a cgroup driver each
+KUBERNETES = (*(o.name for o in containerd_owners.OWNERS if o.kubernetes), "gpu-operator")  # owners that come with it
+MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
+# CRI-O's own packages put its runtimes outside PATH (engines.md 2).
+LOW_LEVEL_PATHS = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/libexec/crio"]
+
+
+@dc.dataclass(frozen=True)
+class Seen:
+    """What one look says about a host, in the domain's words."""
+
+    instances: tuple[Instance, ...]
+    driver: Driver
+    kubelet: Kubelet
+    record: HostDecision
+    freshness: tuple[staleness.Verdict, ...] = ()
+
+
+def low_level_questions() -> list[queries.Question]:
+    return [queries.which(list(low_level.KNOWN), LOW_LEVEL_PATHS)]
+
+
+def low_level_runtimes(policy: Policy, obs: Observation) -> tuple[str, ...]:
+    """The low-level runtimes of a host, without a decision."""
+    return low_level.one_list([], obs.raw(low_level_questions()[0]).get("found") or {})
+
+
+def originals() -> list[queries.Question]:
+    return [queries.originals(JOURNAL_DIR)]
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    """Everything a normal host needs, in one look."""
+    own = [*low_level_questions(), queries.which(MODE_BINARIES), *originals()]
+    engines = [q for engine in ENGINES.values() for q in engine.questions(policy)]
+    every = (
+        gpus,
+        device_nodes,
+        consumers,
+        owners,
+        device_plugin,
+        packages,
+        toolkit_config,
+        oci_hook,
+        resource,
+        decision_file,
+        gpu_operator,
+        programs,
+    )
+    rooms = [q for room in every for q in room.questions(policy)]
+    return [*own, *engines, *rooms, *repository.host_questions(policy)]
+
+
+def see(policy: Policy, obs: Observation) -> Seen:
+    """Find the engines, the GPUs and the owners, and decide. Nothing has to be decidable for what is only taken back."""
+    try:
+        return decided(policy, obs)
+    except PlanError:
+        if policy.state != "absent":
+            raise
+        nothing = resource.told("none", "")
+        here = tuple(i for i in take_back.find(policy, obs, CONFIGURED).instances if i.binary)
+        return Seen(here, Driver("none", "", (), "not looked at"), Kubelet(), nothing)
+
+
+def decided(policy: Policy, obs: Observation) -> Seen:
+    instances = tuple(i for engine in ENGINES.values() for i in engine.find(policy, obs))
+    if not podman.counts(policy, [i for i in instances if i.engine != podman.NAME]):
+        instances = tuple(i for i in instances if i.engine != podman.NAME)
+    kubelet = owners.kubelet(policy, obs)
+    same = cgroup_driver.same_socket
+    instances = tuple(dc.replace(i, used_by_kubelet=bool(kubelet.endpoint) and same(kubelet.endpoint, i.socket)) for i in instances)
+    instances = tuple(beside_kubernetes(policy, i, kubelet, instances) for i in instances)
+    instances = gpu_operator.leave_alone(policy, obs, instances)
+    driver = gpus.parse(policy, obs)
+    readers = consumers.others(policy, obs, instances)
+    cap, _reason = decide.version_cap(instances, readers)
+    owner, owner_reason = owners.cdi_owner(policy, obs, cap)
+    record = decide.decide(
+        policy,
+        instances,
+        driver,
+        kubelet,
+        low_level=obs.raw(low_level_questions()[0]).get("found") or {},
+        mode_binaries=obs.raw(queries.which(MODE_BINARIES)).get("found") or {},
+        cdi_owner=owner,
+        cdi_owner_reason=owner_reason,
+        consumers=readers,
+        plugin=device_plugin.strategies(policy, obs, kubelet),
+    )
+    record = dc.replace(record, decisions=tuple(with_reasons(policy, obs, instances, d) for d in record.decisions))
+    return Seen(instances, driver, kubelet, record, resource.verdicts(policy, obs, record, driver))
+
+
+def with_reasons(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decision: Decision) -> Decision:
+    """A decision with what only its engine's configuration tells."""
+    asked = REASONED.get(decision.engine)
+    instance = next(i for i in instances if i.key == decision.instance)
+    return dc.replace(decision, reasons=(*decision.reasons, *asked.reasons(policy, obs, instance, decision))) if asked else decision
+
+
+def beside_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instances: tuple[Instance, ...]) -> Instance:
+    """Docker beside Kubernetes is configured only when it is asked for by name."""
+    kubernetes = kubelet.present or any(i.owner in KUBERNETES for i in instances)
+    if instance.engine != "docker" or instance.refusal or "docker" in policy.engines or not kubernetes:
+        return instance
+    return dc.replace(instance, refusal=docker.BESIDE_KUBERNETES.format(version=instance.version))
+
+
+def require_engine(policy: Policy, seen: Seen) -> None:
+    """A host with nothing to configure is an error only where the user named an engine, or nothing at all was found."""
+    if not seen.instances:
+        raise PlanError(
+            "no container engine found on this host",
+            why="looked for containerd, CRI-O and Docker by process, unit, socket and program, and for a Podman that reads CDI specs",
+            next="install an engine first, or name config_path and socket where it lives elsewhere",
+        )
+    stopped = [i for i in seen.instances if i.refusal and ((not i.running and i.owner == "package") or i.owner == processes.OWNER)]
+    if stopped and len(stopped) == len(seen.instances):
+        raise refused(stopped[0])
+    silent = [i for i in seen.instances if i.silent]
+    if silent and all(i.refusal for i in seen.instances):
+        raise refused(silent[0])
+    for engine in policy.engines:
+        if engine != "auto" and not any(i.engine == engine for i in seen.instances):
+            raise PlanError(f"engine {engine} is not on this host", next=f"found: {', '.join(i.key for i in seen.instances)}")
+
+
+def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, residents: Mapping[str, str] | None = None) -> Plan:
+    """The sum of the resources as one transaction. residents: sources of the programs that stay on the host."""
+    if policy.state == "absent":
+        return plan_absent(policy, obs)
+    record = seen.record
+    if record.skipped:
+        return Plan(advice=(record.skipped,))
+    require_engine(policy, seen)
+    by_key = {i.key: i for i in seen.instances}
+    installing = packages.plan(policy, obs, record)
+    engine_plans = [ENGINES[d.engine].plan(policy, obs, by_key[d.instance], d) for d in record.decisions]
+    nodes = device_nodes.plan(policy, obs, seen.driver, (residents or {}).get("device_rules", ""))
+    others = owners.plan(policy, obs, record)
+    parts = [
+        left_by_others(policy, obs, seen.instances, record.decisions),
+        before(policy, obs, record, installing, others),
+        nodes,
+        coming(toolkit_config.plan(policy, obs, record)) if installing.commands else toolkit_config.plan(policy, obs, record),
+        *engine_plans,
+        oci_hook.plan(policy, obs, record),
+        cdi(policy, obs, seen, probe_source, nodes, (residents or {}).get("truths", "")),
+        Plan() if installing.commands else others,
+        device_plugin.advise(policy, record),
+        decision_file.plan(policy, obs, record, seen.driver),
+    ]
+    refusals = (*(sentence for _key, sentence in record.refused), *processes.others_advice(obs))
+    return merge([*parts, Plan(advice=refusals)])
+
+
+def left_by_others(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: tuple[Decision, ...]) -> Plan:
+    """What other tools left beside the engines' configurations, and in those of engines that are left alone, most often because of it.
+
+    Pods that cannot start are the first that is said.
+    """
+    first = programs.plan(policy, obs, instances, decisions)
+    alone = [left for i in instances if i.refusal and i.engine in LEFTOVERS for left in LEFTOVERS[i.engine](policy, obs, i)]
+    return dc.replace(first, leftovers=(*gpu_operator.leftovers(policy, obs, instances), *alone))
+
+
+def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: Plan, program: str) -> Plan:
+    """The spec of the host as it is once its device nodes are right. A driver that this very run loads tells its GPUs only afterwards."""
+    if seen.driver.state == "not-loaded" and nodes.restarts:
+        return Plan(advice=("The NVIDIA driver is loaded by this run; what names its GPUs, the CDI spec, is written by the next one",))
+    after = device_nodes.coming(policy, obs, seen.driver)
+    done = resource.outcome(policy, after, seen.record, seen.driver, probe_source)
+    return merge([done[0], resource.watched(policy, after, seen.record, done, program)])
+
+
+def before(policy: Policy, obs: Observation, record: HostDecision, installing: Plan, others: Plan) -> Plan:
+    """What goes first, each in a transaction of its own: the repository that has the packages, then the packages.
+
+    After them the host is looked at again, so that files which the packages brought are edited like any other. The units that come with
+    them are kept from writing beside us by the same transaction that brings them.
+    """
+    some, names = bool(installing.commands), packages.missing(policy, obs, record)
+    source = repository.needed(policy, obs, missing=some, offered=lambda: packages.offered(obs, names)) if record.packages else Plan()
+    if not some:
+        return merge([installing, source])
+    return Plan(first=(*([source] if source.changes else []), merge([installing, others])))
+
+
+def coming(plan: Plan) -> Plan:
+    """Where the package brings the file: its other lines stay, and are not known yet."""
+    note = "# (the package brings the file, and its other lines stay)\n"
+    return dc.replace(plan, diffs=tuple((path, old, new if old else note + new) for path, old, new in plan.diffs))
+
+
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    """Give back what was there before. Packages stay: other things on the host may have come to need them."""
+    rooms = [
+        room.plan_absent(policy, obs) for room in (toolkit_config, oci_hook, resource, device_nodes, owners, decision_file, repository)
+    ]
+    return take_back.plan(policy, obs, CONFIGURED, rooms)
+
+
+def facts(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
+    """What a result tells beside the plan."""
+    row: dict[str, Any] = {**host_table.row(seen.instances, seen.record, plan, seen.driver), "managed": not left_alone(seen.record)}
+    stale = staleness.headline(seen.freshness)
+    if state == "absent":
+        row = {**row, "injection": "-", "why": taken_back(plan)}
+    elif stale:
+        row = {**row, "why": f"{stale}; {row['why']}"}
+    return {"decision": dc.asdict(seen.record), "row": row, "freshness": staleness.plain(seen.freshness)}
+
+
+def left_alone(record: HostDecision) -> bool:
+    """Whether every engine of this host is somebody else's to configure: it is not managed, which is not the same as being right."""
+    return bool(record.refused) and not record.decisions and not record.skipped
+
+
+def taken_back(plan: Plan) -> str:
+    """For the table: what becomes of the host, and what is left to do."""
+    if not plan.changes:
+        return "nothing of this collection is here"
+    left = f"; left to do: restart {' and '.join(plan.pending)}" if plan.pending else ""
+    return f"taken back: {files(plan)}{left}"
+
+
+def files(plan: Plan) -> str:
+    return f"{len(plan.changes)} file{'' if len(plan.changes) == 1 else 's'}"
+
+
+def info(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
+    return {
+        **facts(seen, plan, state),
+        "instances": [dc.asdict(i) for i in seen.instances],
+        "driver": dc.asdict(seen.driver),
+        "kubelet": dc.asdict(seen.kubelet),
+    }
+
+
+def single_questions(engine: str) -> Callable[[Policy], list[queries.Question]]:
+    """What the module of one engine needs, in one look. The journal knows which handlers came from a file that was taken over."""
+    rooms = (ENGINES[engine], gpu_operator, programs)
+    return lambda policy: [*(q for room in rooms for q in room.questions(policy)), owned_file.ORIGINALS]
+
+
+def single_plan(policy: Policy, obs: Observation, engine: str) -> Plan:
+    """The plan of the module of one engine."""
+    instance, decision = single(policy, obs, engine)
+    return merge([left_by_others(policy, obs, (instance,), (decision,)), ENGINES[engine].plan(policy, obs, instance, decision)])
+
+
+def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Decision]:
+    """The one instance that a single-resource module works on, and a decision that says just what its options say."""
+    instances = ENGINES[engine].find(dc.replace(policy, engines=(engine,)), obs)
+    instances = gpu_operator.leave_alone(policy, obs, instances)
+    found = [i for i in instances if not i.refusal]
+    if not found and instances:
+        raise refused(instances[0])
+    if not found:
+        raise PlanError(f"no {engine} found on this host", next="install it first, or name config_path and socket where it lives elsewhere")
+    if len(found) > 1:
+        raise PlanError(f"several {engine} instances: {', '.join(i.key for i in found)}", next="name one by config_path")
+    instance, handler = found[0], policy.handlers[0].name
+    told = dc.replace(policy, injection="nvidia-runtime", cdi="auto")
+    if policy.default == "auto":  # leaves the engine's default as it is
+        told = dc.replace(told, default="true" if instance.default_handler == handler else "false")
+    decision = decide.decide_one(told, instance, Kubelet())
+    prefixes = policy.annotation_prefixes or decision.annotation_prefixes
+    enable = instance.cdi.able and not instance.cdi.enabled and policy.cdi == "true"
+    return instance, dc.replace(decision, enable_cdi=enable, annotation_prefixes=prefixes)
+
+
+def single_absent(policy: Policy, obs: Observation, engine: str) -> Plan:
+    """What a single-resource module takes back: of this engine's configuration, whatever has become of the engine."""
+    told = dc.replace(policy, engines=(engine,))
+    covers = functools.partial(CONFIGURED[engine].claims, told, obs)
+    return take_back.plan(told, obs, {engine: CONFIGURED[engine]}, covers=covers)

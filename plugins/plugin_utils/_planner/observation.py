@@ -1,0 +1,332 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the eyes saw on one host, read by name. A question that was not asked raises NeedMore, so that the action asks it."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses as dc
+import functools
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+
+# What could not be learned, by the query's kind, which its id begins with.
+UNKNOWN = {
+    "file": "this file could not be read",
+    "stat": "this path could not be looked at",
+    "dir": "this directory could not be listed",
+    "glob": "the files of this pattern could not be listed",
+    "paths": "the files of the driver could not be listed",
+    "mentioned": "what these files point at could not be looked at",
+    "tags": "the keys of this file could not be compared",
+    "which": "programs could not be looked for",
+    "command": "this command could not be run",
+    "package": "the packages of this host could not be looked at",
+    "units": "systemd could not be asked about its units",
+    "processes": "the processes of this host could not be listed",
+    "cri": "the engine does not answer over CRI",
+    "http": "the engine does not answer over HTTP",
+    "probe": "this library could not be asked",
+    "originals": "the journal of this host could not be read",
+}
+PLACED = ("file", "stat", "dir", "glob", "mentioned", "tags", "command", "cri", "http")  # whose ids end in a place that a person knows
+NEXT = {
+    "timeout": "Find out what hangs or takes so long there, then run again",
+    "too-large": "Make it smaller, then run again",
+    "denied": "Give it back to root, or take away what keeps root from it, then run again",
+}
+MEND = "Mend what the message names, then run again"
+
+
+def failed(qid: str, error: Mapping[str, Any]) -> QueryFailed:
+    """The error of one query as an error of the plan."""
+    kind, _colon, rest = qid.partition(":")
+    place = (rest.partition(":")[2] if kind == "cri" else rest) if kind in PLACED else ""
+    why = str(error.get("message") or error.get("kind") or "no reason given").removeprefix(f"{place}: ")
+    return QueryFailed(UNKNOWN.get(kind, f"the query {qid} failed"), where=place, why=why, next=NEXT.get(str(error.get("kind")), MEND))
+
+
+@dc.dataclass(frozen=True)
+class File:
+    """One path. `content` is what the node shows of it, and `sha256` the keyed digest of the original bytes.
+
+    keep: the list of what may travel, by which `content` was made. fault: why nothing was shown, by code and line. withheld: what stands
+    at listed places in another form. foreign_bytes: the first line of the original that is not UTF-8.
+    """
+
+    path: str
+    exists: bool
+    type: str = ""
+    content: str | None = None
+    sha256: str | None = None
+    keep: Mapping[str, Any] | None = None
+    real: str = ""
+    mode: int = 0
+    rdev: tuple[int, int] | None = None
+    owner: str = ""
+    group: str = ""
+    uid: int = 0
+    mtime: float = 0.0
+    error: str = ""
+    gid: int = 0
+    fault: Mapping[str, Any] | None = None
+    withheld: tuple[Mapping[str, Any], ...] = ()
+    foreign_bytes: int | None = None
+    links: tuple[str, ...] | None = None  # those on the way to it; None where nobody told
+
+    @property
+    def trouble(self) -> str:
+        """Why there is no content, as a person says it."""
+        kinds = {"dir": "a directory", "link": "a link to nothing", "fifo": "a named pipe", "socket": "a socket", "char": "a device",
+                 "block": "a device"}  # fmt: skip
+        if self.error:
+            text = self.error.removeprefix(f"{self.path}: ")
+            return f"it {text}" if text.startswith("is ") else text
+        return f"it is {kinds[self.type]}" if self.type in kinds else "its content did not arrive"
+
+    @property
+    def text(self) -> str:
+        """What it says, "" where there is nothing. What could not be read is an error and not nothing."""
+        if self.error:
+            raise failed(f"file:{self.path}", {"message": self.error})
+        return self.content or ""
+
+    @property
+    def is_link(self) -> bool:
+        """Of the file alone: a link among its directories, as /var/run is one on every host of today, is none of its own."""
+        if not self.real or self.real == self.path:
+            return False
+        name = posixpath.basename(self.path)
+        return self.links is None or any(posixpath.basename(link) == name for link in self.links)
+
+    @property
+    def place(self) -> str:
+        """Where it is written, and its name in the journal: the same before and after it is there, whatever its directories are."""
+        return self.real if self.is_link else self.path
+
+
+@dc.dataclass(frozen=True)
+class Command:
+    rc: int | None
+    stdout: str
+    stderr: str
+    error: str = ""
+    kind: str = ""  # of the error
+    answer: Mapping[str, Any] = dc.field(default_factory=dict)
+
+    @property
+    def ok(self) -> bool:
+        return self.rc == 0 and not self.error
+
+
+def _file(path: str, a: Mapping[str, Any]) -> File:
+    if "error" in a:
+        message = str(a["error"].get("message", "could not be read"))
+        return File(path, exists=True, error=message, real=a.get("real") or path, links=_links(a))
+    content = a.get("content")
+    if content is not None and a.get("encoding") == "base64":
+        content = base64.b64decode(content).decode("utf-8", "surrogateescape")
+    rdev = a.get("rdev")
+    return File(
+        path, bool(a.get("exists")), a.get("type") or "", content, a.get("sha256"), a.get("keep"), a.get("real") or path,
+        int(a.get("mode") or 0), (rdev[0], rdev[1]) if rdev else None, a.get("owner") or "", a.get("group") or "", int(a.get("uid") or 0),
+        float(a.get("mtime") or 0.0),
+        gid=int(a.get("gid") or 0), fault=a.get("fault"), withheld=tuple(a.get("withheld") or ()), foreign_bytes=a.get("foreign_bytes"),
+        links=_links(a))
+
+
+def _links(a: Mapping[str, Any]) -> tuple[str, ...] | None:
+    return tuple(a["links"]) if a.get("links") is not None else None
+
+
+@dc.dataclass(frozen=True)
+class Observation:
+    """The answers of one or more looks at one host, merged by question id."""
+
+    host: Mapping[str, Any]
+    answers: Mapping[str, Mapping[str, Any]]
+
+    @functools.cached_property
+    def _of_kind(self) -> Mapping[str, list[tuple[str, Mapping[str, Any]]]]:
+        """The answers with their ids, by their question's kind, which their id begins with."""
+        found: dict[str, list[tuple[str, Mapping[str, Any]]]] = {}
+        for qid, a in self.answers.items():
+            found.setdefault(qid.partition(":")[0], []).append((qid, a))
+        return found
+
+    @functools.cached_property
+    def _listed(self) -> Mapping[str, Mapping[str, Any]]:
+        """What is known of files that some look met without asking for them by name; the first word counts."""
+        found: dict[str, Mapping[str, Any]] = {}
+        for a in self.answers.values():
+            for f in a.get("files") or ():
+                found.setdefault(f.get("path"), f)
+        return found
+
+    def raw(self, question: queries.Question) -> Mapping[str, Any]:
+        """The answer. An error is no answer: what was not learned must never count as "nothing there"."""
+        answer = self.attempt(question)
+        if "error" in answer:
+            raise failed(question["id"], answer["error"])
+        return answer
+
+    def attempt(self, question: queries.Question) -> Mapping[str, Any]:
+        """The answer or the error, for who can do without the answer, and says why."""
+        if question["id"] not in self.answers:
+            raise NeedMore([question])
+        return self.answers[question["id"]]
+
+    def _require(self, kind: str, name: str = "") -> None:
+        """None of the queries of this kind (that ask for this name) may have failed."""
+        for qid, a in self._of_kind.get(kind, ()):
+            if "error" in a and (not name or name in qid.partition(":")[2].split(",")):
+                raise failed(qid, a["error"])
+
+    def asked(self, question: queries.Question) -> bool:
+        return question["id"] in self.answers
+
+    def file(self, path: str, keep: Keep | None = None) -> File:
+        """A file asked for by path, or seen through a glob that was asked for. keep: with what it is asked for now, if it was not."""
+        qid = f"file:{path}"
+        if qid not in self.answers:
+            if path in self._listed:
+                return _file(path, self._listed[path])
+            raise NeedMore([queries.file(path, keep)])
+        return _file(path, self.answers[qid])
+
+    def text(self, path: str, keep: Keep | None = None) -> str:
+        return self.file(path, keep).text
+
+    def exists(self, path: str) -> bool:
+        """Whether there is anything at this path, by whichever look has met it."""
+        known = f"file:{path}" in self.answers or path in self._listed
+        return self.file(path).exists if known else bool(self.raw(queries.file(path, content=False)).get("exists"))
+
+    def glob(self, pattern: str, keep: Keep | None = None) -> tuple[File, ...]:
+        if f"glob:{pattern}" not in self.answers:
+            raise NeedMore([queries.glob(pattern, keep)])
+        a = self.raw(queries.glob(pattern, content=False))
+        return tuple(_file(f["path"], f) for f in a.get("files") or ())
+
+    def listed(self, pattern: str) -> tuple[File, ...]:
+        """The same where what is there counts, and not what it says: each of them could be looked at."""
+        found = self.glob(pattern)
+        for file in found:
+            if file.error:
+                raise failed(f"stat:{file.path}", {"message": file.error})
+        return found
+
+    def directory(self, path: str) -> tuple[Mapping[str, Any], ...]:
+        return tuple(self.raw(queries.directory(path)).get("entries") or ())
+
+    def command(self, argv: list[str], process: Mapping[str, int] | str | None = None, keep: Keep | None = None) -> Command:
+        """What a command said that could be run and came to its end, with whatever exit status."""
+        said = self.try_command(argv, process, keep)
+        if said.error:
+            raise failed(queries.command(argv)["id"], {"message": said.error, "kind": said.kind})
+        return said
+
+    def try_command(self, argv: list[str], process: Mapping[str, int] | str | None = None, keep: Keep | None = None) -> Command:
+        """The same for who can do without it: one that could not be run has an error and no exit status."""
+        a = self.attempt(queries.command(argv, process=process, keep=keep))
+        if "error" in a:
+            return Command(None, "", "", str(a["error"].get("message", "failed")), str(a["error"].get("kind", "")))
+        if a.get("timed_out"):
+            return Command(None, a.get("stdout") or "", a.get("stderr") or "", "timed out", "timeout")
+        return Command(a.get("rc"), a.get("stdout") or "", a.get("stderr") or "", answer=a)
+
+    def unit(self, name: str) -> Mapping[str, str]:
+        """Properties of a unit from any look at units; {} when systemd does not know it or none was asked for."""
+        for _qid, a in self._of_kind.get("units", ()):
+            if name in (a.get("units") or {}):
+                props: Mapping[str, str] = a["units"][name]
+                return props if props.get("LoadState") not in (None, "not-found") else {}
+        self._require("units", name)
+        return {}
+
+    def active_seconds(self, name: str) -> float | None:
+        """For how long a unit has been active, by the clock that systemd counts by, which stands still while a host is suspended.
+
+        None where that cannot be told.
+        """
+        unit = self.unit(name)
+        since = unit.get("ActiveEnterTimestampMonotonic") or ""
+        now = next((a.get("monotonic") for _qid, a in self._of_kind.get("units", ()) if name in (a.get("units") or {})), None)
+        if unit.get("ActiveState") != "active" or not since.isdigit() or int(since) == 0 or not isinstance(now, (int, float)):
+            return None
+        return float(now) - int(since) / 1e6
+
+    def unit_asked(self, name: str) -> bool:
+        """Whether a look has told of this unit, that it is not there perhaps."""
+        known = any(name in (a.get("units") or {}) for _qid, a in self._of_kind.get("units", ()))
+        if not known:
+            self._require("units", name)
+        return known
+
+    def processes(self) -> tuple[Mapping[str, Any], ...]:
+        """Verified processes seen by every processes question, without doubles: the only ones that are evidence of anything."""
+        return tuple(p for p in self._every_process if p.get("verified") is True)
+
+    def unverified(self) -> tuple[Mapping[str, Any], ...]:
+        """Root's processes that break a rule: they are there, and what they say of themselves counts for nothing."""
+        return tuple(p for p in self._every_process if p.get("verified") is not True)
+
+    def others(self) -> dict[str, int]:
+        """Other users' processes: how many of each name that was asked for."""
+        return {name: number for _qid, a in self._of_kind.get("processes", ()) for name, number in (a.get("others") or {}).items()}
+
+    @functools.cached_property
+    def _every_process(self) -> tuple[Mapping[str, Any], ...]:
+        self._require("processes")
+        found: dict[int, Mapping[str, Any]] = {}
+        for _qid, a in self._of_kind.get("processes", ()):
+            found.update({int(p["pid"]): p for p in a.get("processes") or ()})
+        return tuple(found[pid] for pid in sorted(found))
+
+    def package(self, name: str) -> str | None:
+        """Installed version of a package, None when it is not installed or was not asked for."""
+        for _qid, a in self._of_kind.get("package", ()):
+            if name in (a.get("installed") or {}):
+                version: str | None = a["installed"][name]
+                return version
+        self._require("package", name)
+        return None
+
+    def packages(self) -> dict[str, str | None]:
+        """Every package that was asked for, with its installed version. A plan that needs one of a query that failed is never made."""
+        asked = (a.get("installed") or {} for _qid, a in self._of_kind.get("package", ()))
+        return {name: version for installed in asked for name, version in installed.items()}
+
+    def programs(self) -> dict[str, str | None]:
+        """The engines' programs that were seen, and which file each of them was."""
+        seen = (a.get("programs") or {} for kind in ("which", "processes") for _qid, a in self._of_kind.get(kind, ()))
+        return {path: identity for programs in seen for path, identity in programs.items()}
+
+    def said_by(self, question: queries.Question, pid: int) -> Mapping[str, Any]:
+        """An answer over a socket, or an error: also where it came neither from this process nor from systemd, who listens for it."""
+        a = self.attempt(question)
+        if "error" in a or not pid or a.get("peer") in (None, 1, pid):
+            return a
+        return {"error": {"kind": "untrusted", "message": f"{question['socket']} is answered by process {a.get('peer')}, not by {pid}"}}
+
+    def cri(self, socket: str, method: str = "Status", pid: int = 0) -> Mapping[str, Any]:
+        """The engine's own word. pid: its process, where one was verified."""
+        question = queries.cri(socket, method)
+        a = self.said_by(question, pid)
+        if "error" in a:
+            raise failed(question["id"], a["error"])
+        return a
+
+    def try_cri(self, socket: str, method: str = "Status", pid: int = 0) -> Mapping[str, Any]:
+        """The same for who can do without it; {} when the engine did not answer."""
+        a = self.said_by(queries.cri(socket, method), pid)
+        return {} if "error" in a else a
+
+    def with_answers(self, more: Mapping[str, Any]) -> Observation:
+        return Observation(more.get("host") or self.host, {**self.answers, **(more.get("answers") or {})})

@@ -1,0 +1,154 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What an argument spec cannot say of an option's value. A wrong one ends the task before any connection is opened."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
+SOCKET_LENGTH = 107  # sun_path of unix(7), less the end
+# Kubernetes looks a handler up by RuntimeClass.handler, which has to be a DNS label.
+HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
+# dockerd takes any key of `runtimes`; these can be written on its command line, too.
+DOCKER_HANDLER = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+ENGINES_OWN = ("runc", "crun")
+SERVICE = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9:_.\\@-]*\.service")
+ENGINE_VERSION = re.compile(r"v?\d+\.\d+\S*")
+PACKAGE_VERSION = re.compile(r"[0-9][0-9A-Za-z.+:~-]*")
+ADDRESS = re.compile(r"(https?://[^\s/]+|file:///)\S*")
+# One character is legal, too, but makes older CDI libraries panic.
+CDI_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
+# The part of an annotation's key before its name: a DNS subdomain (Kubernetes, "Labels and annotations").
+PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/")
+CREDENTIALS = re.compile(r"https?://[^/\s]*@")
+
+
+@dc.dataclass(frozen=True)
+class Rule:
+    """fits: whether a value is good; else `why` says what is wrong with it and `next` what to write."""
+
+    fits: Callable[[Any], bool]
+    why: str
+    next: str
+
+
+def _path(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("/") and not CONTROL.search(value) and ".." not in value.split("/")
+
+
+def _file(value: Any) -> bool:
+    return _path(value) and not value.endswith("/")
+
+
+def _word(value: Any) -> bool:
+    return isinstance(value, str) and bool(value) and not re.search(r"\s", value) and not CONTROL.search(value)
+
+
+def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
+    return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
+
+
+REPOSITORY = Rule(
+    lambda v: v == "nvidia" or _matches(ADDRESS)(v), "it is no address of a repository", "give a http, https or file address without spaces"
+)
+PATH = Rule(_path, "it is no absolute path without '..' and control characters", "write it in full, from / on")
+FILE = Rule(_file, "it is no absolute path of a file", "write it in full, from / on, without '..' and without a / at the end")
+RULES: Mapping[str, Rule] = {
+    "root": PATH,
+    "proc_root": PATH,
+    "sys_root": PATH,
+    "cdi_driver_root": PATH,
+    "cdi_dev_root": PATH,
+    "config_path": FILE,
+    "evidence_file": FILE,
+    "path": FILE,
+    "socket": Rule(
+        lambda v: _file(v) and len(v.encode()) <= SOCKET_LENGTH,
+        f"it is no absolute path of at most {SOCKET_LENGTH} bytes, which is all that a Unix socket may have",
+        "write the path alone, without unix://",
+    ),
+    "drop_in": Rule(
+        lambda v: v in ("auto", "never") or _file(v),
+        "it is neither auto nor never nor an absolute path",
+        "write the path in full, from / on",
+    ),
+    "service": Rule(_matches(SERVICE), "it is no name of a systemd service", "write it with its kind, as containerd.service"),
+    "engine_version": Rule(_matches(ENGINE_VERSION), "it is no version", "write it as 1.7.24"),
+    "toolkit_version": Rule(_matches(PACKAGE_VERSION), "it is no version of a package", "write it as 1.20.1 or 1.20.1-1"),
+    "cdi_vendor": Rule(_matches(CDI_WORD), "it is no vendor of CDI devices", "write it as nvidia.com, with at least two characters"),
+    "cdi_class": Rule(_matches(CDI_WORD), "it is no class of CDI devices", "write it as gpu, with at least two characters"),
+    "cdi_model_class": Rule(_matches(CDI_WORD), "it is no class of CDI devices", "write it as model, with at least two characters"),
+    "image": Rule(_word, "it is no name of an image", "write it as registry.example/name:tag"),
+    "timeout": Rule(lambda v: v > 0, "it is no time", "give a number of seconds above 0"),
+    "url": REPOSITORY,
+    "toolkit_repository": REPOSITORY,
+}
+ITEMS: Mapping[str, Rule] = {
+    "cdi_spec_dirs": Rule(lambda v: _path(v) and v != "/", PATH.why, PATH.next),
+    "annotation_prefixes": Rule(_matches(PREFIX), "it is no prefix of annotations", "write it as nvidia.cdi.k8s.io/, with its last /"),
+    "low_level_runtimes": Rule(_word, "it is no name or path of a program", "write the program alone, without arguments"),
+}
+
+
+def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
+    """Raise PlanError for the first value that no host could be given. An option that is empty or missing is not set.
+
+    docker: Docker is the only engine that the options are for.
+    """
+    for name, rule in RULES.items():
+        if options.get(name) not in (None, ""):
+            _check(name, options[name], rule)
+    for name, rule in ITEMS.items():
+        for item in options.get(name) or []:
+            _check(name, item, rule)
+    if options.get("cdi_model_class") and options["cdi_model_class"] == options.get("cdi_class"):
+        raise PlanError("cdi_model_class is the same as cdi_class", why="a file has one kind", next="name the second kind otherwise")
+    for name in ("url", "toolkit_repository"):
+        check_no_credentials(name, str(options.get(name) or ""))
+    for name, value in (options.get("handlers") or {}).items():
+        check_name(str(name), docker or options.get("engines") == ["docker"])
+        check_handler(str(name), value or {})
+
+
+def check_no_credentials(name: str, address: str) -> None:
+    if CREDENTIALS.match(address):
+        why = "the file that names it can be read by everybody on the host"
+        step = "give the address alone; apt reads credentials from /etc/apt/auth.conf.d"
+        raise PlanError(f"{name} holds a name or password", why=why, next=step)
+
+
+def check_name(name: str, docker: bool) -> None:
+    """Kubernetes asks for a handler by RuntimeClass; with Docker alone nothing but `docker run --runtime` names it."""
+    why, step = "a RuntimeClass names it, so it has to be a DNS label", "use small letters, digits and - (at most 63)"
+    if docker:
+        why, step = "docker run --runtime names it", "use letters, digits, _, . and - (at most 63)"
+    if not (DOCKER_HANDLER if docker else HANDLER).fullmatch(name):
+        raise PlanError(f"{name!r} is no name of a handler", where="handlers", why=why, next=step)
+
+
+def check_handler(name: str, value: Any) -> None:
+    where = f"handlers.{name}"
+    if name in ENGINES_OWN:
+        why = "plain containers would run through ours"
+        raise PlanError("this is the engine's own handler", where=where, why=why, next="name it otherwise")
+    if not isinstance(value, Mapping):
+        raise PlanError("it must be a dictionary", where=where, next="give it the keys binary and options, or {}")
+    unknown = sorted(str(key) for key in set(value) - {"binary", "options"})
+    if unknown:
+        raise PlanError(f"unknown key {unknown[0]!r}", where=where, next="known keys are binary and options")
+    if value.get("binary") and not _file(value["binary"]):
+        raise PlanError(f"binary is {value['binary']!r}, and {FILE.why}", where=where, next=FILE.next)
+    if not isinstance(value.get("options") or {}, Mapping):
+        raise PlanError("options is no table", where=where, next="write the runtime's options as keys with values")
+
+
+def _check(name: str, value: Any, rule: Rule) -> None:
+    if not rule.fits(value):
+        raise PlanError(f"{name} is {value!r}, and {rule.why}", next=rule.next)

@@ -1,0 +1,125 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the journal keeps of files from before our first change; and that nothing of it is left behind when our changes are taken back.
+
+A plan that takes back is made by the resources, each for what it can judge. `whole` completes it from the journal, which needs no engine:
+a file that still is as we wrote it gets its bytes back; what cannot be given back is named, and then nothing is touched at all.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+
+WHY = "state: absent gives back what the journal kept, whatever has become of its engine"
+UNKNOWN = "what of it is from here cannot be told"
+
+
+@dc.dataclass(frozen=True)
+class Original:
+    """One file: its hashes before our first change, as we last wrote it, and now; None where there is (was) no file."""
+
+    path: str
+    existed: bool
+    before: str | None
+    after: str | None
+    now: str | None
+    trouble: str  # why it cannot be told how the file is now
+    directory: str  # of the copy
+
+    @property
+    def touched(self) -> bool:
+        """Whether somebody else has written to it since."""
+        return self.now not in (self.before, self.after)
+
+    @property
+    def by_hand(self) -> str:
+        bytes_ = f" (its bytes from before are in {self.directory}/content)" if self.existed else " (there was no such file)"
+        return f"Bring it to where it should be by hand{bytes_}, then remove {self.directory}"
+
+
+Covers = Callable[[str], bool]
+
+
+def everything(_path: str) -> bool:
+    return True
+
+
+def kept(obs: Observation) -> tuple[Original, ...]:
+    return tuple(_original(path, answer) for path, answer in sorted(owned_file.originals(obs).items()))
+
+
+def _original(path: str, answer: Mapping[str, Any]) -> Original:
+    return Original(
+        path, bool(answer.get("existed", True)), answer.get("sha256_before"), answer.get("sha256_after"), answer.get("now"),
+        str(answer.get("trouble") or ""), str(answer.get("directory") or ""))  # fmt: skip
+
+
+def require_sound(obs: Observation, covers: Covers = everything) -> None:
+    """A damaged copy must not be taken for none: what is there would then be judged as if we had never known how it was."""
+    broken = [d for d in obs.raw(owned_file.ORIGINALS).get("damaged") or () if covers(str(d.get("path")))]
+    if broken:
+        raise PlanError("; ".join(str(d.get("why")) for d in broken), next="Nothing was changed")
+
+
+def journal_is_there(obs: Observation) -> bool:
+    """Whether the journal knows of this collection's work here. Then what it has no copy of is not ours."""
+    answer = obs.raw(owned_file.ORIGINALS)
+    return bool(answer.get("known") or answer.get("originals"))
+
+
+def taken_back(obs: Observation, paths: Iterable[str], plan: Callable[[], Plan]) -> Plan:
+    """Of one resource, whose files are known by name."""
+    covers = frozenset(paths).__contains__
+    require_sound(obs, covers)
+    return whole(obs, plan(), covers=covers)
+
+
+def whole(
+    obs: Observation, plan: Plan, *, covers: Covers = everything, obstacle: Callable[[str], str] = lambda _path: "",
+    reader: Callable[[str], Plan] = lambda _path: Plan(),
+) -> Plan:  # fmt: skip
+    """The plan, and with it everything that it leaves of what the journal kept; PlanError where something cannot be given back.
+
+    obstacle: why the resource that knows a path has not judged it. reader: what is left to do for who reads a path that is given back.
+    """
+    done = {str(change["path"]) for change in plan.changes} | set(plan.released)
+    rest = [o for o in kept(obs) if covers(o.path) and o.path not in done]
+    left = [sentence for sentence in (_left(o, obstacle(o.path)) for o in rest) if sentence]
+    refuse(left)
+    back = [o for o in rest if o.now == o.after and o.now != o.before]
+    gone = tuple(f"{o.path} was removed by somebody since it was written here; it is left like that" for o in rest if _removed(o))
+    return merge([plan, *(_restored(obs, o) for o in back), *(reader(o.path) for o in back), Plan(advice=gone)])
+
+
+def refuse(left: Iterable[str]) -> None:
+    sentences = tuple(left)
+    if sentences:
+        raise PlanError(f"not everything can be taken back, so nothing was touched: {'; '.join(sentences)}")
+
+
+def _left(one: Original, obstacle: str) -> str:
+    """Why this one cannot be given back, with what to do; '' where it can, or where nothing of ours is in it."""
+    if one.trouble:
+        return f"{one.trouble}. {one.by_hand}"
+    if one.touched and not _removed(one):
+        return f"{one.path}: somebody has changed it since it was written here, and {obstacle or UNKNOWN}. {one.by_hand}"
+    return ""
+
+
+def _removed(one: Original) -> bool:
+    return one.now is None and one.touched and not one.trouble
+
+
+def _restored(obs: Observation, one: Original) -> Plan:
+    """The change, without any look at the content: the node has the bytes, and compares hashes."""
+    answer = owned_file.originals(obs)[one.path]
+    file = File(one.path, one.now is not None, "file", None, one.now)
+    seen = obs.file(one.path) if f"file:{one.path}" in obs.answers else file
+    return owned_file.restore(file if seen.error else seen, answer, WHY)  # the executor says what is wrong with its place

@@ -1,0 +1,118 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A file that is wholly ours: the plan that writes it, and the plan that gives back what stood there before."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Difference, Plan, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+
+CHANGED_SINCE = "it goes all the same, and the newest entry of the host's journal keeps what it held"
+BACK = "state: absent gives back what was there before"
+ORIGINALS = queries.originals(JOURNAL_DIR)
+
+
+def readable(file: File) -> File:
+    """The file, or the error that says why nothing can be planned about it."""
+    if file.error:
+        raise PlanError("this file could not be read", where=file.path, why=file.error, next="Make it readable for root, or remove it")
+    if file.exists and file.type not in ("file", ""):
+        raise PlanError(f"this is no regular file but a {file.type}", where=file.path, next="Remove it, then run again")
+    return file
+
+
+def write(file: File, text: str, *, why: str, key: str = "", before: Any = None, after: Any = "present", mode: str = "0644") -> Plan:
+    """Callers compare first: by content where a file has one, so that a re-ordered file is no change."""
+    file = readable(file)
+    found = before if before is not None or not file.exists else "other content"
+    change = {"path": file.path, "op": "write", "content": text, "mode": mode, "expect": file.sha256 if file.exists else None}
+    return Plan(
+        differences=(Difference("file", file.path, key, found, after, why),),
+        changes=(change,),
+        diffs=((file.path, (file.content or "") if file.exists else "", text),),
+    )
+
+
+def right_mode(file: File, mode: str = "0644") -> bool:
+    return file.exists and file.mode & 0o7777 == int(mode, 8)
+
+
+def remove(file: File, *, why: str) -> Plan:
+    """For a file that is known to be nobody's any more."""
+    file = readable(file)
+    if not file.exists:
+        return Plan()
+    return Plan(
+        differences=(back(file.path, True, False, why),),
+        changes=({"path": file.path, "op": "remove", "expect": file.sha256},),
+        diffs=((file.path, file.content or "", ""),),
+    )
+
+
+def give_back(obs: Observation, file: File, *, why: str, ours: bool) -> Plan:
+    """The bytes from before where the journal has them and the file is still what we wrote; else our file goes, another's stays.
+
+    `ours`: the content says that this collection wrote it, whatever the journal has. Of a file that cannot be read nobody can say so.
+    """
+    original = originals(obs).get(file.path)
+    if original or (file.error and not obs.raw(ORIGINALS).get("known")):  # a journal that knows no copy of it says that it is another's
+        file = readable(file)
+    if original and (file.sha256 if file.exists else None) == original.get("sha256_after"):
+        return restore(file, original, why)
+    if not file.exists:
+        return Plan(released=(file.path,) if original else ())
+    if ours and original:
+        advice = f"{file.path} was changed by somebody since it was written here, but is ours alone: {CHANGED_SINCE}"
+        back = restore(file, original, why, changed=True) if original.get("existed") else forgotten(remove(file, why=why))
+        return dc.replace(back, advice=(advice,))
+    if ours:
+        return forgotten(remove(file, why=why))
+    if original:
+        told = f"{file.path} is somebody else's by now, with nothing of this collection in it; it is left alone"
+        return Plan(advice=(told,), released=(file.path,))
+    return Plan()
+
+
+def forgotten(plan: Plan) -> Plan:
+    """What goes here is ours, so that no copy of it is kept as if it had been there before us."""
+    return dc.replace(plan, changes=tuple({**change, "forget": True} for change in plan.changes))
+
+
+def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool = False) -> Plan:
+    """One change that the executor carries out with the bytes that the journal keeps; what is shown of them serves the diff only.
+
+    changed: somebody has written to the file since, which the hands would refuse otherwise.
+    """
+    more = {"changed": True} if changed else {}
+    return Plan(
+        differences=(back(file.path, file.exists, bool(original.get("existed")), why),),
+        changes=({"path": file.path, "op": "restore", "id": "", "expect": file.sha256 if file.exists else None, **more},),
+        diffs=((file.path, file.content or "", str(original.get("content") or "")),),
+    )
+
+
+def back(path: str, exists: bool, existed: bool, why: str) -> Difference:
+    """What a file becomes that is given back whole, in the same words whosever it is."""
+    return Difference("file", path, "", "present" if exists else None, "the content from before" if existed else None, why)
+
+
+def keys_out(path: str) -> Difference:
+    """What a file becomes that somebody else has changed since, or of which there is no copy."""
+    return Difference("file", path, "", "with this collection's keys", "without them", "taken out key by key")
+
+
+def originals(obs: Observation) -> Mapping[str, Mapping[str, Any]]:
+    """Path -> what the journal tells of the file from before our first change. That it cannot be read does not mean that it keeps none."""
+    found: Mapping[str, Mapping[str, Any]] = obs.raw(ORIGINALS).get("originals") or {}
+    return found
+
+
+def taken_away(original: Mapping[str, Any]) -> bool:
+    """Whether a file that was there before us went by our last change to it, whatever is there now."""
+    return bool(original.get("existed", True)) and original.get("sha256_after") is None

@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Processes as evidence: only what the node has verified steers a plan. What it could not verify is named and left alone."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+OWNER = "unverified"
+DECLARE = "or name the engine by config_path, socket and service, which then count instead of the process"
+
+
+def program(process: Mapping[str, Any]) -> str:
+    """What a process is called: by its executable, never by the name that it was started with."""
+    return posixpath.basename(str(process.get("exe") or ""))
+
+
+def declared(policy: Policy) -> bool:
+    """Whether the user has said where everything is, so that no process needs to be believed."""
+    return bool(policy.config_path and policy.socket and policy.service)
+
+
+def called(obs: Observation, name: str) -> tuple[Mapping[str, Any], ...]:
+    """Root's processes of that name that break a rule: present, and no evidence of anything else."""
+    return tuple(p for p in obs.unverified() if program(p) == name)
+
+
+def refusal(title: str, process: Mapping[str, Any]) -> str:
+    """Which rule is broken, and what mends it. Without a process's number: the record of a host changes only when something does."""
+    row = process.get("unverified")
+    place = process.get("place") if row == "unit" else process.get("exe")
+    return (
+        f"{title} runs here, but nothing vouches for it ({row}): {place} {process.get('why')}. "
+        f"It is neither run nor read nor restarted. {process.get('remedy')}, {DECLARE}"
+    )
+
+
+def instance(engine: str, title: str, process: Mapping[str, Any]) -> Instance:
+    """An engine that is here and not to be trusted. Nothing of what it says of itself is in it: no configuration, no socket, no unit."""
+    nothing = Cdi(False, False, (), "", Evidence("files", "not looked at: nothing vouches for the process"))
+    program_ = str(process.get("exe") or "")
+    return Instance(engine, "", program_, "", "", "", OWNER, True, nothing, cri=False, refusal=refusal(title, process))
+
+
+def others_advice(obs: Observation) -> tuple[str, ...]:
+    """Other users' processes with an engine's name: a rootless engine, or somebody's joke. Their number is all that is known of them."""
+    found = obs.others()
+    if not found:
+        return ()
+    listed = ", ".join(f"{number} {name}" for name, number in sorted(found.items()))
+    belongs = "a rootless engine belongs to a person, and so does its configuration"
+    return (f"processes of other users with an engine's name are left alone ({listed}): {belongs}; the CDI spec in /etc/cdi serves it",)

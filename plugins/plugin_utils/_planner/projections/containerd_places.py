@@ -1,0 +1,66 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where containerd's settings stand in its files, and which of them may leave a host."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places, output_places
+
+Path = tuple[str, ...]
+
+V1_NAMES: Path = ("plugins", "cri")
+V2_NAMES: Path = ("plugins", "io.containerd.grpc.v1.cri")
+V3_NAMES: Path = ("plugins", "io.containerd.cri.v1.runtime")
+TABLES = (V1_NAMES, V2_NAMES, V3_NAMES)
+GRPC_V4: Path = ("plugins", "io.containerd.server.v1.grpc", "address")
+
+# What stays in io.containerd.grpc.v1.cri when its runtime part has moved to io.containerd.cri.v1.runtime (version 3).
+SERVER_KEYS = frozenset((
+    "disable_tcp_service", "stream_server_address", "stream_server_port", "stream_idle_timeout", "enable_tls_streaming",
+    "x509_key_pair_streaming",
+))  # fmt: skip
+
+MARK = "# Written by the Ansible collection gpufleet.nvidia; changes made by hand are overwritten."
+# A handler's properties (pkg/cri/config), each with the shape in which it may leave a host. No other is copied into a handler of ours:
+# containerd ignores keys that it does not know.
+HANDLER: Mapping[Path, str] = {
+    ("runtime_type",): "name", ("runtime_path",): "path", ("runtime_engine",): "program", ("runtime_root",): "path",
+    ("pod_annotations",): "annotations", ("container_annotations",): "annotations", ("privileged_without_host_devices",): "bool",
+    ("privileged_without_host_devices_all_devices_allowed",): "bool", ("cgroup_writable",): "bool", ("base_runtime_spec",): "path",
+    ("cni_conf_dir",): "path", ("cni_max_conf_num",): "int", ("snapshotter",): "name", ("sandboxer",): "name", ("sandbox_mode",): "name",
+    ("io_type",): "name", ("options", "ConfigPath"): "path", ("options", "TypeUrl"): "program", ("options", "RuntimeRoot"): "path",
+    **{("options", name): shape for name, shape in output_places.RUNC_OPTIONS.items()},
+}  # fmt: skip
+_CRI_PLACES: Mapping[Path, str] = {
+    ("enable_cdi",): "bool",
+    ("cdi_spec_dirs",): "paths",
+    ("systemd_cgroup",): "bool",
+    ("containerd", "default_runtime_name"): "name",
+    **{("containerd", "runtimes", "*", *path): shape for path, shape in HANDLER.items()},
+}
+PLACES: Mapping[Path, str] = {
+    ("version",): "int",
+    ("imports",): "patterns",
+    ("disabled_plugins",): "names",
+    ("grpc", "address"): "address",
+    GRPC_V4: "address",
+    **{(*names, *path): shape for names in TABLES for path, shape in _CRI_PLACES.items()},
+    **{(*V2_NAMES, key): "key" for key in SERVER_KEYS},
+}
+# A handler's own properties count only where it is copied.
+OF_HANDLERS = tuple((*names, "containerd", "runtimes", "*", "**") for names in TABLES)
+
+
+def keep(handlers: Iterable[Handler] = ()) -> file_places.Keep:
+    """What of containerd's files may travel; the values that a playbook gives for its handlers do, since it has them."""
+    values = {
+        (*names, "containerd", "runtimes", handler.name, *path): value
+        for names in TABLES
+        for handler in handlers
+        for path, value in [(("options", "BinaryName"), handler.binary), *((("options", k), v) for k, v in handler.options.items())]
+    }
+    return file_places.keep("toml", file_places.given(PLACES, values), [MARK])

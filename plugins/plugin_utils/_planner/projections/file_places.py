@@ -1,0 +1,141 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is asked for of files, place by place with the shape of its value. Of everything else only the length leaves a host.
+
+The node applies these lists (module_utils/projection.py says what a place, a shape and a format are). A planner that needs one value
+more adds a line here, or in its engine's tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection, selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+Keep = Mapping[str, Any]
+Path = tuple[str, ...]
+Places = Mapping[Path, Any]
+
+# Files of the kernel, programs of this collection and the like: those that say nothing that others may not know.
+WHOLE: Keep = {"format": "whole"}
+# Whether it is there.
+NOTHING: Keep = {"format": "flags"}
+# Of a file that carries our names: all of it where it carries our mark, too, and else that somebody has written to it.
+OUR_UNIT: Keep = {"format": "text", "patterns": [r"(?s)\A# Written by gpufleet\.nvidia\.\n.*"]}
+OUR_RECORD: Keep = {"format": "text", "patterns": [r'(?s)\A\{.*"writer": "gpufleet\.nvidia".*']}
+# Whether there is anything in it.
+EMPTY_OR_NOT: Keep = {"format": "text", "patterns": []}
+# The kubelet's own: which engine it uses, and which driver of control groups.
+KUBELET_CONFIG: Keep = {"format": "yaml", "places": [
+    [["containerRuntimeEndpoint"], "address"], [["cgroupDriver"], "name"], [["featureGates", "KubeletCgroupDriverFromCRI"], "bool"],
+]}  # fmt: skip
+KUBEADM_FLAGS: Keep = {"format": "flags", "places": [[["container-runtime-endpoint"], "address"]]}
+# A CDI spec where only its release counts.
+SPEC_VERSION: Keep = {"format": "yaml", "places": [[["cdiVersion"], "version"]]}
+# nvidia-cdi-refresh: the file that it writes.
+REFRESH_ENV: Keep = {"format": "env", "places": [[["NVIDIA_CTK_CDI_OUTPUT_FILE_PATH"], "path"]]}
+
+# Docker's own.
+DAEMON_JSON: Places = {
+    ("runtimes", "*", "path"): "program", ("runtimes", "*", "runtimeType"): "name", ("default-runtime",): "name", ("features", "*"): "bool",
+    ("runtimes", "*", "args"): ["is", []], ("runtimes", "*", "runtimeArgs"): ["is", []],  # that there are none
+    ("cdi-spec-dirs",): "paths", ("live-restore",): "bool",
+}  # fmt: skip
+
+# Codes by which the node says what is wrong with a text; it never says the text's own words.
+FAULTS: Mapping[str, str] = {
+    "toml-line": "more stands on this line than one statement",
+    "toml-key": "a key is missing here, or is not written as TOML writes keys",
+    "toml-equals": "a key without an equals sign",
+    "toml-value": "what stands here is no value",
+    "toml-string": "a string that does not end, or with a sign that has to be escaped",
+    "toml-escape": "an escape in a string that TOML does not know",
+    "toml-array": "an array without a comma between its values, or without its end",
+    "toml-inline": "an inline table without a comma between its keys, or without its end",
+    "toml-header": "a table's header without its end",
+    "toml-twice": "a key or table that is there already",
+    "toml-deep": "it is nested too deeply to be a configuration",
+    "json-key": "a key in quotes has to be here",
+    "json-colon": "a colon has to be here",
+    "json-comma": "a comma or } has to be here",
+    "json-array": "a comma or ] has to be here",
+    "json-value": "a value has to be here",
+    "json-string": "a string that does not end, or with a sign that has to be escaped",
+    "json-number": "this number is too long",
+    "json-twice": "a key stands here twice",
+    "json-more": "there is more behind the end of the JSON object",
+    "json-object": "it is no JSON object",
+    "json-comment": "it has no comments",
+    "json-deep": "it is nested too deeply to be a configuration",
+    "utf-16": "it is UTF-16",
+    "yaml-form": "this is a form of YAML that is not read here (a tag, a directive, a complex key, say)",
+    "yaml-bytes": "it is not UTF-8",
+    "yaml-sign": "a sign that YAML does not allow",
+    "yaml-tab": "a tab where the indentation has to be of spaces",
+    "yaml-indent": "this line is indented otherwise than those around it",
+    "yaml-more": "more stands on this line than one value",
+    "yaml-key": "a key with a colon has to be here",
+    "yaml-value": "a value has to be here",
+    "yaml-flow": "a comma or a closing bracket has to be here",
+    "yaml-string": "a text in quotes that does not end",
+    "yaml-escape": "an escape in a text that YAML does not know",
+    "yaml-anchor": "an anchor or an alias without a name",
+    "yaml-deep": "it is nested too deeply to be a configuration",
+    "names": "it has more names than can be told apart",
+}
+
+
+def keep(form: str, places: Places, comments: Iterable[str] = ()) -> Keep:
+    """The list as the node reads it."""
+    listed = [[list(path), shape] for path, shape in places.items()]
+    return {"format": form, "places": listed, **({"comments": list(comments)} if comments else {})}
+
+
+def given(places: Places, values: Mapping[Path, Any]) -> dict[Path, Any]:
+    """These places, and those of values that the asker itself has given: they are no news to it."""
+    plain = [(list(path), shape) for path, shape in places.items()]
+    more = {path: ["is", value] for path, value in values.items() if not _travels(plain, path, value)}
+    return {**more, **places}
+
+
+def _travels(places: list[tuple[list[str], Any]], path: Path, value: Any) -> bool:
+    shape = selection.listed(places, list(path))
+    return shape is not None and projection.fits(shape, value)
+
+
+def shown(text: str, wanted: Keep) -> str:
+    """A text of ours as the node would show it."""
+    return str(projection.project(text.encode("utf-8", "surrogateescape"), wanted).data, "utf-8", "surrogateescape")
+
+
+def hidden(value: Any) -> bool:
+    """Whether a value of a listed place is the node's placeholder: one of another form stands there."""
+    return value == [1] if isinstance(value, list) else isinstance(value, str) and value != "" and not value.strip(" ")
+
+
+def stand_in(value: Any) -> bool:
+    """Whether this is what stands for a whole value under a key that is not shown: its type is not that of the value, and tells nothing."""
+    return hidden(value) or value in ("", []) or (value == 1 and not isinstance(value, bool))
+
+
+def fault(path: str, code: str, line: int, form: str) -> PlanError:
+    """The error for a file of which nothing was sent, since it is not of its format."""
+    if code == "utf-16":
+        return PlanError(f"this is UTF-16, and {form} is UTF-8", where=path, line=1, next="save the file as UTF-8")
+    why = FAULTS.get(code, "the node's scanner says no more than that")
+    return PlanError(f"this is not valid {form}", where=path, line=line, why=why, next="Repair this line first.")
+
+
+def require_shown(path: str, withheld: Iterable[Mapping[str, Any]], without: Iterable[Path] = ()) -> None:
+    """A value that counts here and that the node did not send, having another form than such values have."""
+    unlisted = [(list(place), "key") for place in without]
+    for entry in withheld:
+        if selection.listed(unlisted, entry["path"]) is None:
+            name = ".".join(entry["path"])
+            raise PlanError(
+                f"the value of {name} has a form that is not sent from a host", where=path, line=entry["line"],
+                why="of a configuration only values of a known form leave the host, since any other may be a secret",
+                next="Write it in the usual form, or make the change by hand.")

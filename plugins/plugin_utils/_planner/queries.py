@@ -1,0 +1,188 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Questions for the eyes. The id is made from the question, so that two rooms that ask the same thing share one answer."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places, output_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+
+Question = dict[str, Any]
+# Of files from before our first change, by their names: what is asked of them where they cannot be given back whole.
+ORIGINALS = [
+    {"path": "*.toml", "keep": containerd_places.keep()},
+    {"path": "*.json", "keep": file_places.keep("json", file_places.DAEMON_JSON)},
+]
+
+# A line such as `containerd github.com/containerd/containerd v1.7.24`, `crio version 1.34.0` or `Kubernetes v1.31.4`.
+BANNER = r"^[\w-]+ (?:version )?(?:[\w./-]+ )?v?\d+\.\d+[\w.+~-]*"
+
+
+def file(path: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 20) -> Question:
+    """keep: what of the content may travel."""
+    if not content:  # who wants the content must not be given an answer without one
+        return {"id": f"stat:{path}", "kind": "file", "path": path, "content": False, "max": max}
+    return {"id": f"file:{path}", "kind": "file", "path": path, "content": True, "max": max, "keep": _listed(path, keep)}
+
+
+def together(questions: list[Question]) -> list[Question]:
+    """Each question once. Two that ask the same file for different places become one that asks for both."""
+    found: dict[str, Question] = {}
+    for question in questions:
+        first = found.get(question["id"])
+        both = bool(first and isinstance(question.get("keep"), Mapping) and first["keep"] != question["keep"])
+        found[question["id"]] = {**question, "keep": _both(first["keep"], question["keep"])} if first and both else question
+    return list(found.values())
+
+
+def note_lists(answers: Mapping[str, Any], questions: list[Question]) -> None:
+    """Put beside each file's content the list by which it was made: an edit of it is repeated by that list."""
+    for question in questions:
+        answer = answers.get(question["id"]) if question.get("keep") and question["kind"] in ("file", "glob") else None
+        for entry in [answer, *(answer.get("files") or ())] if answer else ():
+            entry["keep"] = question["keep"]
+
+
+def _both(one: Keep, other: Keep) -> Keep:
+    if one["format"] != other["format"]:
+        return other
+    return {**one, **{key: [*one.get(key, ()), *other.get(key, ())] for key in ("places", "comments", "patterns")}}
+
+
+def _listed(path: str, keep: Keep | None) -> Keep:
+    if keep is None:
+        raise ValueError(f"the content of {path} is asked for without a list of what may travel")
+    return keep
+
+
+def directory(path: str) -> Question:
+    return {"id": f"dir:{path}", "kind": "dir", "path": path}
+
+
+def glob(pattern: str, keep: Keep | None = None, *, content: bool = True, max: int = 1 << 18) -> Question:
+    q: Question = {"id": f"glob:{pattern}", "kind": "glob", "pattern": pattern, "content": content, "max": max}
+    return {**q, "keep": _listed(pattern, keep)} if content else q
+
+
+def paths(name: str, patterns: list[str], base: str = "/") -> Question:
+    """What matches many patterns, listed and not read; `base` is the tree within the host in which they and their links are followed."""
+    q: Question = {"id": f"paths:{name}" + ("" if base == "/" else f" in {base}"), "kind": "paths", "patterns": patterns}
+    return q if base == "/" else {**q, "base": base}
+
+
+def mentioned(pattern: str, find: tuple[str, ...], *, max: int = 1 << 20) -> Question:
+    """What the files of a glob point at: absolute paths by group 1 of `find`, and what is there. No content of them leaves the node."""
+    return {"id": f"mentioned:{pattern}", "kind": "mentioned", "pattern": pattern, "find": list(find), "max": max}
+
+
+def which(names: list[str], paths: list[str] | None = None) -> Question:
+    q: Question = {"id": "which:" + ",".join(names), "kind": "which", "names": names}
+    return {**q, "paths": paths} if paths else q
+
+
+def command(
+    argv: list[str],
+    *,
+    timeout: int = 10,
+    max: int = 1 << 20,
+    shows: tuple[str, ...] = (BANNER,),
+    process: Mapping[str, int] | str | None = None,
+    keep: Keep | None = None,
+) -> Question:
+    """shows: what of a line may travel, by regular expressions of which the first that matches speaks; else a banner with its version.
+
+    keep: what of the output may travel, where it is a configuration; then nothing of stderr does.
+
+    process: the one whose program is run, by number and beginning, or the first verified one of a name; else it is looked up.
+    """
+    q: Question = {
+        "id": "command:" + " ".join(argv), "kind": "command", "argv": argv, "timeout": timeout, "max": max, "shows": list(shows)
+    }  # fmt: skip
+    q = {**q, "keep": keep, "shows": []} if keep else q
+    return {**q, "process": process if isinstance(process, str) else dict(process)} if process else q
+
+
+def tags(path: str, prefixes: Sequence[Sequence[str]], keep: Keep, *, max: int = 1 << 20) -> Question:
+    """How the keys of a TOML file that are not sent compare with those of another. prefixes: the tables below which they are compared."""
+    places = [list(prefix) for prefix in prefixes]
+    return {"id": f"tags:{path}", "kind": "tags", "path": path, "prefixes": places, "keep": keep, "max": max}
+
+
+def printed_tags(argv: list[str], prefixes: Sequence[Sequence[str]], keep: Keep, process: Mapping[str, int] | None = None) -> Question:
+    """The same of what a program prints."""
+    q: Question = {
+        "id": "tags:" + " ".join(argv), "kind": "tags", "argv": argv, "timeout": 10, "prefixes": [list(p) for p in prefixes], "keep": keep,
+    }  # fmt: skip
+    return {**q, "process": dict(process)} if process else q
+
+
+def package(names: list[str], *, candidates: bool = False) -> Question:
+    q: Question = {"id": "package:" + ",".join(names), "kind": "package", "names": names}
+    return {**q, "candidates": True} if candidates else q
+
+
+def units(names: list[str]) -> Question:
+    return {"id": "units:" + ",".join(names), "kind": "units", "names": names}
+
+
+def processes(names: list[str], flags: Mapping[str, str] | None = None, environment: Mapping[str, str] | None = None) -> Question:
+    """flags, environment: the ones whose values are needed, each with the shape of it. Of all others not even the name leaves the node."""
+    q: Question = {"id": "processes:" + ",".join(names), "kind": "processes", "names": names, "flags": dict(flags or {})}
+    return {**q, "environment": dict(environment)} if environment else q
+
+
+def cri(socket: str, method: str = "Status", *, timeout: int = 5) -> Question:
+    q: Question = {"id": f"cri:{method}:{socket}", "kind": "cri", "socket": socket, "method": method, "timeout": timeout}
+    return {**q, "keep": output_places.STATUS} if method == "Status" else q
+
+
+def pods(socket: str, handlers: Sequence[str], annotation: str = "", *, timeout: int = 10) -> Question:
+    """Which pods were started with one of these handlers. annotation: where the runtime keeps it, if its list does not tell."""
+    name = f"cri:ListPodSandbox:{','.join(handlers)}:{socket}"
+    q: Question = {"id": name, "kind": "cri", "socket": socket, "method": "ListPodSandbox", "timeout": timeout}
+    return {**q, "handlers": list(handlers), "annotation": annotation}
+
+
+def sandboxes(socket: str, handlers: Sequence[str], prefixes: Sequence[str] = (), annotation: str = "", *, timeout: int = 10) -> Question:
+    """How many pods, stopped ones too, use each of these handlers, and how many have a name that begins so; their names stay there."""
+    name = f"cri:ListPodSandbox:{socket} {','.join([*handlers, *prefixes])}"
+    q: Question = {"id": name, "kind": "cri", "socket": socket, "method": "ListPodSandbox", "timeout": timeout, "count": True}
+    return {**q, "handlers": list(handlers), "prefixes": list(prefixes), "annotation": annotation}
+
+
+def http(socket: str, path: str, keep: Keep | None = None, *, timeout: int = 5) -> Question:
+    """What is needed of the answer is listed by path; of one that is a configuration, by `keep`."""
+    q: Question = {"id": f"http:{socket}{path}", "kind": "http", "socket": socket, "path": path, "timeout": timeout}
+    return {**q, "keep": output_places.HTTP[path]} if path in output_places.HTTP else {**q, "keep": _listed(path, keep)}
+
+
+def probe(name: str, source: str, args: Any, *, timeout: int = 20, loads: Sequence[str] = ()) -> Question:
+    """loads: files that it will load; it is not started where anybody but root may write to one of them."""
+    q: Question = {"id": f"probe:{name}", "kind": "probe", "source": source, "args": args, "timeout": timeout}
+    return {**q, "loads": list(loads)} if loads else q
+
+
+def program(name: str, args: Any, *, timeout: int = 20) -> Question:
+    """A probe of this collection by its name: whoever sends the question adds its source."""
+    return {"id": f"probe:{name}", "kind": "probe", "program": name, "args": args, "timeout": timeout}
+
+
+def fetched(url: str) -> Question:
+    """Text from the network, as the controller sees it; no host is asked."""
+    return {"id": f"fetch:{url}", "kind": "fetch", "url": url}
+
+
+# Where the executor puts the new and the old file of a transaction: above the directories that we write to, or in them.
+BESIDE = (
+    "/etc", "/etc/ansible", "/etc/apt", "/etc/containerd", "/etc/crio", "/etc/docker", "/etc/systemd", "/etc/systemd/system", "/run",
+    "/run/cdi", "/usr/local", "/usr/local/libexec", "/usr/share/containers", "/usr/share/containers/oci", "/var/lib",
+)  # fmt: skip
+
+
+def originals(directory: str, *, listing: bool = False) -> Question:
+    q: Question = {"id": "originals", "kind": "originals", "dir": directory, "keep": ORIGINALS, "beside": list(BESIDE)}
+    return {**q, "listing": True} if listing else q

@@ -1,0 +1,69 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Columns of the user's own: paths into a host's result. Plain names with dots need no library; the rest of JMESPath does."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, outcomes
+
+PLAIN = re.compile(r"[A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*")
+
+Search = Callable[[Any], Any]
+Compile = Callable[[str], Search]
+
+
+@dc.dataclass(frozen=True)
+class Column:
+    title: str
+    path: str
+
+
+def plain(path: str) -> bool:
+    return PLAIN.fullmatch(path) is not None
+
+
+def applied(view: fleet_hosts.View, wanted: Sequence[Column], compiled: Compile | None) -> fleet_hosts.View:
+    """The view with these columns instead of its own. What a path may name is the result, and the table's own cells as `table`."""
+    if not wanted:
+        return view
+    searches = [search(c, compiled) for c in wanted]
+    by_library = not all(plain(c.path) for c in wanted)
+
+    def cells(host: str, result: outcomes.Result) -> list[str]:
+        value = {**result, "table": fleet_hosts.columns(host, result, view.check)}
+        if by_library:  # which knows JSON's types only, and no subclasses of them, as Ansible has for strings
+            value = json.loads(json.dumps(value, default=str))
+        return [cell(found(value)) for found in searches]
+
+    return dc.replace(view, titles=tuple(c.title for c in wanted), cells=cells)
+
+
+def search(column: Column, compiled: Compile | None) -> Search:
+    if plain(column.path):
+        return lambda value: step_by_step(value, column.path.split("."))
+    if compiled is None:
+        raise PlanError(
+            f"columns: {column.path!r} is more than names with dots, and the Python library jmespath is not on the controller",
+            next="Install it there (pip install jmespath), or write the path as names with dots",
+        )
+    return compiled(column.path)
+
+
+def step_by_step(value: Any, names: Sequence[str]) -> Any:
+    for name in names:
+        value = value.get(name) if isinstance(value, Mapping) else None
+    return value
+
+
+def cell(value: Any) -> str:
+    if value is None:
+        return "-"
+    return value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str)

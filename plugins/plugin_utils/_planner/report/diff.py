@@ -1,0 +1,76 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Before and after of a file for --diff: the lines that change and the table that they stand in, and no line around them.
+
+The lines around are other people's, and what they hold is no business of a log. All of them are in the journal, on the host.
+"""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections import Counter
+from collections.abc import Iterable
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
+
+Entry = tuple[str, str, str]
+
+_OWN = (decision_file.DECISION_PATH, decision_file.FACT_PATH)
+_SPEC = re.compile(r"(?m)^[ \t{]*\"?cdiVersion\"?:")
+_HEADER = re.compile(r"\s*\[.+\]\s*(?:#.*)?$")
+_HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+
+
+def entry(path: str, before: str, after: str) -> Entry:
+    """One entry of Plan.diffs."""
+    return path, before, after
+
+
+def for_ansible(diffs: Iterable[Entry], *, verbose: bool = False) -> list[dict[str, str]]:
+    """As Ansible prints them. verbose: files that a program writes whole are shown whole, too."""
+    return [_one(path, before, after, verbose) for path, before, after in diffs]
+
+
+def _one(path: str, before: str, after: str, verbose: bool) -> dict[str, str]:
+    names = {"before_header": path, "after_header": path}
+    if not (path in _OWN or _SPEC.search(after or before)):
+        return {**names, "prepared": changed_lines(path, before, after)}
+    if verbose:
+        return {**names, "before": before, "after": after}
+    return {**names, "prepared": f"{path}: {_size(before, after)} (-v shows it)\n"}
+
+
+def _size(before: str, after: str) -> str:
+    if not after:
+        return "removed"
+    lines = len(after.splitlines())
+    return f"{lines} lines, {'changed' if before else 'new'}"
+
+
+def changed_lines(path: str, before: str, after: str) -> str:
+    """The lines that go and come, each group of them under its table's header, without the lines around.
+
+    The same in check mode as in the run that follows it, so that no entry of the journal is named, which only the run has.
+    """
+    old, new = before.splitlines(), after.splitlines()
+    out = [f"--- {path}{' (kept whole in the journal on the host)' if before else ''}", f"+++ {path}"]
+    found = list(difflib.unified_diff(old, new, n=0, lineterm=""))[2:]
+    gone, come = (Counter(line[1:] for line in found if line[0] == sign) for sign in "-+")
+    moved = {"-": gone & come, "+": gone & come}  # a line that goes here and comes there has not changed
+    for line in found:
+        hunk = _HUNK.match(line)
+        if hunk:
+            first = int(hunk.group(3)) - (0 if hunk.group(4) == "0" else 1)
+            out.append(f"{hunk.group()} {_table(new[: max(first, 0)])}".rstrip())
+        elif moved[line[0]][line[1:]]:
+            moved[line[0]][line[1:]] -= 1
+        else:
+            out.append(line)
+    return "\n".join(out) + "\n" if len(out) > 2 else ""
+
+
+def _table(above: list[str]) -> str:
+    """The header of the table that a line stands in, "" at the top of a file and where there are no tables."""
+    return next((line.strip() for line in reversed(above) if _HEADER.match(line)), "")

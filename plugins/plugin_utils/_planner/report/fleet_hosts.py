@@ -1,0 +1,104 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The table that plan, site and rollback end with: the hosts, what differs on them, and what people should know. For people."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import groups, layout, leftovers, names, outcomes, sentences
+
+WIDTH = 120
+ONE_BY_ONE = 24  # more hosts than this, and those with equal lines share one
+
+Cells = Callable[[str, outcomes.Result], Sequence[str]]
+
+
+@dc.dataclass(frozen=True)
+class View:
+    """How a fleet is shown. check: the results are of check mode. cells: columns of the user's own, instead of those below."""
+
+    width: int = WIDTH
+    details: bool = False
+    check: bool = False
+    titles: tuple[str, ...] = ()
+    cells: Cells | None = None
+
+
+def lines(results: outcomes.Results, view: View) -> list[str]:
+    counts = outcomes.totals(results, view.check)
+    bad = counts["needs_person"]
+    named = names.some(bad, groups.HOSTS_SHOWN)
+    person = layout.hang(f"{outcomes.plural(len(bad))} need{'s' if len(bad) == 1 else ''} a person: {named}", view.width, 0)
+    below = [
+        *(groups.lines(results, view.width, view.check) if view.details else ()),
+        *leftovers.lines(results, view.width, view.check, view.details),
+        *notes(results, view.width),
+    ]
+    return [*hosts(results, view), "", outcomes.summary(counts), *(person if bad else ()), *below]
+
+
+def hosts(results: outcomes.Results, view: View) -> list[str]:
+    """One line per host, or per group of hosts with the same line; the most urgent first, then by name."""
+    cells = view.cells or (lambda host, result: list(columns(host, result, view.check).values())[1:])
+    titles = view.titles or tuple(columns("", {}, view.check))[1:]
+    order = sorted(results, key=lambda h: (outcomes.URGENCY[outcomes.outcome(results[h], view.check).word], names.natural(h)))
+    rows = [(host, tuple(cells(host, results[host]))) for host in order]
+    found = [(host, *row) for host, row in rows] if len(rows) <= ONE_BY_ONE else shared(rows)
+    return layout.table(["HOST", *(t.upper() for t in titles)], found, view.width)
+
+
+def shared(rows: Sequence[tuple[str, tuple[str, ...]]]) -> list[tuple[str, ...]]:
+    """Hosts with equal cells share a line; the last cell, a sentence, may differ in what is a host's own."""
+    found: dict[tuple[str, ...], list[tuple[str, str]]] = {}
+    for host, row in rows:
+        found.setdefault((*row[:-1], sentences.key(row[-1], host)), []).append((host, row[-1]))
+    return [(called([h for h, _s in same]), *key[:-1], sentences.common(s for _h, s in same)) for key, same in found.items()]
+
+
+def called(hosts: Sequence[str]) -> str:
+    return f"{names.some(hosts)} ({len(hosts)})" if len(hosts) > 1 else hosts[0]
+
+
+def columns(host: str, result: outcomes.Result, check: bool = False) -> dict[str, str]:
+    """The table's own columns of one host."""
+    row: Mapping[str, Any] = result.get("row") or {}
+    return {
+        "host": host,
+        "engine": str(row.get("engine") or "?"),
+        "gpus": str(row.get("gpus") or "?"),
+        "injection": str(row.get("injection") or "-"),
+        "changed": outcomes.outcome(result, check).word,
+        "restarted": ", ".join(u.removesuffix(".service") for u in restarts(result, row)) or "-",
+        "why": why(result, str(row.get("why") or "")),
+    }
+
+
+def restarts(result: outcomes.Result, row: Mapping[str, Any]) -> list[str]:
+    if "restarted" in result or "would_restart" in result:
+        return groups.units(result)
+    return [str(row["restarted"])] if row.get("restarted") not in (None, "", "-") else []
+
+
+def why(result: outcomes.Result, told: str) -> str:
+    trouble = outcomes.trouble(result)
+    if trouble == "not reached":
+        return "no result: the host failed or was lost before this step, or its wave did not start"
+    if trouble == "refused":
+        return str(result["problem"])
+    return str(result.get("msg") or told) if trouble else told
+
+
+def notes(results: outcomes.Results, width: int) -> list[str]:
+    """What people should know or do, each sentence once with its hosts. What the table says already is left out."""
+    found: dict[str, list[tuple[str, str]]] = {}
+    for host, result in sorted(results.items(), key=lambda item: names.natural(item[0])):
+        told = layout.flat((result.get("row") or {}).get("why") or "")
+        for sentence in (layout.flat(a) for a in result.get("advice") or ()):
+            if sentence not in told:
+                found.setdefault(sentences.key(sentence, host), []).append((host, sentence))
+    told_ = [f"{names.some((h for h, _s in same), groups.HOSTS_SHOWN)}: {sentences.common(s for _h, s in same)}" for same in found.values()]
+    return ["", *(line for text in told_ for line in layout.hang(text, width, 0))] if told_ else []

@@ -1,0 +1,100 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What differs on a fleet: hosts with equal differences are one group, and values that differ within a group are counted.
+
+Two hosts are of one group when the same keys of the same files differ on them and the same units would be restarted. Every
+difference is read once, however many hosts there are.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import layout, names, outcomes, sentences, values
+
+VARIANTS_SHOWN = 3
+HOSTS_SHOWN = 20  # runs of names above a group
+
+Difference = Mapping[str, Any]
+
+
+def of(results: outcomes.Results) -> list[list[str]]:
+    """Hosts in groups, the largest group first; hosts on which nothing differs are in none."""
+    found: dict[Hashable, list[str]] = {}
+    for host, result in results.items():
+        if result.get("differences") and not outcomes.trouble(result):
+            found.setdefault(shape(result), []).append(host)
+    return sorted(found.values(), key=lambda hosts: (-len(hosts), names.natural(hosts[0])))
+
+
+def shape(result: outcomes.Result) -> Hashable:
+    places = tuple((str(d.get("what")), str(d.get("path")), str(d.get("key") or "")) for d in result["differences"])
+    return places, tuple(units(result))
+
+
+def units(result: outcomes.Result) -> list[str]:
+    restarts = result["would_restart"] if "would_restart" in result else result.get("restarted")
+    return [str(u) for u in restarts or ()]
+
+
+def lines(results: outcomes.Results, width: int, check: bool = False) -> list[str]:
+    return [line for hosts in of(results) for line in group(hosts, results, width, check)]
+
+
+def group(hosts: Sequence[str], results: outcomes.Results, width: int, check: bool) -> list[str]:
+    first = results[hosts[0]]
+    count = f"{outcomes.plural(len(hosts))}: " if len(hosts) > 1 else ""
+    found = ["", *layout.hang(f"{count}{names.some(hosts, HOSTS_SHOWN)}", width, 0)]
+    place = ""
+    for n, difference in enumerate(first["differences"]):
+        if of_whole_file(difference) != place:
+            place = of_whole_file(difference)
+            found += layout.hang(place, width, 2)
+        found += one([(host, results[host]["differences"][n]) for host in hosts], width)
+    verb = "restarted" if not check and "would_restart" not in first else "restart"
+    return [*found, *(line for unit in units(first) for line in layout.hang(f"{verb} {unit}", width, 2))]
+
+
+def of_whole_file(difference: Difference) -> str:
+    what = str(difference.get("what") or "")
+    return str(difference.get("path") or "") if what == "file" else f"{what} {difference.get('path')}"
+
+
+def one(variants: Sequence[tuple[str, Difference]], width: int) -> list[str]:
+    """One difference of a group: its key, the change, and why, with numbers of hosts where they are not all alike."""
+    first = variants[0][1]
+    key = str(first.get("key") or "")
+    changes = hosts_by((change(d), host) for host, d in variants)
+    label = f"{key}: " if key else ""
+    if len(changes) == 1:
+        found = layout.hang(f"{label}{next(iter(changes))}", width, 4)
+    else:
+        found = layout.hang(f"{label}{outcomes.plural(len(variants))} differ in this value:", width, 4)
+        found += [line for text in counted(changes) for line in layout.hang(text, width, 6)]
+    why = sentences.common(dict.fromkeys(str(d.get("why") or "") for _host, d in variants))
+    return [*found, *(line for line in layout.hang(why, width, 6, 0) if why)]
+
+
+def change(difference: Difference) -> str:
+    spelled = values.of(str(difference.get("path") or ""), str(difference.get("key") or ""))
+    before, after = spelled(difference.get("before")), spelled(difference.get("after"))
+    return f"{before} -> {after}" if before != after else f"{after}, written out (the value stays)"
+
+
+def hosts_by(pairs: Iterable[tuple[str, str]]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for text, host in pairs:
+        found.setdefault(text, []).append(host)
+    return found
+
+
+def counted(changes: Mapping[str, Sequence[str]]) -> list[str]:
+    """The commonest values, each with its number of hosts and their names."""
+    ranked = Counter({text: len(hosts) for text, hosts in changes.items()}).most_common()
+    shown = ranked if len(ranked) == VARIANTS_SHOWN + 1 else ranked[:VARIANTS_SHOWN]
+    rest = ranked[len(shown) :]
+    told = [f"{text} ({number}: {names.some(changes[text])})" for text, number in shown]
+    return [*told, f"{len(rest)} other values on {outcomes.plural(sum(n for _text, n in rest))}"] if rest else told

@@ -1,0 +1,54 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host's result carries for the table of the fleet, in words. report/ makes the table of it."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Driver, HostDecision, Instance, Plan
+
+EVERY = " (every container)"
+STATES = {"not-loaded": "driver not loaded", "broken": "driver broken"}
+NAMES = {"crio": "CRI-O", "docker": "Docker", "podman": "Podman"}
+
+
+def row(instances: Iterable[Instance], record: HostDecision, plan: Plan, driver: Driver) -> dict[str, str]:
+    """What a host's result carries for the table: engine, gpus, injection, restarted, why."""
+    found = tuple(instances)
+    versions = {i.key: i.version for i in found}
+    engines = [f"{shown(d.engine)} {d.engine_version}" for d in record.decisions]
+    engines += [f"{shown(i.engine)} {versions[i.key]}".strip() for i in found if i.key not in {d.instance for d in record.decisions}]
+    return {
+        "engine": ", ".join(dict.fromkeys(engines)) or "none",
+        "gpus": gpus(driver),
+        "injection": ", ".join(dict.fromkeys(d.injection + (EVERY if d.default else "") for d in record.decisions)) or "-",
+        "restarted": ", ".join(u.removesuffix(".service") for u in plan.interrupts("auto")) or "-",
+        "why": why(record),
+    }
+
+
+def gpus(driver: Driver) -> str:
+    """`8 x H100 80GB HBM3, 550.163.01`: how many of which model, and the driver's version or what is wrong with it."""
+    models = Counter(g.model.removeprefix("NVIDIA ") or "GPU" for g in driver.gpus)
+    counted = [f"{number} x {model}" for model, number in models.items()]
+    return ", ".join([*counted, *filter(None, [STATES.get(driver.state) or driver.version])]) or "none"
+
+
+def shown(engine: str) -> str:
+    return NAMES.get(engine, engine)
+
+
+def why(record: HostDecision) -> str:
+    """The one sentence that matters most."""
+    if record.skipped:
+        return record.skipped
+    if record.decisions:
+        return "; ".join(dict.fromkeys(reason(d) for d in record.decisions if reason(d)))
+    return "; ".join(sentence for _key, sentence in record.refused)
+
+
+def reason(decision: Decision) -> str:
+    return next((r.why for r in decision.reasons if r.what == "injection"), "")

@@ -1,0 +1,162 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What happened on a host before this run, out of its journal: transactions taken back, cut short, restarts left to somebody."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+Entry = Mapping[str, Any]
+
+# Who took a transaction back, in the node side's words and in those of people.
+BY = {
+    "the hands": "by the host itself",
+    "systemd": "by the host itself",
+    "its caller": "by the host itself",
+    "its probation": "by the host itself, which went on watching it",
+    "the timer": "by the host's timer",
+    "the next boot": "at the next boot",
+    "the next transaction": "by the next run",
+}
+# systemctl's advice to look at what is told here anyway.
+HINT = re.compile(r'\s*See "systemctl status [^"]*" and "journalctl [^"]*" for details\.')
+COMMAND_WIDTH = 300  # a package manager's with all that it installs
+
+
+def journal(obs: Observation) -> Entry:
+    """What the journal says, {} where nobody asked."""
+    question = queries.originals(JOURNAL_DIR)
+    return obs.raw(question) if obs.asked(question) else {}
+
+
+def untold(obs: Observation) -> tuple[str, ...]:
+    """Transactions that were taken back and that nobody has been told of yet."""
+    return tuple(str(entry["id"]) for entry in journal(obs).get("outcomes") or ())
+
+
+def strays(obs: Observation) -> tuple[str, ...]:
+    """Directories beside files that a transaction has left whose journal was removed."""
+    return tuple(str(path) for path in journal(obs).get("strays") or ())
+
+
+def cut_short(obs: Observation) -> bool:
+    """Whether there is a transaction that nobody is at work on and that is not over: it has to be ended before anything is planned."""
+    return any(not entry.get("at_work") for entry in journal(obs).get("unfinished") or ())
+
+
+def advice(obs: Observation) -> tuple[str, ...]:
+    seen = journal(obs)
+    return (
+        *(taken_back(entry) for entry in seen.get("outcomes") or ()),
+        *(unfinished(entry) for entry in seen.get("unfinished") or () if entry.get("state") != "probation"),
+        *(pending(entry) for entry in seen.get("pending") or ()),
+        *(str(entry.get("why")) for entry in seen.get("damaged") or ()),
+        *(f"{path} was left by a transaction whose journal was removed: a run without check mode removes it" for path in strays(obs)),
+    )
+
+
+def named(entry: Entry) -> str:
+    return f"the transaction of {entry.get('time') or 'an unknown time'} ({entry.get('reason') or 'no reason given'})"
+
+
+def taken_back(entry: Entry) -> str:
+    words = "".join(f"; {sentence}" for sentence in failures(entry.get("logs") or {}))
+    trouble = f"; {entry['trouble']} while it was taken back" if entry.get("trouble") else ""
+    left = f"; {', '.join(entry['foreign'])}: changed by somebody else meanwhile, so left as found" if entry.get("foreign") else ""
+    back = [path for path in entry.get("files") or () if path not in (entry.get("foreign") or ())]
+    files = f". As before again: {', '.join(back)}" if back and not trouble else ""
+    return f"{named(entry)} was rolled back {by(entry)} because: {because(entry)}{words}{trouble}{left}{files}"
+
+
+def by(entry: Entry) -> str:
+    return BY.get(str(entry.get("by") or "the hands"), f"by {entry.get('by')}")
+
+
+def because(entry: Entry) -> str:
+    return plain(str(entry.get("why") or "unknown")).rstrip(".")
+
+
+def plain(sentence: str) -> str:
+    return HINT.sub("", sentence)
+
+
+def failures(logs: Mapping[str, Entry]) -> list[str]:
+    """Why each unit failed, as far as its log tells a known cause, and what shows the log; nothing of a unit that did not fail.
+
+    What a unit says stays on the host: engines quote values of their configuration.
+    """
+    return [failure(unit, log) for unit, log in sorted(logs.items()) if isinstance(log, Mapping) and log.get("failed")]
+
+
+def failure(unit: str, log: Entry) -> str:
+    known = causes.words(log.get("causes") or ())
+    return f"{unit} failed{': ' + known if known else ''} (`{log.get('evidence')}` on the host shows what it said)"
+
+
+def cut(command: str) -> str:
+    return command if len(command) <= COMMAND_WIDTH else command[: COMMAND_WIDTH - 3] + "..."
+
+
+def done(entry: Entry) -> str:
+    """What one transaction did, in words."""
+    removed = list(entry.get("removed") or ())
+    written = [path for path in entry.get("files") or () if path not in removed]
+    did = [
+        *(f"ran {cut(command)}" for command in entry.get("ran") or ()),
+        *([f"wrote {', '.join(written)}"] if written else []),
+        *([f"removed {', '.join(removed)}"] if removed else []),
+        *([f"restarted {', '.join(entry['units'])}"] if entry.get("units") else []),
+    ]
+    return "; ".join(did) or "nothing"
+
+
+def history(entry: Entry) -> str:
+    """One transaction of the journal as a line for people."""
+    ends = {
+        "committed": "stands",
+        "rolled_back": f"rolled back {by(entry)} because: {because(entry)}",
+        "probation": "serves, and is still watched",
+    }
+    end = ends.get(str(entry.get("state")), f"not over (state {entry.get('state')})")
+    return f"{entry.get('time') or 'unknown time'} {entry.get('reason') or 'no reason given'}: {done(entry)}: {end}"
+
+
+def unfinished(entry: Entry) -> str:
+    return f"{named(entry)} is not over (state {entry.get('state')}): it is still at work, or the next transaction takes it back"
+
+
+def pending(entry: Entry) -> str:
+    return (
+        f"{entry.get('unit')} runs with the configuration from before {entry.get('since')} ({entry.get('reason')}): "
+        "its restart was left to you"
+    )
+
+
+def recovered(answer: Entry) -> tuple[str, ...]:
+    """Earlier transactions that this one had to bring to an end first."""
+    return tuple(
+        f"{named(entry)} was not over and was rolled back first, because: {entry.get('why') or 'unknown'}"
+        for entry in answer.get("recovered") or ()
+    )
+
+
+def rewritten(answer: Entry) -> tuple[str, ...]:
+    """The journal's directory was cleared while the transaction was at work."""
+    if not answer.get("rewritten"):
+        return ()
+    told = "the journal's directory was removed while this run was at work"
+    return (f"{told}: its own entry and the copies of its files were written again, those of other files are lost",)
+
+
+def ended(answer: Entry) -> tuple[str, ...]:
+    """Containers that did not outlive the restart."""
+    lost = (answer.get("containers") or {}).get("lost") or []
+    units = ", ".join(answer.get("restarted") or ())
+    return (f"{len(lost)} container(s) ended while {units} restarted: first processes {', '.join(lost)}",) if lost else ()

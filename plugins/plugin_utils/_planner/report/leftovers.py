@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What other tools left on a fleet: each file once with its hosts, what becomes of it, why, and what ends it where it stays."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Hashable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import groups, layout, names, outcomes, sentences
+
+TITLE = "Left by other tools"
+FATES = {"adopted": "taken over", "kept": "stays", "live": "in use by its tool, left alone"}
+WOULD = {**FATES, "adopted": "will be taken over"}
+KEYS_SHOWN = 6  # of one file
+
+Leftover = Mapping[str, Any]
+
+
+def lines(results: outcomes.Results, width: int, check: bool, details: bool) -> list[str]:
+    """details: also what was taken over earlier, or without a change. A summary names what this run took over, and what stays."""
+    found: dict[Hashable, list[tuple[str, Leftover]]] = {}
+    for host, result in sorted(results.items(), key=lambda item: names.natural(item[0])):
+        for left in result.get("leftovers") or ():
+            if details or left.get("fate") != "adopted" or changed(result, left):
+                found.setdefault(shape(left, host), []).append((host, left))
+    if not found:
+        return []
+    planned = check or any("would_restart" in result for result in results.values())
+    return ["", TITLE, *(line for same in found.values() for line in one(same, width, WOULD if planned else FATES))]
+
+
+def changed(result: outcomes.Result, left: Leftover) -> bool:
+    """Whether this run takes it over: one that a run before took over is the host's own configuration by now."""
+    name = posixpath.basename(str(left.get("path")))  # a unit is masked by a file of its name
+    return any(posixpath.basename(str(difference.get("path"))) == name for difference in result.get("differences") or ())
+
+
+def shape(left: Leftover, host: str) -> Hashable:
+    told = (sentences.key(layout.flat(left.get(k) or ""), host) for k in ("why", "next"))
+    return (*(str(left.get(k) or "") for k in ("tool", "path", "fate")), tuple(left.get("settings") or ()), *told)
+
+
+def one(same: list[tuple[str, Leftover]], width: int, fates: Mapping[str, str]) -> list[str]:
+    first = same[0][1]
+    hosts = names.some((host for host, _left in same), groups.HOSTS_SHOWN)
+    count = f" ({len(same)})" if len(same) > 1 else ""
+    head = f"{hosts}{count}: {place(first)}, by {first.get('tool')}: {fates.get(str(first.get('fate')), '')}"
+    why = sentences.common(layout.flat(left.get("why") or "") for _host, left in same)
+    step = sentences.common(layout.flat(left.get("next") or "") for _host, left in same)
+    below = [text for text in (why, f"Next: {step}" if step else "") if text]
+    return [*layout.hang(head, width, 2), *(line for text in below for line in layout.hang(text, width, 6, 0))]
+
+
+def place(left: Leftover) -> str:
+    keys = [str(key) for key in left.get("settings") or ()]
+    more = f" and {len(keys) - KEYS_SHOWN} more" if len(keys) > KEYS_SHOWN else ""
+    return f"{', '.join(keys[:KEYS_SHOWN])}{more} in {left.get('path')}" if keys else str(left.get("path"))

@@ -1,0 +1,115 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What became of each host in a run, the most urgent first, and the totals that programs branch on."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+
+Result = Mapping[str, Any]
+Results = Mapping[str, Result]
+
+
+@dc.dataclass(frozen=True)
+class Outcome:
+    word: str  # in the table
+    total: str  # in the summary
+    key: str  # in the statistics
+    person: bool  # whether somebody has to look at the host
+
+
+# In the order of the table: what needs a person first, what is as it should be last.
+OUTCOMES = {
+    o.word: o
+    for o in (
+        Outcome("failed", "failed", "failed", True),
+        Outcome("rolled back", "rolled back", "rolled_back", True),
+        Outcome("lost", "lost", "lost", True),
+        Outcome("refused", "refused", "refused", True),
+        Outcome("not reached", "not reached", "not_reached", True),
+        Outcome("not managed", "not managed", "not_managed", False),
+        Outcome("would", "would change", "would_change", False),
+        Outcome("yes", "changed", "changed", False),
+        Outcome("no", "unchanged", "unchanged", False),
+    )
+}
+URGENCY = {word: n for n, word in enumerate(OUTCOMES)}
+WRONG = ("failed", "rolled_back", "not_proven", "lost", "not_reached")  # totals that are never a success
+DRIFT = ("refused", "would_change")  # an error only for those who want the fleet to be converged already
+
+
+def outcome(result: Result, check: bool = False) -> Outcome:
+    return OUTCOMES[trouble(result) or state(result, check)]
+
+
+def trouble(result: Result) -> str:
+    if not result:
+        return "not reached"
+    if result.get("unreachable"):
+        return "lost"
+    if result.get("failed"):
+        return "rolled back" if result.get("rolled_back") else "failed"
+    return "refused" if result.get("problem") else ""
+
+
+def state(result: Result, check: bool) -> str:
+    if result.get("changed") or result.get("differences"):
+        return "would" if check or "would_restart" in result else "yes"
+    return "not managed" if (result.get("row") or {}).get("managed") is False else "no"
+
+
+def merged(result: Result, others: Mapping[bool, Sequence[Result]]) -> Result:
+    """A host's result with what failed beside it in the same run: a host whose proof failed is no changed host.
+
+    others: by whether they are looks, whose failure counts only where no step came after them. What a result does not tell of the host
+    itself, its row and the decision, another one of the same run does.
+    """
+    looks, steps = others.get(True, ()), others.get(False, ())
+    about = next(({k: o[k] for k in ("row", "decision") if k in o} for o in (*looks, *steps) if o.get("row")), {})
+    done = bool(result) and not result.get("skipped")
+    bad = next((o for o in (*steps, *(() if done else looks)) if o.get("failed") or o.get("unreachable")), None)
+    if bad is None or trouble(result) not in ("", "not reached"):
+        return {**about, **result} if result else result
+    told = {k: bad[k] for k in ("failed", "unreachable", "msg") if k in bad}
+    return {**about, **result, **told}
+
+
+def totals(results: Results, check: bool = False) -> dict[str, Any]:
+    """Numbers for programs; `needs_person` names the hosts."""
+    found = {host: outcome(result, check) for host, result in results.items()}
+    counts = {o.key: 0 for o in OUTCOMES.values()}
+    for o in found.values():
+        counts[o.key] += 1
+    return {"hosts": len(results), **counts, "needs_person": sorted(host for host, o in found.items() if o.person)}
+
+
+def summary(counts: Mapping[str, Any]) -> str:
+    """`8 hosts: 1 failed, 5 changed, 2 unchanged`."""
+    told = ", ".join(f"{counts[o.key]} {o.total}" for o in OUTCOMES.values() if counts[o.key]) or "nothing to report"
+    return f"{plural(counts['hosts'])}: {told}"
+
+
+def plural(number: int) -> str:
+    return f"{number} host{'' if number == 1 else 's'}"
+
+
+def problem(counts: Mapping[str, Any], fail_on_drift: bool = False) -> str:
+    """Why a run must not end with exit status 0, '' where it may."""
+    wrong = [f"{counts[key]} {key.replace('_', ' ')}" for key in WRONG if counts.get(key)]
+    drifted = [f"{counts[o.key]} {o.total}" for o in OUTCOMES.values() if o.key in DRIFT and counts.get(o.key)] if fail_on_drift else []
+    why = " (gpufleet_fail_on_drift is true)" if drifted else ""
+    bad = [h for h in counts["needs_person"] if wrong]
+    named = f": {names.some(bad)}" if bad else ""
+    return f"of {plural(counts['hosts'])}: {', '.join([*wrong, *drifted])}{why}{named}" if wrong or drifted else ""
+
+
+def reached(results: Results) -> dict[str, Any]:
+    """The totals of a run that changes nothing: which hosts gave no answer."""
+    found = {host: trouble(result) for host, result in results.items()}
+    counts = {key: sum(word == key.replace("_", " ") for word in found.values()) for key in ("failed", "lost", "not_reached")}
+    return {"hosts": len(results), **counts, "needs_person": sorted(h for h, word in found.items() if word and word != "refused")}

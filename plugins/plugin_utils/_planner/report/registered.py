@@ -1,0 +1,26 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables in which the roles leave results, and the sentence for a name that is none of them."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Sequence
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+# Registered by the roles. On hosts that failed before the task, or that were not reached, none of them is there.
+STEPS = ("gpufleet_node_result", "gpufleet_toolkit_result", "gpufleet_verify_result", "gpufleet_cdi_result")
+LOOK = "gpufleet_node_info"
+RESULTS = (LOOK, *STEPS)
+
+
+def require_known(name: str, defined: Sequence[str]) -> None:
+    """No host has a result under this name: an error, unless it is a name of the roles' own."""
+    if name in RESULTS or name in defined:
+        return
+    known = [n for n in RESULTS if n in defined] or list(RESULTS)
+    near = difflib.get_close_matches(name, [*known, *defined], n=1, cutoff=0.6)
+    step = f"Did you mean {near[0]}?" if near else f"Register the result of node or node_info, or name one of {', '.join(known)}"
+    raise PlanError(f"results: no host of the play has a variable {name}", next=step)

@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans and answers as people and programs read them: plain values, the list of actions, one sentence of trouble."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
+
+
+def actions(plan: Plan, restart: str) -> list[str]:
+    """What the transaction writes and runs, in order."""
+    return [
+        *(" ".join(c["argv"]) for c in plan.commands),
+        *(f"{c['op']} {c['path']}" for c in plan.changes),
+        *(f"disable {u}" for u in plan.disable_units),
+        *(f"{r.action} {r.unit}" for r in plan.acts_on(restart)),
+    ]
+
+
+def trouble(answer: Mapping[str, Any]) -> str:
+    """One sentence for what went wrong on the node, '' when nothing did."""
+    if answer.get("conflict"):
+        c = answer["conflict"][0]
+        return (
+            f"conflict: {c.get('path') or c.get('what')} changed between the look and the transaction, twice in a row "
+            f"(expected {c.get('expected')}, found {c.get('found')}). Somebody else writes it: stop that writer, then run again"
+        )
+    error = answer.get("error")
+    if not error:
+        return ""
+    where = f" ({error['where']})" if error.get("where") else ""
+    said = "".join(f". {sentence}" for sentence in [*words(answer), *journal.failures(logs(answer))])
+    whole = "Everything is as it was before: the transaction was rolled back"
+    back = f". {'The transaction was rolled back' if answer.get('foreign') else whole}" if answer.get("rolled_back") else ""
+    step = f". {error['next']}" if error.get("next") else ""
+    if back and step.startswith(". Everything is as it was before"):  # one of the two is enough
+        step = ""
+    return f"{error.get('phase')}: {journal.plain(str(error.get('message')))}{where}{said}{back}{step}"
+
+
+def logs(answer: Mapping[str, Any]) -> dict[str, Mapping[str, Any]]:
+    """The logs of units that the transaction acted on, as far as they travel: known causes."""
+    return {str(h.get("name")): h for h in answer.get("health") or () if h.get("kind") == "log"}
+
+
+def words(answer: Mapping[str, Any]) -> list[str]:
+    """Why a validator refused or a command failed, and where its own words are."""
+    failed = [v for v in answer.get("validation") or () if v.get("findings")] + [c for c in answer.get("ran") or () if c.get("rc")]
+    known = list(dict.fromkeys(filter(None, (causes.words(entry.get("causes") or ()) for entry in failed))))
+    if not failed:
+        return []
+    where = f"its own words are in {answer['said']} on the host" if answer.get("said") else "check mode keeps none of its words"
+    return [f"Cause: {'; '.join(known)}; {where}" if known else where[0].upper() + where[1:]]
+
+
+def evidence(answer: Mapping[str, Any]) -> dict[str, Any]:
+    """What the node saw: refused validations, health checks, commands that failed, each with the causes that are known."""
+    return {
+        "validation": [
+            {k: v.get(k) for k in ("argv", "rc", "causes", "findings")}
+            for v in answer.get("validation") or ()
+            if v.get("findings") or v.get("rc")
+        ],
+        "health": [h for h in answer.get("health") or () if not h.get("ok")],
+        "commands": [c for c in answer.get("ran") or () if c.get("rc")],
+    }

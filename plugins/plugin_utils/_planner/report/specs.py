@@ -1,0 +1,52 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a refresh found of the CDI specs: fresh, written again and why, or none on this host and why."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, layout, names, outcomes
+
+HEAD = ("HOST", "CDI SPEC", "WHY")
+NOT_YET = "nothing to refresh: gpufleet.nvidia.site sees to the first spec of this host"
+SUMMED = {"none": "without one"}
+ORDER = ("failed", "rolled back", "lost", "not reached", "stale", "would be written", "written", "none", "fresh")
+
+
+def lines(results: outcomes.Results, view: fleet_hosts.View) -> list[str]:
+    found = {host: of_host(result, view.check) for host, result in results.items()}
+    order = sorted(found, key=lambda h: (ORDER.index(found[h][0]), names.natural(h)))
+    rows = [(host, found[host]) for host in order]
+    shown = [(host, *row) for host, row in rows] if len(rows) <= fleet_hosts.ONE_BY_ONE else fleet_hosts.shared(rows)
+    counts = {word: sum(row[0] == word for row in found.values()) for word in ORDER}
+    told = ", ".join(f"{number} {SUMMED.get(word, word)}" for word, number in counts.items() if number) or "nothing to report"
+    return [*layout.table(HEAD, shown, view.width), "", f"{outcomes.plural(len(results))}: {told}"]
+
+
+def totals(results: outcomes.Results, check: bool = False) -> dict[str, Any]:
+    found = {host: of_host(result, check)[0] for host, result in results.items()}
+    counts = {word.replace(" ", "_"): sum(word == other for other in found.values()) for word in ORDER}
+    return {"hosts": len(results), **counts, "needs_person": sorted(h for h, word in found.items() if word in ORDER[:5])}
+
+
+def of_host(result: outcomes.Result, check: bool) -> tuple[str, str]:
+    trouble = outcomes.trouble(result)
+    if trouble:
+        return trouble, fleet_hosts.why(result, "")
+    if result.get("skipped"):
+        decision = result.get("decision") or {}
+        unread = "" if decision.get("cdi_owner", "none") != "none" else "nothing on this host reads CDI specs"
+        return "none", str(decision.get("skipped") or unread or NOT_YET)
+    if result.get("differences"):
+        why = "; ".join(dict.fromkeys(str(d.get("why")) for d in result["differences"]))
+        return "would be written" if check else "written", why
+    verdicts = result.get("freshness") or ()
+    stale = [f"{v.get('path')}: {r.get('why')}" for v in verdicts if v.get("state") == "stale" for r in v.get("reasons") or ()]
+    if stale:
+        return "stale", "; ".join(stale)
+    if not verdicts:
+        told = (str(a) for a in result.get("advice") or ())
+        return "none", next((a for a in told if a.startswith("No CDI spec")), "there is no CDI spec on this host, and none is made for it")
+    return "fresh", "; ".join(f"{v.get('path')} {v.get('version') or ''}".strip() for v in verdicts)

@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The journals of the fleet as one table: when, why, what came of it, which files, and who rolled back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, journal, layout, names, outcomes
+
+HEAD = ("HOST", "TIME", "REASON", "STATE", "DONE")
+EVERYTHING_BACK = "gpufleet.nvidia.node (state: absent)"
+STATES = {"committed": "in force", "probation": "watched"}
+
+
+def lines(results: outcomes.Results, view: fleet_hosts.View) -> list[str]:
+    order = sorted(results, key=names.natural)
+    rows = [row for host in order for row in of_host(host, results[host])]
+    below = [text for host in order for text in of_pending(host, results[host], view.width)]
+    return [*layout.table(HEAD, rows, view.width), *below]
+
+
+def totals(results: outcomes.Results, _check: bool = False) -> dict[str, Any]:
+    return outcomes.reached(results)
+
+
+def of_host(host: str, result: outcomes.Result) -> list[list[str]]:
+    trouble = outcomes.trouble(result)
+    if trouble not in ("", "refused"):
+        return [[host, "-", "-", trouble, fleet_hosts.why(result, "")]]
+    told = list(result.get("journal") or ())  # the newest first
+    newest = next((n for n, e in enumerate(told) if takes_back_all(e)), len(told))
+    rows = [entry(host, e, n > newest) for n, e in enumerate(told)]
+    return rows or [[host, "-", "-", "no transaction", "-"]]
+
+
+def takes_back_all(told: journal.Entry) -> bool:
+    return str(told.get("reason")) == EVERYTHING_BACK and told.get("state") in STATES
+
+
+def entry(host: str, told: journal.Entry, taken_back: bool) -> list[str]:
+    """One row. taken_back: by a later transaction that gave the whole host back, so that nothing of this one is in force."""
+    state = str(told.get("state"))
+    back = state == "rolled_back"
+    stands = "taken back since" if taken_back and state in STATES else STATES.get(state, f"not over ({state})")
+    return [
+        host,
+        str(told.get("time") or "unknown"),
+        str(told.get("reason") or "-"),
+        f"rolled back {journal.by(told)}" if back else stands,
+        f"{journal.done(told)}; because: {journal.because(told)}" if back else journal.done(told),
+    ]
+
+
+def of_pending(host: str, result: outcomes.Result, width: int) -> list[str]:
+    told = [f"{host}: {journal.pending(entry)}" for entry in result.get("pending") or ()]
+    return ["", *(line for text in told for line in layout.hang(text, width, 0))] if told else []

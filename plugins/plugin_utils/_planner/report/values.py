@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Values as they stand in the file that they are of: `true`, not `True`."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR
+
+LONGEST = 200
+BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
+
+
+def of(path: str, key: str) -> Callable[[Any], str]:
+    """How values of this file are written. A difference without a key speaks of the whole file, in words."""
+    if path.startswith(f"{JOURNAL_DIR}/"):
+        return words
+    if key and path.endswith(".json"):
+        return _json
+    if key and path.endswith((".toml", ".conf")):
+        return toml
+    return words
+
+
+def words(value: Any) -> str:
+    """For what is no value of a file: packages, units, device nodes, whole files."""
+    if value is None:
+        return "none"
+    return short(" ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))
+
+
+def toml(value: Any) -> str:
+    return "not set" if value is None else short(_toml(value))
+
+
+def _toml(value: Any) -> str:
+    if isinstance(value, dict):
+        return "{ " + ", ".join(f"{_key(k)} = {_toml(v)}" for k, v in value.items()) + " }" if value else "{}"
+    if isinstance(value, list | tuple):
+        return "[" + ", ".join(_toml(v) for v in value) + "]"
+    return json.dumps(value, ensure_ascii=False, default=str)
+
+
+def _key(name: str) -> str:
+    return name if BARE_KEY.fullmatch(name) else json.dumps(name, ensure_ascii=False)
+
+
+def _json(value: Any) -> str:
+    return "not set" if value is None else short(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def short(text: str) -> str:
+    return text if len(text) <= LONGEST else f"{text[: LONGEST - 3]}..."

@@ -1,0 +1,234 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The device nodes of NVIDIA's driver: which there have to be, with which numbers, and what makes them now and at every boot.
+
+The kernel hands out majors when modules are loaded, and no udev rule of the driver makes these nodes: nvidia-modprobe does, when a program
+of the driver is first used. A host that starts containers before that has none, or those of an image with the numbers of another boot.
+
+Rules tell where each number stands; they are read here to say what differs, and by the program that stays on the host and mends it
+(module_utils/resident/device_rules.py). A test holds the two against each other.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+from collections import ChainMap
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Difference,
+    Driver,
+    Plan,
+    PlanError,
+    Policy,
+    Restart,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
+
+NAME = "device-nodes"
+SERVICE = f"gpufleet-{NAME}.service"
+PATHS = host_service.paths(NAME, (SERVICE,))
+# The name of a module, and that of its devices in /proc/devices, which is the kernel's word that it is loaded.
+MODULES = (("nvidia", "nvidia"), ("nvidia-uvm", "nvidia-uvm"))
+# Drivers before 550.40 called the devices of GPUs nvidia-frontend.
+GPU_DRIVERS = ("nvidia", "nvidia-frontend")
+LINKS = "/dev/char"
+PARAMS = {"mode": "DeviceFileMode", "uid": "DeviceFileUID", "gid": "DeviceFileGID"}
+CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container")
+WHY = "the driver's device nodes have to be there before containers start, with the numbers of this boot"
+
+
+@dc.dataclass(frozen=True)
+class Wanted:
+    """A node as it has to be. major: None where the module that gets it is not loaded yet."""
+
+    path: str
+    major: int | None
+    minor: int
+    mode: int
+    uid: int
+    gid: int
+    driver: str
+
+    @property
+    def text(self) -> str:
+        number = self.driver if self.major is None else str(self.major)
+        return f"{number}:{self.minor} {self.mode:04o} {self.uid}:{self.gid}"
+
+
+def rules(policy: Policy) -> dict[str, Any]:
+    """Which nodes there have to be, and where their numbers stand: for us, and for the program on the host."""
+    p = gpu.paths(policy)
+    capabilities = p.params.removesuffix("params") + "capabilities"
+    gpus = {"each": p.information, "minor": "Device Minor", "unless": ["GPU Excluded", "Yes"], "drivers": list(GPU_DRIVERS)}
+    cap = {"path": "/dev/nvidia-caps/nvidia-cap{minor}", "drivers": ["nvidia-caps"], "minor": "DeviceFileMinor", "mode": "DeviceFileMode"}
+    return {
+        "schema": 1,
+        "modules": [{"name": name, "device": device} for name, device in MODULES],
+        "majors": p.devices,
+        "params": {"file": p.params, **PARAMS},
+        "links": LINKS,
+        "nodes": [
+            {"path": "/dev/nvidiactl", "minor": 255, "drivers": list(GPU_DRIVERS)},
+            {"path": "/dev/nvidia-modeset", "minor": 254, "drivers": ["nvidia-modeset"]},
+            {"path": "/dev/nvidia-uvm", "minor": 0, "drivers": ["nvidia-uvm"]},
+            {"path": "/dev/nvidia-uvm-tools", "minor": 1, "drivers": ["nvidia-uvm"]},
+            {"path": "/dev/nvidia{minor}", **gpus},
+            *({**cap, "each": each} for each in (f"{capabilities}/mig/*", *p.mig)),
+        ],
+    }
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    """What the everyday look at GPUs lacks for this; nothing where the nodes are not ours to mind."""
+    if policy.device_nodes != "present" and policy.state != "absent":
+        return []
+    told = [queries.glob(rule["each"], max=1 << 12, keep=WHOLE) for rule in rules(policy)["nodes"] if "each" in rule]
+    marks = [queries.file(path, content=False) for path in CONTAINER_FILES]
+    return [*host_service.questions(NAME, (SERVICE,)), *told, *marks, queries.directory(LINKS)]
+
+
+def wanted(policy: Policy, obs: Observation) -> tuple[Wanted, ...]:
+    """Every node that there has to be. Those of modules that get loaded are wanted, too; their majors are the kernel's affair."""
+    known = gpu.majors(policy, obs)
+    told = gpu.fields(gpu.text(obs.file(gpu.paths(policy).params)))
+    coming = {device for _name, device in MODULES}
+    found = []
+    for rule in rules(policy)["nodes"]:
+        driver = next((name for name in rule["drivers"] if name in known), "")
+        if not driver and not coming & set(rule["drivers"]):
+            continue
+        for minor, own in minors(obs, rule):
+            mode = number(own.get(rule.get("mode", "")), number(told.get(PARAMS["mode"]), 0o666))
+            owner = [number(told.get(PARAMS[key]), 0) for key in ("uid", "gid")]
+            path = rule["path"].replace("{minor}", str(minor))
+            found.append(Wanted(path, known.get(driver), minor, mode, owner[0], owner[1], driver or rule["drivers"][0]))
+    return tuple(found)
+
+
+def minors(obs: Observation, rule: Mapping[str, Any]) -> list[tuple[int, Mapping[str, str]]]:
+    if "each" not in rule:
+        return [(rule["minor"], {})]
+    found: list[tuple[int, Mapping[str, str]]] = []
+    for file in obs.glob(rule["each"]):
+        told = gpu.fields(gpu.text(file))
+        key, value = rule.get("unless") or ("", "never")
+        if told.get(rule["minor"], "").isdigit() and told.get(key) != value:
+            found.append((int(told[rule["minor"]]), told))
+    return found
+
+
+def number(text: str | None, default: int) -> int:
+    return int(text) & 0o7777777 if text is not None and text.isdigit() else default
+
+
+# ---------------------------------------------------------------- what differs
+
+
+def differences(policy: Policy, obs: Observation) -> list[Difference]:
+    """Modules, nodes and links that are not as they have to be, each with its reason."""
+    known = gpu.majors(policy, obs)
+    files = {f.path: f for pattern in gpu.DEV_GLOBS for f in obs.listed(pattern) if f.exists}
+    links = {str(entry["name"]): str(entry.get("target") or "") for entry in obs.directory(LINKS)}
+    found = [
+        Difference("module", name, "", "not loaded", "loaded", f"/proc/devices has no {device}")
+        for name, device in MODULES
+        if device not in known and not (device == "nvidia" and "nvidia-frontend" in known)
+    ]
+    for want in wanted(policy, obs):
+        found += of_node(want, files.get(want.path)) + of_link(want, links)
+    return found
+
+
+def of_node(want: Wanted, file: File | None) -> list[Difference]:
+    if file is None:
+        return [Difference("node", want.path, "", None, want.text, f"containers with a GPU need it; its number is told by {want.driver}")]
+    if file.type != "char" or file.rdev is None:
+        return [Difference("node", want.path, "", f"a {file.type}", want.text, "this is no device node")]
+    have = f"{file.rdev[0]}:{file.rdev[1]} {file.mode & 0o7777:04o} {file.uid}:{file.gid}"
+    if file.rdev != (want.major, want.minor):
+        why = f"the kernel has {want.driver} as {want.major} now" if want.major is not None else f"{want.driver} is not loaded"
+        return [Difference("node", want.path, "", have, want.text, f"{why}; with other numbers it is another device or none")]
+    if have != want.text:
+        return [Difference("node", want.path, "", have, want.text, "the module's parameters say so (/proc/driver/nvidia/params)")]
+    return []
+
+
+def of_link(want: Wanted, links: Mapping[str, str]) -> list[Difference]:
+    if want.major is None:
+        return []  # comes with its node
+    name = f"{want.major}:{want.minor}"
+    relative = f"../{want.path.removeprefix('/dev/')}"
+    if links.get(name) in (relative, want.path):
+        return []
+    why = "systemd finds devices again through it; without it a daemon-reload takes them from containers (runc issue 3708)"
+    return [Difference("node", f"{LINKS}/{name}", "", links.get(name) or None, relative, why)]
+
+
+# ---------------------------------------------------------------- plans
+
+
+def plan(policy: Policy, obs: Observation, driver: Driver, program: str) -> Plan:
+    """Files that stay on the host, and one start of their unit where anything differs now."""
+    if policy.device_nodes != "present":
+        return Plan()
+    against = objection(policy, obs, driver)
+    if against and policy.single and driver.state in ("broken", "not-loaded"):
+        raise PlanError(f"no device nodes can be made: {against}", next=driver.remedy or "Nothing was changed")
+    if against:
+        return Plan(advice=(f"Device nodes are left alone: {against}",))
+    settings = json.dumps(rules(policy), indent=2, sort_keys=True) + "\n"
+    text = host_service.service(NAME, "Make the device nodes of NVIDIA's driver")
+    there = host_service.plan(policy, obs, host_service.Resident(NAME, {SERVICE: text}, (SERVICE,), WHY, settings, program))
+    if policy.root != "/":
+        return there
+    found = tuple(differences(policy, obs))
+    start = (Restart(SERVICE, "start", WHY),) if found else ()
+    return merge([there, Plan(differences=found, restarts=start)])
+
+
+def objection(policy: Policy, obs: Observation, driver: Driver) -> str:
+    """Why nothing is to be done here; '' where something is."""
+    marks = [path for path in CONTAINER_FILES if obs.raw(queries.file(path, content=False)).get("exists")]
+    if marks and policy.root == "/" and policy.proc_root == "/proc":  # where proc_root is another, somebody knows better
+        return f"this is a container ({marks[0]}), which gets its nodes from its host"
+    if policy.root != "/":
+        return ""
+    if gpu.dev_root(policy) != "/":
+        return f"they lie beneath {gpu.dev_root(policy)}, where whoever runs the driver there makes them"
+    if driver.state == "none":
+        return driver.evidence
+    held = driver.state == "not-loaded" and any(word in driver.evidence for word in gpu.FOREIGN_DRIVERS.values())
+    if driver.state == "broken" or held or (driver.state == "not-loaded" and driver.remedy):
+        return driver.evidence
+    return ""
+
+
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    """What stays on the host goes. The nodes themselves stay until the next boot: they are the driver's, and containers use them."""
+    return host_service.plan_absent(policy, obs, NAME, (SERVICE,), "state: absent")
+
+
+def coming(policy: Policy, obs: Observation, driver: Driver) -> Observation:
+    """The host as it is after plan(): with all nodes. What is planned from the nodes in the same transaction looks at this one."""
+    if policy.device_nodes != "present" or policy.root != "/" or driver.state != "ok" or objection(policy, obs, driver):
+        return obs
+    wishes = {want.path: want for want in wanted(policy, obs)}
+    answers: dict[str, Mapping[str, Any]] = {}
+    for pattern in gpu.DEV_GLOBS[:2]:
+        kept = [f for f in obs.raw(queries.glob(pattern, content=False)).get("files") or () if f.get("path") not in wishes]
+        made = [as_answer(want) for path, want in wishes.items() if ("/nvidia-caps/" in path) == ("/nvidia-caps/" in pattern)]
+        answers[queries.glob(pattern, content=False)["id"]] = {"files": sorted([*kept, *made], key=lambda f: str(f["path"]))}
+    return Observation(obs.host, ChainMap(answers, obs.answers))  # type: ignore[arg-type]
+
+
+def as_answer(want: Wanted) -> dict[str, Any]:
+    rdev = None if want.major is None else [want.major, want.minor]
+    return {"path": want.path, "exists": True, "type": "char", "rdev": rdev, "mode": want.mode, "uid": want.uid, "gid": want.gid}

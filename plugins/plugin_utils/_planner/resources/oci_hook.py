@@ -1,0 +1,165 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The OCI prestart hook file: there where the decision wants it, gone where it does not, since hook and CDI together inject twice."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+import posixpath
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import hook_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    HOOK_BINARY,
+    HostDecision,
+    Plan,
+    PlanError,
+    Policy,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+
+NAME = "oci-nvidia-hook.json"
+DIRECTORY = crio_releases.HOOKS_DIRS[0]
+# What of a hook file may travel: all that ours has, and all that the form of hooks 0.1.0 has.
+KEEP = file_places.keep("json", {
+    ("version",): "version", ("hook", "path"): "program", ("hook", "args"): "programs", ("hook", "env"): "search paths",
+    ("when", "always"): "bool", ("when", "commands"): ["is", [".*"]], ("stages",): "names",
+    ("hook",): "program", ("arguments",): "programs", ("annotations",): "names", ("stage",): "names",
+})  # fmt: skip
+PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    places = [queries.file(f"{place}/{NAME}", KEEP) for place in (DIRECTORY, hook_files.ADMINS)]
+    return [*places, queries.file(HOOK_BINARY, content=False), *hook_files.questions()]
+
+
+def content(binary: str = HOOK_BINARY) -> dict[str, Any]:
+    """What NVIDIA's own tool writes, so that either finds the other's file right (pkg/config/ocihook in nvidia-container-toolkit)."""
+    path = PATH if posixpath.dirname(binary) in PATH else (*PATH, posixpath.dirname(binary))
+    return {
+        "version": "1.0.0",
+        "hook": {"path": binary, "args": [posixpath.basename(binary), "prestart"], "env": ["PATH=" + ":".join(path)]},
+        "when": {"always": True, "commands": [".*"]},
+        "stages": ["prestart"],
+    }
+
+
+def text(binary: str = HOOK_BINARY) -> str:
+    return json.dumps(content(binary), indent=2) + "\n"
+
+
+def directory(policy: Policy, obs: Observation) -> str:
+    """The first of the directories that the engine reads, as in force."""
+    if policy.root == "/" and crio_config.process(obs):
+        # A CRI-O that does not answer is left alone, and whatever is taken back all the same is in the usual place.
+        said = crio_config.from_status(obs.try_cri(crio_config.places(policy, obs).socket, pid=crio_config.pid(obs)))
+        if said and said.hooks_dirs:
+            return said.hooks_dirs[0].rstrip("/")
+    return DIRECTORY
+
+
+def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+    """The host's hook file by the host's decision."""
+    if record.skipped or not record.decisions:
+        return Plan()
+    wanted = any(d.hook for d in record.decisions)
+    where = directory(policy, obs) if any(d.engine == "crio" for d in record.decisions) else DIRECTORY
+    places = {place: f"{place}/{NAME}" for place in (where, DIRECTORY, hook_files.ADMINS)}
+    # A GPU Operator that works writes its file again.
+    mine = {place: path for place, path in places.items() if not hook_files.live(record, earlier(obs.file(path, KEEP)))}
+    plans = [plan_file(policy, obs, path, wanted=wanted and place == where) for place, path in mine.items()]
+    return merge([*plans, hook_files.scripts(obs)])
+
+
+def plan_file(policy: Policy, obs: Observation, path: str, *, wanted: bool, binary: str = HOOK_BINARY) -> Plan:
+    """One hook file. CRI-O watches its directories, so nothing has to be restarted."""
+    file = owned_file.readable(obs.file(path, KEEP))
+    if wanted:
+        return plan_present(policy, obs, file, binary)
+    if not file.exists:
+        return Plan()
+    if earlier(file):
+        return plan_gone(policy, obs, file)
+    return Plan(
+        advice=(f"{path} is not the hook file that this collection or NVIDIA's tool writes, so it is left alone: check what it injects",)
+    )
+
+
+def plan_gone(policy: Policy, obs: Observation, file: File) -> Plan:
+    """Ours goes, and what others left does where it may be taken over."""
+    ours = file.path in owned_file.originals(obs)
+    if not ours and policy.adopt == "never":
+        return Plan(leftovers=(hook_files.kept(file.path, earlier(file)),))
+    gone = expecting(file, owned_file.remove(file, why="GPUs come another way here, and a hook beside it would inject them twice"))
+    return gone if ours else dc.replace(gone, leftovers=(hook_files.adopted(file.path, earlier(file)),))
+
+
+def plan_present(policy: Policy, obs: Observation, file: File, binary: str) -> Plan:
+    if parsed(file) == content(binary):
+        return Plan()
+    check_binary(policy, obs, binary)
+    key = "hook.path" if file.exists else ""
+    before = hooks(file) or None
+    return expecting(
+        file, owned_file.write(file, text(binary), key=key, before=before, after=binary, why="CRI-O runs this hook before every container")
+    )
+
+
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    """The bytes from before, if there were any."""
+    places = dict.fromkeys((directory(policy, obs), DIRECTORY, hook_files.ADMINS))
+    return merge([absent_file(obs, f"{place}/{NAME}") for place in places])
+
+
+def absent_file(obs: Observation, path: str) -> Plan:
+    """A file that the journal does not know is somebody else's, even with the same content."""
+    file = owned_file.readable(obs.file(path, KEEP))
+    known = path in owned_file.originals(obs)
+    if file.exists and not known and hooks(file):
+        return Plan(advice=(f"{path} is not known to this host's journal: NVIDIA's own tool writes the same, so it is left alone",))
+    plan = owned_file.give_back(obs, file, why="state: absent takes back what was written here", ours=known and bool(hooks(file)))
+    return expecting(file, plan)
+
+
+def expecting(file: File, plan: Plan) -> Plan:
+    return plan if plan.empty else dc.replace(plan, expect_files={file.path: file.sha256 if file.exists else None})
+
+
+def parsed(file: File) -> Any:
+    try:
+        return json.loads(file.content or "null") if file.exists else None
+    except ValueError:
+        return None
+
+
+def hooks(file: File) -> str:
+    """The program that a hook file of NVIDIA's shape runs, '' for any other file."""
+    data = parsed(file)
+    path = (data.get("hook") or {}).get("path") if isinstance(data, dict) and isinstance(data.get("hook"), dict) else None
+    return path if isinstance(path, str) and data == content(path) else ""
+
+
+def earlier(file: File) -> str:
+    """The program that a hook file of NVIDIA's runs, in any of the forms that it ever had; '' for any other file."""
+    return hooks(file) or hook_files.program(parsed(file))
+
+
+def check_binary(policy: Policy, obs: Observation, binary: str) -> None:
+    """CRI-O skips a hook whose program is not there, silently: containers would run without GPUs."""
+    brought = policy.packages == "present" and not policy.single and binary == HOOK_BINARY
+    if brought or policy.root != "/" or obs.raw(queries.file(binary, content=False)).get("exists", True):
+        return
+    raise PlanError(
+        "the program of the OCI hook is not there",
+        where=binary,
+        why="CRI-O skips such a hook without a word, and containers would run without GPUs",
+        next="install nvidia-container-toolkit first (packages: present does), or correct the path",
+    )

@@ -1,0 +1,209 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NVIDIA's packages: which ones the decision needs, in one version, by the host's own package manager. The role adds repositories."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Callable, Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    RUNTIME_BINARY,
+    Difference,
+    HostDecision,
+    Plan,
+    PlanError,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+BASE = "nvidia-container-toolkit-base"
+# They depend on one another by equal versions, so that they move together or not at all.
+FAMILY = (
+    BASE,
+    "nvidia-container-toolkit",
+    "nvidia-container-toolkit-operator-extensions",
+    "libnvidia-container-tools",
+    "libnvidia-container1",
+)
+NO_MATCH = 104  # zypper's own status
+AVAILABLE: Mapping[str, queries.Question] = {
+    "dnf": queries.command(["dnf", "-q", "repoquery", "--qf", "%{name} %{evr}", BASE], timeout=120, shows=(BASE,)),
+    "zypper": queries.command(["zypper", "--non-interactive", "-q", "search", "--match-exact", "-s", BASE], timeout=120, shows=(BASE,)),
+}
+WHY: Mapping[str, str] = {
+    BASE: "the NVIDIA runtime and its tools; all that CDI takes",
+    "nvidia-container-toolkit": "the prestart hook, which the legacy way of injection runs",
+    "libnvidia-container-tools": "nvidia-container-cli, which the hook runs",
+    "libnvidia-container1": "the library of nvidia-container-cli",
+}
+TIMEOUT = 900
+QUESTION: queries.Question = {**queries.package(list(FAMILY)), "candidates": "missing"}  # asking apt takes longer than the rest of a look
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    return [QUESTION, queries.file(RUNTIME_BINARY, content=False)]
+
+
+def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+    """Install what is missing, in the version that the rest has; never more than the decision needs."""
+    wrong = missing(policy, obs, record)
+    if not wrong:
+        return Plan()
+    wanted = {name: obs.package(name) for name in record.packages}
+    version = pin(policy, obs)
+    if policy.packages == "ignore" or policy.root != "/":
+        return Plan(advice=missing_advice(policy, obs, wrong))
+    install = MANAGERS.get(manager(obs))
+    if install is None:
+        return Plan(advice=(f"no package manager that is known here; install {', '.join(wrong)} by hand",))
+    moved = [n for n in FAMILY if n not in wanted and obs.package(n) and not fits(obs.package(n) or "", version)] if version else []
+    names = [*wanted, *moved]
+    why = f"install {', '.join(wrong)}" + (f" in version {version}" if version else "")
+    return Plan(
+        differences=tuple(
+            Difference("package", n, "version", obs.package(n), version or "the repository's", WHY.get(n, "")) for n in (*wrong, *moved)
+        ),
+        commands=(
+            *refresh(manager(obs), [n for n in (*wrong, *moved) if not candidates(obs).get(n)]),
+            {"argv": install(names, version, bool(policy.toolkit_version)), "timeout": TIMEOUT, "why": why},
+        ),
+        advice=reload_advice(obs),
+        beforehand=unknown_advice(version),
+    )
+
+
+def missing(policy: Policy, obs: Observation, record: HostDecision) -> list[str]:
+    """What the decision needs and the host lacks, or has in another version than was asked for."""
+    if record.skipped:
+        return []
+    wanted = {name: obs.package(name) for name in record.packages}
+    return [name for name, installed in wanted.items() if not (installed and fits(installed, policy.toolkit_version))]
+
+
+def offered(obs: Observation, names: list[str]) -> bool:
+    """Whether a configured repository has these packages, as far as the host's package lists know.
+
+    apt says so in the look; dnf and zypper, which may have to load their lists for it, are asked where it matters.
+    """
+    question = AVAILABLE.get(manager(obs))
+    if question is None:
+        require_known(obs, [name for name in names if not obs.package(name)])
+        return all(candidates(obs).get(name) or obs.package(name) for name in names)
+    answer = obs.attempt(question)
+    if "error" in answer or answer.get("timed_out") or answer.get("rc") not in (0, NO_MATCH):
+        raise not_known(" ".join(question["argv"]), "it did not work")
+    return bool(obs.package(BASE)) or BASE in str(answer.get("stdout"))
+
+
+def require_known(obs: Observation, names: list[str]) -> None:
+    """A package list that could not be asked is not one without the packages: NVIDIA's repository would be added beside a mirror."""
+    failed = [str(a["candidates_error"]) for q, a in obs.answers.items() if q.startswith("package:") and a.get("candidates_error")]
+    unknown = [name for name in names if name not in candidates(obs)]
+    if failed and unknown:
+        raise not_known(f"apt-cache policy {' '.join(unknown)}", failed[0])
+
+
+def not_known(command: str, why: str) -> PlanError:
+    return PlanError(
+        "whether a repository of this host has the toolkit's packages is not known",
+        why=f"`{command}`: {why}",
+        next="Run that on the host and mend what it says, or set packages: ignore (gpufleet_packages) and install them yourself",
+    )
+
+
+def pin(policy: Policy, obs: Observation) -> str:
+    """One version for all: the user's, else that of what is installed, else what the repository offers; '' when nothing tells."""
+    installed = [v for v in (obs.package(name) for name in FAMILY) if v]
+    offered = candidates(obs).get(BASE) or ""
+    asked = policy.toolkit_version
+    if asked:
+        return next((v for v in (*installed, offered) if v and fits(v, asked)), asked)
+    return installed[0] if installed else offered
+
+
+def fits(version: str, wanted: str) -> bool:
+    """`1.20.1` means any packaging of it, `1.20.1-1` just that one; '' anything."""
+    return not wanted or version == wanted or version.startswith(f"{wanted}-")
+
+
+def candidates(obs: Observation) -> dict[str, str | None]:
+    found: dict[str, str | None] = {}
+    for qid, answer in obs.answers.items():
+        if qid.startswith("package:"):
+            found.update(answer.get("candidates") or {})
+    return found
+
+
+def manager(obs: Observation) -> str:
+    """apt, dnf, zypper, or '' for none of them."""
+    databases = {a.get("manager") for q, a in obs.answers.items() if q.startswith("package:")}
+    if "dpkg" in databases:
+        return "apt"
+    if "rpm" not in databases:
+        return ""
+    release = obs.host.get("os_release") or {}
+    return "zypper" if "suse" in f"{release.get('ID', '')} {release.get('ID_LIKE', '')}" else "dnf"
+
+
+def apt(names: list[str], version: str, downgrade: bool) -> list[str]:
+    """Configuration files that were changed stay as they are; nothing is asked."""
+    exact = [f"{n}={apt_version(version)}" if version else n for n in names]
+    options = ["-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=120"]
+    return ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", *options, *(["--allow-downgrades"] if downgrade else []), *exact]
+
+
+def apt_version(version: str) -> str:
+    return version if "-" in version else f"{version}-*"
+
+
+def dnf(names: list[str], version: str, downgrade: bool) -> list[str]:
+    """Written from dnf's documentation; the lab has Debian hosts only. `install` of an older version downgrades by itself."""
+    return ["dnf", "install", "-y", "--setopt=install_weak_deps=False", *(f"{n}-{version}" if version else n for n in names)]
+
+
+def zypper(names: list[str], version: str, downgrade: bool) -> list[str]:
+    """Written from zypper's documentation; the lab has Debian hosts only."""
+    options = ["--no-recommends", *(["--oldpackage"] if downgrade else [])]
+    return ["zypper", "--non-interactive", "install", *options, *(f"{n}={version}" if version else n for n in names)]
+
+
+def refresh(name: str, unknown: list[str]) -> tuple[dict[str, object], ...]:
+    """apt knows what its lists say, and a repository that was added a moment ago is in no list yet; dnf and zypper look by themselves."""
+    if name != "apt" or not unknown:
+        return ()
+    return ({"argv": ["apt-get", "update"], "timeout": TIMEOUT, "why": "the lists on the host do not have the packages yet"},)
+
+
+MANAGERS: Mapping[str, Callable[[list[str], str, bool], list[str]]] = {"apt": apt, "dnf": dnf, "zypper": zypper}
+
+
+def missing_advice(policy: Policy, obs: Observation, wrong: list[str]) -> tuple[str, ...]:
+    """What is not installed here is worth a word, unless the runtime came another way (by hand, by an image)."""
+    absent = [name for name in wrong if not obs.package(name)]
+    if not absent or obs.raw(queries.file(RUNTIME_BINARY, content=False)).get("exists", True):
+        return ()
+    why = "packages: ignore" if policy.root == "/" else "nothing is installed beneath another root"
+    return (f"{', '.join(absent)} is not installed and stays so ({why}), but {posixpath.basename(RUNTIME_BINARY)} is needed",)
+
+
+def reload_advice(obs: Observation) -> tuple[str, ...]:
+    """The packages' scripts reload systemd, which then takes away devices that it never knew of (nvidia-container-toolkit issue 48)."""
+    if not any(obs.package(name) for name in FAMILY):
+        return ()
+    lost = "running containers that got GPUs by the legacy hook lose them (Failed to initialize NVML: Unknown Error)"
+    return (f"the packages' scripts make systemd reload its units: {lost}; drain such containers first",)
+
+
+def unknown_advice(version: str) -> tuple[str, ...]:
+    if version:
+        return ()
+    where = "the option toolkit_repository (gpufleet_toolkit_repository) says where it comes from"
+    return (f"no package list of this host has {BASE} yet; {where}",)
+
+
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    """Packages stay: running containers and other tools may have come to need them."""
+    return Plan()

@@ -1,0 +1,353 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The package repository of the NVIDIA Container Toolkit and its key, for apt, dnf and zypper. A mirror is just another address.
+
+Without a word from the user it is NVIDIA's own, and only on a host that needs packages which none of its repositories has. Its address and
+the fingerprint of its key are data here; the key itself is fetched by the controller, or given, and judged by the fingerprint.
+"""
+
+from __future__ import annotations
+
+import base64
+import dataclasses as dc
+import hashlib
+import re
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+
+NVIDIA = "nvidia"
+KEY_URL = "https://nvidia.github.io/libnvidia-container/gpgkey"
+FINGERPRINT = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
+DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
+OPTIONS = "toolkit_repository (gpufleet_toolkit_repository)"
+SOURCES = queries.paths("package sources", ["/etc/apt/sources.list.d/*nvidia*", "/etc/yum.repos.d/*nvidia*", "/etc/zypp/repos.d/*nvidia*"])
+PROXY_FILES = ["/etc/apt/apt.conf", "/etc/apt/apt.conf.d/*", "/etc/dnf/dnf.conf", "/etc/yum.conf"]
+MIRROR = f"Name a mirror in {OPTIONS}, or leave it empty where the packages are brought another way"
+BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
+HEADER = re.compile(r"[A-Za-z][A-Za-z-]*: [ -~]*")
+BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
+FINGERPRINTS = re.compile(r"[0-9A-F]{40}")
+EXPECTED = "toolkit_key_fingerprint (gpufleet_toolkit_key_fingerprint)"
+CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}")
+# Signature, primary key, trust, user id, subkey, user attribute (RFC 4880, 4.3).
+PRIMARY, PACKETS = 6, (2, 6, 12, 13, 14, 17)
+ONE_KEY = "pass the text of an .asc file with one key and nothing else, as gpg --armor --export FINGERPRINT writes it"
+WHY = "the toolkit's packages come from here"
+
+
+@dc.dataclass(frozen=True)
+class Family:
+    """Where one package manager wants its files. {url}, {key} are filled in."""
+
+    manager: str
+    key_path: str
+    list_path: str
+    text: str
+    nvidia: str  # NVIDIA's own address, in this package manager's words for the architecture
+
+
+FAMILIES: Mapping[str, Family] = {
+    "debian": Family(
+        "apt",
+        "/etc/apt/keyrings/gpufleet-nvidia.asc",
+        "/etc/apt/sources.list.d/gpufleet-nvidia.sources",
+        "# gpufleet.nvidia\nTypes: deb\nURIs: {url}\nSuites: /\nSigned-By: {key}\n",
+        "https://nvidia.github.io/libnvidia-container/stable/deb/$(ARCH)",
+    ),
+    # Written from the formats' documentation; not exercised by the lab, which has Debian hosts only.
+    "fedora": Family(
+        "dnf",
+        "/etc/pki/rpm-gpg/RPM-GPG-KEY-gpufleet-nvidia",
+        "/etc/yum.repos.d/gpufleet-nvidia.repo",
+        "# gpufleet.nvidia\n[gpufleet-nvidia]\nname=NVIDIA Container Toolkit\nbaseurl={url}\nenabled=1\n"
+        "gpgcheck=0\nrepo_gpgcheck=1\ngpgkey=file://{key}\n",
+        "https://nvidia.github.io/libnvidia-container/stable/rpm/$basearch",
+    ),
+    "suse": Family(
+        "zypper",
+        "/etc/pki/rpm-gpg/RPM-GPG-KEY-gpufleet-nvidia",
+        "/etc/zypp/repos.d/gpufleet-nvidia.repo",
+        "# gpufleet.nvidia\n[gpufleet-nvidia]\nname=NVIDIA Container Toolkit\nbaseurl={url}\nenabled=1\n"
+        "autorefresh=1\nrepo_gpgcheck=1\ngpgkey=file://{key}\n",
+        "https://nvidia.github.io/libnvidia-container/stable/rpm/$basearch",
+    ),
+}
+# What of a key may travel: what says that it is public.
+KEY: Keep = {"format": "text", "patterns": [rf"(?s)^{BEGIN}\s*$.*?^{END}\s*$"]}
+# No address with a user's name, a password or a token in it.
+PLAIN_URL = r"(?:https?|file)://[\w./:$()~+-]*"
+KEY_PLACES = ("/etc/apt/keyrings/", "/etc/pki/")  # a list goes before its key
+PATHS = frozenset(path for f in FAMILIES.values() for path in (f.key_path, f.list_path))
+LIKE = {
+    **dict.fromkeys(("debian", "ubuntu"), "debian"),
+    **dict.fromkeys(("fedora", "rhel", "centos"), "fedora"),
+    **dict.fromkeys(("suse", "opensuse"), "suse"),
+}
+
+
+def family(os_release: Mapping[str, str]) -> Family:
+    for name in [os_release.get("ID", ""), *os_release.get("ID_LIKE", "").split()]:
+        if name in LIKE:
+            return FAMILIES[LIKE[name]]
+    known = ", ".join(sorted(LIKE))
+    raise PlanError(
+        f"unknown distribution {os_release.get('ID') or '(it gives no name)'}",
+        where="/etc/os-release",
+        why=f"known are {known}",
+        next="install the packages yourself and set packages: ignore",
+    )
+
+
+def fingerprint(key: str) -> str:
+    """SHA-1 fingerprint (RFC 4880, 12.2) of the one primary key that the text holds, upper case hex.
+
+    The whole text becomes the package manager's keyring, so it may hold nothing else: a second key, in the same block or in another, would
+    be trusted as the first is, though nobody has compared its fingerprint.
+    """
+    if not key.partition(BEGIN)[2].partition(END)[0].strip():
+        raise PlanError("the repository key is no armored OpenPGP public key", why=f"no {BEGIN}", next="pass the text of the .asc file")
+    try:
+        body = _primary(_dearmored(key))
+    except ValueError as error:
+        raise PlanError("the repository key cannot be read", why=str(error), next="fetch it again; it may be cut short") from error
+    except IndexError as error:
+        raise PlanError("the repository key cannot be read", why="it ends too early", next="fetch it again; it may be cut short") from error
+    return hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body).hexdigest().upper()  # noqa: S324 - the format's own digest
+
+
+def _more(what: str) -> PlanError:
+    return PlanError("the repository key is more than one key", why=f"it holds {what}", next=ONE_KEY)
+
+
+def _dearmored(key: str) -> bytes:
+    """The bytes of the one armored block. Strict, lest a package manager's parser find more in it than this one."""
+    lines = [line.rstrip() for line in key.replace("\r\n", "\n").strip().split("\n")]
+    if lines[0] != BEGIN or lines[-1] != END:
+        raise _more("text outside of the armored block")
+    inside = lines[1:-1]
+    if any(line.startswith("-----") for line in inside):
+        raise _more("a second armored block")
+    blank = inside.index("") if "" in inside else -1
+    headers, body = inside[: max(blank, 0)], inside[blank + 1 :]
+    if body and CHECKSUM.fullmatch(body[-1]):
+        body = body[:-1]
+    if any(not HEADER.fullmatch(line) for line in headers) or any(not BASE64.fullmatch(line) for line in body):
+        raise ValueError("a line of its armored block is neither a header nor base64")
+    return base64.b64decode("".join(body), validate=True)
+
+
+def _primary(data: bytes) -> bytes:
+    """The body of the one primary key among the packets, each of which has to be one that a public key consists of."""
+    found: list[bytes] = []
+    at = 0
+    while at < len(data) or not found:
+        kind, body, at = _packet(data, at)
+        if kind not in PACKETS:
+            raise _more(f"a packet of type {kind}, which is no part of a public key")
+        if kind == PRIMARY:
+            found.append(body)
+        elif not found:
+            raise ValueError("its first packet is not a whole version 4 public key")
+    if len(found) > 1:
+        raise _more(f"{len(found)} primary keys, and only one fingerprint is compared")
+    if not found[0] or found[0][0] != 4:
+        raise ValueError("its first packet is not a whole version 4 public key")
+    return found[0]
+
+
+def _packet(data: bytes, at: int) -> tuple[int, bytes, int]:
+    """(type, body, where the next one begins) of the packet at this place (RFC 4880, 4.2)."""
+    tag = data[at]
+    if not tag & 0x80:
+        raise ValueError("it holds bytes that are no packet")
+    if tag & 0x40:
+        kind, (length, start) = tag & 0x3F, _new_length(data, at)
+    else:
+        kind, size = (tag >> 2) & 0x0F, 1 << (tag & 3)
+        if size == 8:
+            raise ValueError("it holds a packet without a length")
+        length, start = int.from_bytes(data[at + 1 : at + 1 + size], "big"), at + 1 + size
+    body = data[start : start + length]
+    if len(body) < length:
+        raise ValueError("one of its packets is cut short")
+    return kind, body, start + length
+
+
+def _new_length(data: bytes, at: int) -> tuple[int, int]:
+    """(length, where the body begins) of a packet in the new format."""
+    first = data[at + 1]
+    if first < 192:
+        return first, at + 2
+    if first < 224:
+        return ((first - 192) << 8) + data[at + 2] + 192, at + 3
+    if first < 255:
+        raise ValueError("it holds a packet in parts")
+    return int.from_bytes(data[at + 2 : at + 6], "big"), at + 6
+
+
+def host_questions(policy: Policy) -> list[queries.Question]:
+    """A repository that the user names is part of every look; NVIDIA's is looked at where it is needed."""
+    named = wanted(policy) and policy.toolkit_repository != NVIDIA
+    return questions(url=policy.toolkit_repository) if policy.state == "absent" or named else []
+
+
+def questions(families: tuple[Family, ...] = tuple(FAMILIES.values()), url: str = "") -> list[queries.Question]:
+    """url: the address that is to stand there, which is no news to who asks."""
+    files = [queries.file(path, keep) for f in families for path, keep in ((f.key_path, KEY), (f.list_path, kept(f, url)))]
+    return [owned_file.ORIGINALS, *files]
+
+
+def kept(where: Family, url: str) -> Keep:
+    """Of a list what we write may travel, and another address than ours only without a user's name, a password or a token."""
+    lines = [re.escape(line) for line in where.text.replace("{key}", where.key_path).splitlines() if "{url}" not in line]
+    address = re.escape(next(line for line in where.text.splitlines() if "{url}" in line)).replace(re.escape("{url}"), "{url}")
+    urls = [address.replace("{url}", PLAIN_URL), *([address.replace("{url}", re.escape(url))] if url else [])]
+    return {"format": "text", "patterns": [rf"^(?:{line})$" for line in [*lines, *urls]]}
+
+
+def wanted(policy: Policy) -> bool:
+    """Whether a repository may be of any use here."""
+    return bool(policy.toolkit_repository) and policy.root == "/" and policy.packages == "present"
+
+
+def needed(policy: Policy, obs: Observation, *, missing: bool, offered: Callable[[], bool]) -> Plan:
+    """The repository as a transaction of its own. missing: packages have to be installed; offered: a configured repository has them.
+
+    One that the user names is there from now on; NVIDIA's only comes where it has to.
+    """
+    default = policy.toolkit_repository == NVIDIA
+    if not wanted(policy) or (default and (not missing or offered() or configured(obs))):
+        return Plan()
+    where = family(obs.host.get("os_release") or {})
+    found = plan(obs, url=policy.toolkit_repository, key=policy.toolkit_key, expected=policy.toolkit_key_fingerprint, state="present")
+    if not found.changes:
+        return found
+    url = address(policy.toolkit_repository, where)
+    require_reachable(obs, url)
+    more = f"The packages come from {url}" + (f". {MIRROR}" if default else f", as {OPTIONS} says")
+    return dc.replace(found, beforehand=(more,), **checked(where))
+
+
+def configured(obs: Observation) -> bool:
+    """Whether a source of NVIDIA's packages is there already: package lists may be older than it is."""
+    return any(f.get("type") == "file" for f in obs.raw(SOURCES).get("files") or ())
+
+
+def address(url: str, where: Family) -> str:
+    return where.nvidia if url == NVIDIA else url
+
+
+def require_reachable(obs: Observation, url: str) -> None:
+    """Asked of the host before anything is touched. Where the package manager has a proxy of its own, only it can tell."""
+    machine = str(obs.host.get("machine") or "")
+    plain = url.replace("$(ARCH)", DEBIAN_NAMES.get(machine, machine)).replace("$basearch", machine)
+    answer = obs.attempt(queries.program("reach", {"url": plain, "proxies": PROXY_FILES}))
+    found = answer.get("value") or {}
+    if "error" in answer or not found.get("tried") or found.get("reached"):
+        return
+    why = f"from this host: {found.get('why')}"
+    raise PlanError("the repository of the toolkit's packages cannot be reached", where=url, why=why, next=MIRROR)
+
+
+def checked(where: Family) -> dict[str, Any]:
+    """How the two files are tried before they are put in place: apt reads the repository with them, in a state of its own.
+
+    dnf and zypper have no such way; there the installation that follows is the test.
+    """
+    if where.manager != "apt":
+        return {}
+    staged = "{stage}/gpufleet-nvidia"
+    options = {
+        "Dir::Etc::sourcelist": f"{staged}.sources",
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State": "{stage}",
+        "Dir::State::status": "/var/lib/dpkg/status",
+        "Dir::Cache::pkgcache": "",
+        "Dir::Cache::srcpkgcache": "",
+        "APT::Sandbox::User": "root",
+        "APT::Update::Error-Mode": "any",
+    }
+    argv = ["apt-get", "-q", "update", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
+    return {
+        "stage_files": (
+            {"name": "gpufleet-nvidia.sources", "source": where.list_path},
+            {"name": "gpufleet-nvidia.asc", "source": where.key_path},
+        ),
+        "substitute": ((where.key_path, f"{staged}.asc"),),
+        "validate": ({"argv": argv, "timeout": 120, "why": "apt reads the repository before it is put in place"},),
+    }
+
+
+def nvidias_key(obs: Observation) -> str:
+    """As the controller fetched it; what it is worth, its fingerprint tells."""
+    answer = obs.attempt(queries.fetched(KEY_URL))
+    if "error" in answer:
+        raise PlanError(
+            "the controller cannot fetch the key of NVIDIA's repository",
+            where=KEY_URL,
+            why=str(answer["error"].get("message")),
+            next=f"Give the key's text in toolkit_key (gpufleet_toolkit_key). {MIRROR}",
+        )
+    return str(answer.get("content") or "")
+
+
+def plan(obs: Observation, *, url: str, key: str, expected: str, state: str) -> Plan:
+    """Two whole files. The key's fingerprint is compared before anything is written."""
+    if url != NVIDIA and not url.startswith(("http://", "https://", "file://")):
+        raise PlanError(f"{url!r} is no address of a repository", next="give a http, https or file address")
+    where = family(obs.host.get("os_release") or {})
+    if state == "absent":
+        return _taken_back(obs, (where.list_path, where.key_path))
+    if url == NVIDIA:
+        key, expected, url = key or nvidias_key(obs), expected or FINGERPRINT, where.nvidia
+    found = fingerprint(key)
+    require_expected(found, expected)
+    return merge(
+        [
+            _file(obs.file(where.key_path), key.strip() + "\n", "key", found),
+            _file(obs.file(where.list_path), where.text.format(url=url, key=where.key_path), "repository", url),
+        ]
+    )
+
+
+def require_expected(found: str, expected: str) -> None:
+    """The key's fingerprint against the one that was given, if one was."""
+    awaited = expected.replace(" ", "").upper()
+    if awaited and not FINGERPRINTS.fullmatch(awaited):
+        raise PlanError(
+            f"{expected!r} is no fingerprint of a key",
+            why="that has 40 hexadecimal digits; fewer of them can be had for a key of somebody else's",
+            next=f"Give all of them in {EXPECTED}, as gpg --show-keys prints them",
+        )
+    if awaited and found != awaited:
+        raise PlanError(
+            "the key of the package repository is not the expected one",
+            why=f"its fingerprint is {found}, and {awaited} is expected",
+            next=f"Ask whoever runs the repository for its key's fingerprint. If this is it, set {EXPECTED}; if not, install nothing",
+        )
+
+
+def _file(now: File, text: str, what: str, after: str) -> Plan:
+    if now.exists and now.content == text:
+        return Plan()
+    plan = owned_file.write(now, text, key=what, after=after, why=WHY)
+    return dc.replace(plan, expect_files={now.path: now.sha256 if now.exists else None})
+
+
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    """The files of every family, as far as they are there or the journal has what stood there before."""
+    return _taken_back(obs, sorted(PATHS, key=lambda path: path.startswith(KEY_PLACES)))
+
+
+def _taken_back(obs: Observation, paths: Iterable[str]) -> Plan:
+    """What stood there before comes back. The names are this collection's own, so that whoever wrote to the files since, they go."""
+    files = [owned_file.readable(obs.file(path)) for path in paths]
+    plans = [owned_file.give_back(obs, f, why="state: absent", ours=f.exists) for f in files]
+    changed = {c["path"] for p in plans for c in p.changes}
+    return dc.replace(merge(plans), expect_files={f.path: f.sha256 if f.exists else None for f in files if f.path in changed})

@@ -1,0 +1,131 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NVIDIA's runtime configuration, /etc/nvidia-container-runtime/config.toml: our keys, and every other line as it is."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, originals, owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import runtime_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, HostDecision, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+
+PATH = "/etc/nvidia-container-runtime/config.toml"
+DEFAULT_KIND = "nvidia.com/gpu"
+BY_ENV = ("accept-nvidia-visible-devices-envvar-when-unprivileged",)
+BY_MOUNT = ("accept-nvidia-visible-devices-as-volume-mounts",)
+RUNTIME = ("nvidia-container-runtime",)
+CDI = (*RUNTIME, "modes", "cdi")
+SKIP = ("nvidia-container-runtime-hook", "skip-mode-detection")
+
+Keys = Mapping[tuple[str, ...], Any]
+
+WHY: Mapping[tuple[str, ...], str] = {
+    (*RUNTIME, "mode"): "how the NVIDIA runtime injects on this host",
+    (*CDI, "annotation-prefixes"): "cdi.k8s.io/ is the engine's own prefix; the NVIDIA runtime must not handle it too",
+    (*CDI, "default-kind"): "what a bare device name stands for",
+    (*CDI, "spec-dirs"): "set by the option cdi_spec_dirs",
+    (*RUNTIME, "runtimes"): "the low-level runtimes of this host, by full path where they are not on PATH",
+    BY_ENV: "isolation: whether an unprivileged container may ask for GPUs by NVIDIA_VISIBLE_DEVICES",
+    BY_MOUNT: "isolation: whether a container may ask for GPUs by mounts, which only privileged users can give it",
+    SKIP: "docker run --gpus calls the hook itself, which refuses to work in any mode but legacy unless this is true",
+}
+
+
+# What of this file may leave a host.
+KEEP = file_places.keep("toml", {
+    BY_ENV: "bool", BY_MOUNT: "bool", SKIP: "bool", (*RUNTIME, "mode"): "name", (*RUNTIME, "runtimes"): "programs",
+    (*CDI, "annotation-prefixes"): "annotations", (*CDI, "default-kind"): "annotation", (*CDI, "spec-dirs"): "paths",
+})  # fmt: skip
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    return [queries.file(PATH, KEEP)]
+
+
+def keys(policy: Policy, record: HostDecision) -> dict[tuple[str, ...], Any]:
+    """Our keys with the values that the decision asks for."""
+    found = wanted(record.runtime_mode, record.isolation, record.annotation_prefixes, record.low_level_runtimes, policy.cdi_spec_dirs)
+    if record.runtime_mode != "legacy" and any(d.engine == "docker" for d in record.decisions):
+        found[SKIP] = True
+    return found
+
+
+def wanted(
+    mode: str, isolation: str, prefixes: tuple[str, ...], runtimes: tuple[str, ...], spec_dirs: tuple[str, ...]
+) -> dict[tuple[str, ...], Any]:
+    """Our keys, each with its value."""
+    strict = isolation == "strict"
+    found: dict[tuple[str, ...], Any] = {
+        BY_ENV: not strict,
+        BY_MOUNT: strict,
+        (*RUNTIME, "mode"): mode,
+        (*RUNTIME, "runtimes"): list(runtimes),
+        (*CDI, "annotation-prefixes"): list(prefixes),
+        (*CDI, "default-kind"): DEFAULT_KIND,
+    }
+    if spec_dirs:
+        found[(*CDI, "spec-dirs")] = list(spec_dirs)
+    return found
+
+
+def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+    """The host's file by the host's decision; a host where nothing runs NVIDIA's runtime or hook has no use for one."""
+    if record.skipped or not any(d.handler or d.hook for d in record.decisions):
+        return Plan()
+    planned = plan_keys(obs, PATH, keys(policy, record))
+    first = policy.adopt == "auto" and PATH not in owned_file.originals(obs)  # later on, other values are most often our own from before
+    return dc.replace(planned, leftovers=runtime_config.changed(PATH, planned.differences) if first else ())
+
+
+def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
+    """Set these keys in this file, and leave the rest of it as it is. None takes a key out."""
+    file = owned_file.readable(obs.file(path, KEEP))
+    document = toml_file.read(file) if file.exists else toml.parse("", path)
+    wrong = {key: value for key, value in wanted.items() if toml.lookup(document.data, key) != value}
+    if not wrong:
+        return Plan()
+    changed = document
+    for key, value in wrong.items():
+        changed = toml.remove(changed, key) if value is None else toml.set_value(changed, key, value)
+    differences = tuple(
+        Difference("file", path, toml.dotted(k), toml.lookup(document.data, k), v, WHY.get(k, "")) for k, v in wrong.items()
+    )
+    return Plan(
+        differences=differences,
+        changes=(change(file, changed),),
+        expect_files={path: file.sha256 if file.exists else None},
+        diffs=((path, file.content or "", changed.text),),
+    )
+
+
+def change(file: File, document: toml.Document) -> dict[str, Any]:
+    if not file.exists:
+        return {"path": file.path, "op": "write", "content": document.text, "mode": "0644", "expect": None}
+    return toml_file.edit(file.path, file.sha256, document)
+
+
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    """The bytes from before. Where somebody else changed the file since, only our own keys go: the runtime's defaults hold again."""
+    file = owned_file.readable(obs.file(PATH, KEEP))
+    original = owned_file.originals(obs).get(PATH)
+    if not file.exists:
+        return Plan(released=(PATH,) if original else ())
+    if original is None and (originals.journal_is_there(obs) or not decision_file.was_here(obs)):
+        return Plan()
+    if original and file.sha256 == original.get("sha256_after"):
+        back = owned_file.give_back(obs, file, why="state: absent gives back the file from before", ours=False)
+        return dc.replace(back, expect_files={PATH: file.sha256})
+    document = toml_file.read(file)
+    gone: dict[tuple[str, ...], Any] = {k: None for k in WHY if toml.lookup(document.data, k) is not None}
+    since = "was changed by somebody else since it was written here" if original else "has no copy from before, as the journal is gone"
+    advice = (f"{PATH} {since}: only our keys are taken out, so that the runtime's defaults hold",)
+    taken = plan_keys(obs, PATH, gone)
+    # Else a second run would put back the bytes from before over what the others wrote.
+    return dc.replace(taken, changes=tuple({**c, "forget": True} for c in taken.changes), advice=advice, released=(PATH,))

@@ -1,0 +1,181 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""state: absent, whatever has become of the engines since: stopped, removed, refused, broken, or beside another one.
+
+Each engine takes back what it can judge. What it cannot is given back from the journal, or named; then nothing is touched at all.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Iterable, Mapping
+from typing import Protocol
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, low_level, originals, owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+
+# Owners beside whom our part of a configuration can be told from theirs. What the others generate is never edited here.
+JUDGED = ("package", "docker", "nvidia-ctk", "gpu-operator")
+
+# By this name the programs of all handlers begin that this collection has ever written by itself.
+PROGRAM = low_level.PROGRAM
+
+
+class Engine(Protocol):
+    """What taking back asks of an engine's module."""
+
+    def find(self, policy: Policy, obs: Observation) -> tuple[Instance, ...]: ...
+
+    def plan_absent(self, policy: Policy, obs: Observation, instance: Instance) -> Plan: ...
+
+    def remnant(self, policy: Policy, obs: Observation) -> Instance | None:
+        """Where no engine is found, its configuration as that of one that does not run; None where there is no configuration."""
+
+    def main(self, policy: Policy, obs: Observation) -> str:
+        """Its configuration's first file."""
+
+    def marked(self, policy: Policy, obs: Observation) -> tuple[str, ...]:
+        """Files in the usual place that carry our mark."""
+
+    def claims(self, policy: Policy, obs: Observation, path: str) -> bool:
+        """Whether a file is of this engine's configuration, as far as its path tells."""
+
+
+Engines = Mapping[str, Engine]
+
+
+@dc.dataclass(frozen=True)
+class Found:
+    """obstacles: engine -> why it could not be looked for, or its configuration not be judged."""
+
+    instances: tuple[Instance, ...] = ()
+    obstacles: Mapping[str, str] = dc.field(default_factory=dict)
+
+
+def find(policy: Policy, obs: Observation, engines: Engines) -> Found:
+    """Every engine with its instances, whatever `engines` says: a file of ours is taken back also where that option has changed since."""
+    instances: list[Instance] = []
+    obstacles: dict[str, str] = {}
+    for name, engine in engines.items():
+        try:
+            there = engine.find(policy, obs)
+        except PlanError as error:
+            there, obstacles[name] = (), str(error)
+        if not there:
+            remnant = engine.remnant(policy, obs)
+            there = (remnant,) if remnant else ()
+        instances.extend(there)
+    return Found(tuple(instances), obstacles)
+
+
+def plan(
+    policy: Policy, obs: Observation, engines: Engines, rooms: Iterable[Plan] = (), covers: originals.Covers = originals.everything
+) -> Plan:  # fmt: skip
+    """All of it as one transaction."""
+    originals.require_sound(obs, covers)
+    found = find(policy, obs, engines)
+    plans, broken, theirs = of_instances(policy, obs, engines, found)
+    require_one(policy, plans)
+    merged = merge([*plans.values(), *rooms])
+    without_copy(policy, obs, engines, merged, broken)
+    context = Context(policy, obs, engines, dc.replace(found, obstacles={**theirs, **found.obstacles, **broken}))
+    return originals.whole(obs, merged, covers=covers, obstacle=context.obstacle, reader=context.left_to_do)
+
+
+def of_instances(
+    policy: Policy, obs: Observation, engines: Engines, found: Found
+) -> tuple[dict[str, Plan], dict[str, str], dict[str, str]]:
+    """What each instance takes back by itself; which engines could not judge, and which are another system's, with the reason."""
+    plans: dict[str, Plan] = {}
+    broken: dict[str, str] = {}
+    theirs: dict[str, str] = {}
+    for instance in found.instances:
+        if instance.refusal and instance.owner not in JUDGED:
+            theirs.setdefault(instance.engine, instance.refusal)
+            continue
+        try:
+            done = engines[instance.engine].plan_absent(policy, obs, dc.replace(instance, refusal=""))
+            plans[instance.key] = merge([done, unknown(policy, instance, done, found.obstacles.get(instance.engine, ""))])
+        except PlanError as error:
+            broken[instance.engine] = str(error)
+    return plans, broken, theirs
+
+
+def unknown(policy: Policy, instance: Instance, done: Plan, why: str) -> Plan:
+    """What is left to do where nobody could look for the engine: it may run with what is taken out now."""
+    if not why or not done.changes or policy.root != "/":
+        return Plan()
+    told = f"{instance.config_path} was given back, but whether {instance.engine} runs could not be told ({why}): restart it where it does"
+    return Plan(advice=(told,))
+
+
+def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:
+    """A single-resource module works on one instance, which has to be named where several have something of ours."""
+    ours = sorted(key for key, one in plans.items() if one.changes)
+    if policy.single and len(ours) > 1:
+        raise PlanError(f"several instances: {', '.join(ours)}", next="name one by config_path")
+
+
+def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Plan, broken: Mapping[str, str]) -> None:
+    """What is ours by its mark, or looks like ours for want of a journal, and could not be judged."""
+    done = {str(change["path"]) for change in merged.changes} | set(merged.released) | set(owned_file.originals(obs))
+    marked = [(name, path) for name, engine in engines.items() for path in engine.marked(policy, obs) if path not in done]
+    step = "Take it out of the configuration that names it, then remove it"
+    left = [f"{path}: this file is from here, and {broken.get(name) or originals.UNKNOWN}. {step}" for name, path in marked]
+    lost = "Mend that, since there is no journal that would know what of it is from here"
+    left += [f"{why}. {lost}" for name, why in broken.items() if suspected(policy, obs, engines[name].main(policy, obs))]
+    originals.refuse(left)
+
+
+def suspected(policy: Policy, obs: Observation, path: str) -> bool:
+    """Whether a file that cannot be judged may hold keys of ours that no journal knows."""
+    file = obs.file(path, file_places.NOTHING)
+    if not file.exists or not may_be_ours(policy, obs):
+        return False
+    return decision_file.was_here(obs) if file.content is None else any(h.binary in file.content for h in policy.handlers)
+
+
+def may_be_ours(policy: Policy, obs: Observation) -> bool:
+    """Whether keys that look like ours count as ours without a copy: there is no journal, and we are known or said to have been here."""
+    return not originals.journal_is_there(obs) and (policy.single or decision_file.was_here(obs))
+
+
+def other_name(name: str, program: str, where: str, line: int | None) -> PlanError:
+    """In a file that others have changed, our handlers are found by their names, and silence about one that is left would be untrue."""
+    return PlanError(
+        f"the handler {name} with the program {program} was not there before our first change, and is none of those asked for",
+        where=where, line=line, next="Name it in the option handlers to have it taken out, or take it out by hand if it is not from here",
+    )  # fmt: skip
+
+
+@dc.dataclass(frozen=True)
+class Context:
+    """Who reads a path that no plan was made for."""
+
+    policy: Policy
+    obs: Observation
+    engines: Engines
+    found: Found
+
+    def engine(self, path: str) -> str:
+        return next((name for name, engine in self.engines.items() if engine.claims(self.policy, self.obs, path)), "")
+
+    def obstacle(self, path: str) -> str:
+        return self.found.obstacles.get(self.engine(path), "")
+
+    def left_to_do(self, path: str) -> Plan:
+        """Whoever runs with a file that is given back without a word of its engine goes on with it until it is restarted."""
+        name = self.engine(path)
+        why = self.found.obstacles.get(name)
+        if not why or self.policy.root != "/":
+            return Plan()
+        running = [i for i in self.found.instances if i.engine == name and i.running]
+        if not running and any(i.engine == name for i in self.found.instances):
+            return Plan()  # in force from its next start
+        units = tuple(i.unit for i in running if i.unit)
+        who = " and ".join(units) or name
+        told = f"{path} was given back, but {who} could not be judged and was not restarted ({why}): restart it when that suits"
+        return Plan(advice=(told,), pending=units)

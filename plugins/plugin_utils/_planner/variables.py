@@ -1,0 +1,98 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The variables that users set: which names there are, which of them count for a whole run, and what to say about the rest."""
+
+from __future__ import annotations
+
+import difflib
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+
+PREFIX = "gpufleet_"
+OWN = "gpufleet_own_variables"
+
+# Settings of the whole run. Ansible reads `hosts` and `serial` of a play before there is a host, so variables of hosts and groups are not
+# seen there; the others are read once per run, for whichever host comes first. So all of them come from the command line.
+RUN: Mapping[str, str] = {
+    "gpufleet_hosts": "gpu_nodes",
+    "gpufleet_serial": '[1, "10%", "100%"]',
+    "gpufleet_max_failed": "1",
+    "gpufleet_fleet_policy": "uniform",
+    "gpufleet_fail_on_drift": "true",
+    "gpufleet_table_columns": "{...}",
+}
+
+# What roles and playbooks register.
+RESULTS = frozenset(
+    f"{PREFIX}{name}" for name in ("node_info", "node_result", "verify_result", "cdi_result", "toolkit_result", "fleet", "shown", "totals")
+)
+
+TAGS = (
+    "The playbooks of this collection have no tags: leave --tags and --skip-tags out. For one part alone run gpufleet.nvidia.verify (the"
+    " proof) or gpufleet.nvidia.refresh_cdi (the CDI specs)"
+)
+FOR_OWN = f"Names that begin with {PREFIX} belong to the collection; list one of your own in {OWN}"
+
+
+def problems(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], known: Iterable[str], own: Iterable[str] = ()) -> list[str]:
+    """What is wrong with the variables of a run, one sentence each.
+
+    hosts: each host's gpufleet_ variables; run: what a play's own keywords see; known: the names of the roles' options.
+    """
+    unknown = _unknown(hosts, {*known, *RUN, *RESULTS, OWN}, set(own))
+    return [*unknown, *([FOR_OWN] if unknown else []), *_ignored(hosts, run), *_waves(run.get("gpufleet_serial"))]
+
+
+def _unknown(hosts: Mapping[str, Mapping[str, Any]], known: set[str], own: set[str]) -> list[str]:
+    found: dict[str, list[str]] = {}
+    for host, variables in hosts.items():
+        for name in variables:
+            if name not in known | own:
+                found.setdefault(name, []).append(host)
+    short = {name.removeprefix(PREFIX) for name in known}
+    return [
+        f"There is no variable {name}{suggestion(name.removeprefix(PREFIX), short, PREFIX)}, and it is set for {names.some(places)}"
+        for name, places in sorted(found.items())
+    ]
+
+
+def _ignored(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]) -> list[str]:
+    """A setting of the run that hosts or groups set, and that is not what the run uses."""
+    found = []
+    for name, example in RUN.items():
+        places = [host for host, variables in hosts.items() if name in variables and (name not in run or run[name] != variables[name])]
+        if places:
+            found.append(
+                f"{name} is set in the inventory, for {names.some(places)}, where it would be ignored, since it counts for the whole run."
+                f" Take it out there and give it on the command line: -e @rollout.yml, with `{name}: {example}` in that file"
+            )
+    return found
+
+
+def _waves(serial: Any) -> list[str]:
+    """Sizes of waves that Ansible would end the run over without a word about the variable."""
+    if serial is None or (isinstance(serial, str) and serial.startswith("[")):  # a list as text, which older ansible-core reads as a list
+        return []
+    sizes = [str(size).strip() for size in (serial if isinstance(serial, list) else [serial])]
+    wrong = [size or "''" for size in sizes if not re.fullmatch(r"-?\d+\s*%?", size)]
+    says = "where a wave is a number of hosts or a percentage; write it as"
+    return [f"gpufleet_serial has {', '.join(wrong)}, {says} gpufleet_serial: {RUN['gpufleet_serial']}"] if wrong else []
+
+
+def grouped(sentences: Mapping[str, Iterable[str]]) -> list[str]:
+    """Each sentence once, with its hosts."""
+    found: dict[str, list[str]] = {}
+    for host, said in sentences.items():
+        for sentence in said:
+            found.setdefault(sentence, []).append(host)
+    return [f"{sentence} (for {names.some(places)})" for sentence, places in sorted(found.items())]
+
+
+def suggestion(name: str, known: Iterable[str], prefix: str = "") -> str:
+    """' (did you mean X?)' with the nearest name, '' where none is near."""
+    near = difflib.get_close_matches(name, sorted(known), n=1)
+    return f" (did you mean {prefix}{near[0]}?)" if near else ""

@@ -1,0 +1,406 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What has to be shown on a host for its decision to be proven: containers, what each asks for, what it gets, what it is refused.
+
+A container that asks for one GPU gets exactly its nodes, one that asks for none gets none, and what a container was not given it cannot
+open either, even if it makes the node itself: the device cgroup says EPERM, where an allowed node without a driver says ENXIO.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping
+from typing import Any, Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Driver, Gpu, HostDecision, Instance
+
+Expect = Literal["allowed", "refused", "optional"]
+
+KIND = "nvidia.com/gpu"
+LABEL = "gpufleet-check"
+ENV = "NVIDIA_VISIBLE_DEVICES"
+VOLUME_MOUNTS = "/var/run/nvidia-container-devices"  # config key accept-nvidia-visible-devices-as-volume-mounts (toolkit.md 3.2)
+ENGINE_ANNOTATION = "cdi.k8s.io/gpufleet-check"
+GPU_MAJOR, CONTROL_MINOR = 195, 255
+CONTROL = "/dev/nvidiactl"
+# Majors of these are dynamic, the node looks them up; which of them a container gets depends on who wrote the CDI spec.
+COMPANIONS = ("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
+LISTED = "/dev/nvidia*"
+WHY_ONE = "a container that asks for one GPU gets exactly its nodes"
+WHY_MIG = "a container that asks for one MIG device gets the nodes of its GPU and of no other"
+
+
+@dc.dataclass(frozen=True)
+class Ask:
+    """What a container asks for, before it is known by which path."""
+
+    name: str
+    minors: tuple[int, ...]
+    ids: str  # as written in an environment variable: "0", "all"; "" = nothing
+    why: str
+
+
+def asks(gpus: tuple[Gpu, ...]) -> tuple[Ask, ...]:
+    """The three wishes of a workload: one GPU, all of them, none."""
+    none = Ask("none", (), "", "a container that asks for no GPU gets none")
+    if not gpus:
+        return (none,)
+    first = min(gpus, key=lambda g: (not g.migs, g.index))
+    # A GPU in MIG mode is given away by its MIG devices only; `0:0` is the first of GPU 0.
+    one = Ask("one", (first.minor,), f"{first.index}:0" if first.migs else str(first.index), WHY_MIG if first.migs else WHY_ONE)
+    everything = Ask("all", tuple(g.minor for g in gpus), "all", "a container that asks for all GPUs gets all of them")
+    return (one, none) if len(gpus) == 1 else (one, everything, none)
+
+
+def cases(
+    host: HostDecision,
+    instances: tuple[Instance, ...],
+    driver: Driver,
+    *,
+    image: str,
+    evidence_file: str = "",
+    statuses: Mapping[str, Mapping[str, Any]] | None = None,
+    switches: tuple[str, ...] = (),
+) -> list[dict[str, Any]]:
+    """Every case of a host, engine by engine. `statuses`: CRI status by socket, for the cgroup driver in force; `switches`: nodes of
+    NVSwitches, which every container with a GPU may have."""
+    known = {i.key: i for i in instances}
+    found = []
+    engines = [d.engine for d in host.decisions]
+    for decision in host.decisions:
+        subject = decision.engine if engines.count(decision.engine) == 1 else decision.instance
+        instance = known[decision.instance]
+        if (instance.cri or instance.engine in ("docker", "podman")) and not instance.refusal:
+            status = (statuses or {}).get(instance.socket, {})
+            row = _by_row(host, decision, instance, driver.gpus, evidence_file)
+            found += [_finished(_with_switches(case, switches), subject, decision, instance, status, image) for case in row]
+    return found
+
+
+def _by_row(host: HostDecision, decision: Decision, instance: Instance, gpus: tuple[Gpu, ...], evidence_file: str) -> list[dict[str, Any]]:
+    strict = host.isolation == "strict"
+    if decision.injection == "native-cdi":
+        handler = decision.handler if gpus else ""
+        managed = [_management(decision, gpus, strict)] if handler and instance.cri else []
+        runtime = [] if instance.cri or not handler else [_by_option(gpus, handler, strict)]
+        plugin = _as_plugin(host, decision, gpus) if handler and instance.cri else []
+        return [_native(a, instance, gpus) for a in asks(gpus)] + managed + runtime + plugin
+    handler = "" if decision.default or not decision.handler else decision.handler
+    record = evidence_file if decision.injection in ("legacy", "oci-hook") else ""
+    found = [_by_runtime(a, handler, gpus, strict=strict, record=record) for a in asks(gpus)]
+    return found + ([_refused_variable(handler, gpus, record)] if strict and gpus else [])
+
+
+def _native(ask: Ask, instance: Instance, gpus: tuple[Gpu, ...]) -> dict[str, Any]:
+    """The engine resolves the device itself: by the CRI field, or by annotation where the engine is older than the field."""
+    names = [f"{KIND}={ask.ids}"] if ask.ids else []
+    case = {"name": ask.name, "why": ask.why, "handler": "", "nodes": _nodes(ask.minors, gpus)}
+    if instance.cdi.cri_field:
+        return {**case, "devices": names}
+    return {**case, "annotations": {ENGINE_ANNOTATION: ",".join(names)} if names else {}}
+
+
+def _by_runtime(ask: Ask, handler: str, gpus: tuple[Gpu, ...], *, strict: bool, record: str) -> dict[str, Any]:
+    """The NVIDIA runtime or its hook answers the variable, or mounts where the variable of unprivileged containers does not count."""
+    case: dict[str, Any] = {"name": ask.name, "why": ask.why, "handler": handler, "nodes": _nodes(ask.minors, gpus, recorded=bool(record))}
+    if ask.ids and strict:
+        case["mounts"] = [["/dev/null", f"{VOLUME_MOUNTS}/{ask.ids}"]]
+    if ask.ids:
+        case["env"] = {ENV: VOLUME_MOUNTS if strict else ask.ids}
+    if record:
+        wanted = [f"--device={re.escape(ask.ids)}(?![0-9])"] if ask.ids else []
+        case["record"] = {"path": record, "shows": RECORD_SHOWS, **({"contains": wanted} if wanted else {"silent": True})}
+    return case
+
+
+def _management(decision: Decision, gpus: tuple[Gpu, ...], strict: bool) -> dict[str, Any]:
+    """What a device plugin or monitoring agent does: all GPUs through the handler, by RuntimeClass."""
+    case: dict[str, Any] = {
+        "name": "management",
+        "why": f"a management container gets all GPUs through the handler {decision.handler}",
+        "handler": decision.handler,
+        "env": {ENV: "all"},
+        "nodes": _nodes(tuple(g.minor for g in gpus), gpus),
+    }
+    # The variable counts then only with this capability, the runtime's own sign of a privileged container; a privileged one would get
+    # every node from the engine, which proves nothing (toolkit.md 3.2).
+    return {**case, "capabilities": ["SYS_ADMIN"]} if strict else case
+
+
+def _by_option(gpus: tuple[Gpu, ...], handler: str, strict: bool) -> dict[str, Any]:
+    """Docker's other way, `docker run --runtime nvidia`."""
+    all_gpus = Ask("runtime", tuple(g.minor for g in gpus), "all", f"a container that asks for the runtime {handler} gets all GPUs")
+    return _by_runtime(all_gpus, handler, gpus, strict=strict, record="")
+
+
+def _as_plugin(host: HostDecision, decision: Decision, gpus: tuple[Gpu, ...]) -> list[dict[str, Any]]:
+    """What a pod gets from a device plugin that does not ask by CDI: one GPU by the handler, in the plugin's own words.
+
+    Its default names GPUs by UUID; a GPU with MIG devices is given away by those only.
+    """
+    assumed = host.plugin_source == "default" and host.isolation == "strict"  # forced by somebody who knows the plugin better
+    if assumed or not host.plugin_strategies or any(name in device_plugin.BY_CDI for name in host.plugin_strategies):
+        return []
+    one = asks(gpus)[0]
+    whole = next((g.uuid for g in gpus if g.minor in one.minors and not g.migs), "")
+    why = f"a pod that a device plugin gives one GPU by {host.plugin_strategies[0]} gets it through the handler {decision.handler}"
+    asked = Ask("plugin", one.minors, whole or one.ids, why)
+    return [_by_runtime(asked, decision.handler, gpus, strict="envvar" not in host.plugin_strategies, record="")]
+
+
+def _refused_variable(handler: str, gpus: tuple[Gpu, ...], record: str) -> dict[str, Any]:
+    case: dict[str, Any] = {
+        "name": "isolation",
+        "why": "strict isolation: the variable of an unprivileged container gives it nothing",
+        "handler": handler,
+        "env": {ENV: "all"},
+        "nodes": _nodes((), gpus),
+    }
+    return {**case, "record": {"path": record, "silent": True, "shows": RECORD_SHOWS}} if record else case
+
+
+def _with_switches(case: dict[str, Any], switches: tuple[str, ...]) -> dict[str, Any]:
+    without = all(n["expect"] == "refused" for n in case["nodes"])
+    return {**case, "nodes": [*case["nodes"], *(_node(path, None, "refused" if without else "optional") for path in switches)]}
+
+
+def _nodes(minors: tuple[int, ...], gpus: tuple[Gpu, ...], *, recorded: bool = False) -> list[dict[str, Any]]:
+    """Every NVIDIA node of the host with what is expected of it. `recorded`: a record stands for the nodes, which may be missing."""
+    given: Expect = "optional" if recorded else "allowed"
+    mixed = any(g.migs for g in gpus) and len(minors) > 1
+    # Beside GPUs with MIG devices one without may be in MIG mode, too, and then `all` is without it; only NVML knows.
+    sure = [g.minor for g in gpus if g.minor in minors and (g.migs or not mixed)]
+    wanted: dict[int, Expect] = {minor: given if minor in sure else "optional" for minor in minors}
+    found = [_node(f"/dev/nvidia{g.minor}", [GPU_MAJOR, g.minor], wanted.get(g.minor, "refused")) for g in gpus]
+    found.append(_node(CONTROL, [GPU_MAJOR, CONTROL_MINOR], given if minors else "refused"))
+    return found + [_node(path, None, "optional" if minors else "refused") for path in COMPANIONS]
+
+
+def _node(path: str, rdev: list[int] | None, expect: Expect) -> dict[str, Any]:
+    return {"path": path, "rdev": rdev, "expect": expect}
+
+
+def _finished(
+    case: dict[str, Any], subject: str, decision: Decision, instance: Instance, status: Mapping[str, Any], image: str
+) -> dict[str, Any]:
+    found = {**case, **by_engine(case, decision.engine, instance.binary)}
+    return {
+        **found,
+        "name": f"{subject}: {case['name']}",
+        "engine": decision.engine,
+        "injection": decision.injection,
+        "socket": instance.socket,
+        "image": image,
+        "list": LISTED,
+        "cgroup_parent": cgroup_parent(status, case["handler"]),
+    }
+
+
+def by_engine(case: Mapping[str, Any], engine: str, binary: str) -> dict[str, Any]:
+    """How a case is carried out where that is not by CRI."""
+    if engine == "docker":
+        return {"create": create(case)}
+    return command(case, binary) if engine == "podman" else {}
+
+
+def command(case: Mapping[str, Any], binary: str) -> dict[str, Any]:
+    """An engine without a daemon is its own client: one command, whose container is gone with it; image and shell are the node's part."""
+    devices = [f"--device={name}" for name in case.get("devices") or ()]
+    fixed = ["--rm", "--pull=never", "--network=none", "--user=0", "--cap-add=MKNOD", "--entrypoint=", "--timeout=600"]
+    return {"run": [binary, "run", *fixed, f"--label={LABEL}=1", *devices], "image_there": [binary, "image", "exists"]}
+
+
+def create(case: Mapping[str, Any]) -> dict[str, Any]:
+    """The same in the words of Docker's API (POST /containers/create); the image and the command are the node's part."""
+    devices = [{"Driver": "cdi", "DeviceIDs": case["devices"]}] if case.get("devices") else []
+    host: dict[str, Any] = {"NetworkMode": "none", "CapAdd": ["MKNOD", *(case.get("capabilities") or ())], "DeviceRequests": devices}
+    if case["handler"]:
+        host["Runtime"] = case["handler"]
+    if case.get("mounts"):
+        host["Binds"] = [f"{source}:{target}:ro" for source, target in case["mounts"]]
+    variables = [f"{name}={value}" for name, value in (case.get("env") or {}).items()]
+    return {"User": "0", "Env": variables, "Labels": {LABEL: "1"}, "NetworkDisabled": True, "HostConfig": host}
+
+
+def cgroup_parent(status: Mapping[str, Any], handler: str) -> str:
+    """containerd takes the path as it comes: with the systemd driver runc refuses what is not a slice. CRI-O chooses by itself."""
+    config = (status.get("info") or {}).get("config") or {}
+    runtimes = config.get("containerd") if isinstance(config, Mapping) else None
+    if not isinstance(runtimes, Mapping):
+        return ""
+    name = handler or str(runtimes.get("defaultRuntimeName") or "")
+    options = ((runtimes.get("runtimes") or {}).get(name) or {}).get("options") or {}
+    return "system.slice" if options.get("SystemdCgroup") or config.get("systemdCgroup") else ""
+
+
+# --- what to do when it is not as it should be --------------------------------------------------------------------------
+
+# What of an engine's or a shell's words may be told: these phrases. What stands around them stays on the host.
+PHRASES = (
+    r"unresolvable CDI devices(?: [\w.-]+/[\w.-]+=[\w:.-]*\w)?",
+    r"CDI support is explicitly disabled",
+    r"could not select device driver \"cdi\"",
+    r"(?i)unknown or invalid runtime name(?:: [\w.-]+)?|unknown runtime specified(?: [\w.-]+)?",
+    r"no runtime for \"[\w.-]*\" is configured|failed to find runtime handler(?: [\w.-]+)?|runtime handler \"?[\w.-]*\"? not supported",
+    r"unknown service runtime\.v1\w*(?:\.\w+)?",
+    r"pinging container registry|failed to (?:resolve|do request|pull)|sandbox image",
+    r"nvidia-container-cli(?:(?:\.real)?: (?:initialization|detection|device|requirement|ldcache|mount|nvml|container) error)?",
+    r"nvidia-container-runtime-hook",
+    r"(?:exec: )?\"?nvidia-container-runtime[\w.-]*\"?: (?:executable file not found|no such file or directory)",
+    r"(?:stat|exec) /[\w./-]*nvidia-container-runtime[\w.-]*: no such file or directory",
+    r"executable file not found",
+    r"mknod: .{0,16}not found",
+    r"/bin/sh: .{0,16}not found|stat /bin/sh|exec: \"/bin/sh\"|/bin/sh",
+    r"(?i)no such file or directory|connection refused|permission denied|operation not permitted|no space left on device",
+    r"context deadline exceeded|already exists|not found|is busy",
+)
+# Of a record that NVIDIA's hook leaves: what it was asked for.
+RECORD_SHOWS = r"--device=[\w,:.-]+"
+
+# (words in the error or problem, engine, "engine injection" or "", what to do). The first that matches speaks.
+ADVICE: tuple[tuple[str, str, str], ...] = (
+    (
+        r"image .* is not on this host",
+        "containerd",
+        "load it: ctr -n k8s.io images import FILE.tar, or crictl pull IMAGE; or name another in the option image",
+    ),
+    (
+        r"image .* is not on this host",
+        "crio",
+        "load it: skopeo copy oci-archive:FILE.tar containers-storage:IMAGE, or crictl pull IMAGE; or name another in the option image",
+    ),
+    (r"image .* is not on this host", "docker", "load it: docker load --input FILE.tar; or name another in the option image"),
+    (r"image .* is not on this host", "podman", "load it: podman load --input FILE.tar; or name another in the option image"),
+    (
+        r"could not select device driver \"cdi\"",
+        "",
+        "Docker has CDI switched off: run the module node, and restart Docker if the result says that a restart is due",
+    ),
+    (
+        r"(?i)unknown or invalid runtime name|unknown runtime specified",
+        "",
+        "the running Docker does not have this runtime: run the module node",
+    ),
+    (
+        r"unresolvable CDI devices",
+        "",
+        "the CDI spec lacks this device or lies outside the engine's directories: run the module node, then look at cdi_spec_dirs",
+    ),
+    (r"CDI support is explicitly disabled", "", "the engine's CDI switch is off: run the module node, which turns it on"),
+    (
+        r"no runtime for .* is configured|failed to find runtime handler|runtime handler .* not supported",
+        "",
+        "the running engine does not have this handler: run the module node, or restart the engine if the file has it already",
+    ),
+    (
+        r"unknown service runtime\.v1",
+        "",
+        "the engine serves no CRI: look for its CRI plugin's error in the unit's journal, and for cri in disabled_plugins",
+    ),
+    (
+        r"sandbox image|pause|pinging container registry|failed to (resolve|do request|pull)",
+        "",
+        "the sandbox (pause) image is not on this host and could not be pulled: load it as well, or set the engine's sandbox image",
+    ),
+    (
+        r"nvidia-container-cli|nvidia-container-runtime-hook",
+        "",
+        "the prestart hook failed: see whether nvidia-smi works here, and the log named in /etc/nvidia-container-runtime/config.toml",
+    ),
+    (
+        r"executable file not found|no such file or directory.*nvidia-container-runtime|nvidia-container-runtime.*no such file",
+        "",
+        "the handler's binary is missing: install the package nvidia-container-toolkit-base",
+    ),
+    (r"mknod: .*not found|/bin/sh", "", "the image needs a shell, sleep, rm and mknod: any busybox or distribution image has them"),
+    (
+        r"No such file or directory|Connection refused|no answer to",
+        "",
+        "the engine's socket does not answer: see systemctl status of its unit",
+    ),
+    (
+        r"was asked for and is not in the container",
+        "containerd native-cdi",
+        "no injection took place; up to containerd 2.2 a CDI request is dropped in silence while enable_cdi is false: run the module node",
+    ),
+    (
+        r"was asked for and is not in the container",
+        "",
+        "no injection took place: compare the decision for this host with the CDI spec's device nodes, and run the module node",
+    ),
+    (
+        r"in the container, but opening it is refused",
+        "",
+        "the node is seen but not allowed: systemctl daemon-reload takes the legacy way's device rule from a container, or SELinux refuses",
+    ),
+    (
+        r"can be opened although|and was not asked for",
+        "",
+        "a container gets more than it asked for: look for NVIDIA_VISIBLE_DEVICES in the image, a hook file beside CDI, and at isolation",
+    ),
+    (
+        r"says nothing that matches",
+        "",
+        "the prestart hook did not call nvidia-container-cli: look at mode in /etc/nvidia-container-runtime/config.toml and the hook file",
+    ),
+)
+
+
+def advice(engine: str, injection: str, text: str) -> str:
+    """What to do next about one error or problem; '' when nothing is known."""
+    for pattern, only, sentence in ADVICE:
+        if only in ("", engine, f"{engine} {injection}") and re.search(pattern, text):
+            return sentence
+    return ""
+
+
+def nothing_to_prove(host: HostDecision, planned: list[dict[str, Any]]) -> str:
+    """Why a host has no cases; '' when it has some."""
+    if planned:
+        return ""
+    refused = "; ".join(sentence for _key, sentence in host.refused)
+    return host.skipped or refused or "no engine on this host that a proof can start containers with"
+
+
+def unproven(planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The cases as check mode tells them: what would be started and expected, without a verdict."""
+    open_questions: dict[str, Any] = {"ok": None, "found": {}, "advice": ""}
+    return [{**_asked(c), **open_questions, "expected": {n["path"]: n["expect"] for n in c["nodes"]}} for c in planned]
+
+
+def evidence(planned: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The node's answers beside what was planned, with advice: the `checks` of a result."""
+    answers = {a["name"]: a for a in answer.get("cases") or ()}
+    none = {"ok": False, "error": {"step": "run", "message": "the node gave no answer"}}
+    return [_with_advice(c, answers.get(c["name"]) or {"name": c["name"], **none}) for c in planned]
+
+
+def _with_advice(case: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
+    next_step = "" if found["ok"] else advice(case["engine"], case["injection"], sentence(found))
+    return {**_asked(case), "found": {}, **found, "advice": next_step}
+
+
+def _asked(case: Mapping[str, Any]) -> dict[str, Any]:
+    always = {k: case[k] for k in ("name", "engine", "injection", "why", "handler")}
+    return {**always, **{k: case[k] for k in ("env", "annotations", "devices") if case.get(k)}}
+
+
+def sentence(found: Mapping[str, Any]) -> str:
+    """What went wrong in one case, in one line; '' when nothing did."""
+    error = found.get("error")
+    if error:
+        return f"{error['step']}: {error['message']}"
+    return "; ".join(found.get("problems") or ())
+
+
+def verdict(checks: list[dict[str, Any]]) -> str:
+    """'' when every case is proven, else the message of the failure."""
+    failed = [c for c in checks if not c["ok"]]
+    if not failed:
+        return ""
+    told = [f"{c['name']}: {sentence(c)}" for c in failed]
+    next_steps = dict.fromkeys(c["advice"] for c in failed if c.get("advice"))
+    return f"{len(failed)} of {len(checks)} checks failed. " + ". ".join([*told, *(f"Next: {step}" for step in next_steps)])

@@ -1,0 +1,175 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who else writes on a host, who owns the CDI spec, and which engine the kubelet uses."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+from tests.unit.builders import obs, sha
+from tests.unit.records import record
+
+SPEC = "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: []\n"
+UNITS = {owners.SERVICE: {"ActiveState": "inactive"}, owners.PATH: {"ActiveState": "active"}}
+ENABLED = {**dict.fromkeys(owners.LINKS.values(), ""), owners.UNIT_FILES[0]: ""}
+REFRESHED = {**ENABLED, owners.REFRESH_FILE: SPEC}
+
+
+def host(files: dict[str, Any] | None = None, units: dict[str, Any] | None = None, **more: Any) -> Observation:
+    return obs(files=files or {}, units=UNITS if units is None else units, **more)
+
+
+@pytest.mark.parametrize(
+    ("case", "policy", "seen", "cap", "owner", "why"),
+    [
+        ("no refresh unit", Policy(), host(units={}), "1.0.0", "ours", "is not on this host"),
+        ("enabled, file accepted", Policy(), host(REFRESHED), "1.0.0", "theirs", "every consumer here accepts"),
+        ("exactly the cap", Policy(), host(REFRESHED), "0.5.0", "theirs", "0.5.0"),
+        (
+            "too new for the oldest engine",
+            Policy(),
+            host({**REFRESHED, owners.REFRESH_FILE: SPEC.replace("0.5.0", "0.7.0")}),
+            "0.6.0",
+            "ours",
+            "0.7.0",
+        ),
+        (
+            "0.10.0 is newer than 0.9.0",
+            Policy(),
+            host({**REFRESHED, owners.REFRESH_FILE: SPEC.replace("0.5.0", "0.10.0")}),
+            "0.9.0",
+            "ours",
+            "0.10.0",
+        ),
+        ("JSON", Policy(), host({**REFRESHED, owners.REFRESH_FILE: '{"cdiVersion": "0.6.0"}'}), "1.0.0", "theirs", "0.6.0"),
+        ("enabled, but nothing written", Policy(), host(ENABLED), "1.0.0", "ours", "is not there"),
+        ("disabled", Policy(), host({owners.REFRESH_FILE: SPEC}), "1.0.0", "ours", "not enabled"),
+        ("masked by us", Policy(), host({**REFRESHED, owners.MASKS[owners.SERVICE]: ""}), "1.0.0", "ours", "not enabled"),
+        (
+            "writes where no engine looks",
+            Policy(),
+            host({**REFRESHED, owners.REFRESH_ENV: "NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=/srv/n.yaml\n", "/srv/n.yaml": SPEC}),
+            "1.0.0",
+            "ours",
+            "where no engine looks",
+        ),
+        ("forced ours", Policy(cdi_owner="ours"), host(REFRESHED), "1.0.0", "ours", "forced"),
+        ("forced theirs", Policy(cdi_owner="theirs"), host(REFRESHED), "1.0.0", "theirs", "forced"),
+        ("forced theirs, comes with the packages", Policy(cdi_owner="theirs"), host(units={}), "1.0.0", "theirs", "forced"),
+        ("an image", Policy(root="/srv/tree"), host(REFRESHED), "1.0.0", "ours", "beneath another root"),
+    ],
+)
+def test_one_owner(case: str, policy: Policy, seen: Observation, cap: str, owner: str, why: str) -> None:
+    found, reason = owners.cdi_owner(policy, seen, cap)
+    assert (found, reason.value) == (owner, owner), case
+    assert why in reason.why
+
+
+@pytest.mark.parametrize(
+    ("seen", "cap"),
+    [(host({**REFRESHED, owners.REFRESH_FILE: SPEC.replace("0.5.0", "0.7.0")}), "0.5.0"), (host({owners.REFRESH_FILE: SPEC}), "1.0.0")],
+)
+def test_theirs_is_refused_where_it_cannot_work(seen: Observation, cap: str) -> None:
+    with pytest.raises(PlanError, match="cdi_owner: theirs cannot work"):
+        owners.cdi_owner(Policy(cdi_owner="theirs"), seen, cap)
+
+
+BOTH = list(owners.MASKS.values())
+DONE = dict.fromkeys(BOTH, "")
+IDLE = {owners.PATH: {"ActiveState": "inactive"}, owners.SERVICE: {"ActiveState": "inactive"}}
+BY_HAND = dict.fromkeys(BOTH, {"content": None, "type": "char", "real": "/dev/null"})
+
+
+@pytest.mark.parametrize(
+    ("case", "seen", "owner", "stopped", "masked"),
+    [
+        ("both would write", host(REFRESHED), "ours", [owners.PATH], BOTH),
+        ("the service runs right now", host(REFRESHED, {owners.SERVICE: {"ActiveState": "activating"}}), "ours", [owners.SERVICE], BOTH),
+        ("theirs", host(REFRESHED), "theirs", [], []),
+        ("not there, and comes with the packages", host(units={}), "ours", [], BOTH),
+        ("done before", host({**REFRESHED, **DONE}, IDLE), "ours", [], []),
+        ("masked by hand", host({**REFRESHED, **BY_HAND}, IDLE), "ours", [], []),
+    ],
+)
+def test_taking_over(case: str, seen: Observation, owner: str, stopped: list[str], masked: list[str]) -> None:
+    plan = owners.plan(Policy(), seen, record(cdi_owner=owner))
+    assert [c["argv"] for c in plan.commands] == ([["systemctl", "stop", *stopped]] if stopped else []), case
+    assert [(c["path"], c["op"], c["content"]) for c in plan.changes] == [(path, "write", "") for path in masked]
+    assert (plan.restarts, plan.disable_units) == ((), ())
+
+
+def test_a_unit_of_the_users_own_is_not_overwritten() -> None:
+    with pytest.raises(PlanError, match="a unit of your own"):
+        owners.plan(Policy(), host({**REFRESHED, owners.MASKS[owners.SERVICE]: "[Service]\n"}), record(cdi_owner="ours"))
+
+
+@pytest.mark.parametrize(
+    ("case", "files", "links"),
+    [("they were enabled before", REFRESHED, 0), ("they came with our packages", {owners.UNIT_FILES[1]: ""}, 2)],
+)
+def test_absent_enables_the_units_again(case: str, files: dict[str, Any], links: int) -> None:
+    seen = host({**files, **DONE}, originals=dict.fromkeys(BOTH, {"existed": False, "sha256_after": sha("")}))
+    plan = owners.plan_absent(Policy(state="absent"), seen)
+    assert [c["op"] for c in plan.changes] == ["restore", "restore"], case
+    assert [c["argv"][-1] for c in plan.commands] == list(owners.LINKS.values())[:links]
+
+
+def test_absent_leaves_a_mask_alone_that_is_not_ours() -> None:
+    assert owners.plan_absent(Policy(state="absent"), host(DONE)).empty
+
+
+@pytest.mark.parametrize(
+    ("case", "argv", "files", "endpoint"),
+    [
+        ("by argument", ["kubelet", "--container-runtime-endpoint=unix:///run/a.sock"], {}, "unix:///run/a.sock"),
+        ("by two words", ["kubelet", "--container-runtime-endpoint", "unix:///run/a.sock"], {}, "unix:///run/a.sock"),
+        (
+            "kubeadm's flags",
+            ["kubelet"],
+            {owners.KUBEADM_FLAGS: 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///run/b.sock --x=1"\n'},
+            "unix:///run/b.sock",
+        ),
+        (
+            "its configuration",
+            ["kubelet"],
+            {owners.KUBELET_CONFIG: 'a: 1\ncontainerRuntimeEndpoint: "unix:///run/c.sock"\n'},
+            "unix:///run/c.sock",
+        ),
+        (
+            "another file",
+            ["kubelet", "--config=/opt/k.yaml"],
+            {"/opt/k.yaml": "containerRuntimeEndpoint: unix:///run/d.sock\n"},
+            "unix:///run/d.sock",
+        ),
+        ("nowhere", ["kubelet"], {}, ""),
+    ],
+)
+def test_kubelet(case: str, argv: list[str], files: dict[str, str], endpoint: str) -> None:
+    process = {"pid": 9, "exe": "/usr/bin/kubelet", "argv": argv}
+    seen = obs(files=files, processes=[process], commands={"kubelet --version": "Kubernetes v1.34.2\n"})
+    assert owners.kubelet(Policy(), seen) == Kubelet(True, "1.34.2", endpoint), case
+
+
+def test_no_kubelet() -> None:
+    assert owners.kubelet(Policy(), obs()) == Kubelet()
+
+
+@pytest.mark.parametrize(
+    ("mark", "word"),
+    [(owners.OPERATOR_MARK, "GPU Operator"), (owners.KUBESPRAY_MARK, "Kubespray")],
+)
+def test_other_writers_are_named(mark: str, word: str) -> None:
+    assert any(word in a for a in owners.plan(Policy(), host({mark: ""}, {}), record(cdi_owner="theirs")).advice)
+
+
+@pytest.mark.parametrize("root", ["/", "/srv/image"])
+@pytest.mark.parametrize(("files", "installed"), [({}, False), ({"/usr/bin/kubelet": ""}, True), ({"/opt/bin/kubelet": ""}, True)])
+def test_a_kubelet_that_does_not_run_is_known_by_its_program(files: dict[str, str], installed: bool, root: str) -> None:
+    found = owners.kubelet(Policy(root=root), obs(files=files, processes=[]))
+    assert (found.present, found.installed, found.expected) == (False, installed, installed)

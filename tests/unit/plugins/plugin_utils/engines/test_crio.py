@@ -1,0 +1,335 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""CRI-O: what is found, and what is planned, case by case."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import tomllib
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, NeedMore, Plan, PlanError, Policy
+
+from tests.unit import operators
+from tests.unit.builders import obs, sha
+
+SOCKET = "/var/run/crio/crio.sock"
+DIRECTORY = "/etc/crio/crio.conf.d"
+OURS = f"{DIRECTORY}/90-gpufleet.conf"
+PACKAGED = """\
+[crio.runtime]
+default_runtime = "crun"
+
+[crio.runtime.runtimes.crun]
+runtime_path = "/usr/libexec/crio/crun"
+runtime_root = "/run/crun"
+monitor_path = "/usr/libexec/crio/conmon"
+monitor_cgroup = "system.slice"
+allowed_annotations = [
+    "io.containers.trace-syscall",
+]
+
+[crio.runtime.runtimes.runc]
+runtime_path = "/usr/libexec/crio/runc"
+monitor_path = "/usr/libexec/crio/conmon"
+"""
+CRUN = {
+    "RuntimePath": "/usr/libexec/crio/crun", "RuntimeType": "", "RuntimeRoot": "/run/crun", "MonitorPath": "/usr/libexec/crio/conmon",
+    "MonitorCgroup": "system.slice", "AllowedAnnotations": ["io.containers.trace-syscall"], "PrivilegedWithoutHostDevices": False,
+}  # fmt: skip
+NVIDIA = {**CRUN, "RuntimePath": "/usr/bin/nvidia-container-runtime", "RuntimeType": "oci"}
+PROCESS = {"pid": 7, "exe": "/usr/bin/crio", "argv": ["/usr/bin/crio"], "unit": "crio.service"}
+
+
+def status(**runtimes: Any) -> dict[str, Any]:
+    config = {"DefaultRuntime": "crun", "Runtimes": {"crun": CRUN, **runtimes}, "HooksDir": [], "CDISpecDirs": ["/etc/cdi", "/var/run/cdi"]}
+    return {"info": {"config": {"sandboxImage": "pause", "crio": config}}, "handlers": ["", "crun", *runtimes]}
+
+
+def host(files: dict[str, Any] | None = None, said: dict[str, Any] | None = None, pods: Any = None, **more: Any) -> Any:
+    answers = {f"Status:{SOCKET}": said or status(), f"Version:{SOCKET}": {"runtime_name": "cri-o", "runtime_version": "1.34.2"}}
+    if pods is not None:
+        answers[f"ListPodSandbox:nvidia:{SOCKET}"] = pods
+    base = {f"{DIRECTORY}/10-crio.conf": PACKAGED, "/usr/bin/crio": "", "/usr/bin/nvidia-container-runtime": ""}
+    units = {"crio.service": {"ActiveState": "active", "InvocationID": "abc"}}
+    return obs(**{"files": {**base, **(files or {})}, "cri": answers, "processes": [PROCESS], "units": units, **more})
+
+
+def planned(policy: Policy, seen: Any, **decision: Any) -> Plan:
+    instance = crio.find(policy, seen)[0]
+    record = decide.decide_one(policy, instance, Kubelet())
+    return crio.plan(policy, seen, instance, dc.replace(record, **decision))
+
+
+def written(plan: Plan) -> dict[str, Any]:
+    (change,) = plan.changes
+    assert (change["path"], change["op"]) == (OURS, "write")
+    data: dict[str, Any] = tomllib.loads(change["content"])["crio"]["runtime"]
+    return data
+
+
+def test_a_running_crio_is_found_with_its_own_word() -> None:
+    (found,) = crio.find(Policy(), host())
+    assert (found.engine, found.version, found.socket, found.unit, found.running) == ("crio", "1.34.2", SOCKET, "crio.service", True)
+    assert (found.default_handler, found.handlers) == ("crun", {"crun": "/usr/libexec/crio/crun"})
+    assert (found.cdi.able, found.cdi.enabled, found.cdi.max_version, found.cdi.evidence.source) == (True, True, "1.0.0", "cri-status")
+    assert (found.refusal, found.invocation_id, found.owner) == ("", "abc", "package")
+
+
+@pytest.mark.parametrize(
+    ("version", "able", "field", "highest"),
+    [
+        ("1.23.5", False, False, ""),
+        ("1.24.0", True, False, "0.3.0"),
+        ("1.27.9", True, False, "0.5.0"),
+        ("1.28.0", True, True, "0.6.0"),
+        ("1.30.14", True, True, "0.7.0"),
+        ("1.36.3", True, True, "1.1.0"),
+    ],
+)
+def test_cdi_follows_the_version(version: str, able: bool, field: bool, highest: str) -> None:
+    (found,) = crio.find(Policy(root="/srv/tree", engine_version=version, engines=("crio",)), obs())
+    assert (found.cdi.able, found.cdi.cri_field, found.cdi.max_version) == (able, field, highest)
+
+
+def test_no_crio_is_no_instance() -> None:
+    assert crio.find(Policy(), obs()) == ()
+
+
+def test_a_tree_without_any_version_names_the_option() -> None:
+    with pytest.raises(PlanError, match="engine_version"):
+        crio.find(Policy(root="/srv/tree", engines=("crio",)), obs(files={"/usr/bin/crio": ""}))
+
+
+@pytest.mark.parametrize("package", ["1.34.1-1.1", "1.34.1~0"])
+def test_a_tree_tells_the_version_by_its_package(package: str) -> None:
+    (found,) = crio.find(Policy(root="/srv/tree"), obs(packages={"cri-o": package}))
+    assert found.version == "1.34.1"
+
+
+@pytest.mark.parametrize(
+    ("argv", "config", "directory"),
+    [
+        (["crio"], "/etc/crio/crio.conf", "/etc/crio/crio.conf.d"),
+        (["crio", "-c", "/opt/c.toml"], "/opt/c.toml", "/opt/c.toml.d"),
+        (["crio", "--config=/opt/c.toml", "--config-dir", "/opt/d"], "/opt/c.toml", "/opt/d"),
+        (["crio", "-d", "/opt/d", "--log-level", "debug"], "/etc/crio/crio.conf", "/opt/d"),
+    ],
+)
+def test_the_daemons_flags_say_what_it_reads(argv: list[str], config: str, directory: str) -> None:
+    where = crio_config.places(Policy(), obs(processes=[{**PROCESS, "argv": argv}]))
+    assert (where.config, where.directory, where.drop_in) == (config, directory, f"{directory}/90-gpufleet.conf")
+
+
+def test_a_stopped_crio_is_left_alone_with_one_sentence() -> None:
+    seen = host(
+        processes=[], units={"crio.service": {"ActiveState": "inactive"}}, commands={"/usr/bin/crio --version": "crio version 1.34.2\n"}
+    )
+    (found,) = crio.find(Policy(), seen)
+    assert not found.running
+    assert "crio.service is inactive" in found.refusal
+
+
+def test_a_stopped_crio_that_cannot_read_a_stray_file_names_it() -> None:
+    files = {f"{DIRECTORY}/README": "Drop-ins go here.\n"}
+    seen = host(files, processes=[], units={}, commands={"/usr/bin/crio --version": "crio version 1.34.2\n"})
+    (found,) = crio.find(Policy(), seen)
+    assert f"{DIRECTORY}/README:1" in found.refusal
+
+
+def test_the_handler_is_the_default_one_with_another_binary() -> None:
+    plan = planned(Policy(), host())
+    assert written(plan) == {
+        "runtimes": {
+            "nvidia": {
+                "runtime_path": "/usr/bin/nvidia-container-runtime",
+                "runtime_type": "oci",
+                "runtime_root": "/run/crun",
+                "monitor_path": "/usr/libexec/crio/conmon",
+                "monitor_cgroup": "system.slice",
+                "allowed_annotations": ["io.containers.trace-syscall"],
+            }
+        }
+    }
+    assert [(r.unit, r.action) for r in plan.restarts] == [("crio.service", "restart")]
+    assert plan.expect_units == {"crio.service": "abc"}
+    assert plan.expect_files[f"{DIRECTORY}/10-crio.conf"] == sha(PACKAGED)
+    assert {d.key for d in plan.differences} >= {"crio.runtime.runtimes.nvidia.runtime_path", "crio.runtime.runtimes.nvidia.monitor_path"}
+
+
+def test_default_is_written_only_where_decided() -> None:
+    assert "default_runtime" not in written(planned(Policy(), host(), default=False))
+    plan = planned(Policy(), host(), default=True)
+    assert written(plan)["default_runtime"] == "nvidia"
+    assert {"path": ["config", "crio", "DefaultRuntime"], "equals": "nvidia"} in plan.health[0]["require"]
+
+
+def converged(default: bool = False) -> tuple[str, dict[str, Any]]:
+    change = planned(Policy(), host(), default=default).changes[0]
+    said = status(nvidia=NVIDIA)
+    said["info"]["config"]["crio"]["DefaultRuntime"] = "nvidia" if default else "crun"
+    return change["content"], said
+
+
+@pytest.mark.parametrize("default", [False, True])
+def test_a_second_run_finds_nothing_to_do(default: bool) -> None:
+    text, said = converged(default)
+    plan = planned(Policy(), host({OURS: text}, said), default=default)
+    assert plan.empty
+    assert (plan.restarts, plan.health, plan.validate) == ((), (), ())
+
+
+def test_a_daemon_that_has_not_loaded_the_right_file_is_restarted() -> None:
+    text, _said = converged()
+    plan = planned(Policy(), host({OURS: text}))
+    assert (plan.changes, [r.unit for r in plan.restarts]) == ((), ["crio.service"])
+    assert plan.differences[0].what == "unit"
+
+
+def test_restart_never_leaves_advice() -> None:
+    plan = planned(Policy(restart="never"), host())
+    assert plan.restarts == ()
+    assert plan.changes
+    assert any("restarted" in a for a in plan.advice)
+
+
+def test_another_text_of_the_same_meaning_is_written_without_a_restart() -> None:
+    text, said = converged()
+    plan = planned(Policy(), host({OURS: "# an older heading\n" + text}, said))
+    assert len(plan.changes) == 1
+    assert plan.restarts == ()
+
+
+def test_the_oci_hook_needs_no_drop_in() -> None:
+    text, said = converged()
+    policy = Policy(cdi="false")
+    assert planned(policy, host()).empty
+    plan = planned(policy, host({OURS: text}, said))
+    assert plan.changes == ({"path": OURS, "op": "remove", "expect": sha(text)},)
+    assert plan.restarts
+
+
+def test_spec_dirs_and_options_are_written_when_set() -> None:
+    policy = Policy(cdi_spec_dirs=("/etc/cdi", "/opt/cdi"), handlers=(Handler(options={"privileged_without_host_devices": True}),))
+    runtime = written(planned(policy, host()))
+    assert runtime["cdi_spec_dirs"] == ["/etc/cdi", "/opt/cdi"]
+    assert runtime["runtimes"]["nvidia"]["privileged_without_host_devices"] is True
+
+
+def test_a_built_in_default_handler_is_copied_from_the_daemons_word() -> None:
+    seen = host({f"{DIRECTORY}/10-crio.conf": None, "/etc/crio/crio.conf": "# all defaults\n"})
+    seen.answers.files.pop(f"{DIRECTORY}/10-crio.conf")
+    assert written(planned(Policy(), seen))["runtimes"]["nvidia"]["monitor_path"] == "/usr/libexec/crio/conmon"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "sentence"),
+    [
+        ("README", "Put your drop-ins here.\n", r"crio\.conf\.d/README:1: CRI-O would refuse to start.*whatever its name"),
+        (
+            "99-site.conf.bak",
+            '[crio.runtime.runtimes.nvidia]\nruntime_path = "/old/nvidia-container-runtime"\n',
+            r"99-site\.conf\.bak: this file is read after .*: nvidia",
+        ),
+        ("zz/deep", f'[crio.runtime.runtimes.nvidia]\nruntime_path = "/o{NVIDIA["RuntimePath"]}"\n', r"zz/deep: this file is read after"),
+        ("99-default", '[crio.runtime]\ndefault_runtime = "runc"\n', r"default_runtime = 'runc'"),
+    ],
+)
+def test_stray_files_that_break_or_override_are_refused(name: str, text: str, sentence: str) -> None:
+    with pytest.raises(PlanError, match=sentence):
+        planned(Policy(), host({f"{DIRECTORY}/{name}": text}), default=True)
+
+
+def test_a_harmless_leftover_is_advice() -> None:
+    plan = planned(Policy(), host({f"{DIRECTORY}/10-crio.conf.bak": PACKAGED}))
+    assert any("10-crio.conf.bak" in a for a in plan.advice)
+    assert plan.changes
+
+
+@pytest.mark.parametrize(
+    ("name", "path", "owner", "said"),
+    [
+        ("99-nvidia.toml", "/usr/bin/nvidia-container-runtime", "nvidia-ctk", "99-nvidia.toml"),
+        ("99-nvidia.conf", "/usr/local/nvidia/toolkit/nvidia-container-runtime", "gpu-operator", "its process nvidia-toolkit runs"),
+    ],
+)
+def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, said: str) -> None:
+    text = f'[crio.runtime.runtimes.nvidia]\nruntime_path = "{path}"\n'
+    works = [PROCESS, {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}]
+    answers = operators.answers(SOCKET, (), sandboxes.CRIO_NOTE, pid=7)
+    (found,) = crio.find(Policy(), host({f"{DIRECTORY}/{name}": text}, processes=works, answers=answers))
+    assert found.owner == owner
+    assert said in found.refusal
+
+
+@pytest.mark.parametrize(
+    ("policy", "sentence"),
+    [
+        (Policy(drop_in="never"), "drop_in: never"),
+        (Policy(drop_in="/etc/crio/mine.conf"), "would not read"),
+        (Policy(handlers=(Handler(binary="/opt/none"),)), "/opt/none: the binary of the handler nvidia is not there"),
+    ],
+)
+def test_wishes_that_cannot_work_are_refused(policy: Policy, sentence: str) -> None:
+    with pytest.raises(PlanError, match=sentence):
+        planned(policy, host())
+
+
+def test_a_tree_gets_the_file_and_nothing_is_run() -> None:
+    policy = Policy(root="/srv/tree", engine_version="1.36.3", engines=("crio",))
+    plan = planned(policy, obs(files={f"{DIRECTORY}/10-crio.conf": PACKAGED}))
+    assert written(plan)["runtimes"]["nvidia"]["monitor_path"] == "/usr/libexec/crio/conmon"
+    assert (plan.restarts, plan.validate, plan.health, plan.expect_units) == ((), (), (), {})
+    assert any("not there yet" in a for a in plan.advice)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "change"),
+    [
+        ("as written", {"path": OURS, "op": "restore"}),
+        ("other", {"path": OURS, "op": "remove"}),
+    ],
+)
+def test_absent_takes_our_file_back(recorded: str, change: dict[str, Any]) -> None:
+    text, said = converged()
+    after = sha(text) if recorded == "as written" else "0" * 64
+    seen = host({OURS: text}, said, {"pods": []}, originals={OURS: {"existed": False, "sha256_after": after}})
+    plan = crio.plan_absent(Policy(state="absent"), seen, crio.find(Policy(), seen)[0])
+    assert plan.changes[0].items() >= change.items()
+    assert [r.unit for r in plan.restarts] == ["crio.service"]
+
+
+BY_IT = "started with the handler nvidia, without it: drain them before it is taken back"
+STUCK = [
+    ({"pods": []}, ()),
+    (
+        {"pods": ["a/b", "a/c"]},
+        (f"CRI-O cannot stop the pods a/b, a/c, which were {BY_IT}",),
+    ),
+    (
+        {"error": {"kind": "timeout", "message": "no answer"}},
+        (f"CRI-O cannot stop pods that were {BY_IT}",),
+    ),
+]
+
+
+@pytest.mark.parametrize(("pods", "advice"), STUCK)
+def test_pods_that_would_hang_are_named_before_their_handler_goes(pods: dict[str, Any], advice: tuple[str, ...]) -> None:
+    text, said = converged()
+    before, seen = host({OURS: text}, said), host({OURS: text}, said, pods)
+    instance = crio.find(Policy(), seen)[0]
+    with pytest.raises(NeedMore) as asked:
+        crio.plan_absent(Policy(state="absent"), before, instance)
+    assert [(q["method"], q["handlers"]) for q in asked.value.questions] == [("ListPodSandbox", ["nvidia"])]
+    assert crio.plan_absent(Policy(state="absent"), seen, instance).advice == advice
+
+
+def test_absent_twice_does_nothing() -> None:
+    seen = host()
+    assert crio.plan_absent(Policy(state="absent"), seen, crio.find(Policy(), seen)[0]).empty

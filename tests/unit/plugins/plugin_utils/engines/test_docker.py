@@ -1,0 +1,520 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Docker Engine: how it is found, what is planned for it, what a restart would cost. What is refused is in tests/fixtures/bad."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places, output_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
+
+from tests.unit.builders import file_answer, obs, sha
+from tests.unit.records import ONE_GPU
+
+CONFIG, UNIT = docker_config.CONFIG, docker_config.UNIT
+BINARY = Handler.binary
+ELSEWHERE = "/opt/nvidia/bin/nvidia-container-runtime"
+PROCESS = {"pid": 3, "ticks": 77, "exe": "/usr/sbin/dockerd", "argv": ["dockerd", "-H", "fd://"], "unit": UNIT}
+INFO, LIST = f"http:{docker_config.SOCKET}/info", f"http:{docker_config.SOCKET}/containers/json"
+RUNC = {"runc": {"path": "runc"}}
+OURS = {**RUNC, "nvidia": {"path": BINARY}}
+DIRS = ["/etc/cdi", "/var/run/cdi"]
+ENTRY = {"nvidia": {"path": BINARY}}
+CONTAINERS = [{"Id": "a" * 64, "Names": ["/web"]}, {"Id": "b" * 64, "Names": ["/db"]}]
+
+
+def told(said: Any, path: str) -> dict[str, Any]:
+    """An answer of the daemon as it leaves the node."""
+    return {"status": 200, "value": selection.select(said, output_places.HTTP[path])}
+
+
+def running(version: str = "26.1.5+dfsg1", text: str | None = None, **more: Any) -> Any:
+    """A host with a daemon. containers: how many run; argv, files, originals, answers as in builders.obs; the rest is what /info says."""
+    answers, files, originals, argv, units = (more.pop(k, None) or {} for k in ("answers", "files", "originals", "argv", "units"))
+    count = more.pop("containers", 0)
+    said = {"ServerVersion": version, "DefaultRuntime": "runc", "Runtimes": RUNC, "CDISpecDirs": [], "ContainersRunning": count, **more}
+    if version < "25":
+        del said["CDISpecDirs"]
+    names = {LIST: told(CONTAINERS, "/containers/json")} if count else {}
+    return obs(
+        files={BINARY: "", ELSEWHERE: "", "/usr/sbin/dockerd": "", **({} if text is None else {CONFIG: text}), **files},
+        processes=[{**PROCESS, "argv": selection.arguments(["dockerd", *argv], docker_config.READ_FLAGS)}],
+        units={UNIT: {"ActiveState": "active", "InvocationID": "abc", **units}},
+        answers={INFO: told(said, "/info"), **names, **answers},
+        originals=originals,
+    )
+
+
+def planned(policy: Policy, seen: Any) -> Plan:
+    (instance,) = docker.find(policy, seen)
+    return docker.plan(policy, seen, instance, decide.decide_one(policy, instance, Kubelet()))
+
+
+def acts(plan: Plan) -> list[str]:
+    return [f"{r.action} {r.unit}" for r in plan.restarts]
+
+
+@pytest.mark.parametrize(
+    ("case", "version", "features", "info", "able", "enabled", "highest"),
+    [
+        ("Debian 12", "20.10.24+dfsg1", None, {}, False, False, ""),
+        ("Debian 13, as installed", "26.1.5+dfsg1", None, {"CDISpecDirs": []}, True, False, "0.7.0"),
+        ("Debian 13, switched on", "26.1.5+dfsg1", {"cdi": True}, {"CDISpecDirs": DIRS}, True, True, "0.7.0"),
+        ("28.2 and newer: on", "28.5.2", None, {"CDISpecDirs": DIRS}, True, True, "1.0.0"),
+        ("switched off", "29.7.2", {"cdi": False}, {"CDISpecDirs": None}, True, False, "1.1.0"),
+    ],
+)
+def test_running(case: str, version: str, features: Any, info: dict[str, Any], able: bool, enabled: bool, highest: str) -> None:
+    text = None if features is None else json.dumps({"features": features})
+    (found,) = docker.find(Policy(), running(version, text, containers=2, **info))
+    assert (found.cdi.able, found.cdi.enabled, found.cdi.max_version) == (able, enabled, highest), case
+    assert (found.engine, found.cri, found.running) == ("docker", False, True)
+    assert (found.version, found.refusal, found.unit) == (version.partition("+")[0], "", UNIT)
+
+
+@pytest.mark.parametrize(
+    ("version", "text", "enabled"), [("28.2.0", "", True), ("25.0.3", '{"features": {"cdi": true}}', True), ("26.1.5", "{", False)]
+)
+def test_a_tree_by_its_package_and_its_file(version: str, text: str, enabled: bool) -> None:
+    seen = obs(files={CONFIG: text}, packages={"docker-ce": f"5:{version}-1~debian.12~bookworm"})
+    (found,) = docker.find(Policy(root="/srv/tree"), seen)
+    assert (found.version, found.cdi.enabled, found.refusal) == (version, enabled, "")
+
+
+def test_stopped_by_its_banner() -> None:
+    seen = obs(files={"/usr/bin/dockerd": ""}, commands={"/usr/bin/dockerd --version": "Docker version 28.5.2, build abc\n"})
+    (found,) = docker.find(Policy(), seen)
+    assert (found.version, found.running) == ("28.5.2", False)
+    assert "installed but not running" in found.refusal
+
+
+def test_silent() -> None:
+    (found,) = docker.find(Policy(), running(answers={INFO: {"error": {"message": "no answer"}}}, files={}))
+    assert "does not answer at /var/run/docker.sock" in found.refusal
+
+
+def test_no_docker() -> None:
+    assert docker.find(Policy(), obs()) == ()
+
+
+def test_docker_desktop() -> None:
+    (found,) = docker.find(Policy(), obs(packages={"docker-desktop": "4.45.0"}))
+    assert (found.owner, found.running) == ("docker-desktop", False)
+    assert "virtual machine" in found.refusal
+
+
+def test_the_hosts_own_daemon_comes_before_a_persons() -> None:
+    person = {"pid": 9, "exe": "/usr/bin/dockerd", "argv": ["dockerd"], "cgroup": "/user.slice/user-1000.slice/user@1000.service/x"}
+    assert docker_config.process(obs(processes=[person, PROCESS]))["pid"] == 3
+
+
+@pytest.mark.parametrize(
+    ("kubelet", "engines", "left"),
+    [(True, ("auto",), True), (True, ("auto", "docker"), False), (False, ("auto",), False), (True, ("docker",), False)],
+)
+def test_beside_kubernetes_it_is_configured_by_name_only(kubelet: bool, engines: tuple[str, ...], left: bool) -> None:
+    policy = Policy(engines=engines)
+    (found,) = docker.find(policy, running())
+    told = node.beside_kubernetes(policy, found, Kubelet(kubelet), (found,))
+    assert bool(told.refusal) == left
+    if left:
+        assert "write engines: [auto, docker]" in told.refusal
+
+
+@pytest.mark.parametrize(
+    ("owner", "left"), [("k3s", True), ("rke2", True), ("gpu-operator", True), ("package", False), ("docker", False), ("nvidia-ctk", False)]
+)
+def test_an_engine_of_kubernetes_is_enough_of_a_sign(owner: str, left: bool) -> None:
+    (found,) = docker.find(Policy(), running())
+    other = dc.replace(found, engine="containerd", owner=owner)
+    assert bool(node.beside_kubernetes(Policy(), found, Kubelet(), (found, other)).refusal) == left
+
+
+# what it is: (version, file, what /info says beside, options, keys that are written, what is done)
+WISHES: dict[str, tuple[str, str | None, dict[str, Any], dict[str, Any], dict[str, Any], list[str]]] = {
+    "CDI is switched on where it is off": (
+        "26.1.5", None, {}, {}, {"runtimes.nvidia.path": BINARY, "features.cdi": True}, ["restart docker.service"]),
+    "CDI is on by itself since 28.2": (
+        "28.5.2", "{}", {"CDISpecDirs": DIRS}, {}, {"runtimes.nvidia.path": BINARY}, ["reload docker.service"]),
+    "unless it says false": (
+        "28.5.2", '{"features": {"cdi": false}}', {}, {},
+        {"runtimes.nvidia.path": BINARY, "features.cdi": True}, ["restart docker.service"]),
+    "an old one gets the runtime": ("20.10.24", None, {}, {}, {"runtimes.nvidia.path": BINARY}, ["reload docker.service"]),
+    "no CDI wanted": ("26.1.5", None, {}, {"cdi": "false"}, {"runtimes.nvidia.path": BINARY}, ["reload docker.service"]),
+    "the default when asked for": (
+        "20.10.24", None, {}, {"default": "true"},
+        {"runtimes.nvidia.path": BINARY, "default-runtime": "nvidia"}, ["reload docker.service"]),
+    "a default from before stays": (
+        "24.0.7", json.dumps({"default-runtime": "nvidia", "runtimes": ENTRY}), {"Runtimes": OURS, "DefaultRuntime": "nvidia"}, {}, {}, []),
+    "and goes when asked for, named, lest a reload miss it": (
+        "24.0.7", json.dumps({"default-runtime": "nvidia", "runtimes": ENTRY}), {"Runtimes": OURS, "DefaultRuntime": "nvidia"},
+        {"default": "false"}, {"default-runtime": "runc"}, ["reload docker.service"]),
+    "as nvidia-ctk wrote it": (
+        "24.0.7", '{"runtimes": {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}}',
+        {"Runtimes": {**RUNC, "nvidia": {"path": "nvidia-container-runtime"}}}, {}, {}, []),
+    "as nvidia-ctk wrote it, and a folder where dockerd does not look": (
+        "24.0.7", '{"runtimes": {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}}',
+        {"Runtimes": {**RUNC, "nvidia": {"path": "nvidia-container-runtime"}}},
+        {"handlers": (Handler(binary=ELSEWHERE),)}, {"runtimes.nvidia.path": ELSEWHERE}, ["reload docker.service"]),
+    "a name in capitals": (
+        "24.0.7", None, {}, {"handlers": (Handler("NVIDIA_1.20"),)}, {"runtimes.NVIDIA_1.20.path": BINARY}, ["reload docker.service"]),
+    "directories": (
+        "28.5.2", json.dumps({"runtimes": ENTRY}), {"Runtimes": OURS, "CDISpecDirs": DIRS}, {"cdi_spec_dirs": ("/opt/cdi",)},
+        {"cdi-spec-dirs": ["/opt/cdi"]}, ["restart docker.service"]),
+    "directories are not known to an old one": (
+        "24.0.7", json.dumps({"runtimes": ENTRY}), {"Runtimes": OURS}, {"cdi_spec_dirs": ("/opt/cdi",)}, {}, []),
+    "right on disk, not loaded": ("24.0.7", json.dumps({"runtimes": ENTRY}), {}, {}, {}, ["reload docker.service"]),
+    "right on disk, CDI not loaded": (
+        "26.1.5", json.dumps({"runtimes": ENTRY, "features": {"cdi": True}}), {"Runtimes": OURS}, {}, {}, ["restart docker.service"]),
+    "converged": (
+        "26.1.5", json.dumps({"runtimes": ENTRY, "features": {"cdi": True}}), {"Runtimes": OURS, "CDISpecDirs": DIRS}, {}, {}, []),
+    "on in the daemon, but not at its next start": (
+        "26.1.5", json.dumps({"runtimes": ENTRY}), {"Runtimes": OURS, "CDISpecDirs": DIRS}, {}, {"features.cdi": True}, []),
+    "more of a runtime": (
+        "24.0.7", json.dumps({"runtimes": ENTRY}), {"Runtimes": OURS}, {"handlers": (Handler(options={"runtimeArgs": ["--debug"]}),)},
+        {"runtimes.nvidia.runtimeArgs": ["--debug"]}, []),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("version", "text", "info", "options", "keys", "done"), WISHES.values(), ids=WISHES)
+def test_what_is_written_and_done(
+    version: str, text: str | None, info: dict[str, Any], options: dict[str, Any], keys: dict[str, Any], done: list[str]
+) -> None:
+    plan = planned(Policy(**options), running(version, text, **info))
+    assert {d.key: d.after for d in plan.differences if d.what == "file"} == keys
+    assert acts(plan) == done
+    assert bool(plan.changes) == bool(keys)
+    assert bool(plan.health) == bool(done)
+    assert plan.expect_units == ({UNIT: "abc"} if done else {})
+    validated = [v["argv"][0] for v in plan.validate]
+    assert validated == (["/usr/sbin/dockerd"] if keys and version >= "23" else [])
+
+
+def test_flags_that_say_it_already() -> None:
+    argv = [f"--add-runtime=nvidia={BINARY}", "--default-runtime", "nvidia", "--feature=cdi=true"]
+    plan = planned(Policy(default="true"), running("28.1.0", "{}", argv=argv, Runtimes=OURS, DefaultRuntime="nvidia", CDISpecDirs=DIRS))
+    assert plan.empty
+    assert plan.restarts == ()
+
+
+def test_dockerd_reads_the_new_file_with_the_flags_that_it_runs_with() -> None:
+    argv = ["-H", "fd://", "--config-file", "/etc/docker/other.json", "--containerd=/run/containerd/containerd.sock", "-D"]
+    plan = planned(Policy(), running(argv=argv))
+    own = {"process": 3, "ticks": 77, "without": ["--config-file"]}
+    assert plan.validate[0]["argv"][1:] == [own, "--validate", "--config-file", "{stage}/daemon.json"]
+    assert plan.stage_files == ({"name": "daemon.json", "source": "/etc/docker/other.json"},)
+    assert [c["path"] for c in plan.changes] == ["/etc/docker/other.json"]
+
+
+def test_what_must_be_so_before_it_counts_as_done() -> None:
+    (check,) = planned(Policy(default="true"), running()).health
+    assert (check["kind"], check["socket"], check["path"]) == ("http", docker_config.SOCKET, "/info")
+    assert check["require"] == [
+        {"path": ["Runtimes", "nvidia", "path"], "equals": BINARY},
+        {"path": ["DefaultRuntime"], "equals": "nvidia"},
+        {"path": ["CDISpecDirs"], "filled": True},
+    ]
+
+
+# what it is: (version, its default, options, injection, mode of NVIDIA's runtime, default or not, isolation)
+DECISIONS: dict[str, tuple[str, str, dict[str, Any], str, str, bool, str]] = {
+    "with CDI": ("26.1.5", "runc", {}, "native-cdi", "cdi", False, "compatible"),
+    "without CDI": ("20.10.24", "runc", {}, "nvidia-runtime", "cdi", False, "compatible"),
+    "CDI not wanted": ("26.1.5", "runc", {"cdi": "false"}, "legacy", "legacy", False, "compatible"),
+    "a default that is there": ("26.1.5", "nvidia", {}, "native-cdi", "cdi", True, "compatible"),
+    "a default that is to go": ("26.1.5", "nvidia", {"default": "false"}, "native-cdi", "cdi", False, "compatible"),
+    "strict": ("26.1.5", "runc", {"isolation": "strict"}, "native-cdi", "cdi", False, "strict"),
+}
+
+
+@pytest.mark.parametrize(("version", "now", "options", "injection", "mode", "default", "isolation"), DECISIONS.values(), ids=DECISIONS)
+def test_what_is_decided(version: str, now: str, options: dict[str, Any], injection: str, mode: str, default: bool, isolation: str) -> None:
+    policy = Policy(**options)
+    (found,) = docker.find(policy, running(version, DefaultRuntime=now))
+    record = decide.decide(policy, (found,), ONE_GPU, Kubelet())
+    (decision,) = record.decisions
+    assert (decision.injection, record.runtime_mode, decision.default, record.isolation) == (injection, mode, default, isolation)
+    assert (decision.handler, decision.runtime_class, decision.device_list_strategy) == ("nvidia", "", ())
+    # `docker run --gpus` calls the hook itself, which works in legacy mode only unless it is told otherwise.
+    assert toolkit_config.keys(policy, record).get(toolkit_config.SKIP) is (None if mode == "legacy" else True)
+
+
+LIVE = '{"live-restore": true}'
+# what it is: (file, live-restore in force, option restart, flags, what is done, left to somebody, words in the advice)
+COSTS: dict[str, tuple[str | None, bool, str, list[str], list[str], bool, str]] = {
+    "containers would end": (None, False, "auto", [], ["reload docker.service"], True, "would end 2 running container(s) (db, web)"),
+    "asked for all the same": (None, False, "always", [], ["restart docker.service"], False, "ends 2 running container(s) (db, web)"),
+    "live-restore": (LIVE, True, "auto", [], ["restart docker.service"], False, ""),
+    "live-restore by a flag": (None, True, "auto", ["--live-restore"], ["restart docker.service"], False, ""),
+    "live-restore in the file only": (LIVE, False, "auto", [], ["reload docker.service"], True, "would end 2"),
+    "live-restore until the next start only": ("{}", True, "auto", [], ["reload docker.service"], True, "would end 2"),
+    "never": (LIVE, True, "never", [], ["reload docker.service"], True, "restart: never leaves that to you"),
+    "never, and they would end": (None, False, "never", [], ["reload docker.service"], True, "would end 2 running container(s) (db, web)"),
+}
+
+
+@pytest.mark.parametrize(("text", "live", "restart", "argv", "done", "left", "words"), COSTS.values(), ids=COSTS)
+def test_a_restart_that_ends_containers_is_asked_for_by_name(
+    text: str | None, live: bool, restart: Any, argv: list[str], done: list[str], left: bool, words: str
+) -> None:
+    plan = planned(Policy(restart=restart), running("26.1.5", text, argv=argv, containers=2, LiveRestoreEnabled=live))
+    assert acts(plan) == done
+    assert plan.pending == ((UNIT,) if left else ())
+    assert [advice for advice in plan.advice if words not in advice] == []
+    assert bool(plan.advice) == bool(words)
+    assert plan.interrupts(restart) == [UNIT for act in done if act.startswith("restart")]
+    assert [a.action for a in plan.acts_on("never")] == [a.action for a in plan.restarts if a.action == "reload"]
+
+
+def test_in_a_swarm_live_restore_is_no_way_out() -> None:
+    plan = planned(Policy(), running(containers=2, Swarm={"LocalNodeState": "active"}))
+    assert "live-restore" not in plan.advice[0].partition("since live-restore is off")[2]
+
+
+def test_containers_are_asked_for_only_where_a_restart_would_end_them() -> None:
+    with pytest.raises(NeedMore) as asked:
+        planned(Policy(), running(ContainersRunning=2))
+    assert [q["id"] for q in asked.value.questions] == [LIST]
+
+
+def test_what_is_not_ours_stays_to_the_byte() -> None:
+    text = '{\n\t"log-opts": {"max-size": "10m"},\r\n\t"mtu":1450.0, "x": "\\u00e9"}'
+    (change,) = planned(Policy(cdi="false"), running("26.1.5", text)).changes
+    entry = '\t"runtimes": {\n\t\t"nvidia": {\n\t\t\t"path": "/usr/bin/nvidia-container-runtime"\n\t\t}\n\t},\n'
+    assert {**change, "result": ""} == {
+        "path": CONFIG, "op": "edit", "expect": sha(text), "edits": [{"start": 1, "end": 1, "text": entry}], "result": "",
+    }  # fmt: skip
+
+
+AFTER = json.dumps({"runtimes": ENTRY, "features": {"cdi": True}, "debug": True})
+
+
+def absent(seen: Any, **options: Any) -> Plan:
+    policy = Policy(state="absent", **options)
+    return docker.plan_absent(policy, seen, docker.find(policy, seen)[0])
+
+
+def test_absent_gives_the_bytes_back_and_restarts_for_what_a_reload_does_not_forget() -> None:
+    kept = {CONFIG: {"existed": True, "sha256_after": sha(AFTER), "content": '{"debug": true}'}}
+    plan = absent(running("26.1.5", AFTER, originals=kept, Runtimes=OURS, CDISpecDirs=DIRS))
+    assert [(c["op"], c["path"]) for c in plan.changes] == [("restore", CONFIG)]
+    assert acts(plan) == ["restart docker.service"]
+
+
+def test_absent_leaves_a_restart_that_ends_containers_to_you() -> None:
+    kept = {CONFIG: {"existed": False, "sha256_after": sha(AFTER)}}
+    plan = absent(running("26.1.5", AFTER, originals=kept, Runtimes=OURS, CDISpecDirs=DIRS, containers=2))
+    assert (plan.changes[0]["op"], plan.pending, plan.interrupts("auto")) == ("restore", (UNIT,), [])
+
+
+def test_absent_restarts_no_daemon_that_does_not_answer_and_says_so() -> None:
+    """What it works with and which containers run is not known, which is not the same as nothing."""
+    kept = {CONFIG: {"existed": True, "sha256_after": sha(AFTER), "content": '{"debug": true}'}}
+    mute = {INFO: {"error": {"kind": "timeout", "message": "no answer"}}, "package:docker": {"installed": {"docker-ce": "5:26.1.5"}}}
+    seen = running("26.1.5", AFTER, originals=kept, answers=mute)
+    (instance,) = docker.find(Policy(), seen)
+    plan = docker.plan_absent(Policy(state="absent"), seen, dc.replace(instance, refusal=""))
+    assert ([c["op"] for c in plan.changes], plan.restarts, plan.pending) == (["restore"], (), (UNIT,))
+    assert "does not answer at /var/run/docker.sock" in plan.advice[0]
+
+
+def test_absent_reloads_where_other_runtimes_remain() -> None:
+    text = json.dumps({"runtimes": {**ENTRY, "kata": {"path": "/opt/kata"}}})
+    kept = {CONFIG: {"existed": True, "sha256_after": sha(text), "content": '{"runtimes": {"kata": {"path": "/opt/kata"}}}'}}
+    assert acts(absent(running("24.0.7", text, originals=kept, Runtimes=OURS))) == ["reload docker.service"]
+
+
+# what others made of the file since -> what is left of it
+CHANGED_SINCE: dict[str, tuple[Any, str, str | None]] = {
+    "a key more": (
+        {"existed": True, "content": '{"debug": true}'}, AFTER[:-1] + ', "mtu": 9000}', '{"debug": true, "mtu": 9000}'),
+    "their runtime in our place": (
+        {"existed": True, "content": '{"debug": true}'},
+        '{"runtimes": {"nvidia": {"path": "/opt/x"}}}', '{"runtimes": {"nvidia": {"path": "/opt/x"}}}'),
+    "their default from before": (
+        {"existed": True, "content": '{"default-runtime": "kata"}'},
+        '{"default-runtime": "nvidia", "mtu": 1}', '{"default-runtime": "kata", "mtu": 1}'),
+    "features that they had": (
+        {"existed": True, "content": '{"features": {}}'}, '{"features": {"cdi": true}, "mtu": 1}', '{"features": {}, "mtu": 1}'),
+    "CDI that they had": ({"existed": True, "content": '{"features": {"cdi": true}}'}, '{"features": {"cdi": true}, "mtu": 1}', None),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("original", "text", "left"), CHANGED_SINCE.values(), ids=CHANGED_SINCE)
+def test_absent_takes_out_just_what_is_ours(original: dict[str, Any], text: str, left: str | None) -> None:
+    plan = absent(running("24.0.7", text, originals={CONFIG: {**original, "sha256_after": "another"}}))
+    if left in (None, text):
+        assert plan.changes == ()
+        return
+    (change,) = plan.changes
+    assert (change["op"], "".join(e["text"] for e in change["edits"]), change["forget"]) == ("edit", left, True)
+    assert "changed by somebody else" in plan.advice[0]
+
+
+def test_absent_removes_a_file_in_which_nothing_else_was_ever_written() -> None:
+    plan = absent(running("24.0.7", json.dumps({"runtimes": ENTRY}), originals={CONFIG: {"existed": False, "sha256_after": "another"}}))
+    assert [c["op"] for c in plan.changes] == ["remove"]
+
+
+def test_absent_touches_nothing_that_was_never_written() -> None:
+    plan = absent(running("26.1.5", AFTER))
+    assert plan == Plan(advice=plan.advice)
+    assert "looks like ours, which this host's journal does not know; it is left alone" in plan.advice[0]
+
+
+@pytest.mark.parametrize(
+    ("text", "left", "said"),
+    [
+        (AFTER, '{"features": {"cdi": true}, "debug": true}', "features.cdi stays"),
+        (json.dumps({"runtimes": ENTRY, "default-runtime": "nvidia"}), "{}", "only our runtime is taken out"),
+        (json.dumps({"runtimes": {"nvidia": {"path": "/opt/x"}}}), None, ""),
+        (json.dumps({"runtimes": {"nvidia": {"path": "/opt/x"}}, "default-runtime": "nvidia"}), None, ""),
+        (json.dumps({"runtimes": {"nvidia": {"path": BINARY, "runtimeArgs": []}}, "default-runtime": "nvidia"}), None, ""),
+        (json.dumps({"runtimes": {"nvidia": {"path": BINARY, "args": ["--debug"]}}}), None, ""),
+        (json.dumps({"default-runtime": "nvidia"}), None, ""),
+    ],
+)
+def test_absent_without_a_journal_takes_our_runtime_out(text: str, left: str | None, said: str) -> None:
+    plan = absent(running("26.1.5", text, Runtimes=OURS), single=True)
+    assert ["".join(e["text"] for e in c["edits"]) for c in plan.changes] == ([] if left is None else [left])
+    assert said in " ".join(plan.advice)
+    assert bool(plan.advice) == bool(said)
+
+
+def test_a_tree_is_written_and_nothing_is_run() -> None:
+    policy = Policy(root="/srv/tree", engine_version="28.5.2", engines=("docker",))
+    plan = planned(policy, obs())
+    assert plan.changes[0]["content"] == json.dumps({"runtimes": ENTRY}, indent=2) + "\n"
+    assert (plan.restarts, plan.validate, plan.health) == ((), (), ())
+
+
+def test_a_daemon_outside_systemd_is_left_to_its_owner() -> None:
+    seen = obs(
+        files={BINARY: ""},
+        processes=[{"pid": 3, "exe": "/usr/sbin/dockerd", "argv": ["dockerd"]}],
+        answers={INFO: told({"ServerVersion": "28.5.2", "CDISpecDirs": DIRS, "Runtimes": RUNC}, "/info")},
+    )
+    plan = planned(Policy(), seen)
+    assert plan.restarts == ()
+    assert "runs outside systemd" in plan.advice[0]
+
+
+def test_our_own_runtime_may_get_another_program() -> None:
+    kept = {CONFIG: {"existed": False, "sha256_after": "x"}}
+    wanted = Policy(handlers=(Handler(binary="/usr/bin/nvidia-container-runtime.cdi"),), cdi="false")
+    files = {"/usr/bin/nvidia-container-runtime.cdi": ""}
+    plan = planned(wanted, running("26.1.5", json.dumps({"runtimes": ENTRY}), files=files, originals=kept))
+    assert [(d.before, d.after) for d in plan.differences] == [(BINARY, "/usr/bin/nvidia-container-runtime.cdi")]
+
+
+@pytest.mark.parametrize(
+    ("program", "handler", "taken"),
+    [
+        (ELSEWHERE, Handler(), True),  # a known place of NVIDIA's runtime
+        ("/usr/local/nvidia/toolkit/nvidia-container-runtime", Handler(), True),
+        (BINARY, Handler(binary="/usr/bin/nvidia-container-runtime.cdi"), True),
+        ("/opt/acme/gpu-runtime", Handler(), False),
+        ("/opt/acme/gpu-runtime", Handler(binary=ELSEWHERE, chosen=True), True),  # the option handlers names it
+        ("/opt/acme/gpu-runtime", Handler(binary="/opt/acme/gpu-runtime", chosen=True), True),
+        ("/usr/bin/nvidia-container-runtime-hook", Handler(), False),
+    ],
+)
+def test_a_runtime_of_our_name_keeps_its_arguments_or_is_refused(program: str, handler: Handler, taken: bool) -> None:
+    before = {"path": program, "runtimeArgs": ["--debug"], "options": {"x": 1}}
+    wanted = Policy(handlers=(handler,), cdi="false")
+    seen = running("26.1.5", json.dumps({"runtimes": {"nvidia": before}}), files={handler.binary: ""})
+    if not taken:
+        with pytest.raises(PlanError, match="another runtime nvidia"):
+            planned(wanted, seen)
+        return
+    texts = [json.loads("".join(e["text"] for e in change["edits"])) for change in planned(wanted, seen).changes]
+    assert [text["runtimes"]["nvidia"] for text in texts] == ([] if program == handler.binary else [{**before, "path": handler.binary}])
+
+
+@pytest.mark.parametrize(
+    ("default", "runtimes", "kept", "program"),
+    [
+        ("runc", RUNC, None, "runc"),
+        ("crun", {**RUNC, "crun": {"path": "/usr/bin/crun"}}, None, "/usr/bin/crun"),
+        ("nvidia", {**OURS, "crun": {"path": "/usr/bin/crun"}}, {"default-runtime": "crun"}, "/usr/bin/crun"),
+        ("nvidia", OURS, {}, "runc"),
+        ("sysbox", {**RUNC, "sysbox": {"path": "/usr/bin/sysbox-runc"}}, None, "runc"),
+    ],
+)
+def test_the_program_behind_the_default_runtime(default: str, runtimes: dict, kept: dict | None, program: str) -> None:
+    original = {"existed": True, "content": json.dumps(kept), "sha256_after": "x"}
+    originals = {} if kept is None else {CONFIG: original}
+    (found,) = docker.find(Policy(), running(DefaultRuntime=default, Runtimes=runtimes, originals=originals))
+    assert found.low_level == program
+
+
+def test_a_program_that_was_not_sent_is_no_blank_in_a_sentence() -> None:
+    sent = file_places.shown(json.dumps({"runtimes": {"nvidia": {"path": "/opt/my runtime"}}}), docker_config.keep())
+    with pytest.raises(PlanError) as found:
+        planned(Policy(cdi="false"), running("26.1.5", sent, files={BINARY: ""}))
+    assert "its program has a form that is not sent from a host" in str(found.value)
+    assert "Set handlers.nvidia.binary to its program to go on" in str(found.value)
+
+
+@pytest.mark.parametrize(
+    ("entry", "why"),
+    [
+        ({"runtimeType": "io.containerd.runc.v2"}, "its runtimeType is io.containerd.runc.v2, and it is not"),
+        ({"runtimeType": "my shim"}, "it names no program, and it is not"),
+        ({"options": {}}, "it names no program, and it is not"),
+    ],
+)
+def test_a_type_of_a_shim_is_no_program_to_set(entry: dict[str, Any], why: str) -> None:
+    sent = file_places.shown(json.dumps({"runtimes": {"nvidia": entry}}), docker_config.keep())
+    with pytest.raises(PlanError) as found:
+        planned(Policy(cdi="false"), running("26.1.5", sent, files={BINARY: ""}))
+    assert why in str(found.value)
+    assert "binary" not in str(found.value)
+    assert "Take it out or give it another name there" in str(found.value)
+
+
+# What stands in the file, and what is said of its type: nothing where the name is hidden, since then so is the value.
+TYPES = [
+    ({"runtimes": {"S 3": {"path": "/x"}}}, ""),
+    ({"runtimes": {"S 3": {}, "S 4": 7, "S 5": "a b", "S 6": [1], "nvidia": ENTRY}}, ""),
+    ({"features": {"a b": True, "c d": False, "cdi": True}}, ""),
+    ({"runtimes": {"S 3": {"path": "/x"}, "other": "/x"}}, "runtimes.other is a string"),
+    ({"runtimes": {"S 3": {"path": "/x"}, "other": 7}}, "runtimes.other is a number"),
+    ({"runtimes": {"other": None}}, "runtimes.other is null"),
+    ({"runtimes": ["x"]}, "runtimes is a list"),
+    ({"features": {"a b": True, "cdi": ""}}, "features.cdi is a string"),
+    ({"features": {"cdi": 1}}, "features.cdi is a number"),
+    ({"features": {"cdi": {"a": 1}}}, "features.cdi is an object"),
+    ({"default-runtime": {"a": 1}}, "default-runtime is an object"),
+]
+
+
+@pytest.mark.parametrize("indent", [None, 2])
+@pytest.mark.parametrize(("data", "said"), TYPES, ids=[json.dumps(data) for data, _said in TYPES])
+def test_the_type_of_what_is_hidden_is_not_judged(data: dict[str, Any], said: str, indent: int | None) -> None:
+    path = docker_config.CONFIG
+    sent = contents.told(json.dumps(data, indent=indent).encode(), docker_config.keep(), path)
+    seen = obs(files={path: {**file_answer(""), **sent}})
+    if not said:
+        assert docker_config.document(seen, path, ())[1].data.keys() == data.keys()
+        return
+    with pytest.raises(PlanError) as found:
+        docker_config.document(seen, path, ())
+    assert f"{said} (dockerd does not start with it)" in str(found.value)
+
+
+def test_a_token_of_a_log_driver_never_travels() -> None:
+    text = '{"log-opts": {"splunk-token": "a\\"bc"}, "https-proxy": "http://me:pass@proxy", '
+    text += '"runtimes": {"n": {"path": "/n", "runtimeArgs": ["k=x"]}}}'
+    shown = file_places.shown(text, docker_config.keep())
+    assert json.loads(shown) == {"xxxxxxxx": " " * 23, "xxxxxxxxxxx": " " * 20, "runtimes": {"n": {"path": "/n", "runtimeArgs": [1]}}}

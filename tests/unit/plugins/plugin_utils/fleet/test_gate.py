@@ -1,0 +1,61 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a fleet's operator reads: the sentence about mixed engines, the budget of a rollout."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+# ---------------------------------------------------------------- uniform fleets
+
+
+def decided(*engines: str) -> dict[str, Any]:
+    return {"decision": {"decisions": [{"engine": e} for e in engines]}}
+
+
+def test_a_mix_names_the_hosts_by_engine() -> None:
+    results = {"b": decided("containerd"), "a": decided("containerd"), "c": decided("crio"), "gone": {}, "idle": decided()}
+    with pytest.raises(PlanError, match=r"mixed container engines: containerd on a, b; crio on c \(fleet_policy is uniform"):
+        gate.require_policy("uniform", results)
+    gate.require_policy("per_host", results)
+    gate.require_policy("uniform", {"a": decided("crio"), "gone": {}})
+
+
+def test_hosts_of_a_mix_are_named_as_in_the_table() -> None:
+    results = {**{f"gpu{number}": decided("containerd") for number in range(1, 601)}, "x": decided("crio")}
+    assert gate.mixed(results) == "mixed container engines: containerd on gpu[1-600]; crio on x"
+
+
+# ---------------------------------------------------------------- gate
+
+GATES = [
+    # lost, total, max_failed, may the rollout go on, how many may be lost
+    (0, 10, 0, True, 0),
+    (1, 10, 0, False, 0),
+    (2, 10, "2", True, 2),
+    (3, 10, "2", False, 2),
+    (1, 10, "10%", True, 1),
+    (2, 15, "10%", False, 1),  # rounded down
+    (7, 100, "7%", True, 7),
+    (1, 5, "20 %", True, 1),
+    (1, 3, "10%", False, 0),
+    (5, 5, "100%", True, 5),
+    (1, 200, "0.5%", True, 1),
+]
+
+
+@pytest.mark.parametrize(("lost", "total", "max_failed", "ok", "allowed"), GATES)
+def test_gate(lost: int, total: int, max_failed: int | str, ok: bool, allowed: int) -> None:
+    verdict = gate.gate(lost, total, max_failed)
+    assert (verdict.ok, verdict.allowed) == (ok, allowed)
+
+
+@pytest.mark.parametrize("wrong", ["", "-1", "1.5", "101%", "ten", "10%%", None])
+def test_a_budget_that_is_none(wrong: Any) -> None:
+    with pytest.raises(PlanError, match="neither a number of hosts nor a percentage"):
+        gate.gate(0, 1, wrong)

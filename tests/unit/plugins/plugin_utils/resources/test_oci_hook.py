@@ -1,0 +1,98 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The OCI prestart hook file: where it is wanted, where it goes, and whose it is."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HOOK_BINARY, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import oci_hook
+
+from tests.unit.builders import obs, sha
+from tests.unit.records import instance, record
+
+PATH = "/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json"
+HOOK = Policy(cdi="false")
+CDI = Policy()
+CRIO = instance("crio", "1.34.2", default_handler="crun", low_level="/usr/libexec/crio/crun")
+FOREIGN = '{"version": "1.0.0", "hook": {"path": "/opt/site/hook"}, "when": {"always": true}, "stages": ["prestart"]}'
+
+
+def test_the_content_is_that_of_nvidias_own_tool() -> None:
+    assert json.loads(oci_hook.text()) == {
+        "version": "1.0.0",
+        "hook": {
+            "path": "/usr/bin/nvidia-container-runtime-hook",
+            "args": ["nvidia-container-runtime-hook", "prestart"],
+            "env": ["PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"],
+        },
+        "when": {"always": True, "commands": [".*"]},
+        "stages": ["prestart"],
+    }
+
+
+def test_a_hook_elsewhere_is_findable() -> None:
+    assert oci_hook.content("/opt/nv/nvidia-container-runtime-hook")["hook"]["env"][0].endswith(":/bin:/opt/nv")
+
+
+@pytest.mark.parametrize(
+    ("case", "policy", "present", "op"),
+    [
+        ("wanted, missing", HOOK, None, "write"),
+        ("wanted, there", HOOK, oci_hook.text(), None),
+        ("wanted, there in another layout", HOOK, json.dumps(oci_hook.content()), None),
+        ("wanted, not JSON", HOOK, "{", "write"),
+        ("wanted, somebody else's", HOOK, FOREIGN, "write"),
+        ("not wanted, missing", CDI, None, None),
+        ("not wanted, ours", CDI, oci_hook.text(), "remove"),
+        ("not wanted, NVIDIA's tool wrote the same", CDI, json.dumps(oci_hook.content(), indent=4), "remove"),
+        ("not wanted, somebody else's", CDI, FOREIGN, None),
+    ],
+)
+def test_present(case: str, policy: Policy, present: str | None, op: str | None) -> None:
+    seen = obs(files={**({} if present is None else {PATH: present}), HOOK_BINARY: ""})
+    plan = oci_hook.plan(policy, seen, record(policy, CRIO))
+    assert [c["op"] for c in plan.changes] == ([op] if op else []), case
+    assert bool(plan.differences) == bool(op)
+    assert plan.restarts == ()
+    assert bool(plan.advice) == (present == FOREIGN and policy is CDI)
+
+
+def test_the_engines_own_directory_in_force_is_used() -> None:
+    said = {"info": {"config": {"crio": {"HooksDir": ["/run/containers/oci/hooks.d"], "Runtimes": {}}}}}
+    seen = obs(cri={"Status:/var/run/crio/crio.sock": said}, processes=[{"pid": 1, "exe": "/usr/bin/crio", "argv": ["crio"]}])
+    plan = oci_hook.plan(HOOK, seen, record(HOOK, CRIO))
+    assert [c["path"] for c in plan.changes] == ["/run/containers/oci/hooks.d/oci-nvidia-hook.json"]
+
+
+@pytest.mark.parametrize("policy", [Policy(cdi="false", packages="ignore"), Policy(cdi="false", single=True)])
+def test_a_hook_without_its_program_is_refused(policy: Policy) -> None:
+    with pytest.raises(PlanError, match="skips such a hook"):
+        oci_hook.plan(policy, obs(), record(policy, CRIO))
+
+
+def test_the_program_may_come_with_the_packages() -> None:
+    assert oci_hook.plan(HOOK, obs(), record(HOOK, CRIO)).changes
+
+
+@pytest.mark.parametrize(
+    ("case", "present", "originals", "op"),
+    [
+        ("ours, untouched", oci_hook.text(), {PATH: {"existed": False, "sha256_after": sha(oci_hook.text())}}, "restore"),
+        (
+            "ours, reformatted since",
+            json.dumps(oci_hook.content()),
+            {PATH: {"existed": False, "sha256_after": sha(oci_hook.text())}},
+            "remove",
+        ),
+        ("never written here", oci_hook.text(), {}, None),
+        ("gone", None, {}, None),
+    ],
+)
+def test_absent(case: str, present: str | None, originals: dict[str, Any], op: str | None) -> None:
+    seen = obs(files={} if present is None else {PATH: present}, originals=originals)
+    assert [c["op"] for c in oci_hook.plan_absent(Policy(state="absent"), seen).changes] == ([op] if op else []), case

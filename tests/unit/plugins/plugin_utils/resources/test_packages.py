@@ -1,0 +1,169 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""NVIDIA's packages: what is installed, in which version, by which command."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
+
+from tests.unit.builders import obs
+from tests.unit.records import record
+
+BASE, HOOK, TOOLS, LIBRARY = packages.BASE, "nvidia-container-toolkit", "libnvidia-container-tools", "libnvidia-container1"
+ALL = (HOOK, BASE, TOOLS, LIBRARY)
+CDI, LEGACY = Policy(), Policy(cdi="false")
+NEW, OLD = "1.20.1-1", "1.19.0-1"
+
+
+def planned(
+    policy: Policy, installed: dict[str, str], offered: str = NEW, manager: str = "dpkg", os_id: str = "debian", **files: Any
+) -> Plan:
+    seen = obs(
+        packages=installed,
+        candidates=dict.fromkeys(packages.FAMILY, offered) if offered else {},
+        files=files.get("files"),
+        host={"os_release": {"ID": os_id, "ID_LIKE": ""}},
+    )
+    seen.answers["package:of this test"]["manager"] = manager
+    return packages.plan(policy, seen, record(policy))
+
+
+@pytest.mark.parametrize(
+    ("case", "policy", "installed", "exact"),
+    [
+        ("CDI takes the base package", CDI, {}, [f"{BASE}={NEW}"]),
+        ("legacy takes the hook and its tools", LEGACY, {}, [f"{p}={NEW}" for p in ALL]),
+        ("what is there stays", CDI, {BASE: OLD}, None),
+        ("what is there says the version of the rest", LEGACY, {BASE: OLD}, [f"{p}={OLD}" for p in ALL]),
+        ("more than needed is no harm", CDI, dict.fromkeys(ALL, NEW), None),
+        ("the user's version", Policy(toolkit_version=NEW), {BASE: OLD}, [f"{BASE}={NEW}"]),
+        ("the user's version without packaging", Policy(toolkit_version="1.20.1"), {BASE: OLD}, [f"{BASE}={NEW}"]),
+        ("a version that no list has yet", Policy(toolkit_version="1.21.0"), {BASE: OLD}, [f"{BASE}=1.21.0-*"]),
+        ("all that is installed moves together", Policy(toolkit_version=NEW), {BASE: OLD, HOOK: OLD}, [f"{BASE}={NEW}", f"{HOOK}={NEW}"]),
+        ("the user's version is there", Policy(toolkit_version="1.20.1"), {BASE: NEW}, None),
+    ],
+)
+def test_apt(case: str, policy: Policy, installed: dict[str, str], exact: list[str] | None) -> None:
+    plan = planned(policy, installed)
+    if exact is None:
+        assert plan == Plan(), case
+        return
+    argv = plan.commands[-1]["argv"]
+    assert argv[:4] == ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install"]
+    assert [a for a in argv if "nvidia" in a and "=" in a] == exact, case
+    assert {"-y", "--no-install-recommends", "Dpkg::Options::=--force-confold"} <= set(argv)
+    assert ("--allow-downgrades" in argv) == bool(policy.toolkit_version)
+    assert all(d.what == "package" and d.why for d in plan.differences)
+
+
+@pytest.mark.parametrize(
+    ("case", "policy", "offered", "refreshed"),
+    [
+        ("known to the lists", CDI, NEW, False),
+        ("not known", CDI, "", True),
+        ("not known, but pinned", Policy(toolkit_version="1.20.1"), "", True),
+    ],
+)
+def test_lists_are_refreshed_only_where_they_lack_something(case: str, policy: Policy, offered: str, refreshed: bool) -> None:
+    plan = planned(policy, {}, offered)
+    assert (["apt-get", "update"] in [c["argv"] for c in plan.commands]) == refreshed, case
+    assert plan.commands[-1]["argv"][-1].partition("=")[0] == BASE
+
+
+@pytest.mark.parametrize(
+    ("os_id", "policy", "argv"),
+    [
+        ("rocky", CDI, ["dnf", "install", "-y", "--setopt=install_weak_deps=False", BASE]),
+        ("fedora", Policy(toolkit_version="1.20.1"), ["dnf", "install", "-y", "--setopt=install_weak_deps=False", f"{BASE}-1.20.1"]),
+        ("opensuse-leap", CDI, ["zypper", "--non-interactive", "install", "--no-recommends", BASE]),
+        (
+            "suse",
+            Policy(toolkit_version="1.20.1"),
+            ["zypper", "--non-interactive", "install", "--no-recommends", "--oldpackage", f"{BASE}=1.20.1"],
+        ),
+    ],
+)
+def test_rpm(os_id: str, policy: Policy, argv: list[str]) -> None:
+    assert [c["argv"] for c in planned(policy, {}, "", "rpm", os_id).commands] == [argv]
+
+
+def test_an_upgrade_warns_of_the_reload_and_a_first_installation_does_not() -> None:
+    assert any("lose them" in a for a in planned(Policy(toolkit_version=NEW), {BASE: OLD}).advice)
+    assert planned(CDI, {}).advice == ()
+
+
+@pytest.mark.parametrize("policy", [Policy(packages="ignore"), Policy(root="/srv/tree")])
+def test_nothing_is_installed_where_that_is_not_wanted(policy: Policy) -> None:
+    plan = planned(policy, {})
+    assert plan.commands == ()
+    assert any("is not installed" in a for a in plan.advice)
+    assert planned(policy, {}, files={"/usr/bin/nvidia-container-runtime": ""}).advice == ()
+
+
+def test_a_host_that_is_skipped_gets_nothing() -> None:
+    assert packages.plan(CDI, obs(), record(skipped="no GPU")) == Plan()
+
+
+def test_packages_stay_when_the_rest_goes() -> None:
+    assert packages.plan_absent(Policy(state="absent"), obs(packages={BASE: NEW})) == Plan()
+
+
+DNF, ZYPPER = packages.AVAILABLE["dnf"], packages.AVAILABLE["zypper"]
+OFFERED: dict[str, tuple[str, str, dict[str, Any], bool]] = {
+    # package database, distribution, what is known -> whether a configured repository has the base package
+    "apt knows it": ("dpkg", "debian", {"candidates": {BASE: NEW}}, True),
+    "apt does not": ("dpkg", "debian", {"candidates": {BASE: None}}, False),
+    "it is installed, in another version": ("dpkg", "debian", {"packages": {BASE: OLD}}, True),
+    "dnf finds it": ("rpm", "rocky", {"answers": {DNF["id"]: {"rc": 0, "stdout": f"{BASE} {NEW}\n"}}}, True),
+    "dnf finds nothing": ("rpm", "rocky", {"answers": {DNF["id"]: {"rc": 0, "stdout": ""}}}, False),
+    "zypper finds it": ("rpm", "suse", {"answers": {ZYPPER["id"]: {"rc": 0, "stdout": f"  | {BASE} | package | {NEW}"}}}, True),
+    "zypper finds nothing": ("rpm", "suse", {"answers": {ZYPPER["id"]: {"rc": 104, "stdout": ""}}}, False),
+}
+
+
+def known(manager: str, os_id: str, **there: Any) -> Any:
+    seen = obs(**{"packages": {BASE: None}, "host": {"os_release": {"ID": os_id}}, **there})
+    seen.answers["package:of this test"]["manager"] = manager
+    return seen
+
+
+@pytest.mark.parametrize(("manager", "os_id", "there", "offered"), OFFERED.values(), ids=OFFERED)
+def test_whether_a_configured_repository_has_it(manager: str, os_id: str, there: dict[str, Any], offered: bool) -> None:
+    assert packages.offered(known(manager, os_id, **there), [BASE]) is offered
+
+
+FAILED = {"candidates_error": "apt-cache policy ended with exit status 100"}
+
+
+def test_apt_that_cannot_tell_is_not_taken_for_one_that_has_nothing() -> None:
+    seen = known("dpkg", "debian")
+    seen.answers["package:of this test"].update(FAILED)
+    with pytest.raises(PlanError, match=rf"is not known \(`apt-cache policy {BASE}`: .*exit status 100\)\. Run that on the host") as caught:
+        packages.offered(seen, [BASE])
+    assert "gpufleet_packages" in caught.value.next
+
+
+def test_what_is_installed_is_known_without_it() -> None:
+    seen = known("dpkg", "debian", packages={BASE: OLD})
+    seen.answers["package:of this test"].update(FAILED)
+    assert packages.offered(seen, [BASE])
+
+
+def test_dnf_is_asked_only_here() -> None:
+    with pytest.raises(NeedMore) as asked:
+        packages.offered(known("rpm", "rocky"), [BASE])
+    assert [q["argv"][:3] for q in asked.value.questions] == [["dnf", "-q", "repoquery"]]
+
+
+SILENT = [{"rc": 1, "stdout": ""}, {"rc": None, "timed_out": True}, {"error": {"kind": "not-found", "message": ""}}]
+
+
+@pytest.mark.parametrize("answer", SILENT)
+def test_a_package_manager_that_cannot_tell_is_not_taken_for_one_that_has_nothing(answer: dict[str, Any]) -> None:
+    with pytest.raises(PlanError, match="is not known .*dnf -q repoquery"):
+        packages.offered(known("rpm", "rocky", answers={DNF["id"]: answer}), [BASE])

@@ -1,0 +1,278 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The package repository: a key is compared before anything is written, and the files suit the distribution."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository
+from hypothesis import given
+from hypothesis import strategies as st
+
+BODY = b"\x04" + bytes(range(40))
+OLD = bytes([0x98, len(BODY)]) + BODY  # old packet format, tag 6, one length byte
+OLD_TWO = bytes([0x99, 0, len(BODY)]) + BODY
+NEW = bytes([0xC6, len(BODY)]) + BODY
+URL = "http://mirror.example.org/deb"
+
+
+SECOND = b"\x04" + bytes(range(1, 41))
+SUBKEY = bytes([0xB8, len(SECOND)]) + SECOND  # tag 14
+USER_ID = bytes([0xB4, 4]) + b"lab@"  # tag 13
+
+
+def armor(packet: bytes, header: str = "Comment: test\n") -> str:
+    return f"{repository.BEGIN}\n{header}\n{base64.b64encode(packet).decode()}\n=abcd\n{repository.END}\n"
+
+
+FINGERPRINT = hashlib.sha1(b"\x99" + len(BODY).to_bytes(2, "big") + BODY).hexdigest().upper()
+
+
+KEYS = {
+    "old format": armor(OLD),
+    "old format, two length bytes": armor(OLD_TWO),
+    "new format": armor(NEW),
+    "with a user id and a subkey": armor(OLD + USER_ID + SUBKEY),
+    "without a header": armor(OLD, header=""),
+    "with blank lines around": "\n" + armor(OLD) + "\n\n",
+    "with line ends of another system": armor(OLD).replace("\n", "\r\n"),
+}
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_fingerprint(key: str) -> None:
+    assert repository.fingerprint(key) == FINGERPRINT
+
+
+TWO = bytes([0x98, len(SECOND)]) + SECOND
+MORE_THAN_ONE = {
+    "a second primary key in the block": (armor(OLD + TWO), "2 primary keys"),
+    "a second primary key behind a user id": (armor(OLD + USER_ID + TWO), "2 primary keys"),
+    "a second key in the new format": (armor(OLD + bytes([0xC6, len(SECOND)]) + SECOND), "2 primary keys"),
+    "a second block": (armor(OLD) + armor(TWO), "a second armored block"),
+    "a block within the block": (armor(OLD).replace("=abcd", armor(TWO)), "a second armored block"),
+    "text before the block": ("trust me\n" + armor(OLD), "text outside"),
+    "text behind the block": (armor(OLD) + "mQINBFnNWDEBEAC", "text outside"),
+    "a key in the header": (armor(OLD, header=base64.b64encode(TWO).decode() + "\n"), "neither a header nor base64"),
+    "bytes behind the checksum": (armor(OLD).replace("=abcd", "=abcd\n" + base64.b64encode(TWO).decode()), "neither a header nor base64"),
+    "padding and more": (armor(OLD).replace("=abcd", base64.b64encode(TWO).decode()), "cannot be read"),
+    "a user id first": (armor(USER_ID + OLD), "first packet"),
+    "a secret key": (armor(OLD + bytes([0x94, 2]) + b"\x04a"), "type 5"),
+    "a packet in parts": (armor(OLD + b"\xcd\xe0a"), "in parts"),
+    "a packet without a length": (armor(OLD + b"\xb7a"), "without a length"),
+    "bytes that are no packet": (armor(OLD + b"\x00"), "no packet"),
+}
+
+
+@pytest.mark.parametrize(("key", "says"), MORE_THAN_ONE.values(), ids=MORE_THAN_ONE)
+def test_a_text_that_holds_more_than_one_key_is_refused(key: str, says: str) -> None:
+    """The whole text becomes the keyring, and whatever else is in it would be trusted, too."""
+    with pytest.raises(PlanError, match=says):
+        repository.plan(seen("debian"), url=URL, key=key, expected=FINGERPRINT, state="present")
+
+
+@given(st.binary(max_size=64))
+def test_bytes_behind_the_key_never_bring_a_second_one(more: bytes) -> None:
+    """Whatever follows the primary key is refused, or is made of packets none of which is a primary key."""
+    try:
+        assert repository.fingerprint(armor(OLD + more)) == FINGERPRINT
+    except PlanError:
+        return
+    at = 0
+    while at < len(more):
+        kind, _body, at = repository._packet(more, at)
+        assert kind in repository.PACKETS
+        assert kind != repository.PRIMARY
+
+
+@pytest.mark.parametrize(
+    "key",
+    [
+        "",
+        "ssh-ed25519 AAAA",
+        armor(b""),
+        armor(OLD[:20]),
+        armor(b"\xc2" + NEW[1:]),
+        armor(bytes([0xC6, 3]) + b"\x03ab"),
+        armor(OLD).replace("=abcd", "%%%"),
+    ],
+)
+def test_what_is_no_key_is_refused(key: str) -> None:
+    with pytest.raises(PlanError, match="repository key"):
+        repository.fingerprint(key)
+
+
+def seen(os_id: str, like: str = "", **files: str) -> Observation:
+    where = repository.family({"ID": os_id, "ID_LIKE": like})
+    answers: dict = {f"file:{p}": {"exists": False} for p in (where.key_path, where.list_path)}
+    answers["originals"] = {"originals": {}}
+    for name, text in files.items():
+        path = {"key": where.key_path, "list": where.list_path}[name]
+        answers[f"file:{path}"] = {"exists": True, "type": "file", "content": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
+    return Observation({"os_release": {"ID": os_id, "ID_LIKE": like}}, answers)
+
+
+@pytest.mark.parametrize(
+    ("os_id", "like", "list_path"),
+    [
+        ("debian", "", "/etc/apt/sources.list.d/gpufleet-nvidia.sources"),
+        ("ubuntu", "debian", "/etc/apt/sources.list.d/gpufleet-nvidia.sources"),
+        ("rocky", "rhel centos fedora", "/etc/yum.repos.d/gpufleet-nvidia.repo"),
+        ("sles", "suse", "/etc/zypp/repos.d/gpufleet-nvidia.repo"),
+    ],
+)
+def test_each_distribution_gets_its_own_files_and_a_second_run_changes_nothing(os_id: str, like: str, list_path: str) -> None:
+    plan = repository.plan(seen(os_id, like), url=URL, key=armor(OLD), expected=FINGERPRINT, state="present")
+    assert plan.changes[1]["path"] == list_path
+    assert URL in plan.changes[1]["content"]
+    again = seen(os_id, like, key=plan.changes[0]["content"], list=plan.changes[1]["content"])
+    assert repository.plan(again, url=URL, key=armor(OLD), expected="", state="present").empty
+    gone = repository.plan(again, url=URL, key="", expected="", state="absent")
+    assert [c["op"] for c in gone.changes] == ["remove", "remove"]
+    assert repository.plan(seen(os_id, like), url=URL, key="", expected="", state="absent").empty
+
+
+@pytest.mark.parametrize("os_id", ["debian", "rocky", "sles"])
+@pytest.mark.parametrize("url", ["https://mirror.example/deb/$(ARCH)", "https://user:pw@mirror.example/?token=x", "http://ü.example/"])
+@pytest.mark.parametrize("key", [armor(OLD), armor(OLD).replace("\n", " \r\n")])
+def test_what_was_written_here_is_seen_whole_by_who_wants_it_there(os_id: str, url: str, key: str) -> None:
+    plan = repository.plan(seen(os_id, "rhel suse"), url=url, key=key, expected="", state="present")
+    keeps = {q["path"]: q["keep"] for q in repository.questions(url=url) if q["kind"] == "file"}
+    for change in plan.changes:
+        assert file_places.shown(change["content"], keeps[change["path"]]) == change["content"]
+
+
+@pytest.mark.parametrize("os_id", ["debian", "rocky", "sles"])
+def test_of_a_list_that_somebody_has_changed_no_password_travels(os_id: str) -> None:
+    where = repository.family({"ID": os_id, "ID_LIKE": "rhel suse"})
+    changed = where.text.format(url="https://user:hunter2@mirror.example", key=where.key_path) + "# hunter2\npassword=hunter2\n"
+    for url in ("", "https://mirror.example"):
+        keeps = {q["path"]: q["keep"] for q in repository.questions(url=url) if q["kind"] == "file"}
+        shown = file_places.shown(changed, keeps[where.list_path])
+        assert ("hunter2" in shown, where.key_path in shown) == (False, True)
+        assert "hunter2" not in file_places.shown("-----BEGIN PGP PRIVATE KEY BLOCK-----\nhunter2\n", keeps[where.key_path])
+
+
+def test_absent_gives_back_what_stood_there_before() -> None:
+    here = seen("debian", key="ours", list="ours, too")
+    where = repository.family({"ID": "debian"})
+    hashes = {f.path: f.sha256 for f in (here.file(where.key_path), here.file(where.list_path))}
+    kept = {where.list_path: {"existed": True, "content": "deb ...", "sha256_after": hashes[where.list_path]}}
+    found = Observation(here.host, {**here.answers, "originals": {"originals": kept}})
+    gone = repository.plan(found, url=URL, key="", expected="", state="absent")
+    assert [(c["op"], c["path"]) for c in gone.changes] == [("restore", where.list_path), ("remove", where.key_path)]
+    assert gone.expect_files == hashes
+
+
+def test_another_key_than_expected_writes_nothing() -> None:
+    with pytest.raises(PlanError, match="not the expected one"):
+        repository.plan(seen("debian"), url=URL, key=armor(OLD), expected="00" * 20, state="present")
+
+
+def test_an_unknown_distribution_and_a_bad_address_are_named() -> None:
+    with pytest.raises(PlanError, match="unknown distribution plan9"):
+        repository.family({"ID": "plan9"})
+    with pytest.raises(PlanError, match="no address"):
+        repository.plan(seen("debian"), url="mirror", key=armor(OLD), expected="", state="present")
+
+
+# ---------------------------------------------------------------- whether one is needed
+
+
+NO_SOURCES: dict[str, Any] = {repository.SOURCES["id"]: {"files": []}}
+REACHED = {**NO_SOURCES, "probe:reach": {"value": {"tried": True, "reached": True, "why": ""}}}
+LOST = {**NO_SOURCES, "probe:reach": {"value": {"tried": True, "reached": False, "why": "its name is not known"}}}
+FETCHED = {f"fetch:{repository.KEY_URL}": {"content": armor(OLD)}}
+MIRROR = {"toolkit_repository": URL, "toolkit_key": armor(OLD)}
+
+NEEDED: dict[str, tuple[dict[str, str], bool, bool, bool]] = {
+    # options, packages are missing, a configured repository has them -> a repository comes
+    "nothing is missing": ({}, False, False, False),
+    "a configured one has them": ({}, True, True, False),
+    "none has them": ({}, True, False, True),
+    "none is wanted": ({"toolkit_repository": ""}, True, False, False),
+    "packages are left alone": ({"packages": "ignore"}, True, False, False),
+    "another root": ({"root": "/srv/image"}, True, False, False),
+    "a mirror, though nothing is missing": (MIRROR, False, False, True),
+    "a mirror, though another has them": (MIRROR, True, True, True),
+    "a mirror, but packages are left alone": ({**MIRROR, "packages": "ignore"}, True, False, False),
+}
+
+
+def needed(options: dict[str, str], missing: bool, offered: bool, answers: dict[str, Any] | None = None) -> Plan:
+    here = seen("debian")
+    found = Observation({**here.host, "machine": "x86_64"}, {**here.answers, **(answers or {**REACHED, **FETCHED})})
+    policy = Policy(**{"toolkit_key_fingerprint": FINGERPRINT, **options})  # type: ignore[arg-type]
+    return repository.needed(policy, found, missing=missing, offered=lambda: offered)
+
+
+@pytest.mark.parametrize(("options", "missing", "offered", "comes"), NEEDED.values(), ids=NEEDED)
+def test_a_repository_comes_only_where_it_is_needed_or_named(options: dict[str, str], missing: bool, offered: bool, comes: bool) -> None:
+    assert bool(needed(options, missing, offered).changes) is comes
+
+
+def test_nothing_is_asked_of_the_network_where_no_repository_is_needed() -> None:
+    """No answer is there to any question of this kind, so that asking one would raise."""
+    for missing, offered in ((False, False), (True, True)):
+        assert needed({}, missing, offered, {"none": {}}).empty
+
+
+def test_nvidias_own_address_is_in_each_package_managers_words() -> None:
+    written = needed({}, True, False).changes[1]["content"]
+    assert "URIs: https://nvidia.github.io/libnvidia-container/stable/deb/$(ARCH)\n" in written
+    assert {f.nvidia for f in repository.FAMILIES.values() if f.manager != "apt"} == {
+        "https://nvidia.github.io/libnvidia-container/stable/rpm/$basearch"
+    }
+
+
+def test_apt_reads_the_repository_before_it_is_put_in_place() -> None:
+    plan = needed({}, True, False)
+    (check,) = plan.validate
+    assert check["argv"][:3] == ["apt-get", "-q", "update"]
+    assert "Dir::Etc::sourceparts=-" in check["argv"]
+    assert plan.substitute == ((repository.FAMILIES["debian"].key_path, "{stage}/gpufleet-nvidia.asc"),)
+    assert "toolkit_repository (gpufleet_toolkit_repository)" in plan.beforehand[0]
+
+
+REFUSED = {
+    "another key than NVIDIA's": ({"toolkit_key_fingerprint": ""}, {**REACHED, **FETCHED}, "not the expected one"),
+    "a key that is none": ({}, {**REACHED, f"fetch:{repository.KEY_URL}": {"content": "<html>"}}, "no armored OpenPGP public key"),
+    "no key": (
+        {}, {**REACHED, f"fetch:{repository.KEY_URL}": {"error": {"message": "timed out"}}},
+        r"controller cannot fetch the key.*timed out.*toolkit_key \(gpufleet_toolkit_key\)"),
+    "out of reach": ({}, {**LOST, **FETCHED}, r"cannot be reached \(from this host: its name is not known\).*gpufleet_toolkit_repository"),
+    "a mirror out of reach": (MIRROR, LOST, r"mirror\.example\.org.*cannot be reached"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("options", "answers", "says"), REFUSED.values(), ids=REFUSED)
+def test_what_stands_in_the_way_is_said_before_anything_is_touched(options: dict[str, str], answers: dict[str, Any], says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        needed(options, True, False, answers)
+
+
+def test_a_given_key_needs_no_fetching_and_a_reach_that_could_not_be_tried_stops_nothing() -> None:
+    for answer in ({"value": {"tried": False, "reached": False, "why": "a proxy"}}, {"error": {"kind": "timeout", "message": ""}}):
+        assert needed({"toolkit_key": armor(OLD)}, True, False, {**NO_SOURCES, "probe:reach": answer}).changes
+
+
+def test_a_source_that_no_package_list_knows_yet_is_a_configured_one() -> None:
+    found = {repository.SOURCES["id"]: {"files": [{"path": "/etc/apt/sources.list.d/nvidia-container-toolkit.list", "type": "file"}]}}
+    assert needed({}, True, False, {**REACHED, **FETCHED, **found}).empty
+
+
+def test_absent_knows_each_path_once() -> None:
+    """dnf and zypper keep their keys in one place."""
+    here = seen("fedora", key="ours", list="ours, too")
+    rest = {f"file:{path}": {"exists": False} for path in repository.PATHS}
+    gone = repository.plan_absent(Policy(state="absent"), Observation(here.host, {**rest, **here.answers}))
+    where = repository.FAMILIES["fedora"]
+    assert [c["path"] for c in gone.changes] == [where.list_path, where.key_path]

@@ -1,0 +1,37 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What of a banner travels: the program and its version, as engines print them."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, versions
+
+BANNERS = {
+    "containerd github.com/containerd/containerd v1.7.24 88bf19b2": "1.7.24",
+    "containerd github.com/containerd/containerd/v2 v2.0.1 secret": "2.0.1",
+    "containerd containerd.io 1.7.25 bcc810d6": "1.7.25",
+    "containerd github.com/containerd/containerd 1.6.20~ds1 1.6.20~ds1-1+b1": "1.6.20~ds1",
+    "crio version 1.34.0": "1.34.0",
+    "Docker version 26.1.5+dfsg1, build a72d7cd": "26.1.5+dfsg1",
+    "Kubernetes v1.31.4+k3s1": "1.31.4+k3s1",
+    "token=abc 1.2.3": "",
+    "password 1 2": "",
+}
+
+
+@pytest.mark.parametrize("line", BANNERS)
+def test_a_banner_travels_as_far_as_its_version(line: str) -> None:
+    found = re.search(queries.BANNER, line)
+    shown = found.group() if found else ""
+    assert versions.banner(shown) == (versions.banner(line) if BANNERS[line] else "")
+    assert BANNERS[line] in shown
+    assert not {"88bf19b2", "secret", "bcc810d6", "a72d7cd", "token=abc"} & set(shown.split())
+
+
+def test_no_question_about_a_command_asks_for_all_that_it_prints() -> None:
+    assert queries.command(["engine", "--version"])["shows"] == [queries.BANNER]
+    assert queries.command(["engine", "config"], keep={"format": "toml", "places": []})["shows"] == []
