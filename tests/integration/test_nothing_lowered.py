@@ -17,8 +17,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import cgroup_choice as containerd_cgroup_choice
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -133,4 +133,4 @@ def test_every_property_that_crio_knows_of_a_handler_is_copied() -> None:
     printed = set(re.findall(r"^(\w+) = ", table, re.MULTILINE))
     assert {"container_min_memory", "monitor_env"} <= printed
     assert len(explained) > 10
-    assert explained | printed <= set(crio_releases.HANDLER_FIELDS)
+    assert explained | printed <= set(crio_places.HANDLER_FIELDS)

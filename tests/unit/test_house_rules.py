@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import ast
+import graphlib
 import re
 import sys
 from pathlib import Path
@@ -126,6 +127,36 @@ def test_the_planner_is_pure(path: Path) -> None:
     tree = ast.parse(path.read_text())
     assert sorted(item for item in imports(tree) if foreign_to_planner(item)) == []
     assert sorted(called(tree) & IMPURE_CALLS) == []
+
+
+PLANNER = OWN + "plugin_utils._planner."
+
+
+def package(module: str) -> str:
+    """Name the package of one of the planner's modules; one that is in none stands for itself."""
+    parts = module.removeprefix(PLANNER).split(".")
+    return "/".join(parts[:-1]) or parts[0]
+
+
+def planner_module(imported: str) -> str:
+    """Give the module that an import reads: the name itself, or the one that has it."""
+    path = PLUGINS / "plugin_utils" / "_planner" / imported.removeprefix(PLANNER).replace(".", "/")
+    return imported if path.with_suffix(".py").is_file() else imported.rpartition(".")[0]
+
+
+def test_arrows_between_the_planners_packages_point_one_way() -> None:
+    """Who reads a package needs only those below it; a circle would make one room of all that are in it."""
+    arrows: dict[str, set[str]] = {}
+    for path in sources("plugin_utils"):
+        own = package(PLANNER + ".".join(path.relative_to(PLUGINS / "plugin_utils" / "_planner").with_suffix("").parts))
+        read = {package(planner_module(item)) for item in imports(ast.parse(path.read_text())) if item.startswith(PLANNER)}
+        arrows.setdefault(own, set()).update(read - {own})
+    assert [*graphlib.TopologicalSorter(arrows).static_order()]
+
+
+def test_all_that_is_not_promised_has_a_name_that_says_so() -> None:
+    """The contract is modules, roles, playbooks, their options and results; a leading underscore says that the rest may change."""
+    assert [path.name for path in PLUGINS.joinpath("plugin_utils").iterdir() if not path.name.startswith("_")] == []
 
 
 @pytest.mark.parametrize("module", sorted(SHARED))

@@ -17,7 +17,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
 
 TOOL, OPERATOR = "nvidia-ctk", gpu_operator.TOOL
 NAMES = re.compile(r"99-nvidia\.(?:conf|toml)")
@@ -78,11 +78,11 @@ def unexplained(table: Any, candidates: Iterable[Table], programs: Iterable[str]
     wrong = [key for key, is_right in right.items() if not is_right]
     copied = _said(table)
     # Nobody sends what is not known here: stand-ins of different keys and values can be the same text, and ours would not have the key.
-    wrong += [key for key in copied if key not in crio_releases.HANDLER_FIELDS]
-    copied = {key: value for key, value in copied.items() if key in crio_releases.HANDLER_FIELDS}
+    wrong += [key for key in copied if key not in crio_places.HANDLER_FIELDS]
+    copied = {key: value for key, value in copied.items() if key in crio_places.HANDLER_FIELDS}
     if not copied:
         return tuple(wrong)
-    sources = ({k: v for k, v in _said(other).items() if k in crio_releases.HANDLER_FIELDS} for other in candidates)
+    sources = ({k: v for k, v in _said(other).items() if k in crio_places.HANDLER_FIELDS} for other in candidates)
     against = ([key for key in {**copied, **other} if copied.get(key) != other.get(key)] for other in sources)
     return (*wrong, *min(against, key=len, default=list(copied)))
 

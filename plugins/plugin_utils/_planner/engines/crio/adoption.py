@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     merge,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
 
 WRITES = "nvidia-ctk runtime configure writes just this for this configuration"
 OPERATOR_WRITES = "the GPU Operator's toolkit, which is gone, writes just this for this configuration"
@@ -176,7 +177,7 @@ def _sleeping(found: Found) -> Found:
 def named(layer: config.Layer, paths: tuple[rules.Path, ...]) -> tuple[str, ...]:
     """Keys as a person finds them: by name where names are shown, else by line."""
     doc = toml_file.read(layer.file)
-    shown = {".".join(path) for path in releases.PLACES}
+    shown = {".".join(path) for path in crio_places.PLACES}
     found = []
     for path in paths:
         general = ".".join((*path[:3], "*", *path[4:])) if path[:3] == rules.RUNTIMES and len(path) > 3 else ".".join(path)

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file, toml_types
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places, file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 
 
@@ -29,7 +29,7 @@ class Places:
     directory: str
     socket: str
     drop_in: str
-    keep: Keep = dc.field(default_factory=releases.keep)  # what of its files may travel
+    keep: Keep = dc.field(default_factory=crio_places.keep)  # what of its files may travel
 
 
 @dc.dataclass(frozen=True)
@@ -124,7 +124,7 @@ def places(policy: Policy, obs: Observation) -> Places:
     directory = flag(argv, "--config-dir", "-config-dir", "-d") or f"{config}.d"
     socket = policy.socket or flag(argv, "--listen", "-listen") or releases.SOCKET
     drop_in = policy.drop_in if policy.drop_in.startswith("/") else posixpath.join(directory, releases.DROP_IN)
-    return Places(config, directory, socket, drop_in, releases.keep(policy.handlers))
+    return Places(config, directory, socket, drop_in, crio_places.keep(policy.handlers))
 
 
 def told_or_usual(policy: Policy, obs: Observation) -> Places:
@@ -134,7 +134,7 @@ def told_or_usual(policy: Policy, obs: Observation) -> Places:
     except PlanError:
         main = policy.config_path or releases.CONFIG
         drop_in = policy.drop_in if policy.drop_in.startswith("/") else posixpath.join(f"{main}.d", releases.DROP_IN)
-        return Places(main, f"{main}.d", policy.socket or releases.SOCKET, drop_in, releases.keep(policy.handlers))
+        return Places(main, f"{main}.d", policy.socket or releases.SOCKET, drop_in, crio_places.keep(policy.handlers))
 
 
 def check_drop_in(policy: Policy, where: Places) -> None:
@@ -195,7 +195,7 @@ def layer_of(obs: Observation, where: Places, path: str, *, main: bool) -> Layer
             why="; ".join(t for t in (broken.why, why) if t),
             next=broken.next if main else "move the file out of the directory, or repair it",
         ) from None
-    file_places.require_shown(path, file.withheld, releases.OF_HANDLERS)
+    file_places.require_shown(path, file.withheld, crio_places.OF_HANDLERS)
     return Layer(file, toml_file.with_hidden(doc.data, file))
 
 
@@ -206,7 +206,8 @@ def from_status(status: Mapping[str, Any]) -> Effective | None:
         return None
     handlers = {}
     for name, fields in section(crio, "Runtimes").items():
-        handlers[name] = {key: fields[go] for key, go in releases.HANDLER_FIELDS.items() if isinstance(fields, Mapping) and fields.get(go)}
+        known = crio_places.HANDLER_FIELDS.items() if isinstance(fields, Mapping) else ()
+        handlers[name] = {key: fields[go] for key, go in known if fields.get(go)}
     return Effective(
         str(crio.get("DefaultRuntime") or ""),
         handlers,

@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Restart,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
 
 # What NVIDIA's packages bring.
 TOOLKIT_BINARY = re.compile(r"/usr/bin/nvidia-container-runtime(\.\w+)?")
@@ -40,7 +41,7 @@ def questions(policy: Policy) -> list[queries.Question]:
     """All that a CRI-O with its files in the usual places needs, in one look."""
     main = policy.config_path or releases.CONFIG
     socket = policy.socket or releases.SOCKET
-    keep = releases.keep(policy.handlers)
+    keep = crio_places.keep(policy.handlers)
     asked = [
         queries.which(["crio"]),
         queries.package(list(releases.PACKAGES)),

@@ -17,10 +17,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Difference, Instance, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places, file_places
 
-MARK = releases.MARK
-HEADER = f"{releases.FIRST_LINE}\n"
+MARK = crio_places.MARK
+HEADER = f"{crio_places.FIRST_LINE}\n"
 LEFTOVER = re.compile(r".*(?:~|\.(?:bak|orig|old|save|swp|tmp|rpmnew|rpmsave|rpmorig|dpkg-\w+|ucf-\w+))|#.*#")
 
 
@@ -64,7 +64,7 @@ def desired(
     bases = {h.name: base_of(policy, obs, instance, where, others, crio_base.choose(declared, h, where)) for h in policy.handlers}
     handlers = {}
     for handler in policy.handlers:
-        copied = {k: v for k, v in bases[handler.name][1].items() if k in releases.HANDLER_FIELDS and k not in releases.NOT_COPIED}
+        copied = {k: v for k, v in bases[handler.name][1].items() if k in crio_places.HANDLER_FIELDS and k not in releases.NOT_COPIED}
         require_sent(bases[handler.name][0], copied)
         handlers[handler.name] = {"runtime_path": handler.binary, "runtime_type": "oci", **copied, **dict(handler.options)}
     default, unwanted = "", tuple(names)
@@ -288,7 +288,7 @@ def validation(
             "baseline": [instance.binary, *config.config_flags(obs, where), "config"],
             "refuse": [{"pattern": r"level=(?:error|fatal)", "says": "it logs an error"}],
             "names": [
-                *releases.HANDLER_FIELDS,
+                *crio_places.HANDLER_FIELDS,
                 "default_runtime",
                 "hooks_dir",
                 "cdi_spec_dirs",
@@ -312,7 +312,7 @@ def allowed(written: config.Layer | None, desired: Desired) -> list[str]:
         lines.append(rf"(?:# )?\[crio\.runtime\.runtimes\.{re.escape(name)}\]")
         lines.extend(allowed_value(k, v) for k, v in table.items())
     # What the template prints of every handler, set or not; the last two are filled in by CRI-O.
-    lines += [rf'(?:# )?{key} = (?:""|false|\[)' for key in releases.HANDLER_FIELDS] + [r"(?:# )?\]"]
+    lines += [rf'(?:# )?{key} = (?:""|false|\[)' for key in crio_places.HANDLER_FIELDS] + [r"(?:# )?\]"]
     lines += [r'(?:# )?(?:monitor_cgroup|container_min_memory) = "[^"]*"']
     if desired.cdi_dirs or (written and "cdi_spec_dirs" in written.runtime):
         lines += [r"(?:# )?cdi_spec_dirs = .*", r'(?:# )?\s*"/[^"]*",']
@@ -323,8 +323,8 @@ def allowed_monitor(layers: tuple[config.Layer, ...]) -> list[str]:
     """CRI-O fills the deprecated global settings of conmon in for every handler, the new one included (TranslateMonitorFields)."""
     said: dict[str, Any] = {}
     for layer in layers:
-        said.update({key: value for key, value in layer.runtime.items() if key in releases.GLOBAL_MONITOR and value})
-    return [allowed_value(releases.GLOBAL_MONITOR[key], value) for key, value in said.items()]
+        said.update({key: value for key, value in layer.runtime.items() if key in crio_places.GLOBAL_MONITOR and value})
+    return [allowed_value(crio_places.GLOBAL_MONITOR[key], value) for key, value in said.items()]
 
 
 def allowed_value(key: str, value: Any) -> str:

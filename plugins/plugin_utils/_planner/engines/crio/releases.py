@@ -5,52 +5,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_types
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places, output_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.crio_places import HANDLERS, Path
 
-Path = tuple[str, ...]
 UNIT = "crio.service"
 SOCKET = "/var/run/crio/crio.sock"
 CONFIG = "/etc/crio/crio.conf"
 DROP_IN = "90-gpufleet.conf"
 PACKAGES = ("cri-o",)
 
-# Key in the TOML table of a handler -> field of the Go struct, which is what CRI Status prints (server/runtime_status.go).
-HANDLER_FIELDS: Mapping[str, str] = {
-    "runtime_path": "RuntimePath",
-    "runtime_type": "RuntimeType",
-    "runtime_root": "RuntimeRoot",
-    "runtime_config_path": "RuntimeConfigPath",
-    "privileged_without_host_devices": "PrivilegedWithoutHostDevices",
-    "allowed_annotations": "AllowedAnnotations",
-    "monitor_path": "MonitorPath",
-    "monitor_cgroup": "MonitorCgroup",
-    "monitor_env": "MonitorEnv",
-    "monitor_exec_cgroup": "MonitorExecCgroup",
-    "platform_runtime_paths": "PlatformRuntimePaths",
-    "runtime_pull_image": "RuntimePullImage",
-    "container_min_memory": "ContainerMinMemory",
-    "no_sync_log": "NoSyncLog",
-    "inherit_default_runtime": "InheritDefaultRuntime",
-    "default_annotations": "DefaultAnnotations",
-    "seccomp_profile": "SeccompProfile",
-    "container_create_timeout": "ContainerCreateTimeout",
-    "stream_websockets": "StreamWebsockets",
-    "exec_cpu_affinity": "ExecCPUAffinity",
-}
-
-# Deprecated settings for all handlers at once, and the field of each handler that they replace.
-GLOBAL_MONITOR: Mapping[str, str] = {"conmon": "monitor_path", "conmon_env": "monitor_env"}
-
 # What a handler of NVIDIA's runtime must not take over from the low-level runtime: these say which program is run.
 NOT_COPIED = ("runtime_path", "runtime_type", "runtime_config_path", "inherit_default_runtime", "platform_runtime_paths")
 
 # Types that CRI-O decodes these into; it does not start with any other.
-_HANDLERS: Path = ("crio", "runtime", "runtimes")
 _STRING_FIELDS = ("runtime_path", "runtime_type", "runtime_root", "monitor_path", "monitor_cgroup")
 SHAPES: Mapping[Path, str] = {
     ("crio",): toml_types.TABLE,
@@ -60,36 +30,11 @@ SHAPES: Mapping[Path, str] = {
     ("crio", "runtime", "cdi_spec_dirs"): toml_types.STRINGS,
     ("crio", "runtime", "conmon"): toml_types.STRING,
     ("crio", "runtime", "conmon_env"): toml_types.STRINGS,
-    _HANDLERS: toml_types.TABLE,
-    (*_HANDLERS, "*"): toml_types.TABLE,
-    **{(*_HANDLERS, "*", field): toml_types.STRING for field in _STRING_FIELDS},
-    **{(*_HANDLERS, "*", field): toml_types.STRINGS for field in ("monitor_env", "allowed_annotations")},
+    HANDLERS: toml_types.TABLE,
+    (*HANDLERS, "*"): toml_types.TABLE,
+    **{(*HANDLERS, "*", field): toml_types.STRING for field in _STRING_FIELDS},
+    **{(*HANDLERS, "*", field): toml_types.STRINGS for field in ("monitor_env", "allowed_annotations")},
 }
-
-MARK = "# Written by the Ansible collection gpufleet.nvidia"
-FIRST_LINE = f"{MARK}; changes are overwritten."
-# What of CRI-O's files may leave a host.
-_FIELDS = dict(output_places.CRIO_RUNTIME)
-PLACES: Mapping[Path, str] = {
-    ("crio", "runtime", "default_runtime"): "name",
-    ("crio", "runtime", "hooks_dir"): "paths",
-    ("crio", "runtime", "cdi_spec_dirs"): "paths",
-    **{("crio", "runtime", key): _FIELDS[(HANDLER_FIELDS[field],)] for key, field in GLOBAL_MONITOR.items()},
-    **{(*_HANDLERS, "*", key, *path[1:]): shape for key, go in HANDLER_FIELDS.items() for path, shape in _FIELDS.items() if path[0] == go},
-}
-# A handler's own properties count only where it is copied.
-OF_HANDLERS = ((*_HANDLERS, "*", "**"),)
-
-
-def keep(handlers: Iterable[Handler] = ()) -> file_places.Keep:
-    """What of CRI-O's files may travel; the values that a playbook gives for its handlers do, since it has them."""
-    values = {
-        (*_HANDLERS, handler.name, *path): value
-        for handler in handlers
-        for path, value in [(("runtime_path",), handler.binary), *(((k,), v) for k, v in handler.options.items())]
-    }
-    return file_places.keep("toml", file_places.given(PLACES, values), [FIRST_LINE])
-
 
 # CDI code first appears in 1.24.0; the 1.23 of CDI's own README is a mistake (engines.md 2).
 CDI_SINCE = (1, 24)

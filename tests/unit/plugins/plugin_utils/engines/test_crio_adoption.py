@@ -15,7 +15,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import de
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_crio as rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Handler,
     Kubelet,
@@ -25,6 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     PlanError,
     Policy,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -86,7 +86,7 @@ OPERATOR = COPY.replace("/usr/bin/", "/usr/local/nvidia/toolkit/")
 
 def shown(text: str) -> dict[str, Any]:
     """A file as the node sends it: what is not listed is hidden."""
-    found = projection.project(text.encode(), crio_releases.keep())
+    found = projection.project(text.encode(), crio_places.keep())
     return {"content": found.data.decode(), "withheld": [dict(w) for w in found.withheld]}
 
 

@@ -14,7 +14,6 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, edits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Cdi,
@@ -25,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     PlanError,
     Policy,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, crio_places
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
 
@@ -140,7 +139,7 @@ global_auth_file = "/{SECRET}"
 
 
 def test_a_secret_of_crio_is_in_no_answer() -> None:
-    shown = contents.told(CRIO.encode(), crio_releases.keep(), "/crio.conf")
+    shown = contents.told(CRIO.encode(), crio_places.keep(), "/crio.conf")
     assert SECRET not in json.dumps(shown)
     assert [entry["path"][-1] for entry in shown["withheld"]] == ["monitor_env", "a"]
 
