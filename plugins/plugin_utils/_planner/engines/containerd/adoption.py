@@ -246,12 +246,15 @@ def judge(
     policy: Policy, obs: Observation, instance: Instance, files: FileSet, staying: FileSet, found: Found, wanted: list[Setting],
     version: Version,
 ) -> Leftover:  # fmt: skip
-    """Whether it goes; if not, which keys nothing explains. May raise NeedMore."""
+    """Whether it goes; if not, which keys nothing explains. May raise NeedMore.
+
+    A drop-in of ours explains nothing: it has copies of what its neighbours said when it was written, and is written again.
+    """
     leaves.require(obs, files)
     ours = {w.path: w.value for w in wanted}
-    now, rest = leaves.merged(obs, files, version), leaves.merged(obs, staying, version)
+    now, rest = (leaves.merged(obs, _of_others(it), version) for it in (files, staying))
     then = {**rest, **{path: Leaf(value) for path, value in ours.items()}}
-    if not _loaded(obs, instance, now, found):
+    if not _loaded(obs, instance, leaves.merged(obs, files, version), found):
         step = f"Restart {instance.unit or 'containerd'} and run again"
         return found.stays("the running containerd has not loaded it, so that nobody knows whether it works", step)
     sides = Sides(found, now, then, rest, ours, {}, _bare(staying), {h.name: h.chosen for h in policy.handlers})
@@ -263,6 +266,10 @@ def judge(
     named = "; ".join(_said(sides, path) for path in left[:NAMED]) + (f"; and {len(left) - NAMED} more" if len(left) > NAMED else "")
     keys = tuple(_name(sides, path) for path in left)
     return found.stays(f"nothing explains {named}", NEXT.format(command=nvidia_ctk.COMMAND, root=files.root_path), keys)
+
+
+def _of_others(files: FileSet) -> FileSet:
+    return dc.replace(files, files=tuple(f for f in files.files if f is files.root or not f.doc.text.startswith(MARK)))
 
 
 def _loaded(obs: Observation, instance: Instance, now: Leaves, found: Found) -> bool:

@@ -159,6 +159,20 @@ def test_what_nothing_explains_keeps_the_file_and_is_named_with_both_lines(name:
     assert THEIRS not in [c["path"] for c in found.changes]
 
 
+@pytest.mark.parametrize("name", EDITS)
+def test_what_keeps_a_file_keeps_it_in_the_next_run_too(name: str) -> None:
+    """Our drop-in, which the first run has written beside it, has copies of what it says, and explains nothing."""
+    root, copy, others, _sentence = EDITS[name]
+    files = {ROOT: SITE.replace(*root) if root[0] else SITE, THEIRS: COPY.replace(*copy) if copy[0] else COPY, **others}
+    files = rendered("2.1.9", files)
+    first = plan("2.1.9", files)
+    written = {change["path"]: change["content"] for change in first.changes}
+    assert set(written) == {OURS}
+    again = plan("2.1.9", {**files, **written})
+    assert [(left.fate, left.settings) for left in again.leftovers] == [(left.fate, left.settings) for left in first.leftovers]
+    assert again.changes == ()
+
+
 def test_no_value_that_is_not_sent_is_in_a_sentence() -> None:
     secret = SITE + '[plugins.@CRI@.registry.configs."r".auth]\npassword = "hunter2"\n'
     copy = COPY + '\n    [plugins.@CRI@.registry.configs."r".auth]\n      password = "hunter3"\n'
