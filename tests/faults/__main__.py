@@ -33,6 +33,9 @@ ROOT = Path(conftest.ROOT)  # importing it makes this checkout importable as the
 PLACE = ROOT / ".cache/faults"
 TABLE = ROOT / "docs/faults.md"
 KINDS = ("containerd-1.6", "containerd-1.7", "containerd-2.1", "containerd-2.3", "containerd-2.4", "crio-1.34")
+# Hosts that the real nvidia-ctk has configured: its file goes and ours comes in one transaction.
+ADOPTED = ("containerd-2.4, adopted", "crio-1.34, adopted")
+EVERY = (*KINDS, *ADOPTED)
 SEED = 5
 
 # A part of the soak: what is done to whom, in words, and who has to clean up.
@@ -74,10 +77,16 @@ def version(victim: Victim) -> str:
     return f"{'CRI-O' if name == 'crio' else name} {found[0] if found else said.strip()}"
 
 
+def kind_of(name: str) -> str:
+    """The lab's kind of a host under test."""
+    return name.partition(",")[0]
+
+
 @dc.dataclass
 class Bench:
-    """One host under test, and what is left to try on it."""
+    """One host under test, and what is left to try on it. name: of EVERY."""
 
+    name: str
     victim: Victim
     log: Log
     deadline: float
@@ -95,14 +104,15 @@ class Bench:
         """The part's calls that have not been tried yet, one result each."""
         by, how = PARTS[part][1:]
         both, found = self.sides("caller" if by == "caller" else "hands")
-        told = {"kind": self.victim.kind, "engine": version(self.victim), "hands": hands(), "part": part}
+        engine = version(self.victim) + (" after nvidia-ctk" if self.name in ADOPTED else "")
+        told = {"kind": self.name, "engine": engine, "hands": hands(), "part": part}
         order = sweep.evenly(found)
         if by == "boot":
-            random.Random(f"{SEED} {self.victim.kind}").shuffle(order)
+            random.Random(f"{SEED} {self.name}").shuffle(order)
             order = order[:outages]
         done = {(r["kind"], r["part"], r["number"]) for r in self.log.results()}
         for number, point in order:
-            if (self.victim.kind, part, number) in done:
+            if (self.name, part, number) in done:
                 continue
             if by == "boot":
                 one = sweep.outage(self.victim, both, point, self.seen)
@@ -113,6 +123,8 @@ class Bench:
 
     def work(self, parts: Sequence[str], outages: int) -> None:
         """The parts take turns until all is tried or the time is over."""
+        if self.name in ADOPTED:
+            self.victim.configure()
         self.victim.prepare()
         left = {part: self.tries(part, outages) for part in parts}
         while left:
@@ -123,7 +135,7 @@ class Bench:
                     result = next(tries, None)
                 if result is None:
                     del left[part]
-                    print(f"{self.victim.kind}: {part}: done", flush=True)
+                    print(f"{self.name}: {part}: done", flush=True)
                 else:
                     self.log.add(result)
 
@@ -134,7 +146,7 @@ def rows(results: list[Result]) -> list[str]:
         "| engine | what happens | instants | tried | followed up | old | new | half | hands |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
-    for kind in KINDS:
+    for kind in EVERY:
         for part, (words, _by, _how) in PARTS.items():
             mine = [r for r in results if (r["kind"], r["part"]) == (kind, part) and r["hit"]]
             if mine:
@@ -161,7 +173,7 @@ def write_table(results: list[Result], path: Path) -> None:
 
 def main(arguments: list[str]) -> int:
     parser = argparse.ArgumentParser(prog="python -m tests.faults", description=__doc__)
-    parser.add_argument("--kinds", nargs="*", default=KINDS, choices=KINDS, help="kinds of host of the lab")
+    parser.add_argument("--kinds", nargs="*", default=EVERY, choices=EVERY, help="kinds of host of the lab")
     parser.add_argument("--parts", nargs="*", default=list(PARTS), choices=list(PARTS), help="what is done to them")
     parser.add_argument("--minutes", type=float, default=math.inf, help="when to stop, whatever is left")
     parser.add_argument("--hosts", type=int, default=3, help="how many hosts are at work at once")
@@ -183,8 +195,8 @@ def soak(options: argparse.Namespace, log: Log) -> None:
     deadline, turns = time.monotonic() + 60 * options.minutes, threading.Semaphore(options.hosts)
     with Lab(options.lab) as lab:
         names = {kind: "soak" + re.sub(r"\W", "", kind.replace("containerd", "c")) for kind in options.kinds}
-        lab.up({"hosts": {name: {"kind": kind, "gpus": 1} for kind, name in names.items()}})
-        benches = [Bench(Victim(lab, name), log, deadline, turns) for name in names.values() if name in lab.hosts()]
+        lab.up({"hosts": {name: {"kind": kind_of(kind), "gpus": 1} for kind, name in names.items()}})
+        benches = [Bench(kind, Victim(lab, name), log, deadline, turns) for kind, name in names.items() if name in lab.hosts()]
         with ThreadPoolExecutor(len(benches)) as pool:
             list(pool.map(lambda bench: bench.work(options.parts, options.outages), benches))
 

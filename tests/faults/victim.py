@@ -30,7 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import no
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results
 
-from tests.lab import hosts, kinds, roots
+from tests.lab import artefacts, hosts, kinds, roots
 from tests.lab.lab import Lab
 from tests.tools import wire
 
@@ -39,7 +39,11 @@ ABSENT = dc.replace(POLICY, state="absent")
 PROBATION = 1  # seconds, instead of the action's own: a try is over when the hands have judged
 CRICTL = "/opt/lab/bin/crictl"
 # Stands for the packages: the sweeps are about files and restarts, and install nothing.
-RUNTIME = "printf '#!/bin/sh\\nexec runc \"$@\"\\n' >/usr/bin/nvidia-container-runtime; chmod 755 /usr/bin/nvidia-container-runtime"
+PACKAGED = "/usr/bin/nvidia-container-runtime"
+RUNTIME = "; ".join(f"printf '#!/bin/sh\\nexec runc \"$@\"\\n' >{it}; chmod 755 {it}" for it in (PACKAGED, f"{PACKAGED}.cdi"))
+# How the real nvidia-ctk is called on a host that is to be adopted. Another program than ours, so that it is seen whose handler is in force.
+CTK = "/root/nvidia-ctk"
+CONFIGURE = f"{CTK} --quiet runtime configure --nvidia-runtime-path={PACKAGED}.cdi --runtime="
 VARIABLES = {"ansible_python_interpreter": "/usr/bin/python3"}
 PLACES = ("/etc", "/run/cdi", "/var/lib/gpufleet", "/usr/local")
 KEPT = "/root/kept"
@@ -76,7 +80,7 @@ UNITS = {"containerd": "containerd.service", "crio": "crio.service"}
 # Before it looks, it waits until nobody of ours is at work any more, the watch of a probation included; timers that are armed do not count.
 LOOK = r"""
 import hashlib, json, os, re, stat, subprocess, sys, time
-crictl, unit, patience, places = sys.argv[1], sys.argv[2], float(sys.argv[3]), sys.argv[4:]
+crictl, unit, packaged, patience, places = sys.argv[1], sys.argv[2], sys.argv[3], float(sys.argv[4]), sys.argv[5:]
 noise = re.compile(r"/etc/(ld\.so\.cache|mtab|resolv\.conf|\.pwd\.lock|apt/.*)$")
 ours = re.compile(rb"/var/lib/gpufleet/program/|--unit=gpufleet-")
 transient, journal = "/run/systemd/transient", "/var/lib/gpufleet/"
@@ -131,8 +135,10 @@ try:
     info = json.loads(said)
 except ValueError:
     info = {}
-runtimes = (((info.get("config") or {}).get("containerd") or {}).get("runtimes") or {})
-handlers = set(runtimes) | {handler.get("name", "") for handler in info.get("runtimeHandlers") or []}
+config = info.get("config") or {}
+runtimes = (config.get("containerd") or {}).get("runtimes") or (config.get("crio") or {}).get("Runtimes") or {}
+handler = runtimes.get("nvidia") or {}
+program = handler.get("RuntimePath") or (handler.get("options") or {}).get("BinaryName")
 ready = [c.get("status") for c in (info.get("status") or {}).get("conditions") or [] if c.get("type") == "RuntimeReady"]
 def over(name):
     try:
@@ -145,7 +151,7 @@ unfinished = [name[-32:] for name in opened if not over(name)]
 units = sorted(name for name in transients() if name.startswith("gpufleet-"))
 invocation = os.path.join("/run/systemd/units/invocation:" + unit)
 print(json.dumps({
-    "files": files, "serves": ready == [True], "nvidia": "nvidia" in handlers, "units": units, "unfinished": unfinished,
+    "files": files, "serves": ready == [True], "nvidia": program == packaged, "units": units, "unfinished": unfinished,
     "invocation": os.readlink(invocation) if os.path.islink(invocation) else "",
     "digest": hashlib.sha256(repr(sorted(kept)).encode()).hexdigest(),
 }))
@@ -158,7 +164,7 @@ class State:
 
     files: Mapping[str, str]
     serves: bool
-    nvidia: bool  # the running engine has our handler
+    nvidia: bool  # the running engine has our handler, with our program
     units: Sequence[str]  # of ours, that systemd still has: timers
     unfinished: Sequence[str]  # transactions that somebody still has to end, a timer if nobody else
     invocation: str  # of the engine's unit: another one after each start
@@ -245,6 +251,12 @@ class Victim:
         assert fails or done.returncode == 0, f"{self.name}: {script}: status {done.returncode}\n{done.stdout}{done.stderr}"
         return done.stdout
 
+    def configure(self) -> None:
+        """Have the real nvidia-ctk configure the engine, so that each transaction is one that adopts. Before prepare()."""
+        shutil.copy2(artefacts.go_tool("nvidia-toolkit") / "nvidia-ctk", self.root / CTK.lstrip("/"))
+        engine = self.kind.split("-")[0]
+        self.shell(f"{RUNTIME}; {CONFIGURE}{engine}; systemctl restart {self.unit}; {self.until_it_serves()}")
+
     def prepare(self) -> None:
         """Bring the tracer and the stand-in for the packages, and keep copies of everything as it is now."""
         layer = roots.package_layer(roots.base_root(kinds.KINDS[self.kind].suite), ("strace",))
@@ -277,7 +289,7 @@ class Victim:
     def look(self, *, settled: bool = True) -> State:
         """The host as it is when nobody of ours is at work any more; settled=False: as it is now."""
         patience = "150" if settled else "0"
-        done = self.lab.exec(self.name, ["python3", "-I", "-", CRICTL, self.unit, patience, *PLACES], stdin=LOOK)
+        done = self.lab.exec(self.name, ["python3", "-I", "-", CRICTL, self.unit, PACKAGED, patience, *PLACES], stdin=LOOK)
         assert done.returncode == 0, done.stderr
         return State(**json.loads(done.stdout))
 

@@ -1,0 +1,206 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How many hosts that were configured before are taken over, counted with the real programs; the numbers go to docs/adoption.md.
+
+    adopted.py [--write] [--jobs N]
+
+Two counts over the configurations of tests/fixtures, each with every release of containerd that such hosts have:
+
+- the real nvidia-ctk configures the host, this collection takes it over, and `containerd config dump` says what is in force, compared with
+  a host of the same configuration that nvidia-ctk never was on;
+- of the configurations in which containerd's built-in runc is the wrong handler to copy from: how many handlers come out like their base.
+"""
+
+from __future__ import annotations
+
+import argparse
+import dataclasses as dc
+import itertools
+import sys
+import tempfile
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+for entry in (ROOT, ROOT / ".cache" / "collections"):
+    sys.path.insert(0, str(entry))
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+
+from tests.fixtures import earlier_content as earlier
+from tests.fixtures import public_configurations as public
+from tests.fixtures.public_configurations import Public
+from tests.integration.test_containerd_judge import NATURAL, Tree, cri_of
+from tests.integration.test_nvidia_ctk import CDI, DEFAULT, Hands, ctk, effective, files, said
+from tests.integration.test_public_configurations import BUILT_IN, judged
+from tests.tools.pages import table
+
+PAGE = ROOT / "docs/adoption.md"
+BEGIN, END = "<!-- counts: written by tests/tools/adopted.py -->", "<!-- end of counts -->"
+TOOLS = ("1.17", "1.20")
+FLAGS = {"none": (), "`--set-as-default --cdi.enabled`": (DEFAULT, CDI)}
+ALIKE, HANDLER, REFUSED, WRONG = "like a host that it never was on", "the handler taken over, the tool's lines stay", "refused", "wrong"
+CRUN = """version = {version}
+[plugins.{cri}.containerd]
+default_runtime_name = "crun"
+[plugins.{cri}.containerd.runtimes.crun]
+runtime_type = "io.containerd.runc.v2"
+[plugins.{cri}.containerd.runtimes.crun.options]
+BinaryName = "/usr/bin/crun"
+SystemdCgroup = true
+"""
+RUNC = '[plugins.{cri}.containerd.runtimes.runc]\nruntime_type = "io.containerd.runc.v2"\n'
+
+
+@dc.dataclass(frozen=True)
+class Host:
+    """One configuration on one release of containerd. base, systemd, copied, default, refused: what an expert expects of our handler."""
+
+    title: str
+    release: str
+    text: str
+    base: str = "runc"
+    systemd: bool = True
+    default: str = "runc"
+    copied: tuple[str, ...] = ()
+    refused: str = ""
+
+
+@dc.dataclass(frozen=True)
+class Verdict:
+    """What came of one host. why: the refusal, or what differs."""
+
+    host: Host
+    outcome: str
+    why: str = ""
+
+    @property
+    def as_expected(self) -> bool:
+        return bool(self.host.refused) and self.host.refused in self.why if self.outcome == REFUSED else self.outcome != WRONG
+
+
+def of_rows(rows: Iterable[Public]) -> list[Host]:
+    distinct = {row.file: row for row in rows}.values()
+    return [
+        Host(row.title, release, row.text, row.base, row.systemd, row.default, row.copied, row.refused)
+        for row in distinct
+        for release in row.releases
+    ]
+
+
+def with_crun() -> list[Host]:
+    """crun as default handler, with runc built in and with runc declared."""
+    versions = {"1.6": 2, "1.7": 2, "2.1": 3, "2.3": 3, "2.4": 3}
+    return [
+        Host(f"crun{', runc declared' if more else ''}", release, (CRUN + more).format(version=n, cri=NATURAL[n]), "crun", True, "crun")
+        for release, n in versions.items()
+        for more in ("", RUNC)
+    ]
+
+
+def open_hosts() -> list[Host]:
+    """Those that no other system writes, so that nvidia-ctk and this collection are used there."""
+    return of_rows(row for row in public.CONTAINERDS if not row.home.owner)
+
+
+def wrong_bases() -> list[Host]:
+    """Those whose files do not say of `runc` what our handler has to have: it is not declared, or another handler is what pods run with."""
+    every = [*of_rows((*public.CONTAINERDS, *earlier.ROWS)), *with_crun()]
+    return [host for host in every if host.base != "runc" or not _declares_runc(host.text)]
+
+
+def _declares_runc(text: str) -> bool:
+    plugins = toml.loads(text, "").get("plugins", {})
+    return any(toml.lookup(cri, ("containerd", "runtimes", "runc"), None) for cri in plugins.values() if isinstance(cri, dict))
+
+
+# ---------------------------------------------------------------- nvidia-ctk was here
+
+
+def taken_over(host: Host, tool: str, flags: Sequence[str]) -> Verdict:
+    """Whether the host ends as one that the tool never was on, by containerd's own word; and gets the tool's bytes back."""
+    with tempfile.TemporaryDirectory(prefix="gpufleet-") as place:
+        tree, untouched = (Tree(Path(place) / name, host.release) for name in ("tree", "untouched"))
+        for each in (tree, untouched):
+            each.write({"config.toml": BUILT_IN.sub('imports = ["@DIR@/', host.text)})
+        ctk(tree, tool, *flags)
+        was = files(tree)
+        hands, plain = Hands(tree), Hands(untouched)
+        try:
+            hands.apply(hands.plan("present"))
+        except PlanError as refused:
+            return Verdict(host, REFUSED, str(refused))
+        plain.apply(plain.plan("present"))
+        found = _compared(effective(tree), effective(untouched))
+        if not hands.plan("present").empty:
+            return Verdict(host, WRONG, "a second run would change something")
+        hands.apply(hands.plan("absent"))
+        return Verdict(host, found) if files(tree) == was else Verdict(host, WRONG, "state: absent does not give the bytes back")
+
+
+def _compared(now: dict[str, Any], there: dict[str, Any]) -> str:
+    if now == there:
+        return ALIKE
+    ours, theirs = (cri_of(whole)["containerd"] for whole in (now, there))
+    same = said(ours["runtimes"]["nvidia"]) == said(theirs["runtimes"]["nvidia"])
+    return HANDLER if same and ours["default_runtime_name"] == theirs["default_runtime_name"] else WRONG
+
+
+def like_its_base(host: Host) -> Verdict:
+    with tempfile.TemporaryDirectory(prefix="gpufleet-") as place:
+        try:
+            judged(Path(place), host.release, host.text, host.base, host.systemd, host.default, host.copied, "module")
+        except PlanError as refused:
+            return Verdict(host, REFUSED, str(refused))
+        except AssertionError as wrong:
+            return Verdict(host, WRONG, str(wrong).splitlines()[0] if str(wrong) else "not like its base")
+        return Verdict(host, ALIKE)
+
+
+# ---------------------------------------------------------------- the page
+
+
+def counted(label: Sequence[str], found: Sequence[Verdict], outcomes: Sequence[str]) -> list[str]:
+    number = Counter(verdict.outcome for verdict in found)
+    return [*label, str(len(found)), *(str(number[outcome]) for outcome in outcomes)]
+
+
+def written(tables: Sequence[str]) -> str:
+    head, _begin, rest = PAGE.read_text().partition(BEGIN)
+    _old, _end, tail = rest.partition(END)
+    return f"{head}{BEGIN}\n" + "\n".join(tables) + END + tail
+
+
+def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="adopted.py", description=__doc__)
+    parser.add_argument("--write", action="store_true", help="write the numbers into docs/adoption.md")
+    parser.add_argument("--jobs", type=int, default=2, help="how many hosts at once")
+    options = parser.parse_args(arguments)
+    hosts, bases, every = open_hosts(), wrong_bases(), []
+    rows, columns = [], (ALIKE, HANDLER, REFUSED, WRONG)
+    with ProcessPoolExecutor(options.jobs) as pool:
+        for tool, (name, flags) in itertools.product(TOOLS, FLAGS.items()):
+            found = list(pool.map(taken_over, hosts, itertools.repeat(tool), itertools.repeat(flags)))
+            rows.append(counted((f"nvidia-ctk {tool}", name), found, columns))
+            every += found
+        right = list(pool.map(like_its_base, bases))
+    tables = [
+        table(["configured by", "flags", "hosts", *columns], rows),
+        table(["wrong to copy from", "hosts", "like their base", REFUSED, WRONG], [
+            counted(("the built-in `runc`",), right, (ALIKE, REFUSED, WRONG))]),
+    ]  # fmt: skip
+    print("\n".join(tables))
+    for verdict in (v for v in (*every, *right) if v.outcome in (REFUSED, WRONG)):
+        print(f"{verdict.host.title}, containerd {verdict.host.release}: {verdict.outcome}: {verdict.why}")
+    if options.write:
+        PAGE.write_text(written(tables))
+    return 0 if all(verdict.as_expected for verdict in (*every, *right)) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
