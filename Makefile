@@ -13,7 +13,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache
 LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 
 .DEFAULT_GOAL := help
-.PHONY: help venv demo test check lint types sanity archive unit unit-2.16 unit-2.18 unit-node integration judges molecule soak lab-up lab-down bench docs clean
+.PHONY: adopted help venv demo test check lint types sanity archive unit unit-2.16 unit-2.18 unit-node integration judges molecule soak lab-up lab-down bench docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -67,12 +67,15 @@ molecule: venv ## Run the molecule scenarios, whose hosts are the lab's
 bench: venv ## Count SSH operations, compare wall times with ping and with a plain playbook (WRITE=1 writes docs/bench.md)
 	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.bench $(if $(WRITE),--write)
 
+adopted: venv ## Count with the real programs how many hosts that were configured before are taken over (WRITE=1 writes docs/adoption.md)
+	$(RUN) python -m tests.integration.adopted $(if $(WRITE),--write)
+
 docs: venv ## Write the tables in docs/ from the tables in the code, and build the site in .cache/docs/site
 	@$(RUN) python tests/tools/pages.py --write
 	@$(RUN) python tests/tools/docsite.py
 
 soak: venv ## Strike transactions at every system call on every engine, and judge 10 000 configurations each; hours (MINUTES=30: for so long)
-	$(RUN) GPUFLEET_EXAMPLES=$(or $(EXAMPLES),10000) python -m pytest -q tests/integration/test_properties.py tests/integration/test_docker_judge.py
+	$(RUN) GPUFLEET_EXAMPLES=$(or $(EXAMPLES),10000) python -m pytest -q tests/integration/test_properties.py tests/integration/test_nothing_lowered.py tests/integration/test_docker_judge.py
 	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.faults$(if $(MINUTES), --minutes $(MINUTES))
 
 lab-up: venv ## Boot the lab's hosts (FLEET=file chooses others than the demo's) and say how to reach them

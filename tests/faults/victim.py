@@ -41,7 +41,7 @@ CRICTL = "/opt/lab/bin/crictl"
 # Stands for the packages: the sweeps are about files and restarts, and install nothing.
 PACKAGED = "/usr/bin/nvidia-container-runtime"
 RUNTIME = "; ".join(f"printf '#!/bin/sh\\nexec runc \"$@\"\\n' >{it}; chmod 755 {it}" for it in (PACKAGED, f"{PACKAGED}.cdi"))
-# How the real nvidia-ctk is called on a host that is to be adopted. Another program than ours, so that it is seen whose handler is in force.
+# How the real nvidia-ctk is called on a host that is to be adopted: with another program than ours, which shows whose handler is in force.
 CTK = "/root/nvidia-ctk"
 CONFIGURE = f"{CTK} --quiet runtime configure --nvidia-runtime-path={PACKAGED}.cdi --runtime="
 VARIABLES = {"ansible_python_interpreter": "/usr/bin/python3"}

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """How many hosts that were configured before are taken over, counted with the real programs; the numbers go to docs/adoption.md.
 
-    adopted.py [--write] [--jobs N]
+    python -m tests.integration.adopted [--write] [--jobs N]
 
 Two counts over the configurations of tests/fixtures, each with every release of containerd that such hosts have:
 
@@ -25,9 +25,9 @@ from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[2]
-for entry in (ROOT, ROOT / ".cache" / "collections"):
-    sys.path.insert(0, str(entry))
+import conftest
+
+ROOT = Path(conftest.ROOT)  # importing it makes this checkout importable as the collection that it is
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
@@ -38,13 +38,14 @@ from tests.fixtures.public_configurations import Public
 from tests.integration.test_containerd_judge import NATURAL, Tree, cri_of
 from tests.integration.test_nvidia_ctk import CDI, DEFAULT, Hands, ctk, effective, files, said
 from tests.integration.test_public_configurations import BUILT_IN, judged
-from tests.tools.pages import table
 
 PAGE = ROOT / "docs/adoption.md"
-BEGIN, END = "<!-- counts: written by tests/tools/adopted.py -->", "<!-- end of counts -->"
+BEGIN, END = "<!-- counts: written by make adopted -->", "<!-- end of counts -->"
 TOOLS = ("1.17", "1.20")
 FLAGS = {"none": (), "`--set-as-default --cdi.enabled`": (DEFAULT, CDI)}
-ALIKE, HANDLER, REFUSED, WRONG = "like a host that it never was on", "the handler taken over, the tool's lines stay", "refused", "wrong"
+ALIKE, REFUSED, WRONG = "like a host that it never was on", "refused", "wrong"
+# 1.17 overwrites the default handler's name, and with it what says which cgroup driver pods had: a kubelet can tell, files cannot.
+KEPT = "as it left them"
 CRUN = """version = {version}
 [plugins.{cri}.containerd]
 default_runtime_name = "crun"
@@ -129,26 +130,27 @@ def taken_over(host: Host, tool: str, flags: Sequence[str]) -> Verdict:
         for each in (tree, untouched):
             each.write({"config.toml": BUILT_IN.sub('imports = ["@DIR@/', host.text)})
         ctk(tree, tool, *flags)
-        was = files(tree)
+        was, before = files(tree), cri_of(effective(tree))["containerd"]
         hands, plain = Hands(tree), Hands(untouched)
         try:
             hands.apply(hands.plan("present"))
         except PlanError as refused:
             return Verdict(host, REFUSED, str(refused))
         plain.apply(plain.plan("present"))
-        found = _compared(effective(tree), effective(untouched))
+        found = _compared(effective(tree), effective(untouched), before)
         if not hands.plan("present").empty:
             return Verdict(host, WRONG, "a second run would change something")
         hands.apply(hands.plan("absent"))
         return Verdict(host, found) if files(tree) == was else Verdict(host, WRONG, "state: absent does not give the bytes back")
 
 
-def _compared(now: dict[str, Any], there: dict[str, Any]) -> str:
+def _compared(now: dict[str, Any], there: dict[str, Any], before: dict[str, Any]) -> str:
+    """before: containerd's handlers as the tool has left them."""
     if now == there:
         return ALIKE
-    ours, theirs = (cri_of(whole)["containerd"] for whole in (now, there))
-    same = said(ours["runtimes"]["nvidia"]) == said(theirs["runtimes"]["nvidia"])
-    return HANDLER if same and ours["default_runtime_name"] == theirs["default_runtime_name"] else WRONG
+    ours, theirs = (cri_of(whole)["containerd"]["runtimes"].pop("nvidia") for whole in (now, there))
+    kept = said(before["runtimes"]["nvidia"]["options"]) == said(ours["options"])
+    return KEPT if kept and now == there and before["default_runtime_name"] == "nvidia" and ours != theirs else WRONG
 
 
 def like_its_base(host: Host) -> Verdict:
@@ -165,6 +167,10 @@ def like_its_base(host: Host) -> Verdict:
 # ---------------------------------------------------------------- the page
 
 
+def table(head: Sequence[str], rows: Iterable[Sequence[str]]) -> str:
+    return "".join(f"| {' | '.join(cells)} |\n" for cells in (head, ["---"] * len(head), *rows))
+
+
 def counted(label: Sequence[str], found: Sequence[Verdict], outcomes: Sequence[str]) -> list[str]:
     number = Counter(verdict.outcome for verdict in found)
     return [*label, str(len(found)), *(str(number[outcome]) for outcome in outcomes)]
@@ -177,12 +183,12 @@ def written(tables: Sequence[str]) -> str:
 
 
 def main(arguments: list[str]) -> int:
-    parser = argparse.ArgumentParser(prog="adopted.py", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tests.integration.adopted", description=__doc__)
     parser.add_argument("--write", action="store_true", help="write the numbers into docs/adoption.md")
     parser.add_argument("--jobs", type=int, default=2, help="how many hosts at once")
     options = parser.parse_args(arguments)
     hosts, bases, every = open_hosts(), wrong_bases(), []
-    rows, columns = [], (ALIKE, HANDLER, REFUSED, WRONG)
+    rows, columns = [], (ALIKE, KEPT, REFUSED, WRONG)
     with ProcessPoolExecutor(options.jobs) as pool:
         for tool, (name, flags) in itertools.product(TOOLS, FLAGS.items()):
             found = list(pool.map(taken_over, hosts, itertools.repeat(tool), itertools.repeat(flags)))
