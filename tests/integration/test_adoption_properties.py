@@ -1,0 +1,91 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whatever was configured, and then once more by the real nvidia-ctk: the host is taken over as if the tool had never been there, or
+refused with every file as it was. containerd's own program is the judge.
+
+GPUFLEET_EXAMPLES sets how many examples each release gets.
+"""
+
+from __future__ import annotations
+
+import subprocess
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils.model import PlanError
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from tests.integration import configs
+from tests.integration import test_containerd_judge as judge
+from tests.integration.test_nvidia_ctk import CDI, DEFAULT, DROP_IN, Hands, ctk, effective, files
+from tests.integration.test_properties import thorough
+from tests.unit import lowered
+
+SOURCES = ("in any form", "handlers that differ in all that counts")
+FLAGS = st.sampled_from([(), (DEFAULT,), (CDI,), (DEFAULT, CDI)])
+
+
+refusals: list[str] = []
+
+
+def planned(hands: Hands) -> Any:
+    """None where it is refused."""
+    try:
+        return hands.plan("present")
+    except PlanError as refused:
+        event(f"refused: {refused.what[:50]}")
+        refusals.append(str(refused))
+        return None
+
+
+def trees(release: str, source: str) -> st.SearchStrategy[dict[str, Any]]:
+    if source == SOURCES[0]:
+        return configs.containerd(release)
+    version, name = (3, configs.V3) if release.startswith("2.") else (2, configs.V2)
+    return lowered.configurations(release).map(lambda cri: {"version": version, "plugins": {name: cri}})
+
+
+@pytest.mark.parametrize("source", SOURCES)
+@pytest.mark.parametrize("release", judge.RELEASES)
+def test_a_drop_in_of_1_20_goes_as_if_it_had_never_been_there_or_every_file_stays(release: str, source: str) -> None:
+    judge.binary(release)
+    outcomes = []
+
+    @thorough(2)
+    @given(tree=trees(release, source), style=configs.styles, flags=FLAGS)
+    def holds(tree: Any, style: configs.Style, flags: tuple[str, ...]) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            host, untouched = (judge.Tree(Path(place) / name, release) for name in ("tree", "untouched"))
+            for each in (host, untouched):
+                each.write({"config.toml": configs.written(tree, style)})
+            try:
+                effective(untouched)
+                ctk(host, "1.20", *flags)
+                effective(host)
+            except (AssertionError, subprocess.CalledProcessError):
+                event("the tool or containerd does not read it")
+                return
+            was, theirs = files(host), host.config.parent / DROP_IN
+            hands, plain = Hands(host), Hands(untouched)
+            plan, usual = planned(hands), planned(plain)
+            if plan is None or usual is None:
+                print(release, refusals[-2:])
+                assert files(host) == was
+                outcomes.append(f"refused{' as without the tool' if usual is None else ''}")
+                return
+            hands.apply(plan)
+            plain.apply(usual)
+            outcomes.append("stays" if theirs.exists() else "goes")
+            event(outcomes[-1])
+            if not theirs.exists():
+                assert effective(host) == effective(untouched)
+            assert hands.plan("present").empty
+            hands.apply(hands.plan("absent"))
+            assert files(host) == was
+
+    holds()
+    print(release, {outcome: outcomes.count(outcome) for outcome in sorted(set(outcomes))})
