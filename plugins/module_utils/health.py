@@ -188,12 +188,21 @@ def _lacks(want, handlers, info):
     if "handler" in want:
         return None if want["handler"] in handlers else "it has no handler %s" % want["handler"]
     found = info
-    for key in want["path"]:
-        found = found.get(key) if isinstance(found, dict) else None
+    for key in want["path"][:-1]:
+        found = _of(found, key)
+    found = _of(found, want["path"][-1], want.get("folded"))
     if want.get("filled"):
         return None if found else "its %s is empty" % ".".join(want["path"])
     wanted = None if want.get("absent") else want.get("equals")
     return None if found == wanted else "its %s is %r, not %r" % (".".join(want["path"]), selection.plain(found), wanted)
+
+
+def _of(table, key, folded=False):
+    """The value of a key; folded: of one that is spelled with other capital letters, the last of them, where it is not there as it is."""
+    if not isinstance(table, dict):
+        return None
+    alike = [name for name in sorted(table) if name.lower() == key.lower()] if folded and key not in table else [key]
+    return table.get(alike[-1]) if alike else None
 
 
 def _ask_unit(check, _left):

@@ -152,7 +152,7 @@ def _change(place, value):
         raise nodefs.NodeError("bad-question", "%s: a write needs either content or content_b64" % place)
 
 
-_NEED = _record({"handler": _text, "path": _list(_text, least=1), "equals": _anything, "absent": _flag, "filled": _flag})
+_NEED = _record({"handler": _text, "path": _list(_text, least=1), "equals": _anything, "absent": _flag, "filled": _flag, "folded": _flag})
 _HEALTH = {
     "cri": ({"socket": _text, "require": _list(_NEED)}, ("socket",)),
     "http": ({"socket": _text, "path": _text, "require": _list(_NEED)}, ("socket", "path")),

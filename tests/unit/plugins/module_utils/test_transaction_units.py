@@ -57,6 +57,23 @@ def test_healthy_means_that_the_runtime_serves_as_wanted(node, systemd, runtime)
     assert len(server.requests) == 3
 
 
+@pytest.mark.parametrize(
+    ("case", "options", "folded", "well"),
+    [
+        ("spelled as it is asked for", {"BinaryName": "/b"}, False, True),
+        ("spelled otherwise, as containerd 1.x reads it", {"binaryName": "/b"}, True, True),
+        ("both are there, and the usual spelling counts", {"BinaryName": "/b", "binaryName": "/other"}, True, True),
+        ("the same, with the other value", {"BinaryName": "/other", "binaryName": "/b"}, True, False),
+        ("spelled otherwise, with another value", {"binaryName": "/other"}, True, False),
+        ("spelled otherwise, where that is another key", {"binaryName": "/b"}, False, False),
+        ("not there", {}, True, False),
+    ],
+)
+def test_an_option_may_be_spelled_in_any_way_where_that_is_said(case, options, folded, well):
+    want = {"path": ["options", "BinaryName"], "equals": "/b", **({"folded": True} if folded else {})}
+    assert (health._lacks(want, [], {"options": options}) is None) is well, case
+
+
 BROKEN = {
     "the restart fails": ("grep -q new CONFIG && exit 1; exit 0", [], "restart"),
     "the unit is not active afterwards": ("true", [{"kind": "unit", "name": "other.service", "timeout": 0.1}], "health"),

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import lo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange, Setting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.tables import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Instance, Plan, PlanError, Policy, Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -80,7 +81,8 @@ def health(instance: Instance, wanted: list[Setting], version: Version) -> dict[
     for setting in wanted:
         path = status_path(setting)
         if path and (setting.path[-1] in ("BinaryName", "SystemdCgroup") or len(setting.path) < 3):
-            require.append({"path": list(path), "equals": setting.value})
+            folded = {"folded": True} if path[-2] == "options" else {}  # 1.x tells options as the files spell them
+            require.append({"path": list(path), "equals": setting.value, **folded})
     return {"kind": "cri", "socket": instance.socket, "timeout": SERVES_WITHIN, "require": require}
 
 
@@ -155,9 +157,10 @@ def _substitutes(files: FileSet, changes: list[FileChange]) -> list[tuple[str, s
 
 
 def _require(wanted: list[Setting]) -> list[dict[str, str]]:
-    binaries = [str(w.value) for w in wanted if w.path[-1] == "BinaryName"]
+    programs = [(_spelled(w.path), str(w.value)) for w in wanted if w.path[-1] == "BinaryName"]
     return [
-        {"pattern": rf"\s*BinaryName = [\"']{re.escape(b)}[\"']\s*", "says": f"its output does not have BinaryName = {b}"} for b in binaries
+        {"pattern": rf"\s*{key} = [\"']{re.escape(program)}[\"']\s*", "says": f"its output does not have BinaryName = {program}"}
+        for key, program in programs
     ]
 
 
@@ -167,11 +170,17 @@ def _refuse(wanted: list[Setting]) -> list[dict[str, str]]:
     return [{"pattern": rf"Ignoring unknown key.*key=\"?{re.escape(k)}\b", "says": f"it does not know the key {k}"} for k in keys]
 
 
+def _spelled(path: Path) -> str:
+    """The pattern of a key. 1.x prints options as the files spell them, and reads them in any spelling."""
+    name = re.escape(path[-1])
+    return f"(?i:{name})" if path[-2:-1] == ("options",) else name
+
+
 def _allow(wanted: list[Setting]) -> list[str]:
     """Every line of the dump that may differ: our tables' headers, our keys, a new handler's zero values, the list of imports."""
     names = "|".join(sorted({re.escape(w.path[2]) for w in wanted if w.path[:2] == ("containerd", "runtimes")}))
-    keys = sorted({w.path[-1] for w in wanted})
-    found = [r"imports = .*", r"\s*", rf"(?:{'|'.join(map(re.escape, keys))}) = .*"] if keys else [r"imports = .*", r"\s*"]
+    keys = sorted({_spelled(w.path) for w in wanted})
+    found = [r"imports = .*", r"\s*", rf"(?:{'|'.join(keys)}) = .*"] if keys else [r"imports = .*", r"\s*"]
     if names:
         found += [rf"\[plugins\.[\"']?[a-z0-9.]+[\"']?\.containerd\.runtimes\.[\"']?(?:{names})[\"']?(?:\.options)?\]"]
         # A new entry is printed with all its keys, and each release has more of them; a key that lost its value shows by that value.
