@@ -15,11 +15,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import lo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange, Setting
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.tables import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Instance, Plan, PlanError, Policy, Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import output_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 # Recovery of many containers comes before CRI answers; seconds on an idle host, more on a full one.
