@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ve
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version, writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Device, Edits, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
 
 from tests.integration.containers import ROOTLESS, Inside, start
 from tests.lab.fakegpu import Gpu, Inventory, mig_minor, nodes
@@ -206,7 +207,7 @@ def rung(known: str) -> str:
 def test_the_table_names_the_version_that_the_engine_in_the_lab_reads(host: str, fleet: Fleet) -> None:
     engine = ENGINES[host]
     said = versions.banner(fleet.shell(host, f"{engine.program} --version"))
-    assert versions.max_cdi(engine.name, said) == engine.cap, said
+    assert cdi_versions.max_cdi(engine.name, said) == engine.cap, said
 
 
 @HOSTS
@@ -260,7 +261,7 @@ def test_a_file_that_only_root_may_read_is_no_file_for_others(host: str, fleet: 
 
 
 def test_every_engine_with_cdi_in_the_table_is_here() -> None:
-    assert {engine.name for engine in ENGINES.values()} == set(versions.MAX_CDI)
+    assert {engine.name for engine in ENGINES.values()} == set(cdi_versions.MAX_CDI)
 
 
 FOLDERS = ("/usr/lib/x86_64-linux-gnu", "/usr/lib64")

@@ -21,10 +21,11 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import deviations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases as containerd_releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
@@ -67,7 +68,7 @@ def code(items: Iterable[object]) -> str:
 
 def caps() -> str:
     """One row per version of the specification, one column per engine: the releases that read it and no newer one."""
-    columns = {engine: ranges(rows) for engine, rows in versions.MAX_CDI.items()}
+    columns = {engine: ranges(rows) for engine, rows in cdi_versions.MAX_CDI.items()}
     known = [newest for newest in ("", *version.KNOWN) if any(newest in column for column in columns.values())]
     body = [[newest or "no CDI", *("; ".join(column.get(newest, ())) for column in columns.values())] for newest in known]
     return table(["newest version read", *(NAMES[engine] for engine in columns)], body)
@@ -85,8 +86,8 @@ def ranges(rows: Sequence[tuple[tuple[int, int, int], str]]) -> Mapping[str, lis
 
 def packaged() -> str:
     rows = [
-        [NAMES[engine], name, newest, versions.max_cdi(engine, name.partition("~")[0])]
-        for engine, name, newest in ((engine, plain(pattern), newest) for engine, pattern, newest in versions.MAX_CDI_PACKAGED)
+        [NAMES[engine], name, newest, cdi_versions.max_cdi(engine, name.partition("~")[0])]
+        for engine, name, newest in ((engine, plain(pattern), newest) for engine, pattern, newest in cdi_versions.MAX_CDI_PACKAGED)
     ]
     return table(["engine", "release", "newest version read", "the same release from upstream"], rows)
 
@@ -163,7 +164,7 @@ CRIO_SINCE = (
 
 
 def first_cdi(engine: str) -> str:
-    return number(next(first for first, newest in versions.MAX_CDI[engine] if newest))
+    return number(next(first for first, newest in cdi_versions.MAX_CDI[engine] if newest))
 
 
 def files() -> str:

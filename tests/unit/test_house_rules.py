@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import launch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "plugins"
@@ -152,6 +153,18 @@ def test_arrows_between_the_planners_packages_point_one_way() -> None:
         read = {package(planner_module(item)) for item in imports(ast.parse(path.read_text())) if item.startswith(PLANNER)}
         arrows.setdefault(own, set()).update(read - {own})
     assert [*graphlib.TopologicalSorter(arrows).static_order()]
+
+
+KNOWS_ENGINES = {"engines", "managers", "projections"}  # of the last: the tables and keys in an engine's own files
+OF_ONE_TOOL = {"nvidia_ctk_crio.py": {"crio"}}  # the table of that name in CRI-O's files
+ELSEWHERE = [path for path in sources("plugin_utils") if not KNOWS_ENGINES & set(path.parts)]
+
+
+@pytest.mark.parametrize("path", ELSEWHERE, ids=name)
+def test_no_engine_is_a_case_of_its_own_outside_its_package(path: Path) -> None:
+    """What differs between engines is asked of their traits, so that a new one is a package and a row there."""
+    found = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
+    assert found & set(traits.TRAITS) - OF_ONE_TOOL.get(path.name, set()) == set()
 
 
 def test_all_that_is_not_promised_has_a_name_that_says_so() -> None:

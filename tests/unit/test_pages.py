@@ -9,8 +9,8 @@ import importlib.util
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import deviations
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
 
 ROOT = Path(__file__).resolve().parents[2]
 found = importlib.util.spec_from_file_location("pages", ROOT / "tests" / "tools" / "pages.py")
@@ -30,12 +30,12 @@ def test_every_table_is_on_a_page() -> None:
     assert shown == set(pages.TABLES)
 
 
-@pytest.mark.parametrize("engine", versions.MAX_CDI)
+@pytest.mark.parametrize("engine", cdi_versions.MAX_CDI)
 def test_the_ranges_on_the_page_are_those_of_the_table(engine: str) -> None:
-    ranges = pages.ranges(versions.MAX_CDI[engine])
-    for release in [first for first, _newest in versions.MAX_CDI[engine]][1:]:
+    ranges = pages.ranges(cdi_versions.MAX_CDI[engine])
+    for release in [first for first, _newest in cdi_versions.MAX_CDI[engine]][1:]:
         name = ".".join(map(str, release))
-        newest = versions.max_cdi(engine, name)
+        newest = cdi_versions.max_cdi(engine, name)
         assert newest in ranges, name
 
 

@@ -9,6 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes.device_plugin import Strategies
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.low_level import one_list
@@ -114,16 +115,17 @@ def reads_specs(instances: Iterable[Instance], decisions: list[Decision], policy
 
 def by_spec_alone(policy: Policy, instance: Instance) -> Decision:
     """An engine without handlers that are ours to configure: it resolves CDI devices, and that is all."""
+    engine = traits.of(instance.engine)
     if policy.injection not in ("auto", "native-cdi") or policy.cdi == "false":
         asked = f"injection: {policy.injection}" if policy.injection != "auto" else "cdi: false"
         raise PlanError(
-            f"{asked} cannot work with Podman {instance.version}".strip(),
+            f"{asked} cannot work with {engine.title} {instance.version}".strip(),
             why="this collection gives it GPUs by CDI only",
             next="leave both options at auto for this host, or name other engines in the option engines",
         )
-    name = f"Podman {instance.version}".strip()
+    name = f"{engine.title} {instance.version}".strip()
     evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
-    why = f"{name} resolves CDI devices itself (podman run --device), so that the CDI spec is all there is to do"
+    why = f"{name} resolves CDI devices itself ({engine.asks_device}), so that the CDI spec is all there is to do"
     return Decision(
         instance=instance.key,
         engine=instance.engine,
@@ -144,12 +146,12 @@ def by_spec_alone(policy: Policy, instance: Instance) -> Decision:
 
 
 def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision:
-    if instance.engine == "podman":
+    engine = traits.of(instance.engine)
+    if not engine.handlers:
         return by_spec_alone(policy, instance)
     injection, why = choose_injection(policy, instance)
     evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
     handler = "" if injection == "oci-hook" else (policy.handlers[0].name if policy.handlers else "nvidia")
-    pods = instance.engine != "docker"  # no kubelet talks to Docker
     default, default_why = choose_default(policy, instance, injection, handler, kubelet)
     strategy, strategy_why = device_list_strategy(policy, instance, injection, kubelet)
     plugin_prefix = {"native-cdi": ENGINE_PREFIX, "nvidia-runtime": RUNTIME_PREFIX}.get(injection, "")
@@ -158,7 +160,7 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
         Reason("injection", injection, why, evidence),
         Reason("default", str(default).lower(), default_why),
         Reason("device_list_strategy", ",".join(strategy), strategy_why),
-        Reason("runtime_class", (handler if pods else "") or "none", class_why(handler, pods)),
+        Reason("runtime_class", (handler if engine.kubernetes else "") or "none", class_why(handler, engine)),
     )
     return Decision(
         instance=instance.key,
@@ -171,7 +173,7 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
         annotation_prefixes=(RUNTIME_PREFIX,),
         device_list_strategy=strategy,
         plugin_annotation_prefix=plugin_prefix,
-        runtime_class=handler if pods else "",
+        runtime_class=handler if engine.kubernetes else "",
         enable_cdi=enable,
         max_cdi_version=instance.cdi.max_version,
         hook=injection == "oci-hook",
@@ -179,9 +181,9 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
     )
 
 
-def class_why(handler: str, pods: bool) -> str:
-    if not pods:
-        return f"docker run --runtime {handler} asks for the handler"
+def class_why(handler: str, engine: traits.Traits) -> str:
+    if not engine.kubernetes:
+        return f"{engine.asks_handler} {handler} asks for the handler"
     return "management containers ask for the handler by RuntimeClass" if handler else "the hook answers every container"
 
 
@@ -189,16 +191,17 @@ def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str
     """The matrix of the design: can the engine do CDI, and is CDI wanted."""
     if policy.injection != "auto":
         return forced(policy, instance), "forced by the option injection"
+    engine = traits.of(instance.engine)
     name = f"{instance.engine} {instance.version}".strip()
     if policy.cdi == "false":
-        if instance.engine == "crio":
-            return "oci-hook", "CDI is not wanted (cdi: false), and CRI-O runs OCI hooks by itself"
+        if engine.hooks:
+            return "oci-hook", f"CDI is not wanted (cdi: false), and {engine.title} runs OCI hooks by itself"
         return "legacy", "CDI is not wanted (cdi: false), so the NVIDIA runtime injects through its prestart hook"
     if instance.cdi.able:
         switch = "" if instance.cdi.enabled else "; its switch is off and is turned on"
         return "native-cdi", f"{name} resolves CDI devices itself{switch}"
-    if instance.engine == "docker":
-        return "nvidia-runtime", f"{name} cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode (docker run --runtime)"
+    if not engine.kubernetes:
+        return "nvidia-runtime", f"{name} cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode ({engine.asks_handler})"
     return "nvidia-runtime", f"{name} cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode, as default handler"
 
 
@@ -210,16 +213,16 @@ def forced(policy: Policy, instance: Instance) -> Injection:
             f"injection: native-cdi cannot work with {name}",
             where=instance.config_path,
             why=f"it knows no CDI ({instance.cdi.evidence.source}: {instance.cdi.evidence.text})",
-            next="use injection: nvidia-runtime there, or upgrade to containerd 1.7, CRI-O 1.24 or Docker 25.0",
+            next=f"use injection: nvidia-runtime there, or upgrade to {traits.cdi_releases()}",
         )
     if injection in ("native-cdi", "nvidia-runtime") and policy.cdi == "false":
         raise PlanError(f"injection: {injection} contradicts cdi: false", next="drop one of the two options")
-    if injection == "oci-hook" and instance.engine not in ("crio", "podman"):
+    if injection == "oci-hook" and not traits.of(instance.engine).hooks:
         raise PlanError(
             f"injection: oci-hook cannot work with {name}",
             where=instance.config_path,
-            why="only CRI-O and Podman read OCI hook files",
-            next="use injection: legacy for containerd and Docker",
+            why=f"only {traits.with_hooks()} read OCI hook files",
+            next="use injection: legacy for this engine",
         )
     for known in INJECTIONS:
         if injection == known:
@@ -238,7 +241,7 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
         return False, "there is no handler"
     if policy.default != "auto":
         return policy.default == "true", "forced by the option default"
-    if instance.engine == "docker":
+    if not traits.of(instance.engine).kubernetes:
         if instance.default_handler == handler:
             return True, "it is the default today, and stays so until default: false says otherwise, since containers may count on it"
         return False, "whoever runs a container names the device or the runtime"
@@ -256,8 +259,9 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
 
 def device_list_strategy(policy: Policy, instance: Instance, injection: Injection, kubelet: Kubelet) -> tuple[tuple[str, ...], str]:
     """What a Kubernetes device plugin has to be told (operator.md 1.6: the CRI field is beta, on by default, from kubelet 1.29)."""
-    if instance.engine == "docker":
-        return (), "no kubelet uses Docker, so no device plugin does"
+    engine = traits.of(instance.engine)
+    if not engine.kubernetes:
+        return (), f"no kubelet uses {engine.title}, so no device plugin does"
     if policy.device_plugin_strategy:
         return policy.device_plugin_strategy, "declared by the option device_plugin_strategy"
     if injection == "nvidia-runtime":
@@ -308,8 +312,10 @@ def isolate(policy: Policy, decisions: list[Decision], plugin: Strategies = NO_P
     if by_env:
         why = "workloads ask by NVIDIA_VISIBLE_DEVICES here, so that it has to count for unprivileged containers too"
         return "compatible", Reason("isolation", "compatible", why)
-    if any(d.engine == "docker" for d in decisions):
-        why = "docker run --gpus and --runtime ask by NVIDIA_VISIBLE_DEVICES, and whoever may run containers in Docker may do everything"
+    asking = next((engine for engine in (traits.of(d.engine) for d in decisions) if engine.asks_variable), None)
+    if asking:
+        allowed = f"whoever may run containers in {asking.title} may do everything"
+        why = f"{asking.asks_variable} ask by NVIDIA_VISIBLE_DEVICES, and {allowed}"
         return "compatible", Reason("isolation", "compatible", why)
     pods = device_plugin.isolation(plugin, decisions)
     if pods:

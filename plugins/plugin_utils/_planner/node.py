@@ -22,10 +22,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, owners, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers, resource, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import podman
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import detect as podman
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import owners as containerd_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -52,10 +53,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources
 )
 
 # A new engine is one more file and one more row.
-ENGINES = {"containerd": containerd, "crio": crio, "docker": docker, "podman": podman}
-CONFIGURED = {name: engine for name, engine in ENGINES.items() if engine is not podman}  # in whose configuration we write
-LEFTOVERS = {"crio": crio.leftovers}
-REASONED = {"containerd": containerd}  # whose handlers have a cgroup driver each
+ENGINES = {traits.CONTAINERD: containerd, traits.CRIO: crio, traits.DOCKER: docker, traits.PODMAN: podman}
+CONFIGURED = {name: engine for name, engine in ENGINES.items() if traits.of(name).handlers}
+LEFTOVERS = {traits.CRIO: crio.leftovers}
+REASONED = {traits.CONTAINERD: containerd}  # whose handlers have a cgroup driver each
 KUBERNETES = (*(o.name for o in containerd_owners.OWNERS if o.kubernetes), "gpu-operator")  # owners that come with it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 # CRI-O's own packages put its runtimes outside PATH (engines.md 2).
@@ -157,11 +158,16 @@ def with_reasons(policy: Policy, obs: Observation, instances: tuple[Instance, ..
 
 
 def beside_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instances: tuple[Instance, ...]) -> Instance:
-    """Docker beside Kubernetes is configured only when it is asked for by name."""
+    """An engine that no kubelet can use is configured beside Kubernetes only when it is asked for by name."""
     kubernetes = kubelet.present or any(i.owner in KUBERNETES for i in instances)
-    if instance.engine != "docker" or instance.refusal or "docker" in policy.engines or not kubernetes:
+    engine = traits.of(instance.engine)
+    if engine.kubernetes or not engine.handlers or instance.refusal or instance.engine in policy.engines or not kubernetes:
         return instance
-    return dc.replace(instance, refusal=docker.BESIDE_KUBERNETES.format(version=instance.version))
+    refusal = (
+        f"{engine.title} {instance.version} is left alone beside Kubernetes, whose pods do not run in it: write engines: "
+        f"[auto, {instance.engine}] to have it configured, too"
+    )
+    return dc.replace(instance, refusal=refusal)
 
 
 def require_engine(policy: Policy, seen: Seen) -> None:

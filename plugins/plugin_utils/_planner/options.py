@@ -7,9 +7,10 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
@@ -113,8 +114,14 @@ def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
     for name in ("url", "toolkit_repository"):
         check_no_credentials(name, str(options.get(name) or ""))
     for name, value in (options.get("handlers") or {}).items():
-        check_name(str(name), docker or options.get("engines") == ["docker"])
+        check_name(str(name), docker or _without_kubernetes(options.get("engines") or ()))
         check_handler(str(name), value or {})
+
+
+def _without_kubernetes(engines: Iterable[str]) -> bool:
+    """Whether no handler of these engines is named by a RuntimeClass."""
+    named = [traits.TRAITS.get(engine) for engine in engines]
+    return bool(named) and all(engine is not None and engine.handlers and not engine.kubernetes for engine in named)
 
 
 def check_no_credentials(name: str, address: str) -> None:

@@ -13,12 +13,10 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, low_level, originals, owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
-
-# Owners beside whom our part of a configuration can be told from theirs. What the others generate is never edited here.
-JUDGED = ("package", "docker", "nvidia-ctk", "gpu-operator")
 
 # By this name the programs of all handlers begin that this collection has ever written by itself.
 PROGRAM = low_level.PROGRAM
@@ -93,7 +91,7 @@ def of_instances(
     broken: dict[str, str] = {}
     theirs: dict[str, str] = {}
     for instance in found.instances:
-        if instance.refusal and instance.owner not in JUDGED:
+        if instance.refusal and instance.owner not in owners.JUDGED:
             theirs.setdefault(instance.engine, instance.refusal)
             continue
         try:

@@ -20,6 +20,7 @@ from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, originals, owned_file, processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import owners as containerd_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Leftover, NeedMore, Policy
@@ -36,7 +37,6 @@ CONTAINER = "nvidia-container-toolkit-ctr"
 KUBELET_ROOT = "/var/lib/kubelet"
 SETTLED = 600  # seconds after which a kubelet has started the pods of its node's DaemonSets, or has said why not
 DROP_IN = re.compile(r"99-nvidia\.(toml|conf)")
-TITLES = {"crio": "CRI-O", "docker": "Docker"}
 WAIT = "Run again when the kubelet has been active for 10 minutes"
 HAND_OVER = (
     "set toolkit.enabled=false in its ClusterPolicy, or label this node nvidia.com/gpu.deploy.container-toolkit=false, and run again once "
@@ -214,13 +214,13 @@ def _concerns(policy: Policy, instance: Instance, found: State, instances: tuple
     if its_handlers(instance):
         return True
     known = any(i.used_by_kubelet for i in instances)
-    return instance.engine in ("containerd", "crio") and instance.cri and (instance.used_by_kubelet or not known)
+    return traits.of(instance.engine).kubernetes and instance.cri and (instance.used_by_kubelet or not known)
 
 
 def refusal(obs: Observation, instance: Instance, found: State) -> str:
     again = returned(obs)
     back = f"It is back: it has written {again} again, which this collection had taken over. " if again else ""
-    engine = TITLES.get(instance.engine, instance.engine)
+    engine = traits.of(instance.engine).title
     if found.fate == "live":
         return (
             f"{back}The GPU Operator's toolkit works on this host ({found.why}) and writes the NVIDIA handlers of {engine} itself, so that "

@@ -13,12 +13,12 @@ import posixpath
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, NeedMore
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation, failed
 
 # The operator's DaemonSet, and so the beginning of its pods' names (gpu-operator, assets/state-container-toolkit/0500_daemonset.yaml).
 OPERATOR = "nvidia-container-toolkit-daemonset"
-CRIO_NOTE = "io.kubernetes.cri-o.RuntimeHandler"  # CRI-O's list and status of pods leave the handler empty (seen with 1.34)
 
 
 def nvidias(instance: Instance) -> tuple[str, ...]:
@@ -28,12 +28,12 @@ def nvidias(instance: Instance) -> tuple[str, ...]:
 
 def question(instance: Instance) -> queries.Question:
     """One for all that adoption wants to know of an engine's pods."""
-    return queries.sandboxes(instance.socket, nvidias(instance), (OPERATOR,), CRIO_NOTE if instance.engine == "crio" else "")
+    return queries.sandboxes(instance.socket, nvidias(instance), (OPERATOR,), traits.of(instance.engine).pod_note)
 
 
 def serves(instance: Instance) -> bool:
     """Whether it can be asked about pods at all."""
-    return instance.running and instance.cri and instance.engine in ("containerd", "crio") and bool(instance.socket)
+    return instance.running and instance.cri and traits.of(instance.engine).kubernetes and bool(instance.socket)
 
 
 def in_use(obs: Observation, instance: Instance, names: Iterable[str]) -> Mapping[str, int]:

@@ -9,11 +9,12 @@ import dataclasses as dc
 from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
-PODMAN = "podman"
+PODMAN = traits.PODMAN
 QUESTION = queries.which([PODMAN])
 # Of a Podman that no package brought. Everything since 4.7 reads it.
 UNKNOWN = "0.6.0"
@@ -44,7 +45,7 @@ def podman(obs: Observation) -> tuple[Consumer, ...]:
     there = version or (obs.raw(QUESTION).get("found") or {}).get(PODMAN)
     if not there:
         return ()
-    newest = versions.max_cdi(PODMAN, version) if version else UNKNOWN
+    newest = cdi_versions.max_cdi(PODMAN, version) if version else UNKNOWN
     return (Consumer(PODMAN, version, newest),) if newest else ()
 
 

@@ -8,11 +8,11 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Driver, HostDecision, Instance, Plan
 
 EVERY = " (every container)"
 STATES = {"not-loaded": "driver not loaded", "broken": "driver broken"}
-NAMES = {"crio": "CRI-O", "docker": "Docker", "podman": "Podman"}
 
 
 def row(instances: Iterable[Instance], record: HostDecision, plan: Plan, driver: Driver) -> dict[str, str]:
@@ -38,7 +38,7 @@ def gpus(driver: Driver) -> str:
 
 
 def shown(engine: str) -> str:
-    return NAMES.get(engine, engine)
+    return traits.TRAITS[engine].title if engine in traits.TRAITS else engine
 
 
 def why(record: HostDecision) -> str:

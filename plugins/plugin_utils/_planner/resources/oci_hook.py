@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import hook_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -71,7 +72,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     if record.skipped or not record.decisions:
         return Plan()
     wanted = any(d.hook for d in record.decisions)
-    where = directory(policy, obs) if any(d.engine == "crio" for d in record.decisions) else DIRECTORY
+    where = directory(policy, obs) if any(traits.of(d.engine).hooks for d in record.decisions) else DIRECTORY
     places = {place: f"{place}/{NAME}" for place in (where, DIRECTORY, hook_files.ADMINS)}
     # A GPU Operator that works writes its file again.
     mine = {place: path for place, path in places.items() if not hook_files.live(record, earlier(obs.file(path, KEEP)))}

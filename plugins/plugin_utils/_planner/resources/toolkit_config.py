@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, originals, owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import runtime_config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, HostDecision, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
@@ -52,7 +53,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 def keys(policy: Policy, record: HostDecision) -> dict[tuple[str, ...], Any]:
     """Our keys with the values that the decision asks for."""
     found = wanted(record.runtime_mode, record.isolation, record.annotation_prefixes, record.low_level_runtimes, policy.cdi_spec_dirs)
-    if record.runtime_mode != "legacy" and any(d.engine == "docker" for d in record.decisions):
+    if record.runtime_mode != "legacy" and any(traits.of(d.engine).asks_variable for d in record.decisions):
         found[SKIP] = True
     return found
 

@@ -14,6 +14,8 @@ import re
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import verify as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Driver, Gpu, HostDecision, Instance
 
@@ -73,7 +75,7 @@ def cases(
     for decision in host.decisions:
         subject = decision.engine if engines.count(decision.engine) == 1 else decision.instance
         instance = known[decision.instance]
-        if (instance.cri or instance.engine in ("docker", "podman")) and not instance.refusal:
+        if (instance.cri or traits.of(instance.engine).proof != "cri") and not instance.refusal:
             status = (statuses or {}).get(instance.socket, {})
             row = _by_row(host, decision, instance, driver.gpus, evidence_file)
             found += [_finished(_with_switches(case, switches), subject, decision, instance, status, image) for case in row]
@@ -195,15 +197,16 @@ def _finished(
         "socket": instance.socket,
         "image": image,
         "list": LISTED,
-        "cgroup_parent": cgroup_parent(status, case["handler"]),
+        "cgroup_parent": containerd.cgroup_parent(status, case["handler"]),
     }
 
 
 def by_engine(case: Mapping[str, Any], engine: str, binary: str) -> dict[str, Any]:
     """How a case is carried out where that is not by CRI."""
-    if engine == "docker":
+    proof = traits.of(engine).proof
+    if proof == "api":
         return {"create": create(case)}
-    return command(case, binary) if engine == "podman" else {}
+    return command(case, binary) if proof == "command" else {}
 
 
 def command(case: Mapping[str, Any], binary: str) -> dict[str, Any]:
@@ -223,17 +226,6 @@ def create(case: Mapping[str, Any]) -> dict[str, Any]:
         host["Binds"] = [f"{source}:{target}:ro" for source, target in case["mounts"]]
     variables = [f"{name}={value}" for name, value in (case.get("env") or {}).items()]
     return {"User": "0", "Env": variables, "Labels": {LABEL: "1"}, "NetworkDisabled": True, "HostConfig": host}
-
-
-def cgroup_parent(status: Mapping[str, Any], handler: str) -> str:
-    """containerd takes the path as it comes: with the systemd driver runc refuses what is not a slice. CRI-O chooses by itself."""
-    config = (status.get("info") or {}).get("config") or {}
-    runtimes = config.get("containerd") if isinstance(config, Mapping) else None
-    if not isinstance(runtimes, Mapping):
-        return ""
-    name = handler or str(runtimes.get("defaultRuntimeName") or "")
-    options = ((runtimes.get("runtimes") or {}).get(name) or {}).get("options") or {}
-    return "system.slice" if options.get("SystemdCgroup") or config.get("systemdCgroup") else ""
 
 
 # --- what to do when it is not as it should be --------------------------------------------------------------------------
@@ -262,18 +254,6 @@ RECORD_SHOWS = r"--device=[\w,:.-]+"
 
 # (words in the error or problem, engine, "engine injection" or "", what to do). The first that matches speaks.
 ADVICE: tuple[tuple[str, str, str], ...] = (
-    (
-        r"image .* is not on this host",
-        "containerd",
-        "load it: ctr -n k8s.io images import FILE.tar, or crictl pull IMAGE; or name another in the option image",
-    ),
-    (
-        r"image .* is not on this host",
-        "crio",
-        "load it: skopeo copy oci-archive:FILE.tar containers-storage:IMAGE, or crictl pull IMAGE; or name another in the option image",
-    ),
-    (r"image .* is not on this host", "docker", "load it: docker load --input FILE.tar; or name another in the option image"),
-    (r"image .* is not on this host", "podman", "load it: podman load --input FILE.tar; or name another in the option image"),
     (
         r"could not select device driver \"cdi\"",
         "",
@@ -351,6 +331,8 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
 
 def advice(engine: str, injection: str, text: str) -> str:
     """What to do next about one error or problem; '' when nothing is known."""
+    if re.search(r"image .* is not on this host", text):
+        return f"load it: {traits.of(engine).load_image}; or name another in the option image"
     for pattern, only, sentence in ADVICE:
         if only in ("", engine, f"{engine} {injection}") and re.search(pattern, text):
             return sentence

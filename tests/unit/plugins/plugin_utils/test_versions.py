@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -109,7 +110,7 @@ def test_a_packagers_suffix_makes_no_difference(one: str, same: str) -> None:
     ],
 )
 def test_newest_cdi_specification(engine: str, version: str, newest: str) -> None:
-    assert versions.max_cdi(engine, version) == newest
+    assert cdi_versions.max_cdi(engine, version) == newest
 
 
 NUMBERS = st.tuples(*[st.integers(0, 99)] * 3)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import absent, options, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import plan as containerd_plan
@@ -246,7 +247,7 @@ def _cdi(
     obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: FileSet | None, version: Version, *, ask_dump: bool
 ) -> Cdi:
     """By the order of evidence: the daemon's status, its binary's dump, the files, the version."""
-    newest = versions.max_cdi("containerd", str(version))
+    newest = cdi_versions.max_cdi(traits.CONTAINERD, str(version))
     field = releases.cri_field(version)
     if status:
         return _switch(status, "enableCDI", "cdiSpecDirs", newest, field, "cri-status")
@@ -347,7 +348,7 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         schema=files.schema if files else 0,
         cri=not refusal,
         refusal=refusal,
-        cdi=_cdi_of_files(files, version, versions.max_cdi("containerd", str(version)), releases.cri_field(version)),
+        cdi=_cdi_of_files(files, version, cdi_versions.max_cdi(traits.CONTAINERD, str(version)), releases.cri_field(version)),
         default_handler=_default_handler({}, cri),
         handlers=_handlers({}, cri, version),
         low_level=containerd_plan.low_level(policy, obs, files, version) if files else "",

@@ -186,3 +186,17 @@ def _allow(wanted: list[Setting]) -> list[str]:
         # A new entry is printed with all its keys, and each release has more of them; a key that lost its value shows by that value.
         found += [r"\w+ = (?:''|\"\"|0|false|\[\]|[\"'](?:0s|podsandbox)[\"'])"]
     return found
+
+
+def cgroup_parent(status: Mapping[str, Any], handler: str) -> str:
+    """Where a pod of a proof goes. containerd takes the path as it comes: with the systemd driver runc refuses what is not a slice.
+
+    '' of another engine's status: CRI-O chooses by itself.
+    """
+    config = (status.get("info") or {}).get("config") or {}
+    runtimes = config.get("containerd") if isinstance(config, Mapping) else None
+    if not isinstance(runtimes, Mapping):
+        return ""
+    name = handler or str(runtimes.get("defaultRuntimeName") or "")
+    options = ((runtimes.get("runtimes") or {}).get(name) or {}).get("options") or {}
+    return "system.slice" if options.get("SystemdCgroup") or config.get("systemdCgroup") else ""

@@ -14,6 +14,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_crio as rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
@@ -217,7 +218,7 @@ def _in_use(obs: Observation, instance: Instance, name: str, force: config.Effec
         return False
     if force.default == name:
         return True
-    question = queries.pods(instance.socket, (name,), sandboxes.CRIO_NOTE)
+    question = queries.pods(instance.socket, (name,), traits.of(traits.CRIO).pod_note)
     if not obs.asked(question):
         raise NeedMore([question])
     answer = obs.said_by(question, instance.pid)

@@ -10,8 +10,9 @@ import posixpath
 import re
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, processes, queries, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk_crio, programs, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk_crio, programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import adoption, base, config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -177,7 +178,7 @@ def cdi_of(version: tuple[int, int], dirs: tuple[str, ...], source: str, text: s
         able,
         able and bool(used),
         used if able else (),
-        versions.max_cdi("crio", f"{version[0]}.{version[1]}.0"),
+        cdi_versions.max_cdi(traits.CRIO, f"{version[0]}.{version[1]}.0"),
         evidence,
         cri_field=version >= releases.CRI_FIELD_SINCE,
     )
@@ -327,7 +328,7 @@ def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) 
     """Pods that were started with these handlers hang in Terminating once they are gone; by name where CRI-O tells them."""
     if not handlers or not instance.running:
         return ()
-    question = queries.pods(instance.socket, handlers, sandboxes.CRIO_NOTE)
+    question = queries.pods(instance.socket, handlers, traits.of(traits.CRIO).pod_note)
     if not obs.asked(question):
         raise NeedMore([question])
     answer = obs.said_by(question, instance.pid)

@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, owned_file, processes, queries, take_back, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
@@ -32,11 +33,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     refused,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
-
-BESIDE_KUBERNETES = (
-    "Docker Engine {version} is left alone beside Kubernetes, whose pods do not run in it: write engines: [auto, docker] to have it "
-    "configured, too"
-)
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -162,7 +158,7 @@ def cdi(version: str, info: Mapping[str, Any], on: bool | None) -> Cdi:
     parsed = versions.parse(version)
     series = parsed.series if parsed else (0, 0)
     able = series >= CDI_SINCE
-    newest = versions.max_cdi("docker", version)
+    newest = cdi_versions.max_cdi(traits.DOCKER, version)
     if "CDISpecDirs" in info:
         dirs = tuple(info["CDISpecDirs"] or ())
         return Cdi(able, bool(dirs), dirs, newest, Evidence("dump", f"/info of Docker {version} lists {list(dirs)}"))

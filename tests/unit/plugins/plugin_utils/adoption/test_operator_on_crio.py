@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, Policy
 
@@ -31,7 +32,7 @@ FOURTH = f'{THREE}\n      [crio.runtime.runtimes.site]\n        runtime_path = "
 
 
 def seen(text: str, pods: dict[str, Any], processes: list[dict[str, Any]]) -> Any:
-    answers = operators.answers("/var/run/crio/crio.sock", PROGRAMS, sandboxes.CRIO_NOTE, pods, PROCESS["pid"])
+    answers = operators.answers("/var/run/crio/crio.sock", PROGRAMS, traits.of(traits.CRIO).pod_note, pods, PROCESS["pid"])
     files = {FILE: shown(text), "/usr/local/nvidia/toolkit": ""}
     return host(files, IN_FORCE, processes=[PROCESS, *processes], answers=answers)
 

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, NeedMore, Plan, PlanError, Policy
@@ -262,7 +262,7 @@ def test_a_harmless_leftover_is_advice() -> None:
 def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, said: str) -> None:
     text = f'[crio.runtime.runtimes.nvidia]\nruntime_path = "{path}"\n'
     works = [PROCESS, {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}]
-    answers = operators.answers(SOCKET, (), sandboxes.CRIO_NOTE, pid=7)
+    answers = operators.answers(SOCKET, (), traits.of(traits.CRIO).pod_note, pid=7)
     (found,) = crio.find(Policy(), host({f"{DIRECTORY}/{name}": text}, processes=works, answers=answers))
     assert found.owner == owner
     assert said in found.refusal

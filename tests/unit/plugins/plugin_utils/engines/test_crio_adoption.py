@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_crio as rules
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Handler,
@@ -302,7 +302,7 @@ def test_a_file_that_was_taken_over_and_is_back_stays_with_the_step(path: str, k
 
 def test_the_operators_file_is_left_to_the_operator() -> None:
     works = [PROCESS, {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}]
-    answers = operators.answers("/var/run/crio/crio.sock", ["nvidia"], sandboxes.CRIO_NOTE, pid=7)
+    answers = operators.answers("/var/run/crio/crio.sock", ["nvidia"], traits.of(traits.CRIO).pod_note, pid=7)
     seen = host({f"{DIRECTORY}/99-nvidia.conf": shown(OPERATOR)}, status(nvidia=NVIDIA), processes=works, answers=answers)
     (instance,) = crio.find(Policy(), seen)
     assert (instance.owner, crio.leftovers(Policy(), seen, instance)) == ("gpu-operator", ())

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import container_check
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, node
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import podman
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import detect as podman
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, toolkit_config

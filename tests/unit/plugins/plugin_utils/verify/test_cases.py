@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import verify as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases as checks
 from hypothesis import given
@@ -204,7 +205,7 @@ CGROUPS = [
 
 @pytest.mark.parametrize(("config", "handler", "parent"), [row[1:] for row in CGROUPS], ids=[row[0] for row in CGROUPS])
 def test_the_cgroup_parent_follows_the_driver_in_force(config: dict[str, Any], handler: str, parent: str) -> None:
-    assert checks.cgroup_parent({"info": {"config": config}}, handler) == parent
+    assert containerd.cgroup_parent({"info": {"config": config}}, handler) == parent
 
 
 @given(st.lists(st.integers(0, 63), min_size=1, max_size=16, unique=True), st.sampled_from([COMPATIBLE, STRICT]))

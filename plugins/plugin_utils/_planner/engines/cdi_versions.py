@@ -1,0 +1,47 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The newest CDI specification that each release of each engine reads."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import parse
+
+# The newest cdiVersion each engine accepts, by the first release that does (read from go.mod at every tag). A patch release can be
+# ahead of the next minor's first: Docker 25.0.17 reads 0.8.0, 26.0.0 only 0.6.0. So each row holds until the next one.
+MAX_CDI: dict[str, tuple[tuple[tuple[int, int, int], str], ...]] = {
+    "containerd": (
+        ((0, 0, 0), ""), ((1, 7, 0), "0.5.0"), ((1, 7, 12), "0.6.0"), ((1, 7, 16), "0.7.0"), ((1, 7, 27), "0.8.0"),
+        ((2, 0, 0), "0.8.0"), ((2, 0, 5), "1.0.0"), ((2, 1, 0), "1.0.0"), ((2, 2, 1), "1.1.0"),
+    ),
+    "crio": (
+        ((0, 0, 0), ""), ((1, 24, 0), "0.3.0"), ((1, 25, 0), "0.5.0"), ((1, 28, 0), "0.6.0"), ((1, 30, 0), "0.7.0"),
+        ((1, 31, 0), "0.8.0"), ((1, 33, 0), "1.0.0"), ((1, 35, 0), "1.1.0"),
+    ),
+    "docker": (
+        ((0, 0, 0), ""), ((25, 0, 0), "0.6.0"), ((25, 0, 17), "0.8.0"), ((26, 0, 0), "0.6.0"), ((26, 1, 0), "0.7.0"),
+        ((27, 4, 0), "0.8.0"), ((28, 1, 0), "1.0.0"), ((29, 2, 0), "1.1.0"),
+    ),
+    "podman": (
+        ((0, 0, 0), ""), ((3, 2, 0), "0.3.0"), ((4, 1, 0), "0.4.0"), ((4, 3, 0), "0.5.0"), ((4, 7, 0), "0.6.0"), ((5, 1, 0), "0.7.0"),
+        ((5, 2, 0), "0.8.0"), ((5, 5, 0), "1.0.0"), ((6, 0, 0), "1.1.0"),
+    ),
+}  # fmt: skip
+
+# Distributions that build with their own Go libraries: (engine, version as the engine says it, newest cdiVersion), read from the binaries.
+MAX_CDI_PACKAGED: tuple[tuple[str, str, str], ...] = (("containerd", r"v?1\.7\.24~ds1.*", "0.8.0"),)
+
+
+def max_cdi(engine: str, version: str) -> str:
+    """The newest cdiVersion this release reads, '' when it knows no CDI (or is not known here)."""
+    for name, pattern, newest in MAX_CDI_PACKAGED:
+        if name == engine and re.fullmatch(pattern, version):
+            return newest
+    parsed = parse(version)
+    found = ""
+    for first, newest in MAX_CDI.get(engine, ()):
+        if parsed and parsed.release >= first:
+            found = newest
+    return found

@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the planner asks of an engine without knowing which one it is: one row each, so that a new engine is one more row."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from typing import Literal
+
+CONTAINERD = "containerd"
+CRIO = "crio"
+DOCKER = "docker"
+PODMAN = "podman"
+
+
+@dc.dataclass(frozen=True)
+class Traits:
+    """One engine. title: as its own project writes it. proof: what starts a container for a proof."""
+
+    title: str
+    kubernetes: bool  # serves CRI, so that a kubelet can use it
+    handlers: bool  # has a configuration with handlers; one without reads CDI specs, and that is all
+    hooks: bool  # runs the files of its hooks directories by itself
+    proof: Literal["cri", "api", "command"]
+    asks_handler: str = ""  # the command line by which a person asks for a handler
+    asks_device: str = ""  # the one by which a person asks for a CDI device
+    asks_variable: str = ""  # its words for NVIDIA_VISIBLE_DEVICES, for which it calls the prestart hook by itself
+    first_cdi: str = ""  # its first release that resolves CDI devices, for people
+    pod_note: str = ""  # the annotation in which it keeps a pod's handler, which its list of pods leaves empty
+    load_image: str = ""
+
+
+TRAITS = {
+    CONTAINERD: Traits(
+        "containerd", kubernetes=True, handlers=True, hooks=False, proof="cri", first_cdi="1.7",
+        load_image="ctr -n k8s.io images import FILE.tar, or crictl pull IMAGE",
+    ),
+    CRIO: Traits(
+        "CRI-O", kubernetes=True, handlers=True, hooks=True, proof="cri", first_cdi="1.24",
+        pod_note="io.kubernetes.cri-o.RuntimeHandler",  # seen with 1.34
+        load_image="skopeo copy oci-archive:FILE.tar containers-storage:IMAGE, or crictl pull IMAGE",
+    ),
+    DOCKER: Traits(
+        "Docker", kubernetes=False, handlers=True, hooks=False, proof="api", first_cdi="25.0",
+        asks_handler="docker run --runtime", asks_variable="docker run --gpus and --runtime",
+        load_image="docker load --input FILE.tar",
+    ),
+    PODMAN: Traits(
+        "Podman", kubernetes=False, handlers=False, hooks=True, proof="command", first_cdi="4.1", asks_device="podman run --device",
+        load_image="podman load --input FILE.tar",
+    ),
+}  # fmt: skip
+
+
+def of(engine: str) -> Traits:
+    return TRAITS[engine]
+
+
+def with_hooks() -> str:
+    """The engines that run OCI hook files, for a sentence."""
+    return " and ".join(t.title for t in TRAITS.values() if t.hooks)
+
+
+def cdi_releases() -> str:
+    """The first releases with CDI of engines with handlers, for a sentence."""
+    *most, last = [f"{t.title} {t.first_cdi}" for t in TRAITS.values() if t.handlers]
+    return f"{', '.join(most)} or {last}"
