@@ -271,10 +271,35 @@ def of_docker() -> str:
     return table(["what was there before", "its daemon.json", "read from"], body)
 
 
+# ---------------------------------------------------------------- docs/comparison.md
+
+
+# The bench's rows, by their beginnings, and what is compared.
+SPEED = {
+    "`node`, converged": "`node`, converged: SSH operations per host",
+    "`node`, converged, to `ansible.builtin.ping`": "`node`, converged: time, as a ratio to `ansible.builtin.ping`",
+    "`node`, first convergence, to a plain playbook": "`node`, first convergence: time, as a ratio to the plain playbook",
+}
+
+
+def speed() -> str:
+    """The figures of docs/bench.md that compare, as the bench has written them."""
+    lines = [line for line in (DOCS / "bench.md").read_text().splitlines() if line.startswith("|")]
+    return table(["", "figure"], [[title, figure(lines, row)] for row, title in SPEED.items()])
+
+
+def figure(lines: Sequence[str], row: str) -> str:
+    """The first figure of the first row that begins so."""
+    for cells in ([cell.strip() for cell in line.strip("|").split("|")] for line in lines):
+        if cells[0].startswith(row):
+            return cells[1]
+    raise SystemExit(f"pages.py: docs/bench.md has no row {row} any more; name another one in SPEED")
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "caps": caps, "packaged": packaged, "needs": needs, "differences": differences, "checks": checks,
     "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds, "images": images,
-    "by-hand": by_hand, "docker-before": of_docker,
+    "by-hand": by_hand, "docker-before": of_docker, "speed": speed,
 }  # fmt: skip
 
 

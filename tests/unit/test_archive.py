@@ -104,7 +104,7 @@ def test_its_documentation_can_be_read(kind: str, names: list[str], installed: P
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """The example project, its hosts being bare trees on this machine."""
-    shutil.copytree(ROOT / "examples/fleet", tmp_path / "fleet")
+    shutil.copytree(ROOT / "examples/mixed", tmp_path / "fleet")
     groups = yaml.safe_load((tmp_path / "fleet/inventory/hosts.yml").read_text())["all"]["children"]["gpu_nodes"]["children"]
     hosts = [host for group in groups.values() for host in group["hosts"]]
     (tmp_path / "fleet/inventory/host_vars").mkdir()

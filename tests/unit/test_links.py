@@ -1,0 +1,93 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every link of every page leads to a file that is there, and every anchor to a heading; pages are found from README."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+TRACKED = subprocess.run(["git", "ls-files", "-z"], cwd=ROOT, capture_output=True, text=True, check=False).stdout.split("\0")
+PAGES = sorted(Path(name) for name in TRACKED if name.endswith(".md") and (ROOT / name).is_file())
+LINK = re.compile(r"!?\[[^\]]*\]\(([^)\s]+)\)")
+FENCE = re.compile(r"^(```|~~~).*?^\1", re.MULTILINE | re.DOTALL)
+REPOSITORY = re.compile(r"https://github\.com/gpufleet/gpufleet\.nvidia/blob/main/")
+
+
+def prose(text: str) -> str:
+    """A page without its blocks of code, in which nothing is a link or a heading."""
+    return FENCE.sub("", text)
+
+
+def anchors(text: str) -> set[str]:
+    """The anchors of a page as GitHub makes them: words in lower case, joined by dashes, the second of a name with a number."""
+    found: Counter[str] = Counter()
+    names = set()
+    for heading in re.findall(r"^#+ +(.*?) *#*$", prose(text), re.MULTILINE):
+        plain = re.sub(r"\[([^\]]*)\]\([^)]*\)", r"\1", heading)
+        name = re.sub(r"[^\w\- ]", "", plain.lower()).replace(" ", "-")
+        names.add(f"{name}-{found[name]}" if found[name] else name)
+        found[name] += 1
+    return names
+
+
+def links(page: Path) -> Iterator[tuple[str, Path, str]]:
+    """The links of a page within the repository: as written, the file, the anchor."""
+    for target in LINK.findall(prose((ROOT / page).read_text())):
+        inside = REPOSITORY.sub("/", target)
+        if re.match(r"[a-z]+:", inside):
+            continue
+        name, _hash, anchor = inside.partition("#")
+        file = Path(name.lstrip("/")) if name.startswith("/") else Path(os.path.normpath(page.parent / name)) if name else page
+        yield target, file, anchor
+
+
+def test_there_are_pages() -> None:
+    assert Path("README.md") in PAGES
+    assert sum(1 for page in PAGES for _link in links(page)) > 100
+
+
+@pytest.mark.parametrize("page", PAGES, ids=str)
+def test_every_link_leads_somewhere(page: Path) -> None:
+    lost = [
+        target
+        for target, file, anchor in links(page)
+        if not (ROOT / file).exists() or (anchor and file.suffix == ".md" and anchor not in anchors((ROOT / file).read_text()))
+    ]
+    assert lost == []
+
+
+def test_every_page_for_users_can_be_found_from_readme() -> None:
+    found, todo = {Path("README.md")}, [Path("README.md")]
+    while todo:
+        more = {file for _target, file, _anchor in links(todo.pop()) if file in PAGES} - found
+        found |= more
+        todo.extend(more)
+    assert [str(page) for page in PAGES if page.parts[0] in ("docs", "roles") and page.name != "index.md" and page not in found] == []
+
+
+def test_the_site_has_every_page_for_users() -> None:
+    """Its index is written by hand; a page that nobody put there would not be found."""
+    index = (ROOT / "docs/docsite/index.md").read_text()
+    shown = set(re.findall(r"^([a-z-]+)$", index, re.MULTILINE))
+    assert {page.stem for page in PAGES if page.parts[:1] == ("docs",) and len(page.parts) == 2} <= shown
+
+
+@pytest.mark.parametrize(
+    ("heading", "anchor"),
+    [
+        ("## For programs: AWX, ansible-runner, JSON", "for-programs-awx-ansible-runner-json"),
+        ("## How it differs from `nvidia-ctk cdi generate`", "how-it-differs-from-nvidia-ctk-cdi-generate"),
+        ("### [A link](x.md) in it", "a-link-in-it"),
+    ],
+)
+def test_anchors_are_githubs(heading: str, anchor: str) -> None:
+    assert anchors(heading) == {anchor}
