@@ -3,7 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A file's content as the answer to a question carries it. Node side: standard library only, Python 3.6."""
 
-import base64
+import binascii
+import functools
+import json
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import document_projection, keyed, projection
 
@@ -19,7 +21,7 @@ def told(data, keep, path):
         raise ValueError("%s: its content is asked for without `keep`, the list of what may travel" % path)
     answer = {"content": None, "encoding": "utf-8", "fault": None, "withheld": [], "foreign_bytes": _foreign_bytes(data)}
     try:
-        found = projection.project(data, keep, keyed.tag)
+        found = projected(data, keep)
     except projection.Unreadable as exc:
         begins = document_projection.first_comment(data, keep.get("comments") or ())
         return dict(answer, fault=dict({"code": exc.code, "line": exc.line}, **({"begins": begins} if begins else {})))
@@ -27,7 +29,19 @@ def told(data, keep, path):
     try:
         return dict(answer, content=found.data.decode("utf-8"))
     except UnicodeDecodeError:
-        return dict(answer, content=base64.b64encode(found.data).decode("ascii"), encoding="base64")
+        return dict(answer, content=binascii.b2a_base64(found.data, newline=False).decode("ascii"), encoding="base64")
+
+
+def projected(data, keep):
+    """The Projection of a file's bytes, with keyed tags. A document takes longer than other files and may be asked for twice in a look."""
+    if keep.get("format") == "document":
+        return _document(data, json.dumps(keep))
+    return projection.project(data, keep, keyed.tag)
+
+
+@functools.lru_cache(maxsize=8)
+def _document(data, keep):
+    return projection.project(data, json.loads(keep), keyed.tag)
 
 
 def _withheld(entry):

@@ -11,7 +11,6 @@ import json
 import socket
 import struct
 import time
-import urllib.parse
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, selection, trust
 from ansible_collections.gpufleet.nvidia.plugins.module_utils.wire import (
@@ -155,6 +154,8 @@ def _message(headers, body):
         raise CriError(UNAVAILABLE, "the server answered HTTP status %s" % headers[":status"])
     code = headers.get("grpc-status", "")
     if code != "0":
+        import urllib.parse  # here, since few calls fail
+
         said = urllib.parse.unquote(headers.get("grpc-message", ""))
         number = int(code) if code.isdigit() and len(code) < 3 else INTERNAL
         raise CriError(number, "gRPC status %s" % (_named(number) if code else "missing: not a gRPC server?"), said)

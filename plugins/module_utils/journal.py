@@ -20,7 +20,8 @@ All of these are root's alone (0700, 0600): files may hold credentials. DIR itse
 Node side: standard library only, Python 3.6.
 """
 
-import base64
+import binascii
+import collections
 import errno
 import fnmatch
 import json
@@ -28,8 +29,6 @@ import os
 import re
 import stat
 import time
-import urllib.parse
-from typing import NamedTuple
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, keyed, look_system, nodefs, trust
 
@@ -46,7 +45,8 @@ _KEPT = {"path", "existed", "sha256_before", "sha256_after"}
 _KEPT_OF_A_FILE = {"mode", "uid", "gid", "mtime_ns"}
 
 # A file as it is or is to be. mtime is in nanoseconds; xattrs is {name: bytes}, SELinux label and ACL among them.
-Snapshot = NamedTuple("Snapshot", [("data", bytes), ("mode", int), ("uid", int), ("gid", int), ("mtime", int), ("xattrs", dict)])
+_AS_IT_IS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
+Snapshot = collections.namedtuple("Snapshot", "data mode uid gid mtime xattrs")
 
 
 def snapshot(root, real):
@@ -89,14 +89,14 @@ def properties(state):
         "gid": state.gid,
         "mtime_ns": state.mtime,
         "selinux": state.xattrs.get("security.selinux", b"").rstrip(b"\0").decode("ascii", "replace") or None,
-        "xattrs": {name: base64.b64encode(value).decode("ascii") for name, value in state.xattrs.items()},
+        "xattrs": {name: binascii.b2a_base64(value, newline=False).decode("ascii") for name, value in state.xattrs.items()},
     }
 
 
 def from_properties(meta, data):
     if not meta["existed"]:
         return None
-    xattrs = {name: base64.b64decode(value) for name, value in (meta.get("xattrs") or {}).items()}
+    xattrs = {name: binascii.a2b_base64(value) for name, value in (meta.get("xattrs") or {}).items()}
     return Snapshot(data, meta["mode"], meta["uid"], meta["gid"], meta["mtime_ns"], xattrs)
 
 
@@ -219,8 +219,18 @@ def outcome(meta):
 # --- originals: each file as it was before we first wrote it ----------------------------------------------------------
 
 
+def quoted(path):
+    """A path as a name, as urllib.parse.quote() makes it, which takes longer to import than to write again."""
+    return "".join(chr(byte) if chr(byte) in _AS_IT_IS else "%%%02X" % byte for byte in bytearray(path.encode("utf-8")))
+
+
+def unquoted(name):
+    plain = re.sub(b"%([0-9A-F]{2})", lambda found: binascii.a2b_hex(found.group(1)), name.encode("utf-8"))
+    return plain.decode("utf-8", "replace")
+
+
 def original_dir(base, path):
-    name = urllib.parse.quote(path, safe="")
+    name = quoted(path)
     if len(name) > 200:
         name = name[:120] + "-" + nodefs.sha256(path.encode("utf-8"))
     return os.path.join(base, "originals", name)
@@ -290,13 +300,13 @@ def look(root, directory, cap=nodefs.MIB, keep=(), listing=False, beside=()):
     for name in names(base, "originals"):
         kept_in = os.path.join(base, "originals", name)
         try:
-            meta = _original_meta(kept_in, urllib.parse.unquote(name))
+            meta = _original_meta(kept_in, unquoted(name))
             if original_dir(base, meta["path"]) != kept_in:
                 raise damaged(kept_in, meta["path"], "its meta.json names a file that is kept by another name")
             if not meta.get("forget"):
                 originals[meta["path"]] = _told(root, base, meta, cap, keep)
         except nodefs.NodeError as exc:
-            broken.append({"path": urllib.parse.unquote(name), "directory": kept_in[len(root) :], "why": exc.message})
+            broken.append({"path": unquoted(name), "directory": kept_in[len(root) :], "why": exc.message})
     opened = [meta for meta in (read(base, name) for name in names(base, "open")) if meta]
     answer = {
         "originals": originals,

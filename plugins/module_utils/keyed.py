@@ -11,13 +11,11 @@ secret, and reads nothing that another account keeps to itself. Node side: stand
 
 import functools
 import hashlib
-import hmac
 import json
 
 _SOURCES = ("/proc/1/auxv", "/var/lib/systemd/random-seed", "/proc/sys/kernel/random/boot_id")
 
 
-@functools.lru_cache(maxsize=1)
 def _key():
     for path in _SOURCES:
         try:
@@ -30,8 +28,18 @@ def _key():
     return b"gpufleet"
 
 
+@functools.lru_cache(maxsize=1)
+def _begun():
+    """HMAC of RFC 2104 with SHA-256, begun with the key: a file with many values has as many tags."""
+    key = _key().ljust(64, b"\0")
+    return tuple(hashlib.sha256(bytes(bytearray(byte ^ pad for byte in bytearray(key)))) for pad in (0x36, 0x5C))
+
+
 def _keyed(kind, data):
-    return hmac.new(_key(), kind + b":" + data, hashlib.sha256).hexdigest()
+    inner, outer = (begun.copy() for begun in _begun())
+    inner.update(kind + b":" + data)
+    outer.update(inner.digest())
+    return outer.hexdigest()
 
 
 def digest(plain):

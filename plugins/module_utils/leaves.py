@@ -28,7 +28,7 @@ def told(data, keep, prefixes):
         root, lines = _read(data)
     except Unreadable as exc:
         return {"prefixes": prefixes, "leaves": [], "fault": {"code": exc.code, "line": exc.line}}
-    places = [(list(path), shape) for path, shape in keep.get("places") or []]
+    places = keep.get("places") or []
     found = []
     for path, value in _leaves(root, []):
         under = [number for number, prefix in enumerate(prefixes) if path[: len(prefix)] == list(prefix)]

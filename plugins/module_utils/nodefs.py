@@ -14,7 +14,7 @@ import os
 import re
 import stat
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, keyed, projection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, keyed, placeholders
 
 MIB = 1024 * 1024
 MAX_LINKS = 40  # the kernel's own limit
@@ -378,8 +378,8 @@ def mentioned(root, pattern, finds, cap=MIB, readable=None, keep=None):
             if readable is not None and not readable(path):  # the glob question says so
                 continue
             data = read_regular(root, resolve(root, path)[0], cap)
-            text = (projection.project(data, keep).data if keep else data).decode("utf-8", "replace")
-        except projection.Unreadable:
+            text = (contents.projected(data, keep).data if keep else data).decode("utf-8", "replace")
+        except placeholders.Unreadable:
             continue
         except NodeError:  # a directory, something too large: the glob question says so
             continue

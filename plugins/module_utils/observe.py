@@ -11,7 +11,6 @@ Node side: standard library only, Python 3.6.
 import functools
 import json
 import os
-import platform
 import re
 import shlex
 import signal
@@ -59,13 +58,13 @@ def run(request):
 
 
 def host(root):
-    system = platform.uname()
+    system = os.uname()
     return {
         "python": list(sys.version_info[:3]),
-        "system": system.system,
+        "system": system.sysname,
         "kernel": system.release,
         "machine": system.machine,
-        "hostname": system.node,
+        "hostname": system.nodename,
         "uid": os.getuid(),
         "boot_id": (nodefs.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip(),
         "epoch": time.time(),

@@ -9,23 +9,19 @@ commas of the original, and an edit of one is an edit of the other.
 Node side: standard library only, Python 3.6.
 """
 
+import collections
 import re
-from typing import NamedTuple
 
 _DIGITS = "xabcdefghijklmnopqrstuvwyz0123456789ABCDEFGHIJKLMNOPQRSTUVWXYZ_-"
 
 # A value and where it stands. `data`: what it says; `inner`: an array's values, a table's members.
-Value = NamedTuple("Value", [("kind", str), ("start", int), ("end", int), ("data", object), ("inner", list)])
+Value = collections.namedtuple("Value", "kind start end data inner")
 # A key in an object or inline table. `parts`: [(name, start, end)]; `above`: the Names of the tables that its parts stand in.
-Member = NamedTuple("Member", [("start", int), ("parts", list), ("above", list), ("value", Value)])
+Member = collections.namedtuple("Member", "start parts above value")
 # A statement `key = value`; its path begins with that of the table it stands in, which has `depth` parts.
-Pair = NamedTuple(
-    "Pair", [("start", int), ("end", int), ("path", list), ("parts", list), ("above", list), ("value", Value), ("depth", int)]
-)
+Pair = collections.namedtuple("Pair", "start end path parts above value depth")
 # A line that opens a table. `shared`: what has stood for this table's name already, where an array of tables repeats it.
-Header = NamedTuple(
-    "Header", [("start", int), ("end", int), ("path", list), ("parts", list), ("above", list), ("shared", dict), ("array", bool)]
-)
+Header = collections.namedtuple("Header", "start end path parts above shared array")
 
 
 class Unreadable(Exception):

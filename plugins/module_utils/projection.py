@@ -12,9 +12,9 @@ Node side: standard library only, Python 3.6.
 """
 
 import bisect
+import collections
 import hashlib
 import re
-from typing import NamedTuple
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
     document_projection,
@@ -28,7 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils.placeholders impor
 HIDE, INSIDE, WITHHOLD, SHOW = "hide", "inside", "withhold", "show"
 
 # `data`: the projected bytes; `withheld`: what stands at listed places in another shape; `hidden`: the spans that are not the original's.
-Projection = NamedTuple("Projection", [("data", bytes), ("withheld", list), ("hidden", list)])
+Projection = collections.namedtuple("Projection", "data withheld hidden")
 
 
 def plain_tag(text):
@@ -47,8 +47,7 @@ def project(data, keep, tag=plain_tag):
     made = _FORMATS.get(keep.get("format"))
     if made is None:
         raise ValueError("there is no format %r of what may travel" % (keep.get("format"),))
-    places = [(list(path), shape) for path, shape in keep.get("places") or []]
-    return made(data, places, frozenset(keep.get("comments") or ()))
+    return made(data, keep.get("places") or [], frozenset(keep.get("comments") or ()))
 
 
 def fits(shape, value):

@@ -12,7 +12,10 @@ Pure functions. Node side: standard library only, Python 3.6. The planner uses t
 """
 
 import re
-from typing import Any
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:  # typing takes longer to import than all of this
+    from typing import Any
 
 LONGEST = 1024  # characters of one value
 MANY = 256  # items of one list
@@ -56,12 +59,12 @@ _KEY = re.compile(r"[\w.*+-]{1,128}(?:/[\w.*+-]{0,128})?")
 _COMPILED = {shape: re.compile(rule) for shape, rule in _TEXT.items()}
 
 
-def shapes() -> Any:
+def shapes() -> "Any":
     """Every shape that a listed place can have; beside them "one of A|B|C"."""
     return sorted(set(_TEXT) | set(_LISTS) | {"bool", "int"})
 
 
-def fits(shape: Any, value: Any) -> bool:
+def fits(shape: "Any", value: "Any") -> bool:
     """Whether a value has the shape. Nothing (None, "", an empty list) tells nothing, and fits every shape of its kind."""
     if value is None:
         return True
@@ -81,42 +84,73 @@ def fits(shape: Any, value: Any) -> bool:
     return value == "" or (len(value) <= LONGEST and rule.fullmatch(value) is not None)
 
 
-def listed(keep: Any, path: Any) -> Any:
+def listed(keep: "Any", path: "Any") -> "Any":
     """The shape that a value at this path must have to travel; None where the path is not listed."""
-    for wanted, shape in keep:
-        if _matches(wanted, path, whole=True):
-            return shape
-    return None
+    ends, deep = _found(keep, path)
+    numbers = [number for end in ends for number in (end.here, end.deep) if number is not None]
+    first = min(numbers + deep, default=None)
+    return None if first is None else keep[first][1]
 
 
-def on_the_way(keep: Any, path: Any) -> bool:
+def on_the_way(keep: "Any", path: "Any") -> bool:
     """Whether a listed path goes on below this one."""
-    return any(_matches(wanted, path, whole=False) for wanted, _shape in keep)
+    ends, deep = _found(keep, path)
+    return bool(deep) or any(end.deep is not None or end.below for end in ends)
 
 
-def _matches(wanted: Any, path: Any, whole: bool) -> bool:
-    below = bool(wanted) and wanted[-1] == "**"
-    parts = wanted[:-1] if below else wanted
-    if len(path) > len(parts):
-        return below and _same(parts, path[: len(parts)]) and all(_plain(key) for key in path[len(parts) :])
-    if len(path) == len(parts):
-        return (below or whole) and _same(parts, path)
-    return not whole and _same(parts[: len(path)], path)
+class _Branch(object):
+    """A place on the way of listed paths: what goes on below it, the number of the first that ends here, and of the first `**` here."""
+
+    __slots__ = ("below", "deep", "here")
+
+    def __init__(self) -> None:
+        self.below: "Any" = {}
+        self.here: "Any" = None
+        self.deep: "Any" = None
 
 
-def _same(parts: Any, path: Any) -> bool:
-    return all(_part(parts[n], key) for n, key in enumerate(path))
+_latest: "Any" = [(None, 0, _Branch())]  # the list that was asked last, and its tree: a file's keys are asked one after the other
 
 
-def _part(part: str, key: str) -> bool:
-    return key != "[]" and _plain(key) if part == "*" else part.lower() == key.lower()
+def _tree(keep: "Any") -> "Any":
+    known, size, tree = _latest[0]
+    if known is not keep or size != len(keep):
+        tree = _Branch()
+        for number, (path, _shape) in enumerate(keep):
+            _grow(tree, path, number)
+        _latest[0] = (keep, len(keep), tree)
+    return tree
+
+
+def _grow(branch: "Any", path: "Any", number: int) -> None:
+    below = bool(path) and path[-1] == "**"
+    for part in path[:-1] if below else path:
+        branch = branch.below.setdefault(part.lower(), _Branch())
+    if below:
+        branch.deep = number if branch.deep is None else branch.deep
+    else:
+        branch.here = number if branch.here is None else branch.here
+
+
+def _found(keep: "Any", path: "Any") -> "Any":
+    """(the branches where the path ends, the numbers of each `**` above that holds what is below it)"""
+    branches, deep = [_tree(keep)], []
+    for at, key in enumerate(path):
+        held = [branch.deep for branch in branches if branch.deep is not None]
+        deep += held if held and all(_plain(part) for part in path[at:]) else []
+        folded, wild = key.lower(), [branch.below["*"] for branch in branches if "*" in branch.below]
+        branches = [branch.below[folded] for branch in branches if folded in branch.below and folded != "*"]
+        branches += wild if wild and key != "[]" and _plain(key) else []
+        if not branches and not deep:
+            break
+    return branches, deep
 
 
 def _plain(key: str) -> bool:
     return key in ("[]", HIDDEN) or _KEY.fullmatch(key) is not None
 
 
-def select(data: Any, keep: Any, path: Any = ()) -> Any:
+def select(data: "Any", keep: "Any", path: "Any" = ()) -> "Any":
     """The listed values of a structure (what JSON or TOML give), where they stand; {} or [] where nothing below may travel."""
     path = list(path)
     shape = listed(keep, path)
@@ -130,7 +164,7 @@ def select(data: Any, keep: Any, path: Any = ()) -> Any:
     return [] if isinstance(data, list) else None
 
 
-def shown(shape: Any, value: Any) -> Any:
+def shown(shape: "Any", value: "Any") -> "Any":
     """The value, or the sign that one stands here. Of a list each item by itself."""
     if fits(shape, value):
         return value
@@ -140,12 +174,12 @@ def shown(shape: Any, value: Any) -> Any:
     return HIDDEN
 
 
-def plain(value: Any) -> Any:
+def plain(value: "Any") -> "Any":
     """A value of no listed place, where a sentence needs one: HIDDEN unless it is a flag, a number, a name or a path, or a list of such."""
     return value if any(fits(shape, value) for shape in ("bool", "int", "program", "names", "paths")) else HIDDEN
 
 
-def _pairs(data: Any, keep: Any, path: Any) -> Any:
+def _pairs(data: "Any", keep: "Any", path: "Any") -> "Any":
     pairs = {}
     for key, value in data.items():
         named = key if isinstance(key, str) and _plain(key) else HIDDEN  # where any key is listed, one that looks like none is hidden
@@ -157,7 +191,7 @@ def _pairs(data: Any, keep: Any, path: Any) -> Any:
     return pairs
 
 
-def arguments(argv: Any, flags: Any) -> Any:
+def arguments(argv: "Any", flags: "Any") -> "Any":
     """The words of a command line, as many as there are: the program, listed flags with values of their shape, and listed words.
 
     flags: {"--config": shape, "-c": shape}; a name without a dash is a word that may stand for itself.
@@ -178,7 +212,7 @@ def arguments(argv: Any, flags: Any) -> Any:
     return words
 
 
-def environment(pairs: Any, names: Any) -> Any:
+def environment(pairs: "Any", names: "Any") -> "Any":
     """{name: value} of a process's environment ("NAME=value" each): the listed names only, of another shape HIDDEN."""
     found = dict(pair.partition("=")[::2] for pair in pairs)
     return {name: found[name] if fits(shape, found[name]) else HIDDEN for name, shape in names.items() if name in found}

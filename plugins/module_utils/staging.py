@@ -12,7 +12,6 @@ import contextlib
 import os
 import re
 import shutil
-from typing import NamedTuple
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes, commands, edits, journal, keyed, look_system, nodefs, rules
 
@@ -20,18 +19,9 @@ MAX_TREE_FILES = 4096
 MAX_FINDINGS = 20
 
 # One file of a transaction: its path as asked for and after links, how it is and how it is to be (None: absent).
-FileChange = NamedTuple(
-    "FileChange",
-    [
-        ("op", str),
-        ("path", str),
-        ("real", str),
-        ("before", journal.Snapshot),
-        ("after", journal.Snapshot),
-        ("forget", bool),  # keep no original of it any more
-        ("made_dirs", list),  # directories that come with the file, or go with it
-    ],
-)
+# forget: keep no original of it any more
+# made_dirs: directories that come with the file, or go with it
+FileChange = collections.namedtuple("FileChange", "op path real before after forget made_dirs")
 
 
 def differs(change):

@@ -7,7 +7,6 @@ A text that is not TOML is refused with a line and a code of our own. What it sa
 Linear in the length of the text. Node side: standard library only, Python 3.6.
 """
 
-import datetime
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import placeholders
@@ -277,6 +276,8 @@ class _Scanner(object):
         if not found:
             found = _CLOCK.match(self.text, at)
             return Value("date", at, found.end(), ("date", found.group()), []) if found else None
+        import datetime  # here, since few files have a date
+
         try:
             datetime.date(*[int(part) for part in found.groups()[:3]])
         except ValueError:

@@ -7,13 +7,13 @@ Each rule answers None, or a Doubt that names the row, the very place and the re
 can move, write, start or call by a name of their choice is not. Node side: standard library only, Python 3.6.
 """
 
+import collections
 import contextlib
 import os
 import re
 import socket
 import stat
 import struct
-from typing import NamedTuple
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs
 
@@ -24,7 +24,7 @@ PROGRAM_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/run/current-system/s
 _LOCAL, _STAFF = "/usr/local", "staff"
 
 # Why something is not trusted: the row of the table, the host path or process, what is wrong with it, and what would mend it.
-Doubt = NamedTuple("Doubt", [("row", str), ("place", str), ("why", str), ("remedy", str)])
+Doubt = collections.namedtuple("Doubt", "row place why remedy")
 
 
 def sentence(doubt):
@@ -169,22 +169,14 @@ def require_program(wanted):
 # --- processes --------------------------------------------------------------------------------------------------------
 
 # What one look at /proc/PID finds. start: in the kernel's ticks, which names a process for ever together with its number.
-Process = NamedTuple(
-    "Process",
-    [
-        ("pid", int),
-        ("ppid", int),
-        ("start", int),
-        ("uids", tuple),  # real, effective, saved, of the file system
-        ("exe", str),  # where the program is, or was
-        ("deleted", bool),  # replaced by an upgrade: what runs is not on disk any more
-        ("argv", tuple),
-        ("users", str),  # the user namespace
-        ("pids", int),  # in how many PID namespaces it has a number
-        ("root", tuple),  # which directory is its /
-        ("groups", str),  # /proc/PID/cgroup
-    ],
-)
+# uids: real, effective, saved, of the file system
+# exe: where the program is, or was
+# deleted: replaced by an upgrade: what runs is not on disk any more
+# users: the user namespace
+# pids: in how many PID namespaces it has a number
+# root: which directory is its /
+# groups: /proc/PID/cgroup
+Process = collections.namedtuple("Process", "pid ppid start uids exe deleted argv users pids root groups")
 PROCESS_ROWS = ("user", "user namespace", "PID namespace", "root directory", "service", "main process", "unit")
 _DELETED = " (deleted)"
 _GENERATIONS = 64

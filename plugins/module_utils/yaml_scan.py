@@ -25,6 +25,7 @@ _CLOSING = re.compile("^" + _MARKER.pattern, re.MULTILINE)
 _SPACES = re.compile(r" *")
 _BLANK = re.compile(r"[ \t]*")
 _COMMENT = re.compile(r"#[^\r\n]*")
+_GAP = re.compile(r"[ \n]*")
 _LINE_END = re.compile(r"\r?\n")
 _FOLD = re.compile(r"[ \t]*(?:\r?\n[ \t]*)+")
 _FOLDED = re.compile(r"[ \t]*((?:\r?\n[ \t]*)*)")
@@ -116,6 +117,9 @@ class _Scanner(object):
 
     def token(self, at, code="yaml-tab"):
         """The next sign that is neither blank nor comment."""
+        here = _GAP.match(self.text, at, self.stop).end()  # most gaps have neither comment nor tab
+        if here >= self.stop or self.text[here] not in "#\t\r":
+            return min(here, self.stop)
         while True:
             here = self.blank(at)
             comment = _COMMENT.match(self.text, here, self.stop)

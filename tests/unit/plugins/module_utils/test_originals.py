@@ -3,13 +3,16 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Copies from before our first change: verified before they are written, kept as long as ours is in the file, never passed over."""
 
+import hashlib
+import hmac
 import json
 import os
 import re
 import time
+import urllib.parse
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, ledger, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, keyed, ledger, observe
 
 from .conftest import CONFIG, RESTART, told
 
@@ -319,3 +322,15 @@ def test_what_may_be_needed_or_is_not_ours_is_left(node, case):
         assert not found["swept"]
         assert (found["error"] is None) == (case != "another name"), "what is no such name is no request"
     assert os.path.lexists(place)
+
+
+@pytest.mark.parametrize("path", ["/etc/a b", "/etc/ä%41+~", "/x" * 150, "/%", "/etc/containerd/config.toml"])
+def test_the_name_of_an_original_is_as_of_the_standard_library(path):
+    name = journal.quoted(path)
+    assert name == urllib.parse.quote(path, safe="~")  # before 3.7 it took "~" for a special sign
+    assert journal.unquoted(name) == path == urllib.parse.unquote(name)
+
+
+def test_a_keyed_digest_is_the_hmac_of_the_standard_library():
+    for data in (b"", b"x", b"y" * 1000):
+        assert keyed._keyed(b"kind", data) == hmac.new(keyed._key(), b"kind:" + data, hashlib.sha256).hexdigest()

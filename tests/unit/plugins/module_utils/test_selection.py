@@ -178,3 +178,38 @@ def test_nothing_that_is_not_listed_is_in_the_arguments(argv):
     shown = selection.arguments(argv, FLAGS)
     assert MARKER not in json.dumps(shown)
     assert len(shown) == len(argv)
+
+
+# The rule of one listed path, as it is written down in `selection`, without the tree that finds it fast.
+def plain(part):
+    return part in ("[]", selection.HIDDEN) or selection._KEY.fullmatch(part) is not None
+
+
+def same(wanted, path):
+    return all(key != "[]" and plain(key) if part == "*" else part.lower() == key.lower() for part, key in zip(wanted, path))  # noqa: B905
+
+
+def one(wanted, path):
+    """(whether the path is listed by this one, whether this one goes on below it)"""
+    below = wanted[-1] == "**"
+    parts = wanted[:-1] if below else wanted
+    if len(path) > len(parts):
+        held = below and same(parts, path) and all(plain(key) for key in path[len(parts) :])
+        return held, held
+    if len(path) == len(parts):
+        return same(parts, path), below and same(parts, path)
+    return False, same(parts, path)
+
+
+PARTS = st.sampled_from(["a", "A", "b", "*", "[]"])
+LISTS = st.lists(st.lists(PARTS, min_size=1, max_size=4) | st.lists(PARTS, max_size=3).map(lambda parts: [*parts, "**"]), max_size=6)
+PATHS = st.lists(st.sampled_from(["a", "A", "b", "c", "*", "**", "[]", "two words", selection.HIDDEN]), max_size=5)
+
+
+@hypothesis.given(LISTS, PATHS)
+def test_the_first_listed_path_that_fits_speaks(wanted, path):
+    keep = [[parts, "shape %d" % number] for number, parts in enumerate(wanted)]
+    told = [one(parts, path) for parts in wanted]
+    first = next((keep[number][1] for number, (whole, _way) in enumerate(told) if whole), None)
+    assert selection.listed(keep, path) == first
+    assert selection.on_the_way(keep, path) == any(way for _whole, way in told)
