@@ -175,3 +175,29 @@ def test_edits_in_place_of_1_17_stay_and_the_handler_is_ours(tmp_path: Path, rel
     assert hands.plan("present").empty
     hands.apply(hands.plan("absent"))
     assert files(tree) == was
+
+
+@pytest.mark.parametrize(("release", "shape"), [("2.1", "kubeadm v3"), ("2.4", "kubeadm v2")])
+def test_a_drop_in_of_1_20_goes_beside_a_handler_that_1_17_edited_in_and_a_person_has_added_to(
+    tmp_path: Path, release: str, shape: str
+) -> None:
+    tree, without = prepared(tmp_path, release, shape), prepared(tmp_path, release, shape, "without")
+    for each in (tree, without):
+        ctk(each, "1.17", DEFAULT)
+        header = re.compile(r"(?m)^( *\[plugins\.\S+\.containerd\.runtimes\.nvidia\]\n)")
+        text, count = header.subn(r"\1base_runtime_spec = '/etc/containerd/cri-base.json'\n", each.config.read_text())
+        assert count == 1
+        each.config.write_text(text)
+    ctk(tree, "1.20", DEFAULT)
+    was = files(tree)
+    hands, plain = Hands(tree), Hands(without)
+    plan = hands.plan("present")
+    theirs = tree.config.parent / DROP_IN
+    assert (str(theirs), "adopted") in [(left.path, left.fate) for left in plan.leftovers], plan.leftovers
+    hands.apply(plan)
+    plain.apply(plain.plan("present"))
+    assert effective(tree) == effective(without)
+    assert cri_of(effective(tree))["containerd"]["runtimes"]["nvidia"]["base_runtime_spec"] == "/etc/containerd/cri-base.json"
+    assert hands.plan("present").empty
+    hands.apply(hands.plan("absent"))
+    assert files(tree) == was

@@ -101,6 +101,8 @@ class Tree:
                 ask = more.questions
             except PlanError as error:
                 return {"failed": True, "changed": False, "msg": str(error), "advice": []}
+        same = [d for d in outcome.plan.differences if (type(d.before), d.before) == (type(d.after), d.after)]
+        assert not same, f"shown as a difference, and none: {same}"
         answer: dict[str, Any] = {}
         if base.acts(outcome.plan):
             request = base.transaction(outcome.plan, policy, seen, check=False, reason="test", pending=[])

@@ -10,9 +10,10 @@ from __future__ import annotations
 
 import dataclasses as dc
 import json
+from collections.abc import Iterable
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals, owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     JOURNAL_DIR,
     Decision,
@@ -39,12 +40,14 @@ def questions(policy: Policy) -> list[queries.Question]:
     return [queries.file(DECISION_PATH, keep=OUR_RECORD), queries.file(FACT_PATH, keep=OUR_RECORD), owned_file.ORIGINALS]
 
 
-def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
+def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, going: Iterable[str] = ()) -> Plan:
+    """going: files of other tools that this run takes over."""
     if host.skipped:
         return Plan()
     if not host.decisions:
         return withdraw(obs, "nothing is decided for this host any more")
-    wanted = record(host, driver)
+    files = taken_over(obs, going)
+    wanted = {**record(host, driver), **({"taken_over": list(files)} if files else {})}
     return merge([write(obs, path, wanted) for path in (DECISION_PATH, FACT_PATH)])
 
 
@@ -55,6 +58,17 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 def was_here(obs: Observation) -> bool:
     """Whether this collection has converged the whole host, by the fact that it leaves: true also where the journal is gone."""
     return parsed(obs.file(FACT_PATH, OUR_RECORD)).get("writer") == WRITER
+
+
+def taken_over(obs: Observation, going: Iterable[str] = ()) -> tuple[str, ...]:
+    """Files of other tools that are gone by this collection: as the journal knows them, and where that is gone, as the record does."""
+    known = [o.path for o in originals.kept(obs) if o.existed and o.after is None] if originals.journal_is_there(obs) else recorded(obs)
+    return tuple(sorted({*known, *going}))
+
+
+def recorded(obs: Observation) -> list[str]:
+    found = parsed(obs.file(FACT_PATH, OUR_RECORD)).get("taken_over")
+    return [path for path in found if isinstance(path, str)] if isinstance(found, list) else []
 
 
 def withdraw(obs: Observation, why: str) -> Plan:
@@ -68,7 +82,16 @@ def write(obs: Observation, path: str, wanted: dict[str, Any]) -> Plan:
     if owned_file.right_mode(file, MODE) and lasting(before) == lasting(wanted):
         return Plan()
     why = "others on the host can read how containers get GPUs here"
-    return owned_file.write(file, text(wanted), why=why, key="decision", before=headline(before) or None, after=headline(wanted), mode=MODE)
+    was, will = headline(before), headline(wanted)
+    if was == will:  # what both begin with
+        was, will = "other content", f"another {' and '.join(_other(before, wanted))}" if _other(before, wanted) else "our record"
+    return owned_file.write(file, text(wanted), why=why, key="decision", before=was or None, after=will, mode=MODE)
+
+
+def _other(before: dict[str, Any], wanted: dict[str, Any]) -> list[str]:
+    """The parts of a record in which two differ."""
+    one, other = lasting(before), lasting(wanted)
+    return [name for name in sorted({*one, *other}) if one.get(name) != other.get(name)]
 
 
 def text(wanted: dict[str, Any]) -> str:

@@ -28,6 +28,11 @@ def nvidias(program: object) -> bool:
     return isinstance(program, str) and bool(NVIDIA.fullmatch(posixpath.basename(program)))
 
 
+def sets_mode(program: object) -> bool:
+    """Whether it is a sibling of the NVIDIA runtime that has its mode by its name, whatever the runtime's configuration says."""
+    return nvidias(program) and posixpath.basename(str(program)) != PROGRAM
+
+
 def known(program: str) -> bool:
     return posixpath.basename(program) in KNOWN
 

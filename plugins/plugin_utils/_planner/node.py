@@ -212,10 +212,16 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
         cdi(policy, obs, seen, probe_source, nodes, (residents or {}).get("truths", "")),
         Plan() if installing.commands else others,
         device_plugin.advise(policy, record),
-        decision_file.plan(policy, obs, record, seen.driver),
     ]
+    recorded = decision_file.plan(policy, obs, record, seen.driver, taken_over(obs, parts))
     refusals = (*(sentence for _key, sentence in record.refused), *processes.others_advice(obs))
-    return merge([*parts, Plan(advice=refusals)])
+    return merge([*parts, recorded, Plan(advice=refusals)])
+
+
+def taken_over(obs: Observation, parts: list[Plan]) -> list[str]:
+    """Files of other tools that this run removes, by their names in the journal."""
+    removed = {str(change["path"]) for part in parts for change in part.changes if change["op"] == "remove"}
+    return [obs.file(left.path).place for part in parts for left in part.leftovers if left.fate == "adopted" and left.path in removed]
 
 
 def left_by_others(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: tuple[Decision, ...]) -> Plan:
@@ -224,8 +230,10 @@ def left_by_others(policy: Policy, obs: Observation, instances: tuple[Instance, 
     Pods that cannot start are the first that is said.
     """
     first = programs.plan(policy, obs, instances, decisions)
+    its_state = functools.partial(gpu_operator.state, policy, obs, instances)
+    watching = () if policy.single else resource.of_management(policy, obs, lambda path: its_state((path,)))
     alone = [left for i in instances if i.refusal and i.engine in LEFTOVERS for left in LEFTOVERS[i.engine](policy, obs, i)]
-    return dc.replace(first, leftovers=(*gpu_operator.leftovers(policy, obs, instances), *alone))
+    return dc.replace(first, leftovers=(*gpu_operator.leftovers(policy, obs, instances), *alone, *watching))
 
 
 def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: Plan, program: str) -> Plan:

@@ -13,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, low_level, originals, owned_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -80,7 +81,19 @@ def plan(
     merged = merge([*plans.values(), *rooms])
     without_copy(policy, obs, engines, merged, broken)
     context = Context(policy, obs, engines, dc.replace(found, obstacles={**theirs, **found.obstacles, **broken}))
-    return originals.whole(obs, merged, covers=covers, obstacle=context.obstacle, reader=context.left_to_do)
+    done = originals.whole(obs, merged, covers=covers, obstacle=context.obstacle, reader=context.left_to_do)
+    return dc.replace(done, advice=(*done.advice, *lost(policy, obs, done)))
+
+
+def lost(policy: Policy, obs: Observation, done: Plan) -> tuple[str, ...]:
+    """Without a journal nothing of what stood there before can be given back. The record of a whole host knows the names of files."""
+    if not done.changes or originals.journal_is_there(obs):
+        return ()
+    known = () if policy.single else decision_file.taken_over(obs)
+    files = f": {', '.join(known)}" if known else ", if there were any"
+    gone = "This host's journal, which kept the files from before, is gone"
+    said = f"{gone}. Files of other tools that were taken over cannot come back{files}"
+    return (f"{said}. Where one is wanted, have its tool write it again ({nvidia_ctk.COMMAND})",)
 
 
 def of_instances(

@@ -10,7 +10,7 @@ prints), for containerd 1.x replaces that table as a whole, with a handler that 
 from __future__ import annotations
 
 import posixpath
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
@@ -37,11 +37,17 @@ def runs_nvidia(program: object) -> bool:
     return posixpath.basename(name).startswith(low_level.PROGRAM) and not gpu_operator.is_its(name)
 
 
-def mode_said(programs: Iterable[object]) -> str:
-    """A program named after a mode sets it, whatever the runtime's configuration says: what follows a sentence on its handler."""
-    named = sorted({str(p) for p in programs if posixpath.basename(str(p)).startswith(f"{low_level.PROGRAM}.")})
-    one = " and ".join(named)
-    return f"; {one} sets the runtime's mode, which is node's to decide, and which the module of one engine keeps" if named else ""
+def mode_said(theirs: Mapping[str, object], after: Mapping[str, object]) -> str:
+    """What becomes of programs that set the runtime's mode by their name, whatever its configuration says: the end of a sentence.
+
+    theirs, after: the programs of handlers, by the handler's name. One that nobody wants afterwards is not spoken of.
+    """
+    named = {str(theirs[name]): str(after[name]) for name in sorted(set(theirs) & set(after)) if low_level.sets_mode(theirs[name])}
+    return "".join(
+        f"; its program {program} sets the mode of the NVIDIA runtime by its name, and "
+        f"{'stays' if program == then else f'is replaced by {then}, which leaves the mode to the configuration'}"
+        for program, then in named.items()
+    )
 
 
 def candidates(default: str) -> tuple[str, ...]:
@@ -50,14 +56,14 @@ def candidates(default: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*first, *CANDIDATES)))
 
 
-def unexplained(entry: Entry, copied_from: Iterable[Entry]) -> tuple[Path, ...]:
+def unexplained(entry: Entry, copied_from: Iterable[Entry], elsewhere: Collection[Path] = ()) -> tuple[Path, ...]:
     """The properties of its handler that no candidate explains, by the candidate that explains most; () where one explains all.
 
-    Only without any candidate it writes the type and properties that are zero, and no options.
+    Only without any candidate it writes the type and properties that are zero, and no options. elsewhere: what other files say of it.
     """
     made_up: Entry = {("runtime_type",): RUNC_TYPE}
     every = [_differing(entry, candidate) for candidate in tuple(copied_from) or (made_up,)]
-    return min(every, key=len)
+    return min((tuple(path for path in paths if path not in elsewhere) for paths in every), key=len)
 
 
 def _differing(entry: Entry, candidate: Entry) -> tuple[Path, ...]:

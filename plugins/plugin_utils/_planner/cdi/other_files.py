@@ -1,21 +1,27 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Spec files of others with our devices: what nvidia-ctk wrote goes; what a person wrote stays, or is refused where it hides ours."""
+"""Spec files of others with our devices: what nvidia-ctk wrote goes; what a person wrote stays, or is refused where it hides ours.
+
+Those of upstream's vendor for management containers have no device of ours. They are named and stay: which container asks for one of their
+devices cannot be seen on a host, and the spec of the host would not give it.
+"""
 
 from __future__ import annotations
 
 import dataclasses as dc
 import posixpath
+from collections.abc import Callable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files, gpu_operator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Leftover, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File
 
+MANAGEMENT = "management.nvidia.com"  # upstream's vendor, with any class (pkg/nvcdi, cmd/nvidia-ctk-installer: CDI_KIND)
 REPLACED = "The spec of this host takes its place, and the journal keeps the file"
 
 
@@ -131,3 +137,27 @@ def judged(policy: Policy, file: File, theirs: Spec, mine: str, spec: Spec, *, o
         return Plan(advice=(f"{file.path} defines {doubles[0]}, too; {mine} hides it",), leftovers=(left,))
     effect = "engines drop a device that two files of one directory define" if same_directory else f"it outranks {mine} and hides it"
     raise PlanError(f"it defines {', '.join(doubles)}, as {mine} does", where=file.path, why=f"{effect}; {why}", next=step)
+
+
+# ---------------------------------------------------------------- of management containers
+
+
+def of_management(file: File, state: Callable[[str], gpu_operator.State]) -> tuple[Leftover, ...]:
+    """What becomes of a spec that `nvidia-ctk cdi generate --mode=management` or a GPU Operator's toolkit has made, and why.
+
+    state: of that toolkit, of which this file is a trace.
+    """
+    theirs = parsed(file) if file.path.endswith(reader.SUFFIXES) and MANAGEMENT in (file.content or "") else None
+    if theirs is None or not theirs.kind.startswith(f"{MANAGEMENT}/"):
+        return ()
+    hooks = [hook for edits in (theirs.edits, *(d.edits for d in theirs.devices)) for hook in edits.hooks]
+    operator = any(gpu_operator.installed(hook.path) for hook in hooks)
+    exact = not cdi_files.unexplained(theirs)
+    found = state(file.path) if operator else None
+    if found and found.counts_as_live:
+        return (Leftover(gpu_operator.TOOL, file.path, (), exact, "live", found.why, gpu_operator.HAND_OVER),)
+    names = f"{theirs.kind}={theirs.devices[0].name}" if len(theirs.devices) == 1 else theirs.kind
+    tool, again = (gpu_operator.TOOL, "its toolkit is gone, so that") if operator else (cdi_files.TOOL, "whoever made it has to know that")
+    why = f"containers that watch GPUs may ask for {names}, which no spec of this run gives; {again} nothing writes it for another driver"
+    step = f"remove it once no container asks for {theirs.kind}, or have gpufleet.nvidia.cdi_spec write one (cdi_layout: management)"
+    return (Leftover(tool, file.path, (), exact, "kept", why, step),)

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files, gpu_operator, owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import other_files, staleness, staleness_guard
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, sources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover, roots
@@ -42,7 +42,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
 FILE = "nvidia.yaml"
-MANAGEMENT_VENDOR = "management.nvidia.com"  # upstream's
 REFRESH_FILE = "/var/run/cdi/nvidia.yaml"
 # The package's script starts the units at once, after the look and before our files are written. Packages before 1.18 have no units.
 STOP_REFRESH = (
@@ -64,7 +63,7 @@ def directories(policy: Policy) -> tuple[str, ...]:
 
 
 def kind(policy: Policy) -> str:
-    vendor = policy.cdi_vendor or (MANAGEMENT_VENDOR if policy.cdi_layout == layouts.MANAGEMENT else KIND.partition("/")[0])
+    vendor = policy.cdi_vendor or (other_files.MANAGEMENT if policy.cdi_layout == layouts.MANAGEMENT else KIND.partition("/")[0])
     return f"{vendor}/{policy.cdi_class}"
 
 
@@ -390,6 +389,13 @@ def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
             if file.path not in (*own, REFRESH_FILE) and (file.error or file.type == "file"):
                 plans.append(other_files.of_other(policy, file, mine, spec, outranks=outranks(policy, directory, mine)))
     return merge(plans)
+
+
+def of_management(policy: Policy, obs: Observation, state: Callable[[str], gpu_operator.State]) -> tuple[Leftover, ...]:
+    """Specs for management containers that are not ours. state: of the GPU Operator's toolkit that left a file."""
+    own = {path(policy, name) for name, _layout in kinds(policy)}
+    every = [file for directory in directories(policy) for file in obs.glob(f"{directory}/*") if file.path not in own and not is_ours(file)]
+    return tuple(left for file in every for left in other_files.of_management(file, state))
 
 
 def leaves_as_it_is(policy: Policy, obs: Observation, there: File, spec: Spec) -> bool:

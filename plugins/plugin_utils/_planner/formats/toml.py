@@ -45,8 +45,10 @@ __all__ = [
     "line_of",
     "loads",
     "lookup",
+    "own_headers",
     "parse",
     "remove",
+    "remove_header",
     "set_tree",
     "set_value",
     "set_values",
@@ -135,6 +137,24 @@ def remove(doc: Document, path: Path) -> Document:
     expected, inner = _along(doc.data, path[:-1])
     del inner[path[-1]]
     return _proven(doc, dc.replace(changed, data=expected), path)
+
+
+def own_headers(doc: Document) -> Mapping[Path, bool]:
+    """The tables that have a header line, and whether anything stands under it."""
+    places = toml_scanner.scan(doc.clean)
+    full = {pair.table for pair in places.pairs}
+    return {table.path: table.path in full for table in places.tables if not table.array}
+
+
+def remove_header(doc: Document, path: Path) -> Document:
+    """The document without the header of a table that has no key of its own; tables below it stay. One with a comment stays, too."""
+    if own_headers(doc).get(path, True):
+        return doc
+    places = toml_scanner.scan(doc.clean)
+    header = next(table for table in places.tables if table.path == path)
+    if not doc.lines[line_at(doc, header.start)].rstrip().endswith("]"):
+        return doc
+    return _proven(doc, places_of.splice(doc, [(*places_of.table_lines(doc, places, header), ())]), path)
 
 
 def append(doc: Document, path: Path, value: Any) -> Document:

@@ -156,14 +156,14 @@ def regions(doc: Document, places: toml_scanner.Places, path: Path) -> list[tupl
     gone = [t for t in places.tables if t.path[: len(path)] == path]
     if any(t.array for t in gone) or any(t.array and t.path == path[: len(t.path)] for t in places.tables):
         raise refusal(doc, path, "it stands in an array of tables")
-    regions = [_table_lines(doc, places, t) for t in gone]
+    regions = [table_lines(doc, places, t) for t in gone]
     for pair in places.pairs:
         if pair.inline is None and pair.path[: len(path)] == path and len(pair.table) < len(path):
             regions.append((line_at(doc, pair.start), line_at(doc, pair.value[1]) + 1))
     return sorted(regions)
 
 
-def _table_lines(doc: Document, places: toml_scanner.Places, table: Table) -> tuple[int, int]:
+def table_lines(doc: Document, places: toml_scanner.Places, table: Table) -> tuple[int, int]:
     ends = [p.value[1] for p in places.pairs if p.table == table.path and p.inline is None]
     start, end = line_at(doc, table.start), line_at(doc, max(ends, default=table.start)) + 1
     after = doc.lines[end].strip() if end < len(doc.lines) else ""

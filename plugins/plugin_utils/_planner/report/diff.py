@@ -20,6 +20,9 @@ Entry = tuple[str, str, str]
 _OWN = (decision_file.DECISION_PATH, decision_file.FACT_PATH)
 _SPEC = re.compile(r"(?m)^[ \t{]*\"?cdiVersion\"?:")
 _HEADER = re.compile(r"\s*\[.+\]\s*(?:#.*)?$")
+# What the node puts in the place of names, comments and values that it does not send (module_utils/placeholders.py).
+_STAND_IN = re.compile(r"""#x{2,}[ \t]*$|" +"|\[1 +\]|\{ {2,}\}|(?:^|[\s.{,\["'])x{2,}[\w-]?(?=["']?\s*[=.:\]])""")
+HIDDEN = r"\ xxxx, blanks and ones stand here for names, comments and values that are not sent from the host"
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 
@@ -68,6 +71,8 @@ def changed_lines(path: str, before: str, after: str) -> str:
             moved[line[0]][line[1:]] -= 1
         else:
             out.append(line)
+    if any(line[0] in "-+" and _STAND_IN.search(line[1:]) for line in out[2:]):
+        out.insert(2, HIDDEN)
     return "\n".join(out) + "\n" if len(out) > 2 else ""
 
 

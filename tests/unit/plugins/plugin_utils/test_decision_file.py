@@ -108,3 +108,10 @@ def test_absent_gives_back() -> None:
     assert [(c["op"], c["path"]) for c in made.changes] == [("remove", decision_file.DECISION_PATH), ("restore", decision_file.FACT_PATH)]
     assert decision_file.plan_absent(Policy(), obs(files={})).empty
     assert decision_file.plan_absent(Policy(), obs(files={decision_file.FACT_PATH: '{"mine": 1}'})).empty
+
+
+def test_a_change_that_the_headline_does_not_show_is_named_by_its_part() -> None:
+    grown = dc.replace(DRIVER, gpus=(*DRIVER.gpus, Gpu(1, 1, "0000:31:00.0", "GPU-2", "NVIDIA H100")))
+    assert {(d.before, d.after) for d in plan(on_host(), driver=grown).differences} == {("other content", "another driver")}
+    loose = {path: {"content": text, "mode": 0o600} for path, text in on_host().items()}
+    assert {(d.before, d.after) for d in plan(loose).differences} == {("other content", "our record")}

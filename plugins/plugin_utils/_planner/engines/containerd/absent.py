@@ -118,6 +118,7 @@ def of_root(
     named = [name for name in theirs if without_keys(only(policy, [name]), doc, was).text != doc.text]
     advice = tuple(f"{file.path}: has a handler that looks like ours ({name}), {theirs[name]}; it is left alone" for name in named)
     doc = without_keys(only(policy, [h.name for h in policy.handlers if h.name not in theirs]), doc, was)
+    doc = without_headers(doc, file.doc, original)
     refuse_other_names(doc, was)
     released = (file.real,) if original else ()
     if doc.text == file.doc.text:
@@ -177,6 +178,21 @@ def without_keys(policy: Policy, doc: toml.Document, was: Mapping[str, Any] | No
         for empty in ((*table, "containerd", "runtimes"), (*table, "containerd"), table):
             if toml.lookup(doc.data, empty) == {} and toml.lookup(was, empty) is None:
                 doc = toml.remove(doc, empty)
+    return doc
+
+
+def without_headers(doc: toml.Document, there: toml.Document, original: Original | None) -> toml.Document:
+    """Headers that came with keys of ours, under which nothing is left now that these are gone."""
+    if not original or original.get("content") is None:
+        return doc
+    try:
+        before = toml.own_headers(toml.parse(str(original["content"]), doc.path))
+    except PlanError:
+        return doc
+    full = toml.own_headers(there)
+    for path, any_left in toml.own_headers(doc).items():
+        if full.get(path) and not any_left and path not in before:
+            doc = toml.remove_header(doc, path)
     return doc
 
 

@@ -37,6 +37,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 SWITCH: Path = ("enable_cdi",)
+PROGRAM: Path = ("options", "BinaryName")
 NEXT = "Run `{command}` again, which copies {root} again, or move what differs to {root}; then run again"
 CARRIED = f"the handler was made by {nvidia_ctk.COMMAND}, and pods may name it"
 CARRIED_DEFAULT = f"{nvidia_ctk.COMMAND} made it the default"
@@ -61,14 +62,14 @@ class Found:
         return Leftover(self.tool, self.file.path, keys, exact, "kept", why, step)
 
     @property
-    def programs(self) -> tuple[str, ...]:
-        every = [toml.lookup(self.file.doc.data, (*table, *RUNTIMES), {}) for table in containerd_places.TABLES]
-        return tuple(p for runtimes in every for n, p in config.programs(runtimes).items() if n in self.handlers)
+    def programs(self) -> dict[str, str]:
+        found = config.programs(config.handlers(self.file.doc.data))
+        return {name: found[name] for name in self.handlers}
 
-    @property
-    def goes(self) -> Leftover:
+    def goes(self, wanted: list[Setting]) -> Leftover:
         whose = "nvidia-ctk's own rules" if self.tool == nvidia_ctk.TOOL else "the rules of the GPU Operator's toolkit, which is gone,"
-        why = f"every key of it is explained by {whose} and by the other files{nvidia_ctk.mode_said(self.programs)}"
+        after = {w.path[2]: w.value for w in wanted if w.path[:2] == RUNTIMES and w.path[3:] == PROGRAM}
+        why = f"every key of it is explained by {whose} and by the other files{nvidia_ctk.mode_said(self.programs, after)}"
         return Leftover(self.tool, self.file.path, (), True, "adopted", why)
 
 
@@ -262,7 +263,7 @@ def judge(
         sides = dc.replace(sides, release=leaves.of_release(obs, files, instance))
     left = [*(path for path in _differing(sides) if not _by_release(sides, path)), *_of_handlers(sides)]
     if not left:
-        return found.goes
+        return found.goes(wanted)
     named = "; ".join(_said(sides, path) for path in left[:NAMED]) + (f"; and {len(left) - NAMED} more" if len(left) > NAMED else "")
     keys = tuple(_name(sides, path) for path in left)
     return found.stays(f"nothing explains {named}", NEXT.format(command=nvidia_ctk.COMMAND, root=files.root_path), keys)
@@ -275,7 +276,7 @@ def _of_others(files: FileSet) -> FileSet:
 def _loaded(obs: Observation, instance: Instance, now: Leaves, found: Found) -> bool:
     if not instance.running:
         return True
-    paths = [(*RUNTIMES, name, "options", "BinaryName") for name in found.handlers]
+    paths = [(*RUNTIMES, name, *PROGRAM) for name in found.handlers]
     known = [Setting(path, now[path].value, "") for path in (*paths, DEFAULT) if path in now]
     return verify.in_force(obs, instance, known)
 
@@ -326,19 +327,24 @@ def _of_handlers(sides: Sides) -> list[Path]:
         entry = leaves.entry(sides.now, name)
         if _unchanged(sides, name):
             continue
-        strange = _strange(sides, entry)
+        strange = _strange(sides, name, entry)
         goes = name in sides.found.free and not leaves.entry(sides.then, name)
         lost = (path for path, value in entry.items() if not goes and path not in strange and _lost(sides, name, path, value))
         left += [(*RUNTIMES, name, *path) for path in (*strange, *lost)]
     return left
 
 
-def _strange(sides: Sides, entry: nvidia_ctk.Entry) -> tuple[Path, ...]:
-    """Where its own file has nothing to copy from, the tool had nothing: what the others have now came later, or is ours."""
+def _strange(sides: Sides, name: str, entry: nvidia_ctk.Entry) -> tuple[Path, ...]:
+    """Where its own file has nothing to copy from, the tool had nothing: what the others have now came later, or is ours.
+
+    From 2.0 on a handler of this name in another file lends it properties that the tool's file does not say.
+    """
     every = (sides.now, sides.then, sides.rest)
     there, *others = ([e for c in _candidates(side) if (e := leaves.entry(side, c))] for side in every)
-    strange = nvidia_ctk.unexplained(entry, [*there, *(e for side in others for e in side)])
-    return strange if there and not sides.bare else min(strange, nvidia_ctk.unexplained(entry, ()), key=len)
+    at = {path: sides.now[(*RUNTIMES, name, *path)].file for path in entry}
+    elsewhere = frozenset(path for path, file in at.items() if file and file.path != sides.found.file.path)
+    strange = nvidia_ctk.unexplained(entry, [*there, *(e for side in others for e in side)], elsewhere)
+    return strange if there and not sides.bare else min(strange, nvidia_ctk.unexplained(entry, (), elsewhere), key=len)
 
 
 def _bare(staying: FileSet) -> bool:

@@ -30,10 +30,10 @@ def taken_over(policy: Policy, files: FileSet, planned: Plan, version: Version) 
     wanted = [handler.name for handler in policy.handlers]
     changed = [name for name in wanted if any(f".runtimes.{toml.key(name)}." in d.key for d in planned.differences)]
     theirs = [f for f in files.files if not f.doc.text.startswith(MARK) and f.path not in settled]
-    return tuple(row for file in theirs for row in _rows(file, changed, version))
+    return tuple(row for file in theirs for row in _rows(file, changed, version, planned))
 
 
-def _rows(file: ConfigFile, names: list[str], version: Version) -> Iterator[Leftover]:
+def _rows(file: ConfigFile, names: list[str], version: Version, planned: Plan) -> Iterator[Leftover]:
     found: dict[str, str] = {}
     for table in TABLES:
         runtimes = options.of_handlers(toml.lookup(file.doc.data, (*table, *RUNTIMES), {}), version)
@@ -42,5 +42,12 @@ def _rows(file: ConfigFile, names: list[str], version: Version) -> Iterator[Left
     others = [name for name, program in found.items() if nvidia_ctk.runs_nvidia(program)]
     for tool, handlers in ((gpu_operator.TOOL, its), (UNKNOWN, others)):
         if handlers:
-            why = WHY + nvidia_ctk.mode_said(found[name] for name in handlers)
+            before = {name: found[name] for name in handlers}
+            why = WHY + nvidia_ctk.mode_said(before, {**before, **_programs(planned, handlers)})
             yield Leftover(tool, file.path, tuple(toml.dotted((*RUNTIMES, name)) for name in handlers), False, "adopted", why)
+
+
+def _programs(planned: Plan, names: list[str]) -> dict[str, str]:
+    """The programs that this run exchanges."""
+    ends = {name: f".runtimes.{toml.key(name)}.options.BinaryName" for name in names}
+    return {name: str(d.after) for name, end in ends.items() for d in planned.differences if d.key.endswith(end)}

@@ -97,7 +97,8 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
         aim = _without(policy, obs, instance, decision, files, found, version)
         left.append(adoption.judge(policy, obs, instance, files, aim.files, found, aim.wanted, version))
         if left[-1].fate == "adopted":
-            return dc.replace(_planned(policy, obs, instance, files, aim, version), leftovers=tuple(left))
+            planned = dc.replace(_planned(policy, obs, instance, files, aim, version), leftovers=tuple(left))
+            return dc.replace(planned, leftovers=(*left, *in_place.taken_over(policy, aim.files, planned, version)))
     try:
         planned = _planned(policy, obs, instance, files, _aim(policy, obs, instance, decision, files, version), version)
     except Shadowed as error:
@@ -348,9 +349,10 @@ def _differences(
     for change in changes:
         old = change.before.data if change.before else {}
         for setting in wanted:
-            key = (*_table(change, names), *setting.path)
-            if toml.lookup(change.after.data, key) == setting.value and toml.lookup(old, key) != setting.value:
-                found.append(Difference("file", change.path, toml.dotted(key), toml.lookup(now, setting.path), setting.value, setting.why))
+            key, was = (*_table(change, names), *setting.path), toml.lookup(now, setting.path)
+            written = toml.lookup(change.after.data, key) == setting.value and toml.lookup(old, key) != setting.value
+            if written and was != setting.value:  # a drop-in of ours repeats what of its handlers is in force already
+                found.append(Difference("file", change.path, toml.dotted(key), was, setting.value, setting.why))
         before, after = old.get("imports"), change.after.data.get("imports")
         if before != after:
             found.append(Difference("file", change.path, "imports", before, after, "so that containerd reads the drop-in"))

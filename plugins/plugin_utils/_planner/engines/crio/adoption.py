@@ -9,6 +9,7 @@ import dataclasses as dc
 import posixpath
 import re
 from collections.abc import Iterator, Mapping
+from types import MappingProxyType
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, owned_file, queries
@@ -235,11 +236,11 @@ def allowed(layers: tuple[config.Layer, ...]) -> list[str]:
     return lines
 
 
-def completed(plan: Plan, found: tuple[Found, ...], edited: tuple[Leftover, ...]) -> Plan:
-    """The plan, with what it takes over and what stays."""
+def completed(plan: Plan, found: tuple[Found, ...], edited: tuple[Leftover, ...], programs: Mapping[str, str]) -> Plan:
+    """The plan, with what it takes over and what stays. programs: those of the wanted handlers afterwards."""
     gone = [owned_file.remove(one.layer.file, why=f"{one.by}; {releases.DROP_IN} takes its place") for one in found if not one.why]
     expect = {layer.path: layer.file.sha256 for layer in taken(found)}
-    return merge([plan, *gone, Plan(expect_files=expect, leftovers=(*leftovers(found), *edited))])
+    return merge([plan, *gone, Plan(expect_files=expect, leftovers=(*leftovers(found, programs), *edited))])
 
 
 def comes_back(obs: Observation, where: config.Places) -> bool:
@@ -251,15 +252,23 @@ def comes_back(obs: Observation, where: config.Places) -> bool:
     )
 
 
-def leftovers(found: tuple[Found, ...]) -> tuple[Leftover, ...]:
+def leftovers(found: tuple[Found, ...], programs: Mapping[str, str] = MappingProxyType({})) -> tuple[Leftover, ...]:
     return tuple(
-        Leftover(one.tool, one.path, one.keys, not one.keys, "kept" if one.why else "adopted", one.why or one.by, one.next) for one in found
+        Leftover(one.tool, one.path, one.keys, not one.keys, "kept", one.why, one.next)
+        if one.why
+        else Leftover(one.tool, one.path, one.keys, not one.keys, "adopted", one.by + _mode_said(_of_nvidia(one.layer), programs))
+        for one in found
     )
 
 
+def _mode_said(handlers: Mapping[str, Mapping[str, Any]], programs: Mapping[str, str]) -> str:
+    return nvidia_ctk.mode_said({name: table.get("runtime_path") for name, table in handlers.items()}, programs)
+
+
 def edited(
-    policy: Policy, where: config.Places, layers: tuple[config.Layer, ...], found: tuple[Found, ...], force: config.Effective
-) -> tuple[Leftover, ...]:
+    policy: Policy, where: config.Places, layers: tuple[config.Layer, ...], found: tuple[Found, ...], force: config.Effective,
+    programs: Mapping[str, str],
+) -> tuple[Leftover, ...]:  # fmt: skip
     """Handlers of NVIDIA's in a file that has other settings, too: up to 1.17 the tool edits the main file."""
     names = {h.name for h in policy.handlers}
     apart = {where.drop_in, *(one.path for one in found)}
@@ -267,12 +276,13 @@ def edited(
     lines = []
     for layer in layers:
         theirs = {name: table for name, table in _of_nvidia(layer).items() if name in names}
-        if layer.path in apart or not theirs or rules.is_of_operator(theirs):
+        if layer.path in apart or not theirs:
             continue
         keys = [toml.dotted((*rules.RUNTIMES, name)) for name in theirs]
         keys += [toml.dotted(rules.DEFAULT)] if layer.runtime.get("default_runtime") in theirs else []
         exact = not any(rules.unexplained(t, known, {str(t.get("runtime_path"))}) for t in theirs.values())
         tool = rules.TOOL if (layer.file.content or "").startswith(rules.WRITER) else "an unknown tool"
-        never = policy.adopt == "never"
-        lines.append(Leftover(tool, layer.path, tuple(keys), exact, "kept" if never else "adopted", OVERRIDDEN))
+        tool = rules.OPERATOR if rules.is_of_operator(theirs) else tool
+        why = OVERRIDDEN + _mode_said(theirs, programs)
+        lines.append(Leftover(tool, layer.path, tuple(keys), exact, "kept" if policy.adopt == "never" else "adopted", why))
     return tuple(lines)

@@ -246,18 +246,22 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     layers = config.layers(obs, where)
     force = config.in_force(policy, obs, where, instance.binary, config.pair(instance.version))
     found = adoption.find(policy, obs, where, layers, force, instance)
-    edited = adoption.edited(policy, where, layers, found, force) if decision.handler else ()
-    return adoption.completed(_plan(policy, obs, instance, decision, where, layers, force, found), found, edited)
+    staying = kept_programs(policy, obs, where, layers) if decision.handler else {}
+    kept = programs.with_kept(policy, staying)
+    after = {handler.name: handler.binary for handler in kept.handlers} if decision.handler else {}
+    edited = adoption.edited(policy, where, layers, found, force, after) if decision.handler else ()
+    planned = _plan(kept, obs, instance, decision, where, layers, force, found)
+    planned = dc.replace(planned, advice=(*planned.advice, *programs.said(policy, staying)))
+    return adoption.completed(planned, found, edited, after)
 
 
 def _plan(
     policy: Policy, obs: Observation, instance: Instance, decision: Decision, where: config.Places, layers: tuple[config.Layer, ...],
     force: config.Effective, found: tuple[adoption.Found, ...],
 ) -> Plan:  # fmt: skip
+    """policy: with the programs that handlers keep."""
     gone = adoption.taken(found)
     rest = tuple(layer for layer in layers if layer not in gone)
-    usual, staying = policy, kept_programs(policy, obs, where, layers) if decision.handler else {}
-    policy = programs.with_kept(usual, staying)
     desired = crio_plan.desired(policy, obs, instance, decision, where, rest)
     crio_plan.check_shadow(where, rest, desired)
     check_binaries(policy, obs, decision)
@@ -270,7 +274,6 @@ def _plan(
     changes, diffs = crio_plan.change(where, before, text, crio_plan.hidden(desired), same)
     differences = crio_plan.differences(where, ours, desired, bool(changes))
     advice = crio_plan.stray_advice(where, rest) + crio_plan.base_advice(desired) + crio_plan.tree_advice(policy, obs, decision)
-    advice += programs.said(usual, staying)
     if policy.root != "/":
         return Plan(differences, changes=changes, expect_files=expected(obs, where, layers), diffs=diffs, advice=advice)
     acts = bool(changes or gone)

@@ -232,11 +232,13 @@ def differences(where: config.Places, written: config.Layer | None, desired: Des
     keys = [k for k in {**before, **after} if before.get(k) != after.get(k)]
     if not keys:
         return (Difference("file", where.drop_in, "", "other text", "our text", "the file is ours whole; its meaning stays"),)
-    return tuple(Difference("file", where.drop_in, k, told(before.get(k)), told(after.get(k)), why(k, desired)) for k in keys)
+    return tuple(Difference("file", where.drop_in, k, *told(before.get(k), after.get(k)), why(k, desired)) for k in keys)
 
 
-def told(value: Any) -> Any:
-    return str(value) if isinstance(value, toml_file.Hidden) else value
+def told(before: Any, after: Any) -> tuple[Any, Any]:
+    """Two values as they may be shown: two that are not sent can be told apart, and look the same."""
+    one, other = (str(value) if isinstance(value, toml_file.Hidden) else value for value in (before, after))
+    return one, f"{other}, another one" if one == other else other
 
 
 def tree(desired: Desired) -> dict[str, Any]:

@@ -58,6 +58,7 @@ def test_a_handler_keeps_the_program_that_works(case: str, shape: str, version: 
     policy, program, there, wanted, said = CASES[case]
     files = {path: text.replace("@PROGRAM@", program) for path, text in rendered(version, SHAPES[shape]).items()}
     found = planned(version, files, there, policy)
+    assert [d for d in found.differences if d.before == d.after] == []  # on 2.x our drop-in repeats what the handler has
     after = applied(files, found)
     assert f'BinaryName = "{wanted}"' in after[OURS if version > "2" else ROOT]
     assert [a for a in found.advice if "keeps its program" in a and said in a] == [a for a in found.advice if "keeps its program" in a]
@@ -67,11 +68,29 @@ def test_a_handler_keeps_the_program_that_works(case: str, shape: str, version: 
     assert not again.changes, again.differences
 
 
+SETS = f"; its program {LEGACY} sets the mode of the NVIDIA runtime by its name, and "
+# whose task it is -> what a leftover says of a program that sets the mode
+MODES = {
+    "single": (SINGLE, f"{SETS}stays"),
+    "node": (NODE, f"{SETS}is replaced by {USUAL}, which leaves the mode to the configuration"),
+    "chosen": (CHOSEN, f"{SETS}is replaced by {USUAL}, which leaves the mode to the configuration"),
+}
+
+
 @pytest.mark.parametrize("version", VERSIONS)
-def test_a_program_that_sets_the_mode_is_named_where_its_file_is_taken_over(version: str) -> None:
-    files = rendered(version, {ROOT: SITE, THEIRS: COPY.replace(USUAL, LEGACY)})
-    (left,) = planned(version, files, (LEGACY, USUAL), NODE).leftovers
-    assert (left.exact, f"{LEGACY} sets the runtime's mode" in left.why) == (True, True)
+@pytest.mark.parametrize("shape", SHAPES)
+@pytest.mark.parametrize("who", MODES)
+def test_what_becomes_of_a_program_that_sets_the_mode_is_said_where_it_is_taken_over(who: str, shape: str, version: str) -> None:
+    policy, said = MODES[who]
+    files = {path: text.replace("@PROGRAM@", LEGACY) for path, text in rendered(version, SHAPES[shape]).items()}
+    (left,) = planned(version, files, (LEGACY, USUAL), policy).leftovers
+    assert (left.fate, left.why.endswith(said)) == ("adopted", True), left.why
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_nothing_is_said_of_a_mode_where_no_program_sets_one(version: str) -> None:
+    (left,) = planned(version, rendered(version, {ROOT: SITE, THEIRS: COPY}), (LEGACY, USUAL), NODE).leftovers
+    assert "mode" not in left.why
 
 
 CRIO = """[crio.runtime.runtimes.nvidia]
@@ -103,3 +122,12 @@ def test_crio_is_not_given_a_program_that_is_not_there(case: str) -> None:
     policy, program, there, _wanted, _said = CASES[case]
     with pytest.raises(PlanError, match="binary of the handler nvidia is not there"):
         test_crio.planned(policy, test_crio.host({USUAL: None, **dict.fromkeys(there, ""), SITES: CRIO.replace("@PROGRAM@", program)}))
+
+
+@pytest.mark.parametrize("path", [SITES, TOOLS])
+@pytest.mark.parametrize("who", MODES)
+def test_what_becomes_of_a_program_of_crio_that_sets_the_mode_is_said(who: str, path: str) -> None:
+    policy, said = MODES[who]
+    files: dict[str, Any] = {USUAL: "", LEGACY: "", path: CRIO.replace("@PROGRAM@", LEGACY)}
+    (left,) = test_crio.planned(policy, test_crio.host(files)).leftovers
+    assert (left.fate, left.why.endswith(said)) == ("adopted", True), left.why

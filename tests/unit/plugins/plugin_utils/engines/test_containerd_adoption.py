@@ -338,3 +338,54 @@ def test_defaults_that_are_no_toml_are_not_taken_for_none() -> None:
     answer = {"prefixes": question["prefixes"], "leaves": [], "fault": {"code": "toml-equals", "line": 3}}
     with pytest.raises(QueryFailed, match=r"line 3 is not valid TOML \(toml-equals\)"):
         containerd_leaves.of_release(Observation({}, {question["id"]: answer}), files, instance("2.1.9"))
+
+
+# ---------------------------------------------------------------- a handler in the main file, and the drop-in beside it
+
+IN_MAIN = SITE + """[plugins.@CRI@.containerd.runtimes.nvidia]
+runtime_type = "io.containerd.runc.v2"
+@MORE@
+[plugins.@CRI@.containerd.runtimes.nvidia.options]
+BinaryName = "/usr/bin/nvidia-container-runtime"
+@OPTION@
+"""
+# What nvidia-ctk 1.20 writes on containerd 2.x: the handler alone, a copy of runc.
+HANDLER = "".join(line for line in COPY.split("        [plugins.@CRI@.containerd.runtimes.runc]")[0].splitlines(keepends=True)
+                  if not any(key in line for key in ("enable_", "max_container", "default_runtime")))  # fmt: skip
+# the handler in the main file beyond its program -> what stays in force; () where the two say the same of the cgroup driver
+LENT: dict[str, tuple[str, str, bool]] = {
+    "by 1.17": ("", "SystemdCgroup = true", True),
+    "without a word on the cgroup driver": ("", "", True),
+    "a flag": ("privileged_without_host_devices = true", "SystemdCgroup = true", True),
+    "annotations": ('container_annotations = ["a/*"]', "SystemdCgroup = true", True),
+    "a spec": ('base_runtime_spec = "/etc/containerd/nvidia.json"', "", True),
+    "an option": ("", 'ShimCgroup = "/shims"', True),
+    "an option that is not sent": ("", 'Secret = "s3cret"', True),
+    "another cgroup driver, which the drop-in hides": ("", "SystemdCgroup = false", False),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LENT)
+def test_a_drop_in_beside_a_handler_of_the_main_file_goes_and_that_handler_keeps_what_it_has(case: str) -> None:
+    more, option, goes = LENT[case]
+    version = "2.1.9"
+    main = IN_MAIN.replace("@MORE@", more).replace("@OPTION@", option)
+    files = rendered(version, {ROOT: main, THEIRS: HANDLER})
+    found = plan(version, files, default=False)
+    assert [(left.path, left.fate) for left in found.leftovers][:1] == [(THEIRS, "adopted" if goes else "kept")], found.leftovers
+    if not goes:
+        return
+    assert [c["path"] for c in found.changes] == [OURS, THEIRS]
+    assert (ROOT, "adopted") in [(left.path, left.fate) for left in found.leftovers]
+    said = [line.partition(" = ") for line in (more, option) if line and "Secret" not in line]
+    ours = found.changes[0]["content"]
+    assert all(f"{name} = {value}" in ours or (name == "container_annotations" and '"a/*"' in ours) for name, _is, value in said), ours
+    assert [d for d in found.differences if d.before == d.after] == []
+
+
+def test_a_property_that_the_drop_in_itself_adds_is_still_named() -> None:
+    version = "2.1.9"
+    main = IN_MAIN.replace("@MORE@", "").replace("@OPTION@", "SystemdCgroup = true")
+    added = HANDLER.replace(OF_NVIDIA, OF_NVIDIA + "          privileged_without_host_devices = true\n")
+    left = plan(version, rendered(version, {ROOT: main, THEIRS: added}), default=False).leftovers[0]
+    assert (left.fate, "privileged_without_host_devices (/etc/containerd/conf.d/99-nvidia.toml" in left.why) == ("kept", True), left

@@ -15,6 +15,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import de
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_crio as rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Handler,
     Kubelet,
@@ -318,6 +320,7 @@ EDITED = COPY.replace("  [crio.runtime]\n", '  [crio.runtime]\n    default_runti
         (EDITED, "nvidia-ctk", True),
         (EDITED.replace("/usr/libexec/crio/conmon", "/opt/conmon"), "nvidia-ctk", False),
         (EDITED.lstrip(), "an unknown tool", True),
+        (EDITED.replace("/usr/bin/", "/usr/local/nvidia/toolkit/"), "gpu-operator", True),  # up to 1.17; it is gone
     ],
 )
 def test_a_main_file_that_was_edited_stays_and_ours_decides(text: str, tool: str, exact: bool) -> None:
@@ -396,3 +399,12 @@ def test_a_file_in_a_linked_directory_goes_and_comes_back(tmp_path: pathlib.Path
     assert tree.single("crio", engine_version="1.34.0", state="absent")["failed"] is False
     assert tree.state() == state
     assert [left["fate"] for left in tree.single("crio", engine_version="1.34.0")["leftovers"]] == ["adopted"]
+
+
+@pytest.mark.parametrize(("before", "after", "shown"), [
+    (None, "/a", (None, "/a")),
+    (toml_file.Hidden("1", "", None, (0, 0), ""), toml_file.Hidden("2", "", None, (0, 0), ""), ("(hidden)", "(hidden), another one")),
+    (toml_file.Hidden("1", "", None, (0, 0), ""), None, ("(hidden)", None)),
+])
+def test_two_values_that_are_not_sent_are_not_shown_as_one(before: Any, after: Any, shown: Any) -> None:
+    assert crio_plan.told(before, after) == shown

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import diff
 from hypothesis import given, settings
@@ -86,3 +87,40 @@ def test_no_line_that_stays_is_shown(lines: list[str], ours: list[str], at: int)
     own = [line for line in ours if "FOREIGN" not in line]
     after = [*lines[:at], *own, *lines[at:]]
     assert "FOREIGN" not in shown("\n".join([*lines, ""]), "\n".join([*after, ""]))
+
+
+# ---------------------------------------------------------------- what is not sent from a host
+
+FILES = {
+    "a name": ("toml", '[registry]\nsecret_name = "s3cret"\n'),
+    "a comment": ("toml", "# ask Anna\nversion = 2\n"),
+    "a value": ("toml", 'sandbox_image = "s3cret"\n'),
+    "a number": ("toml", "[limits]\nmost = 17\n"),
+    "a list": ("toml", 'mirrors = ["a", "b"]\n'),
+    "a table in one line": ("toml", 'auth = { user = "a" }\n'),
+    "a table's name": ("toml", "[s3cret]\nversion = 2\n"),
+    "a member of JSON": ("json", '{"token": "s3cret"}\n'),
+}
+KEEP = [[["version"], "integer"], [["sandbox_image"], "path"]]
+
+
+@pytest.mark.parametrize("way", ["goes", "comes"])
+@pytest.mark.parametrize("case", FILES)
+def test_what_stands_for_hidden_text_is_explained_once(case: str, way: str) -> None:
+    form, text = FILES[case]
+    sent = projection.project(text.encode(), {"format": form, "places": KEEP}).data.decode()
+    assert sent != text
+    found = shown(sent, "") if way == "goes" else shown("", sent)
+    assert (found.count(diff.HIDDEN), found.splitlines()[2]) == (1, diff.HIDDEN), found
+
+
+PLAIN = ['a = ""\n', "version = 2\n[plugins]\n", 'x = 1\nmax = "x"\n', 'path = "/usr/bin/xx"\n', '{"a": [1, 2], "b": {}}\n']
+
+
+@pytest.mark.parametrize("text", PLAIN)
+def test_nothing_is_explained_where_nothing_is_hidden(text: str) -> None:
+    assert diff.HIDDEN not in shown(text, "")
+
+
+def test_what_stays_needs_no_word() -> None:
+    assert diff.HIDDEN not in shown('xxxx = "    "\na = 1\n', 'xxxx = "    "\na = 2\n')
