@@ -43,6 +43,7 @@ CASES: dict[str, tuple[str, dict[str, tuple[str, str | None]], str]] = {
     "the default has systemd": ("runc", {"runc": (RUNC, "SystemdCgroup = true")}, "systemd"),
     "the default does not say, another one does": (
         "crun", {"crun": (RUNC, 'BinaryName = "/usr/bin/crun"'), "runc": (RUNC, "SystemdCgroup = true")}, "cgroupfs"),
+    "the default has options with nothing in them": ("crun", {"crun": (RUNC, "\n"), "runc": (RUNC, "SystemdCgroup = true")}, "systemd"),
     "the default is of another kind": (
         "kata", {"kata": (KATA, None), "runc": (RUNC, "SystemdCgroup = false"), "zrun": (RUNC, "SystemdCgroup = true")}, "cgroupfs"),
 }  # fmt: skip

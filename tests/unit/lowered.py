@@ -78,10 +78,10 @@ def _default(was: Table, now: Table, before: Table, after: Table, told: bool, sy
 
 
 def tells(runtimes: Table, default: str) -> bool:
-    """RuntimeConfig of containerd 2.0 to 2.4, as its source has it."""
+    """RuntimeConfig of containerd 2.0 to 2.4, as its source has it; a table of options with nothing in it is none to it."""
     names = sorted(runtimes, key=lambda name: (name != default, name))
     options = (runtimes[n].get("options") for n in names if runtimes[n].get("runtime_type") == RUNC)
-    return next((bool(o.get("SystemdCgroup")) for o in options if o is not None), True)
+    return next((bool(o.get("SystemdCgroup")) for o in options if o), True)
 
 
 def _same(entry: Table, other: Table) -> bool:
@@ -116,7 +116,7 @@ def _entry(kinds: tuple[str, ...], programs: tuple[str, ...]) -> st.SearchStrate
     more = {
         "base_runtime_spec": st.just("/etc/containerd/base.json"), "privileged_without_host_devices": st.booleans(),
         "pod_annotations": st.just(["a.b/*"]), "container_annotations": st.just(["c.d/*"]), "snapshotter": st.just("overlayfs"),
-        "options": st.fixed_dictionaries({}, optional=options).filter(bool),  # a dump does not tell an empty table from none
+        "options": st.fixed_dictionaries({}, optional=options),
     }  # fmt: skip
     return st.fixed_dictionaries({"runtime_type": st.sampled_from(kinds)}, optional=more)
 

@@ -262,11 +262,19 @@ def judge(
     if policy.root == "/" and any(_one_sided(sides, path) for path in _differing(sides)):
         sides = dc.replace(sides, release=leaves.of_release(obs, files, instance))
     left = [*(path for path in _differing(sides) if not _by_release(sides, path)), *_of_handlers(sides)]
+    left += [path for path in _gone(found, then, staying) if not any(known[: len(path)] == path for known in left)]
     if not left:
         return found.goes(wanted)
     named = "; ".join(_said(sides, path) for path in left[:NAMED]) + (f"; and {len(left) - NAMED} more" if len(left) > NAMED else "")
     keys = tuple(_name(sides, path) for path in left)
     return found.stays(f"nothing explains {named}", NEXT.format(command=nvidia_ctk.COMMAND, root=files.root_path), keys)
+
+
+def _gone(found: Found, then: Leaves, staying: FileSet) -> list[Path]:
+    """Handlers that would be gone, even where nothing that they say counts: pods may name them."""
+    there = {path[2] for path in then if path[:2] == RUNTIMES} | {name for f in staying.files for name in config.handlers(f.doc.data)}
+    names = (name for name in config.handlers(found.file.doc.data) if name not in found.handlers)
+    return [(*RUNTIMES, name) for name in names if name not in there]
 
 
 def _of_others(files: FileSet) -> FileSet:
@@ -397,6 +405,8 @@ def _said(sides: Sides, path: Path) -> str:
     if leaves.is_hidden(path):
         leaf = now or then
         return f"{leaf.place if leaf else ''}, which only one of the files has"
+    if len(path) == len(RUNTIMES) + 1:
+        return f"the handler {path[-1]}, which only {sides.found.file.path} has"
     here = f"{now.place} says {toml.dumps(now.value)}" if now else f"{sides.found.file.path} does not say it"
     there = f"{then.place} says {toml.dumps(then.value)}" if then and then.file else "no other file does"
     return f"{toml.dotted(path)} ({here}, {there})"

@@ -83,7 +83,8 @@ def told(cri: Mapping[str, Any]) -> bool:
     default = toml.lookup(cri, releases.DEFAULT)
     for name in sorted(runtimes, key=lambda name: (name != default, name)):
         entry = runtimes[name]
-        if entry.get("runtime_type") == releases.RUNC_TYPE and isinstance(entry.get("options"), Mapping):
+        # A table of options with nothing in it does not survive containerd's own decoding (go-toml writes no empty map).
+        if entry.get("runtime_type") == releases.RUNC_TYPE and entry.get("options"):
             return bool(entry["options"].get("SystemdCgroup", False))
     return True  # by whether systemd runs, which it does where this collection works
 

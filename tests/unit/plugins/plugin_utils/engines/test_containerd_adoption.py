@@ -116,6 +116,7 @@ def test_a_default_handler_that_goes_with_the_drop_in_is_shown(version: str, was
 
 
 OF_NVIDIA = '.runtimes.nvidia]\n          runtime_type = "io.containerd.runc.v2"\n'
+RUNC_TABLE = "        [plugins.@CRI@.containerd.runtimes.runc]\n"
 # What stays: (edit of the root file, edit of the copy, other files, what is said). (text, text): the one in the place of the other.
 EDITS: dict[str, tuple[tuple[str, str], tuple[str, str], dict[str, str], str]] = {
     "a value in the copy": (
@@ -134,6 +135,9 @@ EDITS: dict[str, tuple[tuple[str, str], tuple[str, str], dict[str, str], str]] =
     "runc in the root file, afterwards": (
         ("SystemdCgroup = true", "SystemdCgroup = false"), ("", ""), {},
         r"containerd\.runtimes\.runc\.options\.SystemdCgroup \(/\S+/99-nvidia\.toml:26 says true, /\S+/config\.toml:10 says false\)"),
+    "a handler that says nothing": (
+        ("", ""), (RUNC_TABLE, "[plugins.@CRI@.containerd.runtimes.x]\n" + RUNC_TABLE), {},
+        r"nothing explains the handler x, which only /\S+/99-nvidia\.toml has"),
     "a site's file that the copy hides": (
         ("", ""), ("", ""), {"/etc/containerd/conf.d/10-site.toml": "version = @V@\n[plugins.@CRI@]\nenable_selinux = false\n"},
         r"that /\S+/99-nvidia\.toml:7 and /\S+/10-site\.toml:3 differ"),
