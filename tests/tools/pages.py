@@ -267,8 +267,19 @@ def kept(row: public.Public) -> str:
 
 def of_docker() -> str:
     """What they left in Docker's."""
-    body = [[row.title, f"`{json.dumps(row.data)}`", f"{row.source} ({row.read})"] for row in earlier.DOCKERS]
-    return table(["what was there before", "its daemon.json", "read from"], body)
+    body = [[row.title, f"`{json.dumps(row.data)}`", stays(row.data), f"{row.source} ({row.read})"] for row in earlier.DOCKERS]
+    return table(["what was there before", "its daemon.json", "what is done", "read from"], body)
+
+
+def stays(data: Mapping[str, Any]) -> str:
+    """What becomes of a daemon.json with NVIDIA's runtime, as the test of these rows holds it."""
+    entry = data["runtimes"]["nvidia"]
+    given = [f"`{word}`" for key in ("args", "runtimeArgs") for word in entry.get(key) or ()]
+    words = [" and ".join([f"`nvidia` goes on with its program `{entry['path']}`", *given])]
+    if data.get("default-runtime") == "nvidia":
+        words.append("it stays the default")
+    others = sorted(set(data) - {"runtimes", "default-runtime"})
+    return "; ".join([*words, *([f"{code(others)} {'stay' if len(others) > 1 else 'stays'}"] if others else [])])
 
 
 # ---------------------------------------------------------------- docs/comparison.md
