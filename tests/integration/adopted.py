@@ -148,9 +148,15 @@ def _compared(now: dict[str, Any], there: dict[str, Any], before: dict[str, Any]
     """before: containerd's handlers as the tool has left them."""
     if now == there:
         return ALIKE
-    ours, theirs = (cri_of(whole)["containerd"]["runtimes"].pop("nvidia") for whole in (now, there))
-    kept = said(before["runtimes"]["nvidia"]["options"]) == said(ours["options"])
-    return KEPT if kept and now == there and before["default_runtime_name"] == "nvidia" and ours != theirs else WRONG
+    ours, _theirs = (cri_of(whole)["containerd"]["runtimes"].pop("nvidia") for whole in (now, there))
+    was, has = (said({**handler, **_options(handler)}) for handler in (before["runtimes"]["nvidia"], ours))
+    return KEPT if now == there and {key: has.get(key) for key in was} == was else WRONG
+
+
+def _options(handler: dict[str, Any]) -> dict[str, Any]:
+    """By their names in small letters; 1.x takes the usual spelling before any other."""
+    every = sorted((handler.get("options") or {}).items(), reverse=True)
+    return {"options": None, **{f"options.{name.lower()}": value for name, value in every}}
 
 
 def like_its_base(host: Host) -> Verdict:
@@ -187,19 +193,19 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--write", action="store_true", help="write the numbers into docs/adoption.md")
     parser.add_argument("--jobs", type=int, default=2, help="how many hosts at once")
     options = parser.parse_args(arguments)
-    hosts, bases, every = open_hosts(), wrong_bases(), []
-    rows, columns = [], (ALIKE, KEPT, REFUSED, WRONG)
+    bases, every, tables = wrong_bases(), list[Verdict](), list[str]()
+    columns = (ALIKE, KEPT, REFUSED, WRONG)
     with ProcessPoolExecutor(options.jobs) as pool:
-        for tool, (name, flags) in itertools.product(TOOLS, FLAGS.items()):
-            found = list(pool.map(taken_over, hosts, itertools.repeat(tool), itertools.repeat(flags)))
-            rows.append(counted((f"nvidia-ctk {tool}", name), found, columns))
-            every += found
+        for head, hosts in {"configured by": open_hosts(), "after older content, by": of_rows(earlier.ROWS)}.items():
+            rows = []
+            for tool, (name, flags) in itertools.product(TOOLS, FLAGS.items()):
+                found = list(pool.map(taken_over, hosts, itertools.repeat(tool), itertools.repeat(flags)))
+                rows.append(counted((f"nvidia-ctk {tool}", name), found, columns))
+                every += found
+            tables.append(table([head, "flags", "hosts", *columns], rows))
         right = list(pool.map(like_its_base, bases))
-    tables = [
-        table(["configured by", "flags", "hosts", *columns], rows),
-        table(["wrong to copy from", "hosts", "like their base", REFUSED, WRONG], [
-            counted(("the built-in `runc`",), right, (ALIKE, REFUSED, WRONG))]),
-    ]  # fmt: skip
+    found = counted(("the built-in `runc`",), right, (ALIKE, REFUSED, WRONG))
+    tables.append(table(["wrong to copy from", "hosts", "like their base", REFUSED, WRONG], [found]))
     print("\n".join(tables))
     for verdict in (v for v in (*every, *right) if v.outcome in (REFUSED, WRONG)):
         print(f"{verdict.host.title}, containerd {verdict.host.release}: {verdict.outcome}: {verdict.why}")

@@ -40,6 +40,7 @@ SWITCH: Path = ("enable_cdi",)
 PROGRAM: Path = ("options", "BinaryName")
 NEXT = "Run `{command}` again, which copies {root} again, or move what differs to {root}; then run again"
 CARRIED = f"the handler was made by {nvidia_ctk.COMMAND}, and pods may name it"
+COPIED = f"as the file of {nvidia_ctk.COMMAND} has it, which was made like another handler"
 CARRIED_DEFAULT = f"{nvidia_ctk.COMMAND} made it the default"
 NAMED = 3  # differences in a sentence
 
@@ -179,18 +180,31 @@ def carried(found: Found, with_it: Mapping[str, Any], wanted: list[Setting], def
     return _as_they_are(with_it, names, default, wanted)
 
 
+def completed(found: Found, with_it: Mapping[str, Any], wanted: list[Setting]) -> list[Setting]:
+    """What its handlers that we write have now, and the handler that ours is copied from has not: the tool copied another one.
+
+    Where a handler of that name stands in the main file, too, ours is made like that one, and the tool's like the default one.
+    """
+    asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
+    said = {w.path for w in wanted}
+    every = [s for name in found.handlers if name in asked for s in handler(name, toml.lookup(with_it, (*RUNTIMES, name), {}), COPIED)]
+    return [setting for setting in every if setting.path not in said]
+
+
 def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Setting]) -> list[Setting]:
     """The same of files that were taken over earlier, as the journal knows them: what our drop-in has of them stays in it."""
     if not mine or not obs.asked(owned_file.ORIGINALS):
         return []
     removed = [o for o in owned_file.originals(obs).values() if _was_removed(o)]
-    asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
-    known = {name for o in removed for name in _names_in(str(o.get("content") or ""))} - asked
+    asked, said = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}, {w.path for w in wanted}
+    known = {name: entry for o in removed for name, entry in _handlers_in(str(o.get("content") or "")).items()}
     found: list[Setting] = []
     for table in containerd_places.TABLES if known else ():
         ours = toml.lookup(mine.doc.data, table, {})
-        names = [name for name in toml.lookup(ours, RUNTIMES, {}) if name in known]
-        found += _as_they_are(ours, names, str(toml.lookup(ours, DEFAULT, "")), wanted)
+        there = [name for name in toml.lookup(ours, RUNTIMES, {}) if name in known]
+        found += _as_they_are(ours, [n for n in there if n not in asked], str(toml.lookup(ours, DEFAULT, "")), wanted)
+        both = [s for n in there if n in asked for s in handler(n, toml.lookup(ours, (*RUNTIMES, n), {}), COPIED)]
+        found += [s for s in both if s.path not in said and toml.lookup(known[s.path[2]], s.path[3:]) == s.value]
     return found
 
 
@@ -206,12 +220,12 @@ def _was_removed(original: Mapping[str, Any]) -> bool:
     return owned_file.taken_away(original) and original.get("now") is None
 
 
-def _names_in(text: str) -> list[str]:
+def _handlers_in(text: str) -> Mapping[str, Any]:
     try:
         data = toml.parse(text, nvidia_ctk.DROP_IN).data
     except PlanError:
-        return []
-    return list(config.handlers(data))
+        return {}
+    return config.handlers(data)
 
 
 def handler(name: str, entry: Mapping[str, Any], why: str) -> list[Setting]:

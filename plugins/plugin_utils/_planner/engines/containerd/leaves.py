@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection, selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, options, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, NeedMore
@@ -83,7 +83,17 @@ def merged(obs: Observation, files: FileSet, version: Version) -> dict[Path, Lea
                 found = part if facts.merge == "replace" else {**found, **part}
     if facts.keeps_runc or not any(path[:2] == releases.RUNTIMES for path in found):
         found = {**{(*releases.RUNTIMES, *path): Leaf(value) for path, value in _flat(releases.BUILTIN_RUNTIMES, ())}, **found}
-    return found
+    return _own_spelling(found, version)
+
+
+def _own_spelling(found: Mapping[Path, Leaf], version: Version) -> dict[Path, Leaf]:
+    """With the options of handlers by their own names; of one that stands there twice, the one that counts."""
+    of: dict[Path, dict[str, Leaf]] = {}
+    for path, leaf in found.items():
+        if path[:2] == releases.RUNTIMES and path[-2:-1] == ("options",) and not is_hidden(path):
+            of.setdefault(path[:-1], {})[path[-1]] = leaf
+    rest = {path: leaf for path, leaf in found.items() if path[-1] not in of.get(path[:-1], {})}
+    return {**rest, **{(*at, name): leaf for at, said in of.items() for name, leaf in options.read(said, version).items()}}
 
 
 def of_file(obs: Observation, files: FileSet, file: ConfigFile, table: Path) -> dict[Path, Leaf]:

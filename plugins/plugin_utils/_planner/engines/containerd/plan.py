@@ -95,7 +95,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
             left.append(found.stays(found.obstacle or "no handler is wanted here", found.next))
             continue
         aim = _without(policy, obs, instance, decision, files, found, version)
-        left.append(adoption.judge(policy, obs, instance, files, aim.files, found, aim.wanted, version))
+        left.append(adoption.judge(policy, obs, instance, files, aim.base, found, aim.wanted, version))
         if left[-1].fate == "adopted":
             planned = dc.replace(_planned(policy, obs, instance, files, aim, version), leftovers=tuple(left))
             return dc.replace(planned, leftovers=(*left, *in_place.taken_over(policy, aim.files, planned, version)))
@@ -154,7 +154,7 @@ def _without(
     decision = dc.replace(decision, enable_cdi=decision.enable_cdi or adoption.enables_cdi(now, then, version))
     aim = _aim(policy, obs, instance, decision, staying, version, found.file)
     default = str(toml.lookup(now, releases.DEFAULT, ""))
-    wanted = [*aim.wanted, *adoption.carried(found, now, aim.wanted, default)]
+    wanted = [*aim.wanted, *adoption.completed(found, now, aim.wanted), *adoption.carried(found, now, aim.wanted, default)]
     granted = edit.granted(aim.cri, wanted)
     shown = adoption.default_going(found, now, granted, wanted, aim.names)
     going = Going(found.file, adoption.changing(found, now, granted), bool(edit.unmet(now, wanted)), shown)
