@@ -116,7 +116,7 @@ def write_source(programs: Path) -> None:
     """Put together what Sphinx reads."""
     shutil.rmtree(SOURCE, ignore_errors=True)
     shutil.copytree(ROOT / "docs/docsite", SOURCE)
-    shown = places()
+    shown = {**places(), Path("docs/docsite/index.md"): Path("index.md")}
     for path, place in shown.items():
         (SOURCE / place).write_text(page(path, shown))
     for picture in sorted((ROOT / "docs").glob("*.svg")):
