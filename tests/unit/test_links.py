@@ -81,6 +81,18 @@ def test_the_site_has_every_page_for_users() -> None:
     assert {page.stem for page in PAGES if page.parts[:1] == ("docs",) and len(page.parts) == 2} <= shown
 
 
+def test_the_page_for_extenders_names_files_and_tables_that_are_there() -> None:
+    page, planner = (ROOT / "docs/extending.md").read_text(), ROOT / "plugins/plugin_utils/_planner"
+    quoted = re.findall(r"`([^`\n]+)`", page)
+    paths = [quote for quote in quoted if re.fullmatch(r"[\w./-]+(/|\.py|\.yml)", quote)]
+    assert [path for path in paths if not ((ROOT / path).exists() or (planner / path).exists() or path.startswith("meta/"))] == []
+    code = "\n".join(path.read_text() for path in planner.rglob("*.py"))
+    tables = [quote.split(" ")[0] for quote in re.findall(r"`([A-Z_]{4,})`", page)]
+    assert [name for name in tables if not re.search(rf"^{name}\b.* = ", code, re.MULTILINE)] == []
+    assert len(paths) > 5
+    assert len(tables) > 3
+
+
 @pytest.mark.parametrize(
     ("heading", "anchor"),
     [
