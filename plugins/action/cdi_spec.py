@@ -36,7 +36,7 @@ def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
         return base.Outcome(originals.taken_back(obs, paths, lambda: absent(policy, obs)), facts(resource.NOTHING_MADE))
     # A kind that nvidia-cdi-refresh does not write has no other owner, and its units may go on.
     owner = owners.cdi_owner(policy, obs, cap)[0] if shared else "ours"
-    record, driver = resource.told(owner, cap), gpus.parse(policy, obs)
+    record, driver = resource.record_of_options(owner, cap), gpus.parse(policy, obs)
     plan, made = resource.outcome(policy, obs, record, driver, transport.probe_source("nvml"))
     watch = resource.watched(policy, obs, record, (plan, made), transport.resident_sources()["truths"])
     verdicts = staleness.plain(resource.verdicts(policy, obs, record, driver))

@@ -55,7 +55,7 @@ def test_containerd_has_nothing_less_afterwards(release: str) -> None:
             host.apply(plan)
             now = judge.cri_of(judge.dump(release, host.config))
             assert lowered.losses(was, now, told=newer) == []
-            assert containerd_cgroup_choice.told(was) is lowered.tells(
+            assert containerd_cgroup_choice.reports_systemd(was) is lowered.tells(
                 was["containerd"]["runtimes"], was["containerd"]["default_runtime_name"]
             )
             assert lowered.worse(plan.differences) == []

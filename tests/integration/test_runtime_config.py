@@ -94,7 +94,7 @@ def test_the_kubelet_is_told_the_same_with_our_handler_as_default(home: Path, re
     host = judge.Tree(home / "tree", release)
     host.write({"config.toml": text(str(home), 3, default, handlers)})
     table: dict[str, Any] = judge.cri_of(judge.dump(release, host.config))
-    assert containerd_cgroup_choice.told(table) is (driver == "systemd")
+    assert containerd_cgroup_choice.reports_systemd(table) is (driver == "systemd")
     assert answer(release, host) == driver
     plan = host.plan(default=True)
     host.apply(plan)

@@ -132,7 +132,7 @@ def span(first: tuple[int, int], following: tuple[int, int] | None) -> str:
     return f"from {number(oldest)}" if following is None else f"{number(oldest)} to before {number(following)}"
 
 
-def traps(facts: containerd_releases.Facts) -> Iterator[str]:
+def traps(facts: containerd_releases.Release) -> Iterator[str]:
     if not facts.keeps_runc:
         yield "a file that names a handler loses the built-in `runc`"
     if facts.v1_lost:

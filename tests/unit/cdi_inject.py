@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.lookup import Loaded
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.releases import NEWEST, Library
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.releases import NEWEST, LibraryRelease
 
 Value = Mapping[str, Any]
 LISTS = ("env", "deviceNodes", "netDevices", "hooks", "mounts", "additionalGids")
@@ -44,7 +44,7 @@ class HostNode:
 
 
 def inject(
-    container: Value, names: Iterable[str], devices: Mapping[str, Loaded], host: Mapping[str, HostNode], library: Library = NEWEST
+    container: Value, names: Iterable[str], devices: Mapping[str, Loaded], host: Mapping[str, HostNode], library: LibraryRelease = NEWEST
 ) -> dict[str, Any]:
     """The container's OCI spec with the named devices. `devices`: qualified name -> its file; `host`: what is there at host paths."""
     edits = gather(tuple(names), devices)
@@ -112,7 +112,7 @@ def _env(spec: dict[str, Any], added: list[str]) -> None:
             env.append(text)
 
 
-def _node(spec: dict[str, Any], node: Value, host: Mapping[str, HostNode], library: Library) -> None:
+def _node(spec: dict[str, Any], node: Value, host: Mapping[str, HostNode], library: LibraryRelease) -> None:
     device = _filled(node, host, library)
     user = (spec.get("process") or {}).get("user") or {}
     for key in ("uid", "gid"):
@@ -134,7 +134,7 @@ def _node(spec: dict[str, Any], node: Value, host: Mapping[str, HostNode], libra
         _linux(spec).setdefault("resources", {}).setdefault("devices", []).append(rule)
 
 
-def _filled(node: Value, host: Mapping[str, HostNode], library: Library) -> dict[str, Any]:
+def _filled(node: Value, host: Mapping[str, HostNode], library: LibraryRelease) -> dict[str, Any]:
     """fillMissingInfo: what the spec leaves out comes from the host's node, and what it says wins."""
     device: dict[str, Any] = {
         "path": node.get("path", ""), "type": node.get("type", ""), "major": node.get("major", 0), "minor": node.get("minor", 0),
@@ -159,7 +159,7 @@ def _filled(node: Value, host: Mapping[str, HostNode], library: Library) -> dict
     return device
 
 
-def _mounts(spec: dict[str, Any], added: list[Value], library: Library) -> None:
+def _mounts(spec: dict[str, Any], added: list[Value], library: LibraryRelease) -> None:
     if not added:
         return
     mounts: list[dict[str, Any]] = spec.setdefault("mounts", [])

@@ -116,7 +116,7 @@ def see(policy: Policy, obs: Observation) -> Seen:
     except PlanError:
         if policy.state != "absent":
             raise
-        nothing = resource.told("none", "")
+        nothing = resource.record_of_options("none", "")
         here = tuple(i for i in take_back.find(policy, obs, CONFIGURED).instances if i.binary)
         return Seen(here, Driver("none", "", (), "not looked at"), Kubelet(), nothing)
 

@@ -32,7 +32,7 @@ CREDENTIALS = re.compile(r"https?://[^/\s]*@")
 
 
 @dc.dataclass(frozen=True)
-class Rule:
+class OptionRule:
     """fits: whether a value is good; else `why` says what is wrong with it and `next` what to write."""
 
     fits: Callable[[Any], bool]
@@ -56,12 +56,12 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
     return lambda value: isinstance(value, str) and pattern.fullmatch(value) is not None
 
 
-REPOSITORY = Rule(
+REPOSITORY = OptionRule(
     lambda v: v == "nvidia" or _matches(ADDRESS)(v), "it is no address of a repository", "give a http, https or file address without spaces"
 )
-PATH = Rule(_path, "it is no absolute path without '..' and control characters", "write it in full, from / on")
-FILE = Rule(_file, "it is no absolute path of a file", "write it in full, from / on, without '..' and without a / at the end")
-RULES: Mapping[str, Rule] = {
+PATH = OptionRule(_path, "it is no absolute path without '..' and control characters", "write it in full, from / on")
+FILE = OptionRule(_file, "it is no absolute path of a file", "write it in full, from / on, without '..' and without a / at the end")
+RULES: Mapping[str, OptionRule] = {
     "root": PATH,
     "proc_root": PATH,
     "sys_root": PATH,
@@ -70,31 +70,33 @@ RULES: Mapping[str, Rule] = {
     "config_path": FILE,
     "evidence_file": FILE,
     "path": FILE,
-    "socket": Rule(
+    "socket": OptionRule(
         lambda v: _file(v) and len(v.encode()) <= SOCKET_LENGTH,
         f"it is no absolute path of at most {SOCKET_LENGTH} bytes, which is all that a Unix socket may have",
         "write the path alone, without unix://",
     ),
-    "drop_in": Rule(
+    "drop_in": OptionRule(
         lambda v: v in ("auto", "never") or _file(v),
         "it is neither auto nor never nor an absolute path",
         "write the path in full, from / on",
     ),
-    "service": Rule(_matches(SERVICE), "it is no name of a systemd service", "write it with its kind, as containerd.service"),
-    "engine_version": Rule(_matches(ENGINE_VERSION), "it is no version", "write it as 1.7.24"),
-    "toolkit_version": Rule(_matches(PACKAGE_VERSION), "it is no version of a package", "write it as 1.20.1 or 1.20.1-1"),
-    "cdi_vendor": Rule(_matches(CDI_WORD), "it is no vendor of CDI devices", "write it as nvidia.com, with at least two characters"),
-    "cdi_class": Rule(_matches(CDI_WORD), "it is no class of CDI devices", "write it as gpu, with at least two characters"),
-    "cdi_model_class": Rule(_matches(CDI_WORD), "it is no class of CDI devices", "write it as model, with at least two characters"),
-    "image": Rule(_word, "it is no name of an image", "write it as registry.example/name:tag"),
-    "timeout": Rule(lambda v: v > 0, "it is no time", "give a number of seconds above 0"),
+    "service": OptionRule(_matches(SERVICE), "it is no name of a systemd service", "write it with its kind, as containerd.service"),
+    "engine_version": OptionRule(_matches(ENGINE_VERSION), "it is no version", "write it as 1.7.24"),
+    "toolkit_version": OptionRule(_matches(PACKAGE_VERSION), "it is no version of a package", "write it as 1.20.1 or 1.20.1-1"),
+    "cdi_vendor": OptionRule(_matches(CDI_WORD), "it is no vendor of CDI devices", "write it as nvidia.com, with at least two characters"),
+    "cdi_class": OptionRule(_matches(CDI_WORD), "it is no class of CDI devices", "write it as gpu, with at least two characters"),
+    "cdi_model_class": OptionRule(_matches(CDI_WORD), "it is no class of CDI devices", "write it as model, with at least two characters"),
+    "image": OptionRule(_word, "it is no name of an image", "write it as registry.example/name:tag"),
+    "timeout": OptionRule(lambda v: v > 0, "it is no time", "give a number of seconds above 0"),
     "url": REPOSITORY,
     "toolkit_repository": REPOSITORY,
 }
-ITEMS: Mapping[str, Rule] = {
-    "cdi_spec_dirs": Rule(lambda v: _path(v) and v != "/", PATH.why, PATH.next),
-    "annotation_prefixes": Rule(_matches(PREFIX), "it is no prefix of annotations", "write it as nvidia.cdi.k8s.io/, with its last /"),
-    "low_level_runtimes": Rule(_word, "it is no name or path of a program", "write the program alone, without arguments"),
+ITEMS: Mapping[str, OptionRule] = {
+    "cdi_spec_dirs": OptionRule(lambda v: _path(v) and v != "/", PATH.why, PATH.next),
+    "annotation_prefixes": OptionRule(
+        _matches(PREFIX), "it is no prefix of annotations", "write it as nvidia.cdi.k8s.io/, with its last /"
+    ),
+    "low_level_runtimes": OptionRule(_word, "it is no name or path of a program", "write the program alone, without arguments"),
 }
 
 
@@ -156,6 +158,6 @@ def check_handler(name: str, value: Any) -> None:
         raise PlanError("options is no table", where=where, next="write the runtime's options as keys with values")
 
 
-def _check(name: str, value: Any, rule: Rule) -> None:
+def _check(name: str, value: Any, rule: OptionRule) -> None:
     if not rule.fits(value):
         raise PlanError(f"{name} is {value!r}, and {rule.why}", next=rule.next)

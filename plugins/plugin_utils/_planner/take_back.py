@@ -47,14 +47,14 @@ Engines = Mapping[str, Engine]
 
 
 @dc.dataclass(frozen=True)
-class Found:
+class Search:
     """obstacles: engine -> why it could not be looked for, or its configuration not be judged."""
 
     instances: tuple[Instance, ...] = ()
     obstacles: Mapping[str, str] = dc.field(default_factory=dict)
 
 
-def find(policy: Policy, obs: Observation, engines: Engines) -> Found:
+def find(policy: Policy, obs: Observation, engines: Engines) -> Search:
     """Every engine with its instances, whatever `engines` says: a file of ours is taken back also where that option has changed since."""
     instances: list[Instance] = []
     obstacles: dict[str, str] = {}
@@ -67,7 +67,7 @@ def find(policy: Policy, obs: Observation, engines: Engines) -> Found:
             remnant = engine.remnant(policy, obs)
             there = (remnant,) if remnant else ()
         instances.extend(there)
-    return Found(tuple(instances), obstacles)
+    return Search(tuple(instances), obstacles)
 
 
 def plan(
@@ -97,7 +97,7 @@ def lost(policy: Policy, obs: Observation, done: Plan) -> tuple[str, ...]:
 
 
 def of_instances(
-    policy: Policy, obs: Observation, engines: Engines, found: Found
+    policy: Policy, obs: Observation, engines: Engines, found: Search
 ) -> tuple[dict[str, Plan], dict[str, str], dict[str, str]]:
     """What each instance takes back by itself; which engines could not judge, and which are another system's, with the reason."""
     plans: dict[str, Plan] = {}
@@ -169,7 +169,7 @@ class Context:
     policy: Policy
     obs: Observation
     engines: Engines
-    found: Found
+    found: Search
 
     def engine(self, path: str) -> str:
         return next((name for name, engine in self.engines.items() if engine.claims(self.policy, self.obs, path)), "")

@@ -163,12 +163,12 @@ def objection(policy: Policy, found: Refresh, cap: str) -> str:
         return f"nvidia-cdi-refresh writes to {found.output}, where no engine looks"
     if not found.version:
         return f"nvidia-cdi-refresh is enabled, but {found.output} is not there or names no version"
-    if number(found.version) > number(cap):
+    if release_of(found.version) > release_of(cap):
         return f"nvidia-cdi-refresh writes version {found.version}, and the oldest consumer here accepts {cap} at most"
     return ""
 
 
-def number(version: str) -> tuple[int, ...]:
+def release_of(version: str) -> tuple[int, ...]:
     return tuple(int(n) for n in version.split(".") if n)
 
 

@@ -25,7 +25,7 @@ BRING = "Bring the program back (packages: present installs NVIDIA's), or name a
 
 
 @dc.dataclass(frozen=True)
-class Gone:
+class MissingProgram:
     """A handler in force, and its program, which is not on the host."""
 
     engine: str
@@ -39,9 +39,11 @@ def questions(policy: Policy) -> list[queries.Question]:
     return [queries.file(path, content=False) for path in dict.fromkeys((*PACKAGED, *named))]
 
 
-def gone(obs: Observation, instances: Iterable[Instance]) -> tuple[Gone, ...]:
+def gone(obs: Observation, instances: Iterable[Instance]) -> tuple[MissingProgram, ...]:
     """A bare name is looked up by the engine in its own PATH, and so not judged here."""
-    found = [Gone(i.engine, name, i.handlers[name], name == i.default_handler) for i in instances for name in sandboxes.nvidias(i)]
+    found = [
+        MissingProgram(i.engine, name, i.handlers[name], name == i.default_handler) for i in instances for name in sandboxes.nvidias(i)
+    ]
     named = [it for it in found if it.program.startswith("/")]
     unseen = [q for q in (queries.file(path, content=False) for path in dict.fromkeys(it.program for it in named)) if not obs.asked(q)]
     if unseen:

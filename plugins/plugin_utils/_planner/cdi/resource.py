@@ -180,7 +180,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     return merge([*plans, staleness_guard.plan_absent(policy, obs, "state: absent")])
 
 
-def told(owner: Literal["ours", "theirs", "none"], cap: str) -> HostDecision:
+def record_of_options(owner: Literal["ours", "theirs", "none"], cap: str) -> HostDecision:
     """For the single module, which does what it is told: the parts of a record that this resource reads."""
     return HostDecision(
         decisions=(), refused=(), skipped="", runtime_mode="auto", annotation_prefixes=(), isolation="compatible", low_level_runtimes=(),
@@ -232,7 +232,7 @@ def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
     made = make_of(known)
     if all(write(policy, obs, one.spec, made.source).empty for one in made.specs.values()):
         return made
-    full, words = sources.told(policy, obs, known, probe_source)
+    full, words = sources.identified(policy, obs, known, probe_source)
     made = make_of(full, words)
     require_nodes(policy, made)
     return made
@@ -240,7 +240,7 @@ def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
 
 def of_driver(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> OfDriver:
     """The files of the kernel module's version, since no others work with it."""
-    wish, links = profiles.wish(policy, obs, host), discover.dri_links(policy, obs)
+    wish, links = profiles.mount_plan(policy, obs, host), discover.dri_links(policy, obs)
     found = discover.discover(obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version)
     common = profiles.common(found, wish)
     return OfDriver(common, lambda drm: profiles.of_gpu(drm, links, wish), wish.profile, found.missing, found.left_out)

@@ -76,7 +76,7 @@ class Host:
     driver: Driver
     user_space: frozenset[str]
     kernel: str
-    nodes: Mapping[str, gpu.Node]
+    nodes: Mapping[str, gpu.DeviceFile]
     instances: Mapping[int, str]  # minor of a MIG capability -> its path, as gpu0/gi1/ci0
     there: Mapping[str, Mapping[str, Any] | None]  # paths that specs mention
     toolkit: str

@@ -40,7 +40,7 @@ BUS_ID = re.compile(r"[0-9a-f]{4,8}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 
 
 @dc.dataclass(frozen=True)
-class Node:
+class DeviceFile:
     """A device node under /dev. host: where it is on the host, where that is not the same path (a driver container's /dev)."""
 
     path: str
@@ -262,10 +262,10 @@ def version_of(path: str) -> str:
     return found.group(1) if found else ""
 
 
-def nodes(obs: Observation, dev_root: str = "/") -> dict[str, Node]:
+def nodes(obs: Observation, dev_root: str = "/") -> dict[str, DeviceFile]:
     """Path in a container -> device node, of the character devices of the driver."""
     files = (f for pattern in dev_globs(dev_root) for f in obs.listed(pattern) if f.exists and f.type == "char")
-    found = (Node(f.path.removeprefix(dev_root.rstrip("/")), f.rdev, f.mode, f.path, f.gid) for f in files)
+    found = (DeviceFile(f.path.removeprefix(dev_root.rstrip("/")), f.rdev, f.mode, f.path, f.gid) for f in files)
     return {n.path: dc.replace(n, host="") if n.host == n.path else n for n in found}
 
 

@@ -44,7 +44,7 @@ class Modules:
 
 
 @dc.dataclass(frozen=True)
-class Finding:
+class Mismatch:
     """broken: containers cannot work now. text: what is so, remedy: what to do. Both empty when there is nothing to say."""
 
     broken: bool = False
@@ -71,47 +71,47 @@ def modules(obs: Observation) -> Modules:
     return Modules(kernel, built, frozenset(kernels))
 
 
-def compare(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) -> Finding:
+def compare(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) -> Mismatch:
     """loaded: the module's version as `where` tells it; libraries: file -> version. The decision table, row by row."""
     versions = sorted(set(libraries.values()))
     if not versions:
-        return Finding()
+        return Mismatch()
     if loaded not in versions:
         return apart(loaded, where, libraries, disk)
     if len(versions) > 1:
         others = ", ".join(path for path, version in sorted(libraries.items()) if version != loaded)
-        return Finding(text=f"there are libraries of another driver version beside those of {loaded}: {others}", remedy="Remove them")
+        return Mismatch(text=f"there are libraries of another driver version beside those of {loaded}: {others}", remedy="Remove them")
     if disk.built and loaded not in disk.built:
         version, path = newest(disk.built)
         text = f"works until the next reboot, which loads the kernel module {version} ({path}) under libraries of {loaded}"
-        return Finding(text=text, remedy=f"Bring libraries and module to one version before that reboot: {version} or {loaded}")
+        return Mismatch(text=text, remedy=f"Bring libraries and module to one version before that reboot: {version} or {loaded}")
     if disk.kernels and disk.kernel and disk.kernel not in disk.kernels:
-        return Finding(text=f"works until the next reboot: {no_module(disk)}", remedy=rebuild(disk, loaded))
-    return Finding()
+        return Mismatch(text=f"works until the next reboot: {no_module(disk)}", remedy=rebuild(disk, loaded))
+    return Mismatch()
 
 
-def apart(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) -> Finding:
+def apart(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) -> Mismatch:
     """Loaded module and libraries differ: what a reboot would bring decides what to do."""
     library, version = sorted(libraries.items())[0]
     text = f"kernel module {loaded} ({where}) and user-space driver {version} ({library}) do not match"
     if version in disk.built:
         text += f"; the module on disk is {version} already ({disk.built[version]})"
-        return Finding(True, text, f"Reboot; or, with nothing on the GPUs, reload the module: {RELOAD}")
+        return Mismatch(True, text, f"Reboot; or, with nothing on the GPUs, reload the module: {RELOAD}")
     if disk.built:
         found, path = newest(disk.built)
         text += f"; the module on disk is {found} ({path}), so that a reboot alone does not help"
-        return Finding(True, text, f"{rebuild(disk, version)}, or bring the libraries back to {found}; then reboot")
+        return Mismatch(True, text, f"{rebuild(disk, version)}, or bring the libraries back to {found}; then reboot")
     if disk.kernels and disk.kernel not in disk.kernels:
-        return Finding(True, f"{text}; {no_module(disk)}", f"{rebuild(disk, version)}; then reboot")
+        return Mismatch(True, f"{text}; {no_module(disk)}", f"{rebuild(disk, version)}; then reboot")
     step = f"Reboot, or reload the module. If they still differ then, there is no module {version} for kernel {disk.kernel or 'in use'}"
-    return Finding(True, text, f"{step}: install it")
+    return Mismatch(True, text, f"{step}: install it")
 
 
-def missing(disk: Modules) -> Finding:
+def missing(disk: Modules) -> Mismatch:
     """For a module that is not loaded: whether there is one for the running kernel at all."""
     if disk.kernel and disk.kernels and disk.kernel not in disk.kernels:
-        return Finding(True, no_module(disk), rebuild(disk, ""))
-    return Finding()
+        return Mismatch(True, no_module(disk), rebuild(disk, ""))
+    return Mismatch()
 
 
 def no_module(disk: Modules) -> str:

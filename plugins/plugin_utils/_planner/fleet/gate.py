@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 
 @dc.dataclass(frozen=True)
-class Verdict:
+class GateDecision:
     """Whether the next wave may start. `allowed` is the number of hosts that may be lost in all."""
 
     ok: bool
@@ -28,10 +28,10 @@ class Verdict:
         return f"{self.lost} of {self.total} hosts failed or were lost, {self.allowed} may be"
 
 
-def gate(lost: int, total: int, max_failed: int | str) -> Verdict:
+def gate(lost: int, total: int, max_failed: int | str) -> GateDecision:
     """Counted over all waves so far. A percentage is rounded down: 10% of 15 hosts is one host."""
     allowed = budget(max_failed, total)
-    return Verdict(lost <= allowed, allowed, lost, total)
+    return GateDecision(lost <= allowed, allowed, lost, total)
 
 
 def budget(max_failed: int | str, total: int) -> int:

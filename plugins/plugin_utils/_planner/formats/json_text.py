@@ -30,7 +30,7 @@ Path = tuple[str, ...]
 
 
 @dc.dataclass(frozen=True)
-class Node:
+class Token:
     """One value with its place. members: of an object, in their order."""
 
     start: int
@@ -49,7 +49,7 @@ class Member:
     before: int  # where the blank before the key begins: just behind { or ,
     start: int  # of the key
     key_end: int
-    node: Node
+    node: Token
 
 
 @dc.dataclass(frozen=True)
@@ -62,12 +62,12 @@ class Splice:
 
 
 @dc.dataclass(frozen=True)
-class Document:
+class JsonDocument:
     """A file with one object in it. root is None where there is no file, or nothing in it."""
 
     path: str
     text: str
-    root: Node | None
+    root: Token | None
 
     @property
     def data(self) -> dict[str, Any]:
@@ -88,7 +88,7 @@ class _Reader:
         found = SPACE.match(self.text, at)
         return found.end() if found else at
 
-    def value(self, at: int, depth: int) -> Node:
+    def value(self, at: int, depth: int) -> Token:
         if depth > DEPTH:
             raise PlanError("this is nested too deeply to be a configuration", where=self.path, next="Repair the file")
         sign = self.text[at : at + 1]
@@ -98,14 +98,14 @@ class _Reader:
             return self.array(at, depth)
         if sign == '"':
             end = self.string(at)
-            return Node(at, end, json.loads(self.text[at:end]))
+            return Token(at, end, json.loads(self.text[at:end]))
         for word, meaning in WORDS.items():
             if self.text.startswith(word, at):
-                return Node(at, at + len(word), meaning)
+                return Token(at, at + len(word), meaning)
         found = NUMBER.match(self.text, at)
         if not found:
             raise self.wrong(at, f"this is not valid JSON: {self.said(at)} where a value has to be")
-        return Node(at, found.end(), self.number(found.group(), at))
+        return Token(at, found.end(), self.number(found.group(), at))
 
     def number(self, text: str, at: int) -> Any:
         try:
@@ -119,7 +119,7 @@ class _Reader:
             raise self.wrong(at, "this is not valid JSON: a string that does not end, or with a sign that has to be escaped")
         return found.end()
 
-    def object(self, at: int, depth: int) -> Node:
+    def object(self, at: int, depth: int) -> Token:
         members: list[Member] = []
         value: dict[str, Any] = {}
         before, here = at + 1, self.blank(at + 1)
@@ -142,9 +142,9 @@ class _Reader:
             if self.text[here : here + 1] != ",":
                 raise self.wrong(here, f"this is not valid JSON: {self.said(here)} where a comma or }} has to be")
             before, here = here + 1, self.blank(here + 1)
-        return Node(at, here + 1, value, tuple(members))
+        return Token(at, here + 1, value, tuple(members))
 
-    def array(self, at: int, depth: int) -> Node:
+    def array(self, at: int, depth: int) -> Token:
         items: list[Any] = []
         here = self.blank(at + 1)
         while items or self.text[here : here + 1] != "]":
@@ -156,18 +156,18 @@ class _Reader:
             if self.text[here : here + 1] != ",":
                 raise self.wrong(here, f"this is not valid JSON: {self.said(here)} where a comma or ] has to be")
             here = self.blank(here + 1)
-        return Node(at, here + 1, items)
+        return Token(at, here + 1, items)
 
     def said(self, at: int) -> str:
         return "the end of the file" if at >= len(self.text) else f"{self.text[at]!r}"
 
 
-def parse(text: str, path: str) -> Document:
+def parse(text: str, path: str) -> JsonDocument:
     """Strict, as the programs that read it: no comments, no comma at the end, nothing twice, nothing behind the object."""
     reader = _Reader(text, path)
     begin = reader.blank(1 if text.startswith(BOM) else 0)
     if begin == len(text):
-        return Document(path, text, None)
+        return JsonDocument(path, text, None)
     if text[begin] in "#/":
         raise reader.wrong(begin, "this is not valid JSON: it has no comments", "Take the comment out")
     root = reader.value(begin, 0)
@@ -176,14 +176,14 @@ def parse(text: str, path: str) -> Document:
     rest = reader.blank(root.end)
     if rest < len(text):
         raise reader.wrong(rest, f"there is more behind the end of the JSON object: {text[rest]!r}", "Take it out")
-    return Document(path, text, root)
+    return JsonDocument(path, text, root)
 
 
 def line_at(text: str, at: int) -> int:
     return text.count("\n", 0, at) + 1
 
 
-def member(doc: Document, path: Path) -> Member | None:
+def member(doc: JsonDocument, path: Path) -> Member | None:
     """The member at a path of keys, None when there is none."""
     node, found = doc.root, None
     for key in path:
@@ -194,12 +194,12 @@ def member(doc: Document, path: Path) -> Member | None:
     return found
 
 
-def lookup(doc: Document, path: Path) -> Any:
+def lookup(doc: JsonDocument, path: Path) -> Any:
     found = member(doc, path)
     return found.node.value if found else None
 
 
-def line_of(doc: Document, path: Path) -> int | None:
+def line_of(doc: JsonDocument, path: Path) -> int | None:
     found = member(doc, path)
     return line_at(doc.text, found.start) if found else None
 
@@ -207,7 +207,7 @@ def line_of(doc: Document, path: Path) -> int | None:
 # ---------------------------------------------------------------- changing
 
 
-def merge(doc: Document, wanted: Mapping[str, Any]) -> tuple[Document, tuple[Splice, ...]]:
+def merge(doc: JsonDocument, wanted: Mapping[str, Any]) -> tuple[JsonDocument, tuple[Splice, ...]]:
     """The document with these keys: tables are merged, everything else is set. And what was done to the text."""
     if doc.root is None:
         after = _fresh(wanted, doc)
@@ -247,7 +247,7 @@ class _Style:
     comma: str  # what follows a comma in one line
 
     @classmethod
-    def of(cls, doc: Document, node: Node) -> _Style:
+    def of(cls, doc: JsonDocument, node: Token) -> _Style:
         gaps = [doc.text[m.before : m.start] for m in node.members]
         colons = [doc.text[m.key_end : m.node.start] for m in node.members]
         colon = next((c for c in colons if "\n" not in c), ": ")
@@ -265,7 +265,7 @@ class _Style:
         return dc.replace(self, indent=self.indent + self.unit) if self.newline else self
 
 
-def _merged(doc: Document, node: Node, wanted: Mapping[str, Any], style: _Style) -> list[Splice]:
+def _merged(doc: JsonDocument, node: Token, wanted: Mapping[str, Any], style: _Style) -> list[Splice]:
     """The splices that give an object these members."""
     present = {m.key: m.node for m in node.members}
     found: list[Splice] = []
@@ -283,7 +283,7 @@ def _merged(doc: Document, node: Node, wanted: Mapping[str, Any], style: _Style)
     return found
 
 
-def _inserted(doc: Document, node: Node, new: Mapping[str, Any], style: _Style) -> Splice:
+def _inserted(doc: JsonDocument, node: Token, new: Mapping[str, Any], style: _Style) -> Splice:
     if not node.members:  # the style is then that of the object around it
         return Splice(node.start, node.end, _rendered(new, _outermost(doc.text) if node is doc.root else style))
     texts = [f"{json.dumps(key, ensure_ascii=False)}{style.colon}{_rendered(value, style)}" for key, value in new.items()]
@@ -316,12 +316,12 @@ def _outermost(text: str) -> _Style:
     return _Style("\r\n" if "\r\n" in text else "\n", "", "  ", ": ", " ")
 
 
-def _fresh(wanted: Mapping[str, Any], doc: Document) -> str:
+def _fresh(wanted: Mapping[str, Any], doc: JsonDocument) -> str:
     style = _outermost(doc.text)
     return (BOM if doc.text.startswith(BOM) else "") + _rendered(wanted, style) + style.newline
 
 
-def removed(doc: Document, path: Path) -> Document:
+def removed(doc: JsonDocument, path: Path) -> JsonDocument:
     """The document without this member. What an insertion in front of others has written is taken out to the byte."""
     parent = member(doc, path[:-1])
     node = parent.node if parent else doc.root

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_scanner
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_document import (
     BOM,
-    Document,
+    TomlDocument,
     TomlError,
     dotted,
     dumps,
@@ -34,7 +34,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.t
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_scanner import Path
 
 __all__ = [
-    "Document",
+    "TomlDocument",
     "TomlError",
     "append",
     "discard",
@@ -56,7 +56,7 @@ __all__ = [
 ]
 
 
-def edits(doc: Document) -> list[dict[str, Any]]:
+def edits(doc: TomlDocument) -> list[dict[str, Any]]:
     """What turns the original into this document, as the transaction's line edits."""
     found: list[dict[str, Any]] = []
     at, new = 0, ""
@@ -74,13 +74,13 @@ def edits(doc: Document) -> list[dict[str, Any]]:
     return found
 
 
-def set_value(doc: Document, path: Path, value: Any) -> Document:
+def set_value(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
     """The document with this key set; nothing else differs."""
     changed = _set(doc, path, value)
     return changed if changed is doc else _proven(doc, changed, path)
 
 
-def set_values(doc: Document, values: Sequence[tuple[Path, Any]]) -> Document:
+def set_values(doc: TomlDocument, values: Sequence[tuple[Path, Any]]) -> TomlDocument:
     """The same for several keys, proven once; where that fails, one after the other, so that the refusal names the key."""
     changed = doc
     for path, value in values:
@@ -93,7 +93,7 @@ def set_values(doc: Document, values: Sequence[tuple[Path, Any]]) -> Document:
         return doc
 
 
-def _set(doc: Document, path: Path, value: Any) -> Document:
+def _set(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
     """The text with this key set, and what it should mean; not proven yet."""
     missing = object()
     old = lookup(doc.data, path, missing)
@@ -112,7 +112,7 @@ def _set(doc: Document, path: Path, value: Any) -> Document:
     return dc.replace(changed, data=expected)
 
 
-def set_tree(doc: Document, path: Path, values: Mapping[str, Any]) -> Document:
+def set_tree(doc: TomlDocument, path: Path, values: Mapping[str, Any]) -> TomlDocument:
     """Set all keys of a mapping; inner mappings become tables."""
     plain = {k: v for k, v in values.items() if not isinstance(v, Mapping)}
     for name, value in plain.items():
@@ -123,7 +123,7 @@ def set_tree(doc: Document, path: Path, values: Mapping[str, Any]) -> Document:
     return doc
 
 
-def remove(doc: Document, path: Path) -> Document:
+def remove(doc: TomlDocument, path: Path) -> TomlDocument:
     """The document without this key, or without this table and all below it."""
     missing = object()
     if lookup(doc.data, path, missing) is missing:
@@ -139,14 +139,14 @@ def remove(doc: Document, path: Path) -> Document:
     return _proven(doc, dc.replace(changed, data=expected), path)
 
 
-def own_headers(doc: Document) -> Mapping[Path, bool]:
+def own_headers(doc: TomlDocument) -> Mapping[Path, bool]:
     """The tables that have a header line, and whether anything stands under it."""
     places = toml_scanner.scan(doc.clean)
     full = {pair.table for pair in places.pairs}
     return {table.path: table.path in full for table in places.tables if not table.array}
 
 
-def remove_header(doc: Document, path: Path) -> Document:
+def remove_header(doc: TomlDocument, path: Path) -> TomlDocument:
     """The document without the header of a table that has no key of its own; tables below it stay. One with a comment stays, too."""
     if own_headers(doc).get(path, True):
         return doc
@@ -157,7 +157,7 @@ def remove_header(doc: Document, path: Path) -> Document:
     return _proven(doc, places_of.splice(doc, [(*places_of.table_lines(doc, places, header), ())]), path)
 
 
-def append(doc: Document, path: Path, value: Any) -> Document:
+def append(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
     """The document with one more element in this array, which is made when it is not there."""
     old = lookup(doc.data, path)
     if old is None:
@@ -179,7 +179,7 @@ def append(doc: Document, path: Path, value: Any) -> Document:
     return _proven(doc, dc.replace(changed, data=expected), path)
 
 
-def discard(doc: Document, path: Path, value: Any) -> Document:
+def discard(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
     """The document without this element of an array; an array that is empty then goes, too."""
     old = lookup(doc.data, path)
     if not isinstance(old, list) or value not in old:
@@ -207,7 +207,7 @@ def _along(data: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], dict[st
     return top, here
 
 
-def _proven(before: Document, after: Document, path: Path) -> Document:
+def _proven(before: TomlDocument, after: TomlDocument, path: Path) -> TomlDocument:
     """The text read anew has to mean what it should."""
     try:
         data = loads(after.clean, after.path)

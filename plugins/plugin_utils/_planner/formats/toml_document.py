@@ -29,7 +29,7 @@ class TomlError(PlanError):
 
 
 @dc.dataclass(frozen=True)
-class Document:
+class TomlDocument:
     """A parsed file. `origin` tells for each line which line of the original it is, -1 for lines of ours."""
 
     path: str
@@ -61,13 +61,13 @@ class Document:
 
 
 @functools.lru_cache(maxsize=64)
-def parse(text: str, path: str) -> Document:
+def parse(text: str, path: str) -> TomlDocument:
     """Read a file's text; `path` is for messages. A plan reads the same file many times; a document is never changed, only followed."""
     bom = text.startswith(BOM)
     body = text[1:] if bom else text
     data = loads(body, path)
     lines = split(body)
-    return Document(path, lines, tuple(range(len(lines))), lines, data, bom)
+    return TomlDocument(path, lines, tuple(range(len(lines))), lines, data, bom)
 
 
 def loads(text: str, path: str) -> dict[str, Any]:
@@ -117,7 +117,7 @@ def lookup(data: Mapping[str, Any], path: Path, default: Any = None) -> Any:
     return data
 
 
-def line_of(doc: Document, path: Path) -> int | None:
+def line_of(doc: TomlDocument, path: Path) -> int | None:
     """The line (from 1) on which this key or table is first named."""
     places = toml_scanner.scan(doc.clean)
     starts = [t.start for t in places.tables if t.path[: len(path)] == path]
@@ -154,7 +154,7 @@ def split(text: str) -> tuple[str, ...]:
     return tuple(re.findall(r"[^\n]*\n|[^\n]+", text))
 
 
-def line_at(doc: Document, at: int) -> int:
+def line_at(doc: TomlDocument, at: int) -> int:
     """The line that a place stands on. Behind the last line end there is one more line, an empty one."""
     last = len(doc.lines) - (0 if not doc.lines or doc.lines[-1].endswith("\n") else 1)
     return min(bisect.bisect_right(doc.starts, at) - 1, last)
@@ -164,7 +164,7 @@ def indent_of(line: str) -> str:
     return line[: len(line) - len(line.lstrip(" \t"))]
 
 
-def refusal(doc: Document, path: Path, why: str) -> TomlError:
+def refusal(doc: TomlDocument, path: Path, why: str) -> TomlError:
     line = None
     for size in range(len(path), 0, -1):
         line = line or line_of(doc, path[:size])

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
 
-def read(file: File, path: str = "") -> toml.Document:
+def read(file: File, path: str = "") -> toml.TomlDocument:
     """The document; PlanError where the file is no TOML. path: what it is called in messages, where that is not its own."""
     path = path or file.path
     if file.fault:
@@ -64,7 +64,7 @@ def with_hidden(data: Mapping[str, Any], file: File) -> dict[str, Any]:
     return result
 
 
-def edit(path: str, expect: str | None, after: toml.Document) -> dict[str, Any]:
+def edit(path: str, expect: str | None, after: toml.TomlDocument) -> dict[str, Any]:
     """The change of a file that is there. result: what the planner's text has to be when the node makes it from what it has shown."""
     result = hashlib.sha256(after.text.encode("utf-8", "surrogateescape")).hexdigest()
     change = {"path": path, "op": "edit", "expect": expect, "edits": toml.edits(after), "result": result}

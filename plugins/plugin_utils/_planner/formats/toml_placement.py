@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_scanner
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_document import (
-    Document,
+    TomlDocument,
     dotted,
     dumps,
     indent_of,
@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.t
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_scanner import Pair, Path, Table
 
 
-def insert(doc: Document, places: toml_scanner.Places, path: Path, value: Any) -> Document:
+def insert(doc: TomlDocument, places: toml_scanner.Statements, path: Path, value: Any) -> TomlDocument:
     """A new key: beside its siblings, however they are written; else in a new table next to its relatives."""
     container = path[:-1]
     for size in range(len(container), 0, -1):
@@ -52,13 +52,13 @@ def insert(doc: Document, places: toml_scanner.Places, path: Path, value: Any) -
     return splice(doc, [(at + 1, at + 1, (f"{indent}{key(path[-1])} = {dumps(value)}",))])
 
 
-def _insert_pair(doc: Document, sibling: Pair, relative: Path, value: Any) -> Document:
+def _insert_pair(doc: TomlDocument, sibling: Pair, relative: Path, value: Any) -> TomlDocument:
     after = line_at(doc, sibling.value[1]) + 1
     indent = indent_of(doc.lines[line_at(doc, sibling.start)])
     return splice(doc, [(after, after, (f"{indent}{dotted(relative)} = {dumps(value)}",))])
 
 
-def _insert_inline(doc: Document, places: toml_scanner.Places, outer: Pair, relative: Path, value: Any) -> Document:
+def _insert_inline(doc: TomlDocument, places: toml_scanner.Statements, outer: Pair, relative: Path, value: Any) -> TomlDocument:
     if outer.in_array or not doc.clean.startswith("{", outer.value[0]):
         raise refusal(doc, outer.path, "it is not a table here")
     new = f"{dotted(relative)} = {dumps(value)}"
@@ -69,7 +69,7 @@ def _insert_inline(doc: Document, places: toml_scanner.Places, outer: Pair, rela
     return replace_span(doc, (last, last), f", {new}")
 
 
-def _insert_table(doc: Document, places: toml_scanner.Places, container: Path, name: str, value: Any) -> Document:
+def _insert_table(doc: TomlDocument, places: toml_scanner.Statements, container: Path, name: str, value: Any) -> TomlDocument:
     lines = [f"{_header_indent(doc, places, container)}[{_header(places, container)}]"]
     lines.append(f"{indent_of(lines[0])}{_step(doc, places)}{key(name)} = {dumps(value)}")
     at = _after_family(doc, places, container)
@@ -78,7 +78,7 @@ def _insert_table(doc: Document, places: toml_scanner.Places, container: Path, n
     return splice(doc, [(at, at, tuple(lines))])
 
 
-def _header(places: toml_scanner.Places, container: Path) -> str:
+def _header(places: toml_scanner.Statements, container: Path) -> str:
     """The new header's key, its first parts written as the file writes them."""
     for size in range(len(container), 0, -1):
         for table in places.tables:
@@ -87,7 +87,7 @@ def _header(places: toml_scanner.Places, container: Path) -> str:
     return dotted(container)
 
 
-def _header_indent(doc: Document, places: toml_scanner.Places, container: Path) -> str:
+def _header_indent(doc: TomlDocument, places: toml_scanner.Statements, container: Path) -> str:
     near = [t for t in places.tables if t.path[:-1] == container[:-1]]
     if near:
         return indent_of(doc.lines[line_at(doc, near[-1].start)])
@@ -98,7 +98,7 @@ def _header_indent(doc: Document, places: toml_scanner.Places, container: Path) 
     return ""
 
 
-def _nesting(doc: Document, places: toml_scanner.Places) -> str:
+def _nesting(doc: TomlDocument, places: toml_scanner.Statements) -> str:
     """By how much this file indents a table below its parent's header."""
     indents = {t.path: indent_of(doc.lines[line_at(doc, t.start)]) for t in places.tables}
     for path, indent in indents.items():
@@ -108,7 +108,7 @@ def _nesting(doc: Document, places: toml_scanner.Places) -> str:
     return ""
 
 
-def _step(doc: Document, places: toml_scanner.Places) -> str:
+def _step(doc: TomlDocument, places: toml_scanner.Statements) -> str:
     """By how much this file indents keys below their header."""
     headers = {t.path: indent_of(doc.lines[line_at(doc, t.start)]) for t in places.tables}
     found = ""
@@ -119,12 +119,12 @@ def _step(doc: Document, places: toml_scanner.Places) -> str:
     return found
 
 
-def _spaced(doc: Document, places: toml_scanner.Places) -> bool:
+def _spaced(doc: TomlDocument, places: toml_scanner.Statements) -> bool:
     at = [line_at(doc, t.start) for t in places.tables]
     return len(at) < 2 or any(i > 0 and not doc.lines[i - 1].strip() for i in at)
 
 
-def _after_family(doc: Document, places: toml_scanner.Places, container: Path) -> int:
+def _after_family(doc: TomlDocument, places: toml_scanner.Statements, container: Path) -> int:
     """Behind the last line that belongs to the nearest relatives of this table."""
     ends: list[tuple[Path, int]] = [(t.path, t.start) for t in places.tables]
     ends += [(p.path, p.value[1]) for p in places.pairs if p.inline is None]
@@ -135,7 +135,7 @@ def _after_family(doc: Document, places: toml_scanner.Places, container: Path) -
     return len(doc.lines)
 
 
-def _past_comments(doc: Document, at: int) -> int:
+def _past_comments(doc: TomlDocument, at: int) -> int:
     """Comments right under a table's last key belong to it, unless a header follows them."""
     end = at
     while end < len(doc.lines) and doc.lines[end].lstrip().startswith("#"):
@@ -143,7 +143,7 @@ def _past_comments(doc: Document, at: int) -> int:
     return end if end == len(doc.lines) or not doc.lines[end].strip() else at
 
 
-def _top(doc: Document) -> int:
+def _top(doc: TomlDocument) -> int:
     """Where a first top-level key goes: behind the comment that opens the file."""
     end = 0
     while end < len(doc.lines) and doc.lines[end].lstrip().startswith("#"):
@@ -151,7 +151,7 @@ def _top(doc: Document) -> int:
     return end if end == len(doc.lines) or not doc.lines[end].strip() else 0
 
 
-def regions(doc: Document, places: toml_scanner.Places, path: Path) -> list[tuple[int, int]]:
+def regions(doc: TomlDocument, places: toml_scanner.Statements, path: Path) -> list[tuple[int, int]]:
     """The lines that make up a key or a table and all below it."""
     gone = [t for t in places.tables if t.path[: len(path)] == path]
     if any(t.array for t in gone) or any(t.array and t.path == path[: len(t.path)] for t in places.tables):
@@ -163,7 +163,7 @@ def regions(doc: Document, places: toml_scanner.Places, path: Path) -> list[tupl
     return sorted(regions)
 
 
-def table_lines(doc: Document, places: toml_scanner.Places, table: Table) -> tuple[int, int]:
+def table_lines(doc: TomlDocument, places: toml_scanner.Statements, table: Table) -> tuple[int, int]:
     ends = [p.value[1] for p in places.pairs if p.table == table.path and p.inline is None]
     start, end = line_at(doc, table.start), line_at(doc, max(ends, default=table.start)) + 1
     after = doc.lines[end].strip() if end < len(doc.lines) else ""
@@ -172,7 +172,7 @@ def table_lines(doc: Document, places: toml_scanner.Places, table: Table) -> tup
     return start, end
 
 
-def remove_inline(doc: Document, places: toml_scanner.Places, pair: Pair) -> Document:
+def remove_inline(doc: TomlDocument, places: toml_scanner.Statements, pair: Pair) -> TomlDocument:
     siblings = sorted((p for p in places.pairs if p.inline == pair.inline), key=lambda p: p.start)
     at = siblings.index(pair)
     if at:
@@ -180,14 +180,14 @@ def remove_inline(doc: Document, places: toml_scanner.Places, pair: Pair) -> Doc
     return replace_span(doc, (pair.start, siblings[1].start if len(siblings) > 1 else pair.value[1]), "")
 
 
-def replace_span(doc: Document, span: tuple[int, int], new: str) -> Document:
+def replace_span(doc: TomlDocument, span: tuple[int, int], new: str) -> TomlDocument:
     first, last = line_at(doc, span[0]), line_at(doc, span[1])
     before = doc.starts[first]
     text = "".join(doc.lines[first : last + 1])
     return splice(doc, [(first, last + 1, (text[: span[0] - before] + new + text[span[1] - before:],))])
 
 
-def splice(doc: Document, changes: list[tuple[int, int, tuple[str, ...]]]) -> Document:
+def splice(doc: TomlDocument, changes: list[tuple[int, int, tuple[str, ...]]]) -> TomlDocument:
     """Replace line ranges; new lines get the file's own line end."""
     lines, origin = list(doc.lines), list(doc.origin)
     for start, end, new in sorted(changes, reverse=True):

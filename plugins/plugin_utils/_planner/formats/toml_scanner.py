@@ -43,7 +43,7 @@ class Pair:
 
 
 @dc.dataclass(frozen=True)
-class Places:
+class Statements:
     tables: tuple[Table, ...]
     pairs: tuple[Pair, ...]
 
@@ -150,7 +150,7 @@ def _inline(text: str, at: int, pairs: list[Pair], path: Path, table: Path) -> i
 
 
 @functools.lru_cache(maxsize=8)  # of the same text many places are asked for
-def scan(text: str) -> Places:
+def scan(text: str) -> Statements:
     """All headers and pairs of a valid TOML text, in the order in which they stand."""
     tables: list[Table] = []
     pairs: list[Pair] = []
@@ -178,4 +178,4 @@ def scan(text: str) -> Places:
             pairs.extend(dc.replace(p, in_array=doubtful) for p in inner)
             at = end
         at = _space(text, at)
-    return Places(tuple(tables), tuple(pairs))
+    return Statements(tuple(tables), tuple(pairs))

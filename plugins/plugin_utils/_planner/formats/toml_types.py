@@ -24,7 +24,7 @@ _SAID = {
 ANY = "*"  # any key at this place of a path
 
 
-def check(doc: toml.Document, shapes: Mapping[Path, str], why: str, withheld: Iterable[Mapping[str, Any]] = ()) -> None:
+def check(doc: toml.TomlDocument, shapes: Mapping[Path, str], why: str, withheld: Iterable[Mapping[str, Any]] = ()) -> None:
     """Raise for the first value whose type is not the one that the engine's program has for it. withheld: values that were not sent."""
     kinds = {tuple(entry["path"]): str(entry["kind"]) for entry in withheld}
     for pattern, wanted in shapes.items():
@@ -42,7 +42,7 @@ def check(doc: toml.Document, shapes: Mapping[Path, str], why: str, withheld: It
                 )
 
 
-def check_encoding(doc: toml.Document, why: str) -> None:
+def check_encoding(doc: toml.TomlDocument, why: str) -> None:
     """The node says where a byte is no UTF-8; in a text that came as it is, it is a lone surrogate."""
     if doc.foreign_bytes:
         raise PlanError("this is not UTF-8", where=doc.path, line=doc.foreign_bytes, why=why, next="save the file as UTF-8")

@@ -106,8 +106,8 @@ def wanted(policy: Policy, obs: Observation) -> tuple[Wanted, ...]:
         if not driver and not coming & set(rule["drivers"]):
             continue
         for minor, own in minors(obs, rule):
-            mode = number(own.get(rule.get("mode", "")), number(told.get(PARAMS["mode"]), 0o666))
-            owner = [number(told.get(PARAMS[key]), 0) for key in ("uid", "gid")]
+            mode = setting_or(own.get(rule.get("mode", "")), setting_or(told.get(PARAMS["mode"]), 0o666))
+            owner = [setting_or(told.get(PARAMS[key]), 0) for key in ("uid", "gid")]
             path = rule["path"].replace("{minor}", str(minor))
             found.append(Wanted(path, known.get(driver), minor, mode, owner[0], owner[1], driver or rule["drivers"][0]))
     return tuple(found)
@@ -125,7 +125,7 @@ def minors(obs: Observation, rule: Mapping[str, Any]) -> list[tuple[int, Mapping
     return found
 
 
-def number(text: str | None, default: int) -> int:
+def setting_or(text: str | None, default: int) -> int:
     return int(text) & 0o7777777 if text is not None and text.isdigit() else default
 
 

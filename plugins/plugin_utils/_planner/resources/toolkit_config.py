@@ -106,7 +106,7 @@ def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
     )
 
 
-def change(file: File, document: toml.Document) -> dict[str, Any]:
+def change(file: File, document: toml.TomlDocument) -> dict[str, Any]:
     if not file.exists:
         return {"path": file.path, "op": "write", "content": document.text, "mode": "0644", "expect": None}
     return toml_file.edit(file.path, file.sha256, document)

@@ -15,7 +15,7 @@ from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver.gpus import Node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver.gpus import DeviceFile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, NeedMore, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
@@ -62,7 +62,7 @@ class Hardware:
     """Everything that a spec can name. caps: `gpu0/gi1/access` -> minor of its node; source: who told the devices."""
 
     boards: tuple[Board, ...]
-    nodes: Mapping[str, Node]
+    nodes: Mapping[str, DeviceFile]
     caps: Mapping[str, int] = dc.field(default_factory=dict)
     majors: Mapping[str, int] = dc.field(default_factory=dict)
     dev_root: str = "/"
@@ -79,7 +79,7 @@ class Hardware:
 
 
 @dc.dataclass(frozen=True)
-class Told:
+class GpuFacts:
     """One GPU as NVML or nvidia-smi tell it. minor: None where the source does not know it."""
 
     index: int
@@ -92,11 +92,11 @@ class Told:
 
 
 @dc.dataclass(frozen=True)
-class Facts:
+class SourceAnswer:
     """What one source told. gpus: None where it could not be asked; trouble: why, as a sentence."""
 
     source: str
-    gpus: tuple[Told, ...] | None
+    gpus: tuple[GpuFacts, ...] | None
     trouble: str = ""
 
 
@@ -115,7 +115,7 @@ def cap_keys(board: Board, mig: MigDevice) -> tuple[str, str]:
     return f"{home}/access", f"{home}/ci{mig.ci}/access"
 
 
-def of(gpus: Iterable[Gpu], nodes: Mapping[str, Node]) -> Hardware:
+def of(gpus: Iterable[Gpu], nodes: Mapping[str, DeviceFile]) -> Hardware:
     """Whole GPUs and their nodes."""
     return Hardware(tuple(Board(g) for g in gpus), nodes)
 
@@ -171,7 +171,7 @@ def mig_minors(policy: Policy, obs: Observation) -> dict[str, int]:
     return {line[1]: int(line[2]) for line in lines if line}
 
 
-def drm(policy: Policy, obs: Observation, bus_id: str, nodes: Mapping[str, Node]) -> tuple[str, ...]:
+def drm(policy: Policy, obs: Observation, bus_id: str, nodes: Mapping[str, DeviceFile]) -> tuple[str, ...]:
     """The DRM nodes of the device at a bus address: cards and render nodes are counted over all drivers, so only sysfs knows which."""
     matches = (DRM.search(file.path) for file in obs.glob(gpu.paths(policy).drm))
     found = sorted(f"/dev/dri/{match['name']}" for match in matches if match and match["bus"].lower() == bus_id)
@@ -181,7 +181,7 @@ def drm(policy: Policy, obs: Observation, bus_id: str, nodes: Mapping[str, Node]
 # ---------------------------------------------------------------- what other sources add
 
 
-def complete(seen: Hardware, facts: Facts) -> Hardware:
+def complete(seen: Hardware, facts: SourceAnswer) -> Hardware:
     """The same hardware with what a source told. GPUs that it does not know are left out, since it would not serve them either."""
     if facts.gpus is None:
         return seen
@@ -190,7 +190,7 @@ def complete(seen: Hardware, facts: Facts) -> Hardware:
     return dc.replace(seen, boards=tuple(sorted(boards, key=lambda b: b.gpu.index)), source=facts.source)
 
 
-def add(seen: Board, told: Told) -> Board:
+def add(seen: Board, told: GpuFacts) -> Board:
     """Raises PlanError where the two do not tell of the same GPU: whichever is wrong, a spec would hand out the wrong node."""
     for what, one, other in (("minor", seen.gpu.minor, told.minor), ("UUID", seen.gpu.uuid, told.uuid)):
         if one not in ("", None) and other not in ("", None) and one != other:
@@ -200,7 +200,7 @@ def add(seen: Board, told: Told) -> Board:
     return dc.replace(seen, gpu=named, mig=told.mig if told.mig is not None else seen.mig, devices=mig_devices(seen, told))
 
 
-def mig_devices(seen: Board, told: Told) -> tuple[MigDevice, ...]:
+def mig_devices(seen: Board, told: GpuFacts) -> tuple[MigDevice, ...]:
     """By instance where the source knows instances (NVML), else by count (nvidia-smi). What both know has to be there in both."""
     if not told.devices:
         return seen.devices if told.mig is None else ()

@@ -9,7 +9,7 @@ import re
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import nvml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Facts, MigDevice, Told
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import GpuFacts, MigDevice, SourceAnswer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Command, Observation
@@ -34,7 +34,7 @@ def questions(policy: Policy) -> list[queries.Question]:
     return [{**q, "loads": [f"{root}/usr/bin/{QUERY[0]}"]} if root else q for q in asked]
 
 
-def facts(policy: Policy, obs: Observation) -> Facts:
+def facts(policy: Policy, obs: Observation) -> SourceAnswer:
     wanted = questions(policy)
     if not all(obs.asked(q) for q in wanted):
         raise NeedMore(wanted)
@@ -42,16 +42,16 @@ def facts(policy: Policy, obs: Observation) -> Facts:
     for said in (rows, listed):
         refuse(said)
         if said.error or said.rc not in GOOD:
-            return Facts(SOURCE, None, f"nvidia-smi could not be asked ({why(said)})")
+            return SourceAnswer(SOURCE, None, f"nvidia-smi could not be asked ({why(said)})")
     migs = mig_devices(listed.stdout)
     found = [(line, ROW.fullmatch(line.strip())) for line in rows.stdout.splitlines() if line.strip()]
     if not found:  # it says so where there is no GPU; silence is no such word
-        return Facts(SOURCE, None, "nvidia-smi prints nothing")
-    gpus = tuple(told(match, migs) for _line, match in found if match)
+        return SourceAnswer(SOURCE, None, "nvidia-smi prints nothing")
+    gpus = tuple(gpu_facts(match, migs) for _line, match in found if match)
     if len(gpus) != len(found):
         strange = next(line for line, match in found if not match)
-        return Facts(SOURCE, None, f"nvidia-smi answers in words that are not known here ({strange.strip()[:80]})")
-    return Facts(SOURCE, gpus)
+        return SourceAnswer(SOURCE, None, f"nvidia-smi answers in words that are not known here ({strange.strip()[:80]})")
+    return SourceAnswer(SOURCE, gpus)
 
 
 def refuse(said: Command) -> None:
@@ -65,11 +65,11 @@ def why(said: Command) -> str:
     return said.error or first[:200] or f"status {said.rc}"
 
 
-def told(row: re.Match[str], migs: dict[int, tuple[MigDevice, ...]]) -> Told:
+def gpu_facts(row: re.Match[str], migs: dict[int, tuple[MigDevice, ...]]) -> GpuFacts:
     index, bus = int(row[1]), row[3].lower()
     domain, _colon, rest = bus.partition(":")
     mode = MODES.get(row[4].strip("[]").lower())
-    return Told(index, f"{domain[-4:]}:{rest}", gpu.known(row[2]), row[5].strip(), None, mode, migs.get(index, ()) if mode else ())
+    return GpuFacts(index, f"{domain[-4:]}:{rest}", gpu.known(row[2]), row[5].strip(), None, mode, migs.get(index, ()) if mode else ())
 
 
 def mig_devices(text: str) -> dict[int, tuple[MigDevice, ...]]:

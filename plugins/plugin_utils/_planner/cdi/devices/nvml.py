@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import Facts, MigDevice, Told
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices.inventory import GpuFacts, MigDevice, SourceAnswer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import discover as driver_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
@@ -50,21 +50,21 @@ def library(policy: Policy, obs: Observation) -> str:
     return next((f.path for f in files if f.path.endswith(SONAME) and roots.within(policy.cdi_driver_root, f.real)), "")
 
 
-def facts(policy: Policy, obs: Observation, source: str) -> Facts:
+def facts(policy: Policy, obs: Observation, source: str) -> SourceAnswer:
     """A driver that NVML calls sick is an error; an NVML that cannot be asked is a reason to ask somebody else."""
     wanted = question(policy, obs, source)
     if not obs.asked(wanted):
         raise NeedMore([wanted])
     answer = obs.attempt(wanted)  # nvidia-smi is the next to be asked
     if "error" in answer:
-        return Facts(SOURCE, None, f"NVML could not be asked ({answer['error'].get('message') or answer['error'].get('kind')})")
+        return SourceAnswer(SOURCE, None, f"NVML could not be asked ({answer['error'].get('message') or answer['error'].get('kind')})")
     value = answer.get("value") or {}
     errors = list(value.get("errors") or ())
     for error in errors:
         refuse(error)
     if errors:
-        return Facts(SOURCE, None, f"NVML gave no answer ({errors[0].get('call')}: {errors[0].get('message')})")
-    return Facts(SOURCE, tuple(told(g) for g in value.get("gpus") or ()))
+        return SourceAnswer(SOURCE, None, f"NVML gave no answer ({errors[0].get('call')}: {errors[0].get('message')})")
+    return SourceAnswer(SOURCE, tuple(gpu_facts(g) for g in value.get("gpus") or ()))
 
 
 def refuse(error: Mapping[str, Any]) -> None:
@@ -73,10 +73,10 @@ def refuse(error: Mapping[str, Any]) -> None:
         raise PlanError(f"NVML answers {error.get('message')}{which}", where=str(error.get("call") or "NVML"), next=FATAL[error["code"]])
 
 
-def told(found: Mapping[str, Any]) -> Told:
+def gpu_facts(found: Mapping[str, Any]) -> GpuFacts:
     devices = tuple(sorted((mig_device(m) for m in found.get("migs") or ()), key=lambda m: m.index))
     minor = found.get("minor")
-    return Told(
+    return GpuFacts(
         index=int(found.get("index") or 0),
         bus_id=str(found.get("bus_id") or "").lower(),
         uuid=gpus.known(str(found.get("uuid") or "")),

@@ -24,7 +24,7 @@ GPU_NODE = re.compile(r"/dev/nvidia\d+")
 TIMEOUT = "timeout"
 
 
-def told(policy: Policy, obs: Observation, seen: Hardware, probe_source: str) -> tuple[Hardware, tuple[str, ...]]:
+def identified(policy: Policy, obs: Observation, seen: Hardware, probe_source: str) -> tuple[Hardware, tuple[str, ...]]:
     """The hardware with all that the first source knows which answers, and a word where none did. Raises NeedMore to ask the next one."""
     first = nvml.facts(policy, obs, probe_source)
     if first.gpus is not None:
@@ -42,7 +42,7 @@ def timed_out(obs: Observation, question: queries.Question) -> bool:
     return bool((answer.get("error") or {}).get("kind") == TIMEOUT)
 
 
-def unserved(seen: Hardware, facts: inventory.Facts) -> tuple[str, ...]:
+def unserved(seen: Hardware, facts: inventory.SourceAnswer) -> tuple[str, ...]:
     known = {gpu.bus_id for gpu in facts.gpus or ()}
     lost = [b.gpu.bus_id for b in seen.boards if b.gpu.bus_id not in known]
     return (f"{facts.source} does not list GPU {', '.join(lost)}, which the kernel module has; the CDI spec leaves it out",) if lost else ()

@@ -52,7 +52,7 @@ class Match:
 
 
 @dc.dataclass(frozen=True)
-class Library:
+class DriverLibrary:
     """A library of the driver.
 
     `soname` is the link beside it by which it is loaded, `dot_so` the one that programs are linked with; empty where the host has none.
@@ -94,8 +94,8 @@ class DriverFiles:
 
     version: str = ""
     folders: tuple[str, ...] = ()  # of its libraries
-    libraries: tuple[Library, ...] = ()
-    platforms: tuple[Library, ...] = ()  # EGL's, which have versions of their own
+    libraries: tuple[DriverLibrary, ...] = ()
+    platforms: tuple[DriverLibrary, ...] = ()  # EGL's, which have versions of their own
     xorg: tuple[DriverFile, ...] = ()
     files: tuple[DriverFile, ...] = ()
     firmware: tuple[DriverFile, ...] = ()
@@ -304,7 +304,7 @@ def links_by_target(seen: Iterable[Match]) -> dict[str, list[Match]]:
     return found
 
 
-def library(real: str, links: dict[str, list[Match]]) -> Library:
+def library(real: str, links: dict[str, list[Match]]) -> DriverLibrary:
     """The names of a library besides that of its file, as far as the host has such links."""
     folder, name = posixpath.split(real)
     base = stem(name)
@@ -312,7 +312,7 @@ def library(real: str, links: dict[str, list[Match]]) -> Library:
     known = catalogue.LIBRARIES.get(base)
     soname = known.soname if known and known.soname in beside else (beside or [""])[0]
     dot_so = f"{base}.so" if f"link {folder}/{base}.so" in links else ""
-    return Library(real, soname, dot_so)
+    return DriverLibrary(real, soname, dot_so)
 
 
 def fits(name: str, features: frozenset[str], listed: Mapping[str, frozenset[str]]) -> bool:

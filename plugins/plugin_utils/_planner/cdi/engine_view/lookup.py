@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.schema import Document
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.schema import SpecDocument
 
 # Engines read no other files of a CDI directory.
 SUFFIXES = (".json", ".yaml")
@@ -22,7 +22,7 @@ class Loaded:
 
     path: str
     priority: int
-    document: Document
+    document: SpecDocument
 
     @property
     def kind(self) -> str:

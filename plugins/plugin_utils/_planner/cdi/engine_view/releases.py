@@ -13,7 +13,7 @@ import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.schema import Document, Problem
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.schema import Problem, SpecDocument
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins, version
 
 HOOKS = ("prestart", "createRuntime", "createContainer", "startContainer", "poststart", "poststop")
@@ -27,7 +27,7 @@ NO_GIDS = frozenset({"edits.intelRdt", "edits.additionalGids", *OLD_RDT})
 
 
 @dc.dataclass(frozen=True)
-class Library:
+class LibraryRelease:
     """One release. `unknown`: fields that it does not know, and so loses the file on."""
 
     release: str
@@ -40,14 +40,14 @@ class Library:
     fills_mode: bool = False  # takes the mode of a node from the host, where the spec has none
 
 
-LIBRARIES: Mapping[str, Library] = {
+LIBRARIES: Mapping[str, LibraryRelease] = {
     library.release: library
     for library in (
-        Library("0.5.4", "0.5.0", NO_ANNOTATIONS | NO_GIDS | NEW_RDT, class_dots=False, needs_devices=False, sorts_names=True),
-        Library("0.6.2", "0.6.0", NO_GIDS | NEW_RDT, needs_devices=False, sorts_names=True),
-        Library("0.8.1", "0.8.0", NEW_RDT, needs_devices=False, sorts_names=True),
-        Library("1.0.1", "1.0.0", NEW_RDT),
-        Library("1.1.0", "1.1.0", OLD_RDT, root_closid=True, fills_mode=True),
+        LibraryRelease("0.5.4", "0.5.0", NO_ANNOTATIONS | NO_GIDS | NEW_RDT, class_dots=False, needs_devices=False, sorts_names=True),
+        LibraryRelease("0.6.2", "0.6.0", NO_GIDS | NEW_RDT, needs_devices=False, sorts_names=True),
+        LibraryRelease("0.8.1", "0.8.0", NEW_RDT, needs_devices=False, sorts_names=True),
+        LibraryRelease("1.0.1", "1.0.0", NEW_RDT),
+        LibraryRelease("1.1.0", "1.1.0", OLD_RDT, root_closid=True, fills_mode=True),
     )
 }
 NEWEST = LIBRARIES["1.1.0"]
@@ -55,7 +55,7 @@ NEWEST = LIBRARIES["1.1.0"]
 HARMLESS = ("changed-text", "field-case", "field-twice")
 
 
-def problems(document: Document, library: Library = NEWEST) -> tuple[Problem, ...]:
+def problems(document: SpecDocument, library: LibraryRelease = NEWEST) -> tuple[Problem, ...]:
     """Why this release drops the file, all reasons that there are; () where it takes it."""
     found = [p for p in document.problems if p.rule not in HARMLESS]
     unknown = sorted(set(document.fields) & library.unknown)
@@ -66,14 +66,14 @@ def problems(document: Document, library: Library = NEWEST) -> tuple[Problem, ..
     return (*found, *(dc.replace(p, line=p.line or document.line(p.path)) for p in lines))
 
 
-def _unknown(field: str, document: Document, library: Library) -> Problem:
+def _unknown(field: str, document: SpecDocument, library: LibraryRelease) -> Problem:
     name = field.rpartition(".")[2]
     return Problem(
         "unknown-field", name, f"release {library.release} of the library does not know the field {name}", document.fields[field]
     )
 
 
-def _spec(spec: Mapping[str, Any], library: Library) -> Iterator[Problem]:
+def _spec(spec: Mapping[str, Any], library: LibraryRelease) -> Iterator[Problem]:
     yield from _version(spec, library)
     yield from _kind(str(spec.get("kind", "")), library)
     yield from _edits(spec.get("containerEdits") or {}, "containerEdits", library)
@@ -85,7 +85,7 @@ def _spec(spec: Mapping[str, Any], library: Library) -> Iterator[Problem]:
         yield from _device(device, f"devices[{index}]", library, seen)
 
 
-def _version(spec: Mapping[str, Any], library: Library) -> Iterator[Problem]:
+def _version(spec: Mapping[str, Any], library: LibraryRelease) -> Iterator[Problem]:
     given = str(spec.get("cdiVersion", "")).removeprefix("v")
     if given not in KNOWN or version.key(given) > version.key(library.highest):
         yield Problem("version-unknown", "cdiVersion", f"there is no version {given!r} up to {library.highest}")
@@ -95,7 +95,7 @@ def _version(spec: Mapping[str, Any], library: Library) -> Iterator[Problem]:
             yield Problem("version-too-low", "cdiVersion", f"{reason} needs {wanted}, and cdiVersion is {given}")
 
 
-def needs(spec: Mapping[str, Any], library: Library = NEWEST) -> list[tuple[str, str]]:
+def needs(spec: Mapping[str, Any], library: LibraryRelease = NEWEST) -> list[tuple[str, str]]:
     """Version and reason of everything that needs one; the floor comes first. A release knows no need above its own highest version."""
     devices = spec.get("devices") or []
     found = {(version.FLOOR, "any spec")}
@@ -132,7 +132,7 @@ def split(kind: str) -> tuple[str, str]:
     return (vendor, name) if vendor and name else ("", kind)
 
 
-def _kind(kind: str, library: Library) -> Iterator[Problem]:
+def _kind(kind: str, library: LibraryRelease) -> Iterator[Problem]:
     vendor, name = split(kind)
     if not vendor:
         yield Problem("vendor", "kind", f"kind is {kind!r}, not vendor/class" if kind else "it has no kind")
@@ -144,7 +144,7 @@ def _kind(kind: str, library: Library) -> Iterator[Problem]:
             yield Problem("short-name", "kind", f"the {rule} name {text!r} has one character only")
 
 
-def _device(device: Mapping[str, Any], path: str, library: Library, seen: set[str]) -> Iterator[Problem]:
+def _device(device: Mapping[str, Any], path: str, library: LibraryRelease, seen: set[str]) -> Iterator[Problem]:
     name = str(device.get("name", ""))
     if not DEVICE.fullmatch(name):
         yield Problem("device-name", f"{path}.name", f"{name!r} is no device name" if name else "a device has no name")
@@ -157,7 +157,7 @@ def _device(device: Mapping[str, Any], path: str, library: Library, seen: set[st
     yield from _edits(edits, f"{path}.containerEdits", library)
 
 
-def _edits(edits: Mapping[str, Any], path: str, library: Library) -> Iterator[Problem]:
+def _edits(edits: Mapping[str, Any], path: str, library: LibraryRelease) -> Iterator[Problem]:
     yield from _env(edits, path)
     for index, node in enumerate(edits.get("deviceNodes") or ()):
         yield from _node({"path": "?"} if node is None else node, f"{path}.deviceNodes[{index}]")
@@ -194,7 +194,7 @@ def _hook(hook: Mapping[str, Any], path: str) -> Iterator[Problem]:
     yield from _env(hook, path)
 
 
-def _rdt(rdt: Mapping[str, Any], path: str, library: Library) -> Iterator[Problem]:
+def _rdt(rdt: Mapping[str, Any], path: str, library: LibraryRelease) -> Iterator[Problem]:
     text = str(rdt.get("closID", ""))
     if text == "/" and library.root_closid:
         return

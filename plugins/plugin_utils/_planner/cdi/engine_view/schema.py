@@ -70,7 +70,7 @@ class Problem:
 
 
 @dc.dataclass(frozen=True)
-class Document:
+class SpecDocument:
     """A document under the keys of the specification. What was null or not there is not in it; null entries of lists are None."""
 
     value: Any  # a dict, or None where the file says nothing
@@ -87,11 +87,11 @@ class Document:
         return None
 
 
-def fit(tree: Tree) -> Document:
+def fit(tree: Tree) -> SpecDocument:
     """The document as an engine's library gets it, all of its releases together; `fields` tells what some of them do not know."""
     worker = _Fitter()
     value = None if tree.value is None else worker.fit(tree, "spec", "")
-    return Document(value, worker.lines, worker.fields, tuple(worker.problems))
+    return SpecDocument(value, worker.lines, worker.fields, tuple(worker.problems))
 
 
 class _Fitter:

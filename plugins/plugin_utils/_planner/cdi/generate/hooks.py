@@ -58,10 +58,10 @@ def program(policy: Policy, obs: Observation, record: HostDecision) -> Program |
     if not questions(policy):
         return None
     if packages.plan(policy, obs, record).commands:
-        version = number(packages.pin(policy, obs)) or NEWEST  # a repository that was just added has a new one
+        version = release_of(packages.pin(policy, obs)) or NEWEST  # a repository that was just added has a new one
         return Program(INSTALLED if version >= FIRST else f"/usr/bin/{TOOL}", version)
     found = obs.raw(QUESTION).get("found") or {}
-    version = number(obs.package(packages.BASE) or "")
+    version = release_of(obs.package(packages.BASE) or "")
     for name in (PROGRAM, TOOL):
         path = found.get(name)
         if path:
@@ -69,6 +69,6 @@ def program(policy: Policy, obs: Observation, record: HostDecision) -> Program |
     return None
 
 
-def number(version: str) -> tuple[int, ...]:
+def release_of(version: str) -> tuple[int, ...]:
     parsed = versions.parse(version)
     return parsed.release if parsed else ()

@@ -18,7 +18,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, roots
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files.discover import DriverFile, DriverFiles, Library
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files.discover import (
+    DriverFile,
+    DriverFiles,
+    DriverLibrary,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import hooks as hook_program
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate import layouts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.generate.hooks import Program
@@ -43,7 +47,7 @@ LOADER_FOLDERS_32 = ("/usr/lib/i386-linux-gnu", "/usr/lib")
 
 
 @dc.dataclass(frozen=True)
-class Wish:
+class MountPlan:
     """How files get into containers on this host."""
 
     profile: Profile = "devices"
@@ -53,7 +57,7 @@ class Wish:
     agents: bool = False  # of containers that configure GPUs: they may make nodes, and draw nothing
 
 
-def wish(policy: Policy, obs: Observation, record: HostDecision) -> Wish:
+def mount_plan(policy: Policy, obs: Observation, record: HostDecision) -> MountPlan:
     """`auto` is full where its program is at hand, as nvidia-ctk and everyone else writes it; else hookless, which needs none."""
     program, wanted = hook_program.program(policy, obs, record), policy.cdi_profile
     if wanted == "full" and not program:
@@ -61,10 +65,10 @@ def wish(policy: Policy, obs: Observation, record: HostDecision) -> Wish:
         raise PlanError(f"the profile full needs {hook_program.PROGRAM}, which is not on this host", next=step)
     profile: Profile = wanted if wanted != "auto" else "full" if program else "hookless"
     agents = policy.cdi_layout == layouts.MANAGEMENT
-    return Wish(profile, program, policy.cdi_driver_root, str(obs.host.get("machine") or "x86_64"), agents)
+    return MountPlan(profile, program, policy.cdi_driver_root, str(obs.host.get("machine") or "x86_64"), agents)
 
 
-def common(driver: DriverFiles, wish: Wish) -> Edits:
+def common(driver: DriverFiles, wish: MountPlan) -> Edits:
     """What every container with a GPU gets of the driver's files."""
     if wish.profile == "devices" or not driver.libraries:
         return Edits()
@@ -79,7 +83,7 @@ def for_agents(driver: DriverFiles) -> DriverFiles:
     return dc.replace(driver, platforms=(), xorg=(), files=(), binaries=programs)
 
 
-def of_gpu(drm: Iterable[str], links: Mapping[str, Iterable[tuple[str, str]]], wish: Wish) -> Edits:
+def of_gpu(drm: Iterable[str], links: Mapping[str, Iterable[tuple[str, str]]], wish: MountPlan) -> Edits:
     """A GPU's own links: those by which its DRM nodes are found by bus. Only hooks can make links in a container."""
     arguments = [f"{target}::{link}" for node in drm for target, link in links.get(node, ())]
     if wish.profile != "full" or not wish.program or not arguments:
@@ -90,14 +94,14 @@ def of_gpu(drm: Iterable[str], links: Mapping[str, Iterable[tuple[str, str]]], w
 # ---------------------------------------------------------------- full
 
 
-def full(driver: DriverFiles, wish: Wish) -> Edits:
+def full(driver: DriverFiles, wish: MountPlan) -> Edits:
     libraries = (Mount(lib.path, lib.path, READ_ONLY) for lib in (*driver.platforms, *driver.libraries))
     mounts = [*libraries, *(Mount(f.path, f.container, READ_ONLY) for f in driver.xorg), *others(driver)]
     env = (f"{LIBCUDA_DIR}={':'.join(driver.folders)}",) if driver.folders else ()
     return Edits(env=env, mounts=ordered(mounts), hooks=tuple(hooks(driver, wish)))
 
 
-def hooks(driver: DriverFiles, wish: Wish) -> Iterator[Hook]:
+def hooks(driver: DriverFiles, wish: MountPlan) -> Iterator[Hook]:
     """In upstream's order: links before the cache, the compatibility libraries before it, too."""
     program = wish.program
     if program is None:
@@ -167,14 +171,14 @@ def hookless(driver: DriverFiles, cpu: str) -> Edits:
     return Edits(mounts=ordered(mounts.values()))
 
 
-def loader_folders(lib: Library, cpu: str) -> tuple[str, ...]:
+def loader_folders(lib: DriverLibrary, cpu: str) -> tuple[str, ...]:
     """The same place in both families of images."""
     beneath = f"/{catalogue.VDPAU}" if lib.folder.endswith(f"/{catalogue.VDPAU}") else ""
     bits_32 = any(lib.folder == folder.rstrip("/*") for folder in catalogue.FOLDERS_32)
     return tuple(folder.format(cpu=cpu) + beneath for folder in (LOADER_FOLDERS_32 if bits_32 else LOADER_FOLDERS))
 
 
-def names(lib: Library) -> list[str]:
+def names(lib: DriverLibrary) -> list[str]:
     """Every name by which programs load a library; its file's own where that is the one."""
     known = catalogue.LIBRARIES.get(lib.stem)
     soname = lib.soname or (known.soname if known else "") or lib.name

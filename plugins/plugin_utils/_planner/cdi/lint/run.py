@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import roots
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import lookup, releases, schema, yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.lookup import Loaded
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.schema import Document
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.schema import SpecDocument
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import document_rules, host_rules, projection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint.rules import Finding, ordered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
@@ -62,7 +62,9 @@ def questions(policy: Policy) -> list[queries.Question]:
     return [q for d in dirs(policy) for q in (host_rules.question(d), files_in(d, policy))]
 
 
-def text_problems(data: bytes, release: releases.Library = releases.NEWEST) -> tuple[Document | None, tuple[schema.Problem, ...]]:
+def text_problems(
+    data: bytes, release: releases.LibraryRelease = releases.NEWEST
+) -> tuple[SpecDocument | None, tuple[schema.Problem, ...]]:
     """A file's bytes as the library takes them: the document, and why it is dropped, () where it is not."""
     try:
         tree, _more = yaml.read(data)
@@ -154,7 +156,7 @@ def _not_read(path: str, name: str, answer: Mapping[str, Any]) -> Iterator[Findi
         yield Finding("never-read", path, f"its name ends in {posixpath.splitext(name)[1] or name}")
 
 
-def _read(path: str, answer: Mapping[str, Any], cap: str) -> tuple[list[Finding], Document | None]:
+def _read(path: str, answer: Mapping[str, Any], cap: str) -> tuple[list[Finding], SpecDocument | None]:
     """What its text tells, and the document where the newest library takes it."""
     if not lookup.is_read(path) or answer.get("type", "file") != "file":
         return [], None
@@ -184,7 +186,7 @@ def content_bytes(answer: Mapping[str, Any]) -> bytes:
     return from_text.encode("utf-8", "surrogateescape")
 
 
-def _device(path: str, document: Document | None) -> str:
+def _device(path: str, document: SpecDocument | None) -> str:
     """The qualified name of the device that a place belongs to, where it has one."""
     index = path.removeprefix("devices[").partition("]")[0]
     if document is None or not path.startswith("devices[") or not index.isdigit():

@@ -133,7 +133,7 @@ def only(policy: Policy, names: list[str]) -> Policy:
     return dc.replace(policy, handlers=tuple(h for h in policy.handlers if h.name in names))
 
 
-def without_imports(files: FileSet, file: ConfigFile, leaving: list[str], was: Mapping[str, Any] | None) -> toml.Document:
+def without_imports(files: FileSet, file: ConfigFile, leaving: list[str], was: Mapping[str, Any] | None) -> toml.TomlDocument:
     """A missing literal import keeps the daemon from starting. A pattern that we brought goes unless another file counts on it by now."""
     doc = file.doc
     before = was.get("imports", []) if was is not None else None
@@ -157,7 +157,7 @@ def copy(original: Original | None, path: str) -> Mapping[str, Any] | None:
         return None
 
 
-def without_keys(policy: Policy, doc: toml.Document, was: Mapping[str, Any] | None) -> toml.Document:
+def without_keys(policy: Policy, doc: toml.TomlDocument, was: Mapping[str, Any] | None) -> toml.TomlDocument:
     """Key by key, each only where it says what we would have written and was not so before."""
     handlers = {h.name: h.binary for h in policy.handlers}
     for table in containerd_places.TABLES:
@@ -181,7 +181,7 @@ def without_keys(policy: Policy, doc: toml.Document, was: Mapping[str, Any] | No
     return doc
 
 
-def without_headers(doc: toml.Document, there: toml.Document, original: Original | None) -> toml.Document:
+def without_headers(doc: toml.TomlDocument, there: toml.TomlDocument, original: Original | None) -> toml.TomlDocument:
     """Headers that came with keys of ours, under which nothing is left now that these are gone."""
     if not original or original.get("content") is None:
         return doc
@@ -196,7 +196,7 @@ def without_headers(doc: toml.Document, there: toml.Document, original: Original
     return doc
 
 
-def without_handler(doc: toml.Document, at: tuple[str, ...], binary: str, was: Mapping[str, Any] | None) -> toml.Document:
+def without_handler(doc: toml.TomlDocument, at: tuple[str, ...], binary: str, was: Mapping[str, Any] | None) -> toml.TomlDocument:
     program = (*at, "options", "BinaryName")
     if toml.lookup(doc.data, program) not in (binary, toml.lookup(was or {}, program) or binary):  # one that worked was kept
         return doc
@@ -207,7 +207,7 @@ def without_handler(doc: toml.Document, at: tuple[str, ...], binary: str, was: M
     return doc
 
 
-def without_annotations(policy: Policy, doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any] | None) -> toml.Document:
+def without_annotations(policy: Policy, doc: toml.TomlDocument, at: tuple[str, ...], was: Mapping[str, Any] | None) -> toml.TomlDocument:
     """Of a handler that was there before us: what we added to its list goes, what others have added since stays."""
     here, before = toml.lookup(doc.data, (*at, edit.ANNOTATIONS)), toml.lookup(was or {}, (*at, edit.ANNOTATIONS))
     if toml.lookup(was or {}, at) is None or not isinstance(here, list):
@@ -220,7 +220,7 @@ def without_annotations(policy: Policy, doc: toml.Document, at: tuple[str, ...],
     return toml.set_values(doc, [(path, kept)]) if kept or before is not None else toml.remove(doc, path)
 
 
-def without_runc(doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any]) -> toml.Document:
+def without_runc(doc: toml.TomlDocument, at: tuple[str, ...], was: Mapping[str, Any]) -> toml.TomlDocument:
     """containerd 1.x loses its built-in runc when a file names another handler, so that we wrote it, too; alone it is of no use."""
     written = {"runtime_type": releases.RUNC_TYPE, "options": {"SystemdCgroup": False}}
     found = toml.lookup(doc.data, at)
@@ -229,7 +229,7 @@ def without_runc(doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any]
     return doc
 
 
-def refuse_other_names(doc: toml.Document, was: Mapping[str, Any] | None) -> None:
+def refuse_other_names(doc: toml.TomlDocument, was: Mapping[str, Any] | None) -> None:
     """A handler of NVIDIA's that came after our first change and is not asked for may be ours from when it was."""
     for table in containerd_places.TABLES if was is not None else ():
         at = (*table, "containerd", "runtimes")
@@ -239,7 +239,7 @@ def refuse_other_names(doc: toml.Document, was: Mapping[str, Any] | None) -> Non
                 raise take_back.other_name(name, program, doc.path, toml.line_of(doc, (*at, name)))
 
 
-def as_it_was(doc: toml.Document, at: tuple[str, ...], was: Mapping[str, Any] | None) -> toml.Document:
+def as_it_was(doc: toml.TomlDocument, at: tuple[str, ...], was: Mapping[str, Any] | None) -> toml.TomlDocument:
     now, before = toml.lookup(doc.data, at), toml.lookup(was or {}, at)
     if now is None or now == before:
         return doc

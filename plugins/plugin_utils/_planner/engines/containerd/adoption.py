@@ -46,7 +46,7 @@ NAMED = 3  # differences in a sentence
 
 
 @dc.dataclass(frozen=True)
-class Found:
+class FoundDropIn:
     """The drop-in of another tool in a set of files. obstacle: why it stays, whatever is in it.
 
     free: handlers that may go with it, whoever made them: of a toolkit container that is gone, and no pod was started with them.
@@ -74,7 +74,7 @@ class Found:
         return Leftover(self.tool, self.file.path, (), True, "adopted", why)
 
 
-def find(policy: Policy, obs: Observation, files: FileSet, instance: Instance) -> tuple[Found, ...]:
+def find(policy: Policy, obs: Observation, files: FileSet, instance: Instance) -> tuple[FoundDropIn, ...]:
     """The drop-ins of the tool's making, by their form."""
     found = [f for f in (_drop_in(file) for file in files.files if file is not files.root) if f]
     if len(found) > 1:
@@ -84,7 +84,7 @@ def find(policy: Policy, obs: Observation, files: FileSet, instance: Instance) -
     return tuple(_of_operator(policy, obs, instance, _judged(policy, obs, files, f)) for f in found)
 
 
-def _of_operator(policy: Policy, obs: Observation, instance: Instance, found: Found) -> Found:
+def _of_operator(policy: Policy, obs: Observation, instance: Instance, found: FoundDropIn) -> FoundDropIn:
     """The file of a GPU Operator's toolkit is taken over once that is proven to be gone."""
     if found.tool != gpu_operator.TOOL or found.obstacle:
         return found
@@ -111,7 +111,7 @@ def unread(obs: Observation, files: FileSet) -> tuple[Leftover, ...]:
     return tuple(Leftover(nvidia_ctk.TOOL, p, (), False, "kept", why, f"Remove it: rm {p}") for p in paths if not files.get(p))
 
 
-def _drop_in(file: ConfigFile) -> Found | None:
+def _drop_in(file: ConfigFile) -> FoundDropIn | None:
     if file.doc.text.startswith(MARK):
         return None
     for table in containerd_places.TABLES:
@@ -122,11 +122,11 @@ def _drop_in(file: ConfigFile) -> Found | None:
         why = nvidia_ctk.wrote(file.doc.text, file.doc.data, table) if names else ""
         if names and (not why or file.path.endswith(nvidia_ctk.DROP_IN)):
             step = f"Take that out of {file.path} and run again"
-            return Found(file, names, f"{why}, which nvidia-ctk does not write" if why else "", step, tool)
+            return FoundDropIn(file, names, f"{why}, which nvidia-ctk does not write" if why else "", step, tool)
     return None
 
 
-def _judged(policy: Policy, obs: Observation, files: FileSet, found: Found) -> Found:
+def _judged(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn) -> FoundDropIn:
     """What keeps a file from being taken over, apart from what it says."""
     file = found.file
     named = next((f for f in files.files for p in config.imports(f) if config.absolute(f, p) == file.path), None)
@@ -155,7 +155,7 @@ def enables_cdi(with_it: Mapping[str, Any], without: Mapping[str, Any], version:
     return with_it.get("enable_cdi") is True and without.get("enable_cdi", on) is not True
 
 
-def changing(found: Found, with_it: Mapping[str, Any], then: Mapping[str, Any]) -> tuple[Setting, ...]:
+def changing(found: FoundDropIn, with_it: Mapping[str, Any], then: Mapping[str, Any]) -> tuple[Setting, ...]:
     """The keys of the tool that have another value afterwards, or none; of a handler that goes its first one stands for all."""
     gone = [(*RUNTIMES, name, "runtime_type") for name in found.handlers if toml.lookup(then, (*RUNTIMES, name)) is None]
     switches = [at for at in (DEFAULT, SWITCH) if toml.lookup(with_it, at) != toml.lookup(then, at)]
@@ -163,7 +163,7 @@ def changing(found: Found, with_it: Mapping[str, Any], then: Mapping[str, Any]) 
 
 
 def default_going(
-    found: Found, with_it: Mapping[str, Any], then: Mapping[str, Any], wanted: list[Setting], names: Path
+    found: FoundDropIn, with_it: Mapping[str, Any], then: Mapping[str, Any], wanted: list[Setting], names: Path
 ) -> tuple[Difference, ...]:  # fmt: skip
     """The default handler that goes with the file: from then on each pod that names no handler runs with another one."""
     before, after = toml.lookup(with_it, DEFAULT), toml.lookup(then, DEFAULT)
@@ -173,14 +173,14 @@ def default_going(
     return (Difference("file", found.file.path, toml.dotted((*names, *DEFAULT)), before, after, why),)
 
 
-def carried(found: Found, with_it: Mapping[str, Any], wanted: list[Setting], default: str) -> list[Setting]:
+def carried(found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[Setting], default: str) -> list[Setting]:
     """Its handlers that the policy does not ask for: a RuntimeClass may name them. So may the default."""
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
     names = [name for name in found.handlers if name not in asked and name not in found.free]
     return _as_they_are(with_it, names, default, wanted)
 
 
-def completed(found: Found, with_it: Mapping[str, Any], wanted: list[Setting]) -> list[Setting]:
+def completed(found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[Setting]) -> list[Setting]:
     """What its handlers that we write have now, and the handler that ours is copied from has not: the tool copied another one.
 
     Where a handler of that name stands in the main file, too, ours is made like that one, and the tool's like the default one.
@@ -247,7 +247,7 @@ class Sides:
     asked: the handlers that the policy asks for, each with whether its program was named there.
     """
 
-    found: Found
+    found: FoundDropIn
     now: Leaves
     then: Leaves
     rest: Leaves
@@ -258,7 +258,7 @@ class Sides:
 
 
 def judge(
-    policy: Policy, obs: Observation, instance: Instance, files: FileSet, staying: FileSet, found: Found, wanted: list[Setting],
+    policy: Policy, obs: Observation, instance: Instance, files: FileSet, staying: FileSet, found: FoundDropIn, wanted: list[Setting],
     version: Version,
 ) -> Leftover:  # fmt: skip
     """Whether it goes; if not, which keys nothing explains. May raise NeedMore.
@@ -284,7 +284,7 @@ def judge(
     return found.stays(f"nothing explains {named}", NEXT.format(command=nvidia_ctk.COMMAND, root=files.root_path), keys)
 
 
-def _gone(found: Found, then: Leaves, staying: FileSet) -> list[Path]:
+def _gone(found: FoundDropIn, then: Leaves, staying: FileSet) -> list[Path]:
     """Handlers that would be gone, even where nothing that they say counts: pods may name them."""
     there = {path[2] for path in then if path[:2] == RUNTIMES} | {name for f in staying.files for name in config.handlers(f.doc.data)}
     names = (name for name in config.handlers(found.file.doc.data) if name not in found.handlers)
@@ -295,7 +295,7 @@ def _of_others(files: FileSet) -> FileSet:
     return dc.replace(files, files=tuple(f for f in files.files if f is files.root or not f.doc.text.startswith(MARK)))
 
 
-def _loaded(obs: Observation, instance: Instance, now: Leaves, found: Found) -> bool:
+def _loaded(obs: Observation, instance: Instance, now: Leaves, found: FoundDropIn) -> bool:
     if not instance.running:
         return True
     paths = [(*RUNTIMES, name, *PROGRAM) for name in found.handlers]

@@ -65,10 +65,15 @@ def _of_default(decision: Decision, cri: Mapping[str, Any], version: Version, ba
     now = str(toml.lookup(cri, releases.DEFAULT) or "runc")
     said = base is not None and base.origin == decision.handler and base.systemd and not base.unsaid
     stays = now == decision.handler  # without options it says nothing to containerd either, which then tells what another one has
-    if not decision.handler or said or not (decision.default or stays) or (stays and not (version.series >= ASKED_SINCE and told(cri))):
+    if (
+        not decision.handler
+        or said
+        or not (decision.default or stays)
+        or (stays and not (version.series >= ASKED_SINCE and reports_systemd(cri)))
+    ):
         return UNKNOWN
     if version.series >= ASKED_SINCE:
-        driver: cgroup_driver.Driver = "systemd" if told(cri) else "cgroupfs"
+        driver: cgroup_driver.Driver = "systemd" if reports_systemd(cri) else "cgroupfs"
         return InUse(driver, f"containerd goes on telling the kubelet {driver}, as it does with {now} as default")
     return InUse("systemd", f"as the default handler {now} has it, whose place it takes") if _systemd(cri, now) else UNKNOWN
 
@@ -77,7 +82,7 @@ def _differs(default: InUse, base: Base) -> bool:
     return bool(default.driver) and (default.driver == "systemd") is not base.systemd
 
 
-def told(cri: Mapping[str, Any]) -> bool:
+def reports_systemd(cri: Mapping[str, Any]) -> bool:
     """Whether containerd tells the kubelet that it works with systemd."""
     runtimes = toml.lookup(cri, releases.RUNTIMES, {})
     default = toml.lookup(cri, releases.DEFAULT)
@@ -105,7 +110,7 @@ def require_kept(
         return  # the user has said what it is to be
     old, new = (str(toml.lookup(table, releases.DEFAULT) or "runc") for table in (cri, after))
     asked = version.series >= ASKED_SINCE
-    before, then = (told(cri), told(after)) if asked else (_systemd(cri, old), _systemd(after, new))
+    before, then = (reports_systemd(cri), reports_systemd(after)) if asked else (_systemd(cri, old), _systemd(after, new))
     free = old == new or not asked  # nobody is moved by more, nor by what the kubelet uses anyway
     if before is then or (free and (then or any(base.by_kubelet for name, base in bases.items() if old == new or name == new))):
         return

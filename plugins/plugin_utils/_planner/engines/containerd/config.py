@@ -32,7 +32,7 @@ class ConfigFile:
     path: str
     real: str
     sha256: str
-    doc: toml.Document
+    doc: toml.TomlDocument
     parents: tuple[str, ...] = ()
 
     @property
@@ -261,7 +261,7 @@ def effective(files: FileSet, version: Version, *, built_in: bool = True) -> dic
     return cri
 
 
-def read_by(table: Path, file: ConfigFile, files: FileSet, facts: releases.Facts) -> bool:
+def read_by(table: Path, file: ConfigFile, files: FileSet, facts: releases.Release) -> bool:
     """Whether this release reads a table of this name in this file at all."""
     if table == containerd_places.V1_NAMES:
         return files.schema < 2 and not facts.v1_lost

@@ -42,9 +42,9 @@ class FileChange:
 
     path: str
     real: str
-    before: toml.Document | None
+    before: toml.TomlDocument | None
     sha256: str | None
-    after: toml.Document
+    after: toml.TomlDocument
     whole: bool  # the file is ours alone
     forget: bool = False  # the journal's copy from before has served
 
@@ -209,7 +209,7 @@ def in_place(files: FileSet, names: Path, wanted: list[Setting], version: Versio
     return [FileChange(root.path, root.real, root.doc, root.sha256, after, whole=False)] if after.text != root.doc.text else []
 
 
-def _set(doc: toml.Document, names: Path, wanted: list[Setting]) -> toml.Document:
+def _set(doc: toml.TomlDocument, names: Path, wanted: list[Setting]) -> toml.TomlDocument:
     return toml.set_values(doc, [((*names, *setting.path), setting.value) for setting in wanted])
 
 

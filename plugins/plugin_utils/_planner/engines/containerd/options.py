@@ -14,7 +14,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml import Document
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml import TomlDocument
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
@@ -49,7 +49,7 @@ def _of(entry: Any, version: Version) -> Any:
     return {**entry, "options": read(options, version)} if isinstance(options, Mapping) and options else entry
 
 
-def require_own_spelling(doc: Document, table: Path, setting: Path, path: str) -> None:
+def require_own_spelling(doc: TomlDocument, table: Path, setting: Path, path: str) -> None:
     """An option that another spelling keeps from having an effect: our drop-in can add a key, and not take one away."""
     *above, name = setting
     if tuple(above[-1:]) != ("options",):

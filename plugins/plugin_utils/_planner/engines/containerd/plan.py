@@ -146,7 +146,7 @@ def _switched_on(policy: Policy, mine: ConfigFile | None) -> bool:
 
 
 def _without(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, found: adoption.Found, version: Version
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, found: adoption.FoundDropIn, version: Version
 ) -> Aim:  # fmt: skip
     """What is wanted once a file of another tool is gone: the same as where it never was, and what of it somebody may count on."""
     staying = files.without(found.file.path)
@@ -226,7 +226,7 @@ def _check(files: FileSet, version: Version) -> None:
     _check_shadow(files, facts)
 
 
-def _check_shadow(files: FileSet, facts: releases.Facts) -> None:
+def _check_shadow(files: FileSet, facts: releases.Release) -> None:
     """Drop-ins newer than their root: refused by 2.3, and the root's CRI table is lost on 2.0 to 2.2."""
     root = files.root
     for file in files.files[1:]:

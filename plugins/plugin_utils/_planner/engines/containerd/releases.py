@@ -64,7 +64,7 @@ Switch = Literal["none", "off", "on", "always"]
 
 
 @dc.dataclass(frozen=True)
-class Facts:
+class Release:
     """One minor release. `cdi`: no CDI | switch, off by default | switch, on by default | no switch, always on."""
 
     first: tuple[int, int]
@@ -78,17 +78,17 @@ class Facts:
 
 
 FACTS = (
-    Facts((1, 3), (1, 2), 2, "replace", True, "none"),
-    Facts((1, 5), (1, 2), 2, "replace", False, "none"),
-    Facts((1, 7), (1, 2), 2, "replace", False, "off"),
-    Facts((2, 0), (1, 2, 3), 3, "deep", True, "on", v1_lost=True, v2_names_in_v3_lost=True),
-    Facts((2, 3), (1, 2, 3, 4), 3, "deep", True, "on"),
-    Facts((2, 4), (1, 2, 3, 4), 3, "deep", True, "always"),
+    Release((1, 3), (1, 2), 2, "replace", True, "none"),
+    Release((1, 5), (1, 2), 2, "replace", False, "none"),
+    Release((1, 7), (1, 2), 2, "replace", False, "off"),
+    Release((2, 0), (1, 2, 3), 3, "deep", True, "on", v1_lost=True, v2_names_in_v3_lost=True),
+    Release((2, 3), (1, 2, 3, 4), 3, "deep", True, "on"),
+    Release((2, 4), (1, 2, 3, 4), 3, "deep", True, "always"),
 )
 OLDEST = (1, 4)
 
 
-def facts(version: Version) -> Facts:
+def facts(version: Version) -> Release:
     return [f for f in FACTS if f.first <= version.series or f is FACTS[0]][-1]
 
 

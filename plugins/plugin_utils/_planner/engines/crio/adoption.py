@@ -40,7 +40,7 @@ BACK = "it was taken over before and is back, so that something writes it again"
 
 
 @dc.dataclass(frozen=True)
-class Found:
+class FoundFile:
     """One file with the tool's part in it. why, next: why it stays, and what ends that; '' where it is taken over."""
 
     layer: config.Layer
@@ -64,8 +64,8 @@ class Found:
 
 
 def find(
-    policy: Policy, obs: Observation, where: config.Places, layers: tuple[config.Layer, ...], force: config.Effective, instance: Instance
-) -> tuple[Found, ...]:
+    policy: Policy, obs: Observation, where: config.Paths, layers: tuple[config.Layer, ...], force: config.Effective, instance: Instance
+) -> tuple[FoundFile, ...]:
     """Drop-ins that are the tool's and nobody else's, in the directory that CRI-O reads and in the one that it does not.
 
     Those of a GPU Operator's toolkit count once it is proven to be gone: its own cleanup leaves them on CRI-O.
@@ -109,14 +109,14 @@ def _free(obs: Observation, instance: Instance, layer: config.Layer) -> frozense
 
 def _judged(
     policy: Policy, obs: Observation, layer: config.Layer, known: tuple[Mapping[str, Any], ...], free: frozenset[str] = frozenset()
-) -> Found:
+) -> FoundFile:
     wanted = {h.binary for h in policy.handlers}
     programs = {str(table["runtime_path"]) for table in _of_nvidia(layer).values()}
     count = len(gpu_operator.HANDLERS) if rules.is_of_operator(layer.handlers) else 1
     judged = rules.judge(layer.data, known, wanted | programs, count)
     keys = (*_comment(layer.file), *named(layer, judged.unexplained))
     stays = _linked(policy, layer.file) or _is_back(policy, obs, layer.file) or _stays(policy, layer.path, judged, keys, free)
-    return Found(layer, judged, keys, *stays)
+    return FoundFile(layer, judged, keys, *stays)
 
 
 def _comment(file: File) -> tuple[str, ...]:
@@ -169,7 +169,7 @@ def wants_handler(policy: Policy) -> bool:
     return policy.single or not (policy.injection == "oci-hook" or (policy.injection == "auto" and policy.cdi == "false"))
 
 
-def _sleeping(found: Found) -> Found:
+def _sleeping(found: FoundFile) -> FoundFile:
     """In the directory that CRI-O does not read nothing is in force, so that no pod uses it."""
     if found.keys or not found.why or found.why.startswith("adopt") or found.why == BACK:
         return found
@@ -191,12 +191,12 @@ def named(layer: config.Layer, paths: tuple[rules.Path, ...]) -> tuple[str, ...]
 # ---------------------------------------------------------------- plans
 
 
-def taken(found: tuple[Found, ...]) -> tuple[config.Layer, ...]:
+def taken(found: tuple[FoundFile, ...]) -> tuple[config.Layer, ...]:
     return tuple(one.layer for one in found if not one.why)
 
 
 def require_same_place(
-    obs: Observation, instance: Instance, found: tuple[Found, ...], desired: crio_plan.Desired, version: tuple[int, int],
+    obs: Observation, instance: Instance, found: tuple[FoundFile, ...], desired: crio_plan.Desired, version: tuple[int, int],
     force: config.Effective,
 ) -> None:  # fmt: skip
     """CRI-O looks for a container's state below runtime_root of its handler as it is now: another one, and it can stop none of them."""
@@ -236,14 +236,14 @@ def allowed(layers: tuple[config.Layer, ...]) -> list[str]:
     return lines
 
 
-def completed(plan: Plan, found: tuple[Found, ...], edited: tuple[Leftover, ...], programs: Mapping[str, str]) -> Plan:
+def completed(plan: Plan, found: tuple[FoundFile, ...], edited: tuple[Leftover, ...], programs: Mapping[str, str]) -> Plan:
     """The plan, with what it takes over and what stays. programs: those of the wanted handlers afterwards."""
     gone = [owned_file.remove(one.layer.file, why=f"{one.by}; {releases.DROP_IN} takes its place") for one in found if not one.why]
     expect = {layer.path: layer.file.sha256 for layer in taken(found)}
     return merge([plan, *gone, Plan(expect_files=expect, leftovers=(*leftovers(found, programs), *edited))])
 
 
-def comes_back(obs: Observation, where: config.Places) -> bool:
+def comes_back(obs: Observation, where: config.Paths) -> bool:
     """state: absent: whether a drop-in of nvidia-ctk's, which we took over, is given back, and with it its handler."""
     return any(
         path.startswith(f"{where.directory}/") and path != where.drop_in and kept.get("now") is None
@@ -252,7 +252,7 @@ def comes_back(obs: Observation, where: config.Places) -> bool:
     )
 
 
-def leftovers(found: tuple[Found, ...], programs: Mapping[str, str] = MappingProxyType({})) -> tuple[Leftover, ...]:
+def leftovers(found: tuple[FoundFile, ...], programs: Mapping[str, str] = MappingProxyType({})) -> tuple[Leftover, ...]:
     return tuple(
         Leftover(one.tool, one.path, one.keys, not one.keys, "kept", one.why, one.next)
         if one.why
@@ -266,7 +266,7 @@ def _mode_said(handlers: Mapping[str, Mapping[str, Any]], programs: Mapping[str,
 
 
 def edited(
-    policy: Policy, where: config.Places, layers: tuple[config.Layer, ...], found: tuple[Found, ...], force: config.Effective,
+    policy: Policy, where: config.Paths, layers: tuple[config.Layer, ...], found: tuple[FoundFile, ...], force: config.Effective,
     programs: Mapping[str, str],
 ) -> tuple[Leftover, ...]:  # fmt: skip
     """Handlers of NVIDIA's in a file that has other settings, too: up to 1.17 the tool edits the main file."""

@@ -18,7 +18,7 @@ INHERITS = "inherit_default_runtime"
 INHERITED = ("runtime_path", "runtime_type", "runtime_config_path", "runtime_root")
 
 
-def choose(declared: config.Effective, handler: Handler, where: config.Places) -> tuple[str, Mapping[str, Any]]:
+def choose(declared: config.Effective, handler: Handler, where: config.Paths) -> tuple[str, Mapping[str, Any]]:
     """Name and table of the first that fits: of the same name, the default one, runc, crun, of which one is built in."""
     _require_fitting(declared, handler, where)
     for name, table in _candidates(declared, handler.name):
@@ -69,7 +69,7 @@ def program(name: str, table: Mapping[str, Any]) -> str:
     return str(table.get("runtime_path") or name)
 
 
-def _require_fitting(declared: config.Effective, handler: Handler, where: config.Places) -> None:
+def _require_fitting(declared: config.Effective, handler: Handler, where: config.Paths) -> None:
     """A handler of the same name that is of another kind, or runs a program that is not NVIDIA's, is somebody else's."""
     if handler.name not in declared.handlers:
         return

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 
 @dc.dataclass(frozen=True)
-class Places:
+class Paths:
     """Where one CRI-O reads and listens."""
 
     config: str
@@ -117,27 +117,27 @@ def flag(argv: Iterable[str], *names: str) -> str:
     return found
 
 
-def places(policy: Policy, obs: Observation) -> Places:
+def places(policy: Policy, obs: Observation) -> Paths:
     argv = (process(obs).get("argv") or [])[1:]
     config = policy.config_path or flag(argv, "--config", "-config", "-c") or releases.CONFIG
     # A main file of one's own has its drop-ins beside it, as the default one has.
     directory = flag(argv, "--config-dir", "-config-dir", "-d") or f"{config}.d"
     socket = policy.socket or flag(argv, "--listen", "-listen") or releases.SOCKET
     drop_in = policy.drop_in if policy.drop_in.startswith("/") else posixpath.join(directory, releases.DROP_IN)
-    return Places(config, directory, socket, drop_in, crio_places.keep(policy.handlers))
+    return Paths(config, directory, socket, drop_in, crio_places.keep(policy.handlers))
 
 
-def told_or_usual(policy: Policy, obs: Observation) -> Places:
+def told_or_usual(policy: Policy, obs: Observation) -> Paths:
     """The same; where no process can be looked at, the usual places."""
     try:
         return places(policy, obs)
     except PlanError:
         main = policy.config_path or releases.CONFIG
         drop_in = policy.drop_in if policy.drop_in.startswith("/") else posixpath.join(f"{main}.d", releases.DROP_IN)
-        return Places(main, f"{main}.d", policy.socket or releases.SOCKET, drop_in, crio_places.keep(policy.handlers))
+        return Paths(main, f"{main}.d", policy.socket or releases.SOCKET, drop_in, crio_places.keep(policy.handlers))
 
 
-def check_drop_in(policy: Policy, where: Places) -> None:
+def check_drop_in(policy: Policy, where: Paths) -> None:
     if policy.drop_in == "never":
         raise PlanError(
             "drop_in: never is not possible with CRI-O",
@@ -166,7 +166,7 @@ def listing(obs: Observation, directory: str) -> list[str]:
     return paths
 
 
-def layers(obs: Observation, where: Places) -> tuple[Layer, ...]:
+def layers(obs: Observation, where: Paths) -> tuple[Layer, ...]:
     """Main file first, then the drop-ins. Raises PlanError where CRI-O would refuse to start over one of them."""
     found = [layer for layer in (layer_of(obs, where, where.config, main=True),) if layer]
     for path in listing(obs, where.directory):
@@ -176,7 +176,7 @@ def layers(obs: Observation, where: Places) -> tuple[Layer, ...]:
     return tuple(found)
 
 
-def layer_of(obs: Observation, where: Places, path: str, *, main: bool) -> Layer | None:
+def layer_of(obs: Observation, where: Paths, path: str, *, main: bool) -> Layer | None:
     file = obs.file(path, where.keep)
     if not file.exists and main:
         return None
@@ -237,7 +237,7 @@ def from_tables(documents: Iterable[Mapping[str, Any]], version: tuple[int, int]
     return Effective(default, handlers, hooks, cdi, source)
 
 
-def in_force(policy: Policy, obs: Observation, where: Places, binary: str, version: tuple[int, int]) -> Effective:
+def in_force(policy: Policy, obs: Observation, where: Paths, binary: str, version: tuple[int, int]) -> Effective:
     """What the daemon runs with, by the best evidence that answers: CRI Status, its HTTP endpoint, `crio config`, the files."""
     if policy.root == "/" and (process(obs) or processes.declared(policy)):
         said = from_status(obs.cri(where.socket, pid=pid(obs)))
@@ -252,7 +252,7 @@ def in_force(policy: Policy, obs: Observation, where: Places, binary: str, versi
     return from_tables([layer.data for layer in layers(obs, where)], version, "files")
 
 
-def config_flags(obs: Observation, where: Places, prefix: str = "") -> list[str]:
+def config_flags(obs: Observation, where: Paths, prefix: str = "") -> list[str]:
     """--config with a path that does not exist is an error (internal/criocli), and '' means: none."""
     main = prefix + where.config if obs.file(where.config, where.keep).exists else ""
     return ["--config", main, "--config-dir", prefix + where.directory]

@@ -107,7 +107,7 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     return (dc.replace(instance, owner=owner or instance.owner, refusal=refusal),)
 
 
-def low_level(policy: Policy, obs: Observation, where: config.Places, gone: tuple[config.Layer, ...], version: tuple[int, int]) -> str:
+def low_level(policy: Policy, obs: Observation, where: config.Paths, gone: tuple[config.Layer, ...], version: tuple[int, int]) -> str:
     """The program behind the handlers of others; '' where a file cannot be read, which the plan will tell. gone: what is taken over."""
     try:
         layers = [layer for layer in config.layers(obs, where) if layer not in gone]
@@ -117,11 +117,11 @@ def low_level(policy: Policy, obs: Observation, where: config.Places, gone: tupl
     return base.runs(config.from_tables(others, version, "files"), next(iter(policy.handlers), Handler()))
 
 
-def answers(obs: Observation, where: config.Places) -> bool:
+def answers(obs: Observation, where: config.Paths) -> bool:
     return all(obs.try_cri(where.socket, method, pid=config.pid(obs)) for method in ("Status", "Version"))
 
 
-def silence(obs: Observation, where: config.Places, unit: str) -> str:
+def silence(obs: Observation, where: config.Paths, unit: str) -> str:
     """Without the daemon's own word nobody knows what it works with, nor whether it would live with a change."""
     asked = (obs.said_by(queries.cri(where.socket, method), config.pid(obs)) for method in ("Status", "Version"))
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
@@ -140,18 +140,18 @@ def wanted_in_tree(policy: Policy) -> bool:
     return policy.root != "/" and "crio" in policy.engines and bool(policy.engine_version)
 
 
-def version_of(policy: Policy, obs: Observation, where: config.Places, binary: str, running: bool) -> str:
+def version_of(policy: Policy, obs: Observation, where: config.Paths, binary: str, running: bool) -> str:
     """The running daemon's word, else the binary's, else the package's. In a tree: the option, else the package."""
     if running:
         # One that does not answer is refused, as one that does not run: another number will do for a report.
-        said = number(str(obs.try_cri(where.socket, "Version", pid=config.pid(obs)).get("runtime_version") or ""))
+        said = version_in(str(obs.try_cri(where.socket, "Version", pid=config.pid(obs)).get("runtime_version") or ""))
         if said:
             return said
     if policy.root == "/" and binary:
-        said = number(obs.try_command([binary, "--version"], config.handle(obs)).stdout)
+        said = version_in(obs.try_command([binary, "--version"], config.handle(obs)).stdout)
         if said:
             return said
-    found = policy.engine_version or number(packaged(obs))
+    found = policy.engine_version or version_in(packaged(obs))
     if not found:
         raise PlanError(
             "the version of CRI-O is not known",
@@ -162,7 +162,7 @@ def version_of(policy: Policy, obs: Observation, where: config.Places, binary: s
     return found
 
 
-def number(text: str) -> str:
+def version_in(text: str) -> str:
     found = re.search(r"\d+\.\d+(?:\.\d+)?", text)
     return found.group() if found else ""
 
@@ -184,7 +184,7 @@ def cdi_of(version: tuple[int, int], dirs: tuple[str, ...], source: str, text: s
     )
 
 
-def stopped(obs: Observation, where: config.Places, unit: str) -> str:
+def stopped(obs: Observation, where: config.Paths, unit: str) -> str:
     """Why an installed CRI-O that does not run is left alone; a file that it cannot read is the likeliest cause, and is named."""
     try:
         config.layers(obs, where)
@@ -195,7 +195,7 @@ def stopped(obs: Observation, where: config.Places, unit: str) -> str:
 
 
 def nvidia_owner(
-    policy: Policy, obs: Observation, where: config.Places, found: tuple[adoption.Found, ...], instance: Instance
+    policy: Policy, obs: Observation, where: config.Paths, found: tuple[adoption.FoundFile, ...], instance: Instance
 ) -> tuple[str, str]:
     """A file of NVIDIA's own configurator is read after ours and replaces our handler: one that is not taken over is left alone."""
     names = {h.name for h in policy.handlers}
@@ -221,8 +221,8 @@ def nvidia_owner(
 
 
 def leftover_files(
-    policy: Policy, obs: Observation, where: config.Places, force: config.Effective, instance: Instance
-) -> tuple[adoption.Found, ...]:
+    policy: Policy, obs: Observation, where: config.Paths, force: config.Effective, instance: Instance
+) -> tuple[adoption.FoundFile, ...]:
     """Beside a file that cannot be read nothing is taken over; the plan names that file."""
     try:
         return adoption.find(policy, obs, where, config.layers(obs, where), force, instance)
@@ -256,8 +256,8 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
 
 
 def _plan(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision, where: config.Places, layers: tuple[config.Layer, ...],
-    force: config.Effective, found: tuple[adoption.Found, ...],
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, where: config.Paths, layers: tuple[config.Layer, ...],
+    force: config.Effective, found: tuple[adoption.FoundFile, ...],
 ) -> Plan:  # fmt: skip
     """policy: with the programs that handlers keep."""
     gone = adoption.taken(found)
@@ -293,7 +293,7 @@ def _plan(
     )
 
 
-def kept_programs(policy: Policy, obs: Observation, where: config.Places, layers: tuple[config.Layer, ...]) -> dict[str, str]:
+def kept_programs(policy: Policy, obs: Observation, where: config.Paths, layers: tuple[config.Layer, ...]) -> dict[str, str]:
     """The programs that handlers keep, by the files of others and by our own."""
     now, mine = (
         {name: table.get("runtime_path") for layer in some for name, table in layer.handlers.items() if isinstance(table, Mapping)}
@@ -342,7 +342,7 @@ def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) 
     return (f"CRI-O cannot stop {which} started with the handler {', '.join(handlers)}, without it: drain them before it is taken back",)
 
 
-def is_ours(obs: Observation, where: config.Places) -> bool:
+def is_ours(obs: Observation, where: config.Paths) -> bool:
     """Our drop-in by its mark, or by a copy from before."""
     file = obs.file(where.drop_in, where.keep)
     return crio_plan.MARK in (file.content or "") or where.drop_in in owned_file.originals(obs)
@@ -386,7 +386,7 @@ def restarts(policy: Policy, instance: Instance, served: bool) -> tuple[Restart,
     return (Restart(instance.unit, "restart", "CRI-O takes handlers and the default up at start only"),)
 
 
-def expected(obs: Observation, where: config.Places, layers: tuple[config.Layer, ...]) -> dict[str, str | None]:
+def expected(obs: Observation, where: config.Paths, layers: tuple[config.Layer, ...]) -> dict[str, str | None]:
     """All of CRI-O's files as they were seen: the plan is right only for these."""
     seen: dict[str, str | None] = {where.config: obs.file(where.config, where.keep).sha256, where.drop_in: None}
     return {**seen, **{layer.path: layer.file.sha256 for layer in layers}}

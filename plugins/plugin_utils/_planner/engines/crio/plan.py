@@ -35,7 +35,7 @@ class Desired:
     bases: Mapping[str, tuple[str, Mapping[str, Any]]] = dc.field(default_factory=dict)
 
 
-def ours(layers: tuple[config.Layer, ...], where: config.Places) -> config.Layer | None:
+def ours(layers: tuple[config.Layer, ...], where: config.Paths) -> config.Layer | None:
     return next((layer for layer in layers if layer.path == where.drop_in), None)
 
 
@@ -52,7 +52,7 @@ def own(file: File) -> File:
 
 
 def desired(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision, where: config.Places, layers: tuple[config.Layer, ...]
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, where: config.Paths, layers: tuple[config.Layer, ...]
 ) -> Desired:
     if not decision.handler:
         return Desired({}, "", (), policy.cdi_spec_dirs)
@@ -76,7 +76,7 @@ def desired(
     return Desired(handlers, default, unwanted, policy.cdi_spec_dirs, bases)
 
 
-def later(where: config.Places, layer: config.Layer) -> bool:
+def later(where: config.Paths, layer: config.Layer) -> bool:
     """Whether a file is read after our drop-in."""
     return layer.path.startswith(where.directory.rstrip("/") + "/") and order(where, layer.path) > order(where, where.drop_in)
 
@@ -88,7 +88,7 @@ def _without(layer: config.Layer, names: list[str]) -> Mapping[str, Any]:
 
 
 def base_of(
-    policy: Policy, obs: Observation, instance: Instance, where: config.Places, others: tuple[config.Layer, ...],
+    policy: Policy, obs: Observation, instance: Instance, where: config.Paths, others: tuple[config.Layer, ...],
     chosen: tuple[str, Mapping[str, Any]]
 ) -> tuple[str, Mapping[str, Any]]:
     """The handler to copy, as the daemon itself tells it where it is built in, so that no file shows it."""
@@ -127,12 +127,12 @@ def text(desired: Desired) -> str:
     return HEADER + "\n" + "\n".join(parts) if parts else ""
 
 
-def order(where: config.Places, path: str) -> list[str]:
+def order(where: config.Paths, path: str) -> list[str]:
     """The place of a file in filepath.Walk's order."""
     return path[len(where.directory) :].strip("/").split("/")
 
 
-def check_shadow(where: config.Places, layers: tuple[config.Layer, ...], desired: Desired) -> None:
+def check_shadow(where: config.Paths, layers: tuple[config.Layer, ...], desired: Desired) -> None:
     """A file that is read after ours and says otherwise would make the change a lie."""
     for layer in layers:
         if not later(where, layer):
@@ -152,7 +152,7 @@ def check_shadow(where: config.Places, layers: tuple[config.Layer, ...], desired
             )
 
 
-def stray_advice(where: config.Places, layers: tuple[config.Layer, ...]) -> tuple[str, ...]:
+def stray_advice(where: config.Paths, layers: tuple[config.Layer, ...]) -> tuple[str, ...]:
     return tuple(
         f"{layer.path} looks like a leftover, but CRI-O loads it: move it out of {where.directory}"
         for layer in layers
@@ -207,7 +207,7 @@ def hidden(desired: Desired) -> list[toml_file.Hidden]:
 Change = tuple[tuple[dict[str, Any], ...], tuple[tuple[str, str, str], ...]]
 
 
-def change(where: config.Places, before: File | None, after: str, copied: list[toml_file.Hidden], same: bool) -> Change:
+def change(where: config.Paths, before: File | None, after: str, copied: list[toml_file.Hidden], same: bool) -> Change:
     """The change that leaves exactly this text there ('' = no file), and the pair of texts for --diff.
 
     copied: the hidden values in the text, which the node copies from where they are. same: whether those that are there are these.
@@ -224,7 +224,7 @@ def change(where: config.Places, before: File | None, after: str, copied: list[t
     return (toml_file.written(path, expect, after, copied, where.keep),), diff
 
 
-def differences(where: config.Places, written: config.Layer | None, desired: Desired, changed: bool) -> tuple[Difference, ...]:
+def differences(where: config.Paths, written: config.Layer | None, desired: Desired, changed: bool) -> tuple[Difference, ...]:
     """Key by key, as a person reads it."""
     if not changed:
         return ()
@@ -232,10 +232,10 @@ def differences(where: config.Places, written: config.Layer | None, desired: Des
     keys = [k for k in {**before, **after} if before.get(k) != after.get(k)]
     if not keys:
         return (Difference("file", where.drop_in, "", "other text", "our text", "the file is ours whole; its meaning stays"),)
-    return tuple(Difference("file", where.drop_in, k, *told(before.get(k), after.get(k)), why(k, desired)) for k in keys)
+    return tuple(Difference("file", where.drop_in, k, *shown_pair(before.get(k), after.get(k)), why(k, desired)) for k in keys)
 
 
-def told(before: Any, after: Any) -> tuple[Any, Any]:
+def shown_pair(before: Any, after: Any) -> tuple[Any, Any]:
     """Two values as they may be shown: two that are not sent can be told apart, and look the same."""
     one, other = (str(value) if isinstance(value, toml_file.Hidden) else value for value in (before, after))
     return one, f"{other}, another one" if one == other else other
@@ -273,13 +273,13 @@ def why(key: str, desired: Desired) -> str:
     return reasons.get(last, f"as in the handler {base}" if base else "this handler is not wanted any more")
 
 
-def stage(obs: Observation, where: config.Places) -> tuple[dict[str, Any], ...]:
+def stage(obs: Observation, where: config.Paths) -> tuple[dict[str, Any], ...]:
     main = ({"name": "crio.conf", "source": where.config},) if obs.file(where.config, where.keep).exists else ()
     return (*main, {"name": "crio.conf.d", "source": where.directory, "tree": True})
 
 
 def validation(
-    obs: Observation, instance: Instance, where: config.Places, layers: tuple[config.Layer, ...], desired: Desired, gone: list[str]
+    obs: Observation, instance: Instance, where: config.Paths, layers: tuple[config.Layer, ...], desired: Desired, gone: list[str]
 ) -> tuple[dict[str, Any], ...]:
     """`crio config` on the staged tree: it must print what it printed before, but for our keys. gone: lines of files taken over."""
     main = "{stage}/crio.conf" if obs.file(where.config, where.keep).exists else ""

@@ -40,7 +40,7 @@ READ_FLAGS: Mapping[str, str] = {
 
 
 @dc.dataclass(frozen=True)
-class Places:
+class Paths:
     config: str
     socket: str
     unit: str
@@ -63,22 +63,22 @@ def question(path: str, handlers: Iterable[Handler] = ()) -> queries.Question:
     return queries.file(path, keep(handlers))
 
 
-def places(policy: Policy, obs: Observation) -> Places:
+def places(policy: Policy, obs: Observation) -> Paths:
     told = policy if named(policy) else Policy()
     argv = flags(process(obs)) if policy.root == "/" else ()
     config = told.config_path or (values(argv, "--config-file") or [""])[-1] or CONFIG
     hosts = [h.removeprefix("unix://") for h in (*values(argv, "--host"), *values(argv, "-H")) if h.startswith("unix:///")]
     unit = told.service or str(process(obs).get("unit") or "") if policy.root == "/" else ""
-    return Places(config, told.socket or (hosts or [SOCKET])[0], unit or (UNIT if not process(obs) or policy.root != "/" else ""))
+    return Paths(config, told.socket or (hosts or [SOCKET])[0], unit or (UNIT if not process(obs) or policy.root != "/" else ""))
 
 
-def told_or_usual(policy: Policy, obs: Observation) -> Places:
+def told_or_usual(policy: Policy, obs: Observation) -> Paths:
     """The same; where no process can be looked at, the usual places."""
     try:
         return places(policy, obs)
     except PlanError:
         told = policy if named(policy) else Policy()
-        return Places(told.config_path or CONFIG, told.socket or SOCKET, told.service or UNIT)
+        return Paths(told.config_path or CONFIG, told.socket or SOCKET, told.service or UNIT)
 
 
 # ---------------------------------------------------------------- the process
@@ -127,7 +127,7 @@ def by_flag(flags: tuple[str, ...], key: str) -> list[str]:
 # ---------------------------------------------------------------- the file
 
 
-def document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[File, json_text.Document]:
+def document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[File, json_text.JsonDocument]:
     """daemon.json as it stands, or the error that says why nothing can be planned about it."""
     if not obs.asked(question(path)):
         raise NeedMore([question(path, handlers)])
@@ -137,7 +137,7 @@ def document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[
     if file.foreign_bytes:
         raise PlanError("this is not UTF-8", where=path, line=file.foreign_bytes, next="Save the file as UTF-8")
     if not file.exists:
-        return file, json_text.Document(path, "", None)
+        return file, json_text.JsonDocument(path, "", None)
     if file.error or file.type not in ("file", "") or file.content is None:
         raise PlanError("this file cannot be read", where=path, why=file.trouble, next="It has to be a regular file with a JSON object")
     broken = SURROGATE.search(file.content)
@@ -168,7 +168,7 @@ BRIEF: Mapping[str, str] = {
 }  # fmt: skip
 
 
-def check_shape(doc: json_text.Document, withheld: Iterable[Mapping[str, Any]] = ()) -> None:
+def check_shape(doc: json_text.JsonDocument, withheld: Iterable[Mapping[str, Any]] = ()) -> None:
     """The keys that count here have the type that dockerd reads; it does not start otherwise. withheld: values that were not sent."""
     kinds = {tuple(entry["path"]): str(entry["kind"]) for entry in withheld}
     for path, kind, wanted in SHAPES:
@@ -190,7 +190,7 @@ def not_a(kind: type, path: json_text.Path, value: Any, kinds: Mapping[json_text
     return kinds.get(path, said(value)) != KINDS[kind]
 
 
-def wrong(doc: json_text.Document, path: json_text.Path, kinds: Mapping[json_text.Path, str], wanted: str) -> PlanError:
+def wrong(doc: json_text.JsonDocument, path: json_text.Path, kinds: Mapping[json_text.Path, str], wanted: str) -> PlanError:
     return PlanError(
         f"{'.'.join(path)} is {BRIEF[kinds.get(path, said(json_text.lookup(doc, path)))]}",
         where=doc.path,

@@ -204,7 +204,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     return docker_plan.acted(policy, obs, instance, checked, lag, ended, health)
 
 
-def leftovers(policy: Policy, obs: Observation, doc: json_text.Document) -> tuple[Leftover, ...]:
+def leftovers(policy: Policy, obs: Observation, doc: json_text.JsonDocument) -> tuple[Leftover, ...]:
     """What NVIDIA's tools wrote of our runtimes before us."""
     before, names = config.kept(obs, doc.path), [h.name for h in policy.handlers]
     packaged = bool(obs.package(nvidia_ctk_docker.PACKAGE))
@@ -262,8 +262,8 @@ def unheard(instance: Instance) -> Plan:
 
 
 def given_back(
-    policy: Policy, obs: Observation, file: File, doc: json_text.Document, original: Mapping[str, Any]
-) -> tuple[Plan, json_text.Document]:
+    policy: Policy, obs: Observation, file: File, doc: json_text.JsonDocument, original: Mapping[str, Any]
+) -> tuple[Plan, json_text.JsonDocument]:
     """The plan by the journal's copy, and the file as it will be."""
     before = config.kept(obs, file.path)
     if before is None:
@@ -271,7 +271,7 @@ def given_back(
     if (file.sha256 if file.exists else None) == original.get("sha256_after"):
         planned = owned_file.restore(file, original, owned_file.BACK)
         planned = dc.replace(planned, expect_files={file.path: file.sha256 if file.exists else None})
-        empty = json_text.Document(file.path, "", None)
+        empty = json_text.JsonDocument(file.path, "", None)
         return planned, json_text.merge(empty, before)[0] if before else empty
     after = without_ours(policy, doc, before)
     for name, entry in (after.data.get("runtimes") or {}).items():
@@ -281,7 +281,7 @@ def given_back(
     return dc.replace(taken_out(file, doc, after, whole=not original.get("existed")), released=(file.path,)), after
 
 
-def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.Document) -> tuple[Plan, json_text.Document]:
+def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.JsonDocument) -> tuple[Plan, json_text.JsonDocument]:
     """There is no journal, or it does not know the file: then a runtime that looks like ours is NVIDIA's tool's or a person's."""
     # Arguments beside the program, empty ones too, are written by NVIDIA's tools.
     made = tuple(h for h in policy.handlers if json_text.lookup(doc, ("runtimes", h.name)) == {"path": h.binary, **h.options})
@@ -319,7 +319,7 @@ def claims(policy: Policy, obs: Observation, path: str) -> bool:
     return path in (CONFIG, config.told_or_usual(policy, obs).config)
 
 
-def without_ours(policy: Policy, doc: json_text.Document, before: Mapping[str, Any] | None) -> json_text.Document:
+def without_ours(policy: Policy, doc: json_text.JsonDocument, before: Mapping[str, Any] | None) -> json_text.JsonDocument:
     """Key by key, each only where it says what we would have written and was not there before."""
     was: Mapping[str, Any] = before or {}
     if json_text.lookup(doc, ("default-runtime",)) in {h.name for h in policy.handlers}:
@@ -337,7 +337,7 @@ def without_ours(policy: Policy, doc: json_text.Document, before: Mapping[str, A
     return doc
 
 
-def taken_out(file: File, doc: json_text.Document, after: json_text.Document, *, whole: bool) -> Plan:
+def taken_out(file: File, doc: json_text.JsonDocument, after: json_text.JsonDocument, *, whole: bool) -> Plan:
     """whole: there was no file before our first change, so that none is left where nothing else came into it."""
     if whole and not after.data:
         return owned_file.remove(file, why="there was no such file before")
@@ -350,7 +350,9 @@ def taken_out(file: File, doc: json_text.Document, after: json_text.Document, *,
     return dc.replace(planned, changes=changes, differences=(owned_file.keys_out(file.path),), advice=(told,))
 
 
-def forgotten(policy: Policy, obs: Observation, instance: Instance, flags: tuple[str, ...], after: json_text.Document) -> docker_plan.Lag:
+def forgotten(
+    policy: Policy, obs: Observation, instance: Instance, flags: tuple[str, ...], after: json_text.JsonDocument
+) -> docker_plan.Lag:
     """What the daemon still does by our keys. A reload applies no absence: it takes a restart where the file says nothing any more."""
     info = config.info(obs, instance.socket)
     loaded = set(info.get("Runtimes") or {})

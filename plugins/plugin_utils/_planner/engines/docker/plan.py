@@ -73,7 +73,7 @@ def series(instance: Instance) -> tuple[int, int]:
 
 
 def desired(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision, doc: json_text.Document, flags: tuple[str, ...]
+    policy: Policy, obs: Observation, instance: Instance, decision: Decision, doc: json_text.JsonDocument, flags: tuple[str, ...]
 ) -> Desired:
     tree: dict[str, Any] = {}
     paths: dict[str, str] = {}
@@ -98,7 +98,7 @@ def desired(
 
 
 def runtime(
-    doc: json_text.Document, flags: tuple[str, ...], handler: Handler, before: Mapping[str, Any] | None
+    doc: json_text.JsonDocument, flags: tuple[str, ...], handler: Handler, before: Mapping[str, Any] | None
 ) -> tuple[dict[str, Any], str]:
     """What is to be written of one handler, and its program as it will stand there."""
     added = dict(value.partition("=")[::2] for value in config.values(flags, config.ADD_RUNTIME))
@@ -128,7 +128,7 @@ def same_program(one: str, other: str) -> bool:
     return one == other or (posixpath.dirname(other) in STANDARD_PATH and one == posixpath.basename(other))
 
 
-def another(name: str, doc: json_text.Document, path: json_text.Path, present: Mapping[str, Any]) -> PlanError:
+def another(name: str, doc: json_text.JsonDocument, path: json_text.Path, present: Mapping[str, Any]) -> PlanError:
     """The error for a runtime of this name that is not ours. A shim that containerd starts by its type is no program for `binary`."""
     what, line = f"there is another runtime {name}", json_text.line_of(doc, path)
     if present.get("path"):
@@ -147,7 +147,7 @@ def foreign(what: str, name: str, where: str, line: int | None, program: Any) ->
 
 
 def wanted_default(
-    policy: Policy, decision: Decision, doc: json_text.Document, flags: tuple[str, ...], before: Mapping[str, Any] | None
+    policy: Policy, decision: Decision, doc: json_text.JsonDocument, flags: tuple[str, ...], before: Mapping[str, Any] | None
 ) -> str:
     """The default runtime that the file has to name; '' where what it names stays."""
     named = config.by_flag(flags, "default-runtime")
@@ -173,7 +173,7 @@ def both(key: str, where: str, flag: str, wanted: str) -> PlanError:
     )
 
 
-def must_switch(instance: Instance, doc: json_text.Document, flags: tuple[str, ...]) -> bool:
+def must_switch(instance: Instance, doc: json_text.JsonDocument, flags: tuple[str, ...]) -> bool:
     """Whether features.cdi has to be written, so that CDI is on at the next start, too."""
     off = [d for d in (config.by_flag(flags, "cdi-spec-dirs") or json_text.lookup(doc, ("cdi-spec-dirs",)) or []) if d == ""]
     if off:
@@ -189,7 +189,7 @@ def must_switch(instance: Instance, doc: json_text.Document, flags: tuple[str, .
     return needed
 
 
-def wanted_dirs(policy: Policy, instance: Instance, doc: json_text.Document, flags: tuple[str, ...]) -> tuple[str, ...]:
+def wanted_dirs(policy: Policy, instance: Instance, doc: json_text.JsonDocument, flags: tuple[str, ...]) -> tuple[str, ...]:
     """cdi-spec-dirs is an unknown key before 25.0, with which dockerd does not start."""
     if not policy.cdi_spec_dirs or series(instance) < CDI_SINCE:
         return ()
@@ -209,7 +209,7 @@ WHY = {
 }
 
 
-def differences(doc: json_text.Document, tree: Mapping[str, Any], desired: Desired) -> tuple[Difference, ...]:
+def differences(doc: json_text.JsonDocument, tree: Mapping[str, Any], desired: Desired) -> tuple[Difference, ...]:
     found = []
     for path, value in leaves(tree):
         old = json_text.lookup(doc, path)
@@ -229,7 +229,7 @@ def leaves(tree: Mapping[str, Any], above: tuple[str, ...] = ()) -> list[tuple[t
     return found
 
 
-def change(file: File, doc: json_text.Document, after: json_text.Document, splices: tuple[json_text.Splice, ...]) -> Plan:
+def change(file: File, doc: json_text.JsonDocument, after: json_text.JsonDocument, splices: tuple[json_text.Splice, ...]) -> Plan:
     """The change of the file, in the transaction's words."""
     if not splices:
         return Plan()
@@ -298,7 +298,7 @@ class Cost:
         return f"{len(self.containers)} running container(s) ({names}{more})"
 
 
-def cost(obs: Observation, instance: Instance, after: json_text.Document, flags: tuple[str, ...]) -> Cost:
+def cost(obs: Observation, instance: Instance, after: json_text.JsonDocument, flags: tuple[str, ...]) -> Cost:
     """The containers that a restart of this daemon ends: all that run, unless live-restore holds at its end and at its start."""
     info = config.info(obs, instance.socket)
     if not info.get("ContainersRunning") or config.survives(after.data, flags, info):
@@ -330,7 +330,7 @@ def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag:
         health=(health_,) if actions else (),
         expect_units={instance.unit: instance.invocation_id} if actions and instance.invocation_id else {},
         pending=(instance.unit,) if left else (),
-        advice=(*plan.advice, *told(policy, instance, ended, left, restart)),
+        advice=(*plan.advice, *restart_advice(policy, instance, ended, left, restart)),
     )
 
 
@@ -339,7 +339,7 @@ def late(instance: Instance, restart: bool) -> Difference:
     return Difference("unit", instance.unit, "configuration", "an older one in force", "what the file says", f"it takes a {step}")
 
 
-def told(policy: Policy, instance: Instance, ended: Cost, left: bool, restart: bool) -> tuple[str, ...]:
+def restart_advice(policy: Policy, instance: Instance, ended: Cost, left: bool, restart: bool) -> tuple[str, ...]:
     if restart and ended.containers:
         return (f"the restart of {instance.unit} ends {ended.text}, as restart: always allows: Docker has no live-restore",)
     if not left:

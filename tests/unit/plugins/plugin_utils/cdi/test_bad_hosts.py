@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.unit import builders, gpus
 
 SOURCE = "print('the probe')"
-RECORD = resource.told("ours", "0.6.0")
+RECORD = resource.record_of_options("ours", "0.6.0")
 MIGS = {0: [gpus.mig(0, 1), gpus.mig(1, 2)]}
 HOST = {**gpus.host(), **gpus.instances(0, (1, 0), (2, 0)), "/proc/driver/nvidia-caps/mig-minors": gpus.mig_minors()}
 TEXTS = sorted(path for path, content in HOST.items() if isinstance(content, str) and path.startswith(("/proc", "/sys")))

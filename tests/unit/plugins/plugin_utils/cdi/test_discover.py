@@ -105,7 +105,7 @@ def test_32_bit_libraries_only_on_request() -> None:
 def test_sockets_only_on_request() -> None:
     there = {**drivers.compute(UBUNTU, V), "/run/nvidia-persistenced/socket": {"type": "socket"}}
     assert found(there).left_out == ("/run/nvidia-persistenced/socket",)
-    mounted = profiles.common(found(there, cdi_sockets=True), profiles.Wish("full", NEW))
+    mounted = profiles.common(found(there, cdi_sockets=True), profiles.MountPlan("full", NEW))
     assert Mount("/run/nvidia-persistenced/socket", "/run/nvidia-persistenced/socket", profiles.SOCKET) in mounted.mounts
 
 
@@ -135,7 +135,7 @@ def test_firmware_of_this_kernel_and_this_driver() -> None:
 
 
 def test_full_is_what_nvidia_ctk_writes() -> None:
-    made = profiles.common(found(drivers.compute(UBUNTU, V)), profiles.Wish("full", NEW))
+    made = profiles.common(found(drivers.compute(UBUNTU, V)), profiles.MountPlan("full", NEW))
     assert made.env == (f"NVIDIA_CTK_LIBCUDA_DIR={UBUNTU}",)
     assert {m.host_path for m in made.mounts} == {m.container_path for m in made.mounts}
     assert [h.args[1] for h in made.hooks] == [
@@ -158,18 +158,18 @@ PROGRAMS = [
 
 @pytest.mark.parametrize(("version", "hooks"), PROGRAMS)
 def test_an_old_program_gets_no_command_that_it_does_not_know(version: tuple[int, ...], hooks: int) -> None:
-    made = profiles.common(found(drivers.compute(UBUNTU, V)), profiles.Wish("full", Program("/usr/bin/nvidia-cdi-hook", version)))
+    made = profiles.common(found(drivers.compute(UBUNTU, V)), profiles.MountPlan("full", Program("/usr/bin/nvidia-cdi-hook", version)))
     assert len(made.hooks) == hooks
 
 
 def test_nvidia_ctk_has_the_same_commands_one_word_later() -> None:
-    made = profiles.common(found(drivers.compute(UBUNTU, V)), profiles.Wish("full", Program("/usr/bin/nvidia-ctk", (1, 16, 2))))
+    made = profiles.common(found(drivers.compute(UBUNTU, V)), profiles.MountPlan("full", Program("/usr/bin/nvidia-ctk", (1, 16, 2))))
     assert [h.args[:3] for h in made.hooks] == [("nvidia-ctk", "hook", "create-symlinks"), ("nvidia-ctk", "hook", "update-ldcache")]
 
 
 @pytest.mark.parametrize("folder", [UBUNTU, RHEL, DEBIAN])
 def test_hookless_names_libraries_as_programs_load_them_for_images_of_both_families(folder: str) -> None:
-    made = profiles.common(found(drivers.compute(folder, V)), profiles.Wish("hookless"))
+    made = profiles.common(found(drivers.compute(folder, V)), profiles.MountPlan("hookless"))
     assert (made.hooks, made.env) == ((), ())
     where = {m.container_path: m.host_path for m in made.mounts}
     for home in (UBUNTU, RHEL):
@@ -179,16 +179,16 @@ def test_hookless_names_libraries_as_programs_load_them_for_images_of_both_famil
 
 
 def test_hookless_knows_the_name_where_the_host_has_no_link() -> None:
-    made = profiles.common(found(drivers.library(RHEL, "libcuda", V)), profiles.Wish("hookless"))
+    made = profiles.common(found(drivers.library(RHEL, "libcuda", V)), profiles.MountPlan("hookless"))
     assert f"{RHEL}/libcuda.so.1" in {m.container_path for m in made.mounts}
 
 
 def test_devices_has_no_files() -> None:
-    assert profiles.common(found(drivers.compute(UBUNTU, V), cdi_profile="devices"), profiles.Wish("devices")) == Edits()
+    assert profiles.common(found(drivers.compute(UBUNTU, V), cdi_profile="devices"), profiles.MountPlan("devices")) == Edits()
 
 
 def test_a_driver_root_stands_on_the_host_only() -> None:
-    made = profiles.common(found(drivers.compute(UBUNTU, V)), profiles.Wish("full", NEW, "/run/nvidia/driver"))
+    made = profiles.common(found(drivers.compute(UBUNTU, V)), profiles.MountPlan("full", NEW, "/run/nvidia/driver"))
     cuda = next(m for m in made.mounts if "libcuda.so" in m.host_path)
     assert (cuda.host_path, cuda.container_path) == (f"/run/nvidia/driver{UBUNTU}/libcuda.so.{V}", f"{UBUNTU}/libcuda.so.{V}")
     assert {h.path for h in made.hooks} == {"/usr/bin/nvidia-cdi-hook"}
@@ -196,9 +196,9 @@ def test_a_driver_root_stands_on_the_host_only() -> None:
 
 def test_links_of_drm_nodes() -> None:
     links = {"/dev/dri/card1": [("../card1", "/dev/dri/by-path/pci-0000:17:00.0-card")]}
-    made = profiles.of_gpu(("/dev/dri/card1", "/dev/dri/renderD129"), links, profiles.Wish("full", NEW))
+    made = profiles.of_gpu(("/dev/dri/card1", "/dev/dri/renderD129"), links, profiles.MountPlan("full", NEW))
     assert [h.args[2:] for h in made.hooks] == [("--link", "../card1::/dev/dri/by-path/pci-0000:17:00.0-card")]
-    assert profiles.of_gpu(("/dev/dri/card1",), links, profiles.Wish("hookless")) == Edits()
+    assert profiles.of_gpu(("/dev/dri/card1",), links, profiles.MountPlan("hookless")) == Edits()
 
 
 # ---------------------------------------------------------------- roots

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.gener
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version, writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver.gpus import Node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver.gpus import DeviceFile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
@@ -45,7 +45,7 @@ def look(files: dict[str, Any], answers: dict[str, Any] = BY_NVML, **more: Any) 
 
 def plan(there: Observation, cap: str = "1.0.0", **policy: Any) -> Plan:
     wanted = Policy(cdi_profile="devices", single=True, **policy)
-    return resource.plan(wanted, there, resource.told("ours", cap), gpus.parse(wanted, there), "")
+    return resource.plan(wanted, there, resource.record_of_options("ours", cap), gpus.parse(wanted, there), "")
 
 
 def written(made: Plan) -> dict[str, Spec]:
@@ -216,12 +216,12 @@ def test_a_second_kind_names_by_model() -> None:
 HARDWARE = Hardware(
     (Board(Gpu(0, 0, "0000:17:00.0", UUIDS[0]), True, (MigDevice(1, 0, 0, "MIG-1"),), ("/dev/dri/renderD128",)),),
     {
-        "/dev/nvidia0": Node("/dev/nvidia0", (195, 0), 0o666),
-        "/dev/nvidiactl": Node("/dev/nvidiactl", (195, 255), 0o666),
-        "/dev/nvidia-uvm": Node("/dev/nvidia-uvm", (511, 0), 0o666),
-        "/dev/nvidia-uvm-tools": Node("/dev/nvidia-uvm-tools", (511, 1), 0o666),
-        "/dev/nvidia-modeset": Node("/dev/nvidia-modeset", (195, 254), 0o666),
-        "/dev/dri/renderD128": Node("/dev/dri/renderD128", (226, 128), 0o660, gid=105),
+        "/dev/nvidia0": DeviceFile("/dev/nvidia0", (195, 0), 0o666),
+        "/dev/nvidiactl": DeviceFile("/dev/nvidiactl", (195, 255), 0o666),
+        "/dev/nvidia-uvm": DeviceFile("/dev/nvidia-uvm", (511, 0), 0o666),
+        "/dev/nvidia-uvm-tools": DeviceFile("/dev/nvidia-uvm-tools", (511, 1), 0o666),
+        "/dev/nvidia-modeset": DeviceFile("/dev/nvidia-modeset", (195, 254), 0o666),
+        "/dev/dri/renderD128": DeviceFile("/dev/dri/renderD128", (226, 128), 0o660, gid=105),
     },
     {"gpu0/gi1/access": 12, "gpu0/gi1/ci0/access": 13},
     {"nvidia-caps": 510, "nvidia-uvm": 511},
@@ -317,7 +317,7 @@ def test_platforms_are_refused_with_the_reason(files: dict[str, Any], sentence: 
     with pytest.raises(PlanError, match=sentence):
         plan(look(files, {}))
     calm = Policy()
-    advice = resource.plan(calm, look(files, {}), resource.told("ours", "1.0.0"), gpus.parse(calm, look(files, {})), "").advice
+    advice = resource.plan(calm, look(files, {}), resource.record_of_options("ours", "1.0.0"), gpus.parse(calm, look(files, {})), "").advice
     assert sentence in advice[0]
 
 
@@ -339,7 +339,9 @@ def build(wished: list[tuple[int, bool, list[tuple[int, int]]]], order: int) -> 
         found.append(board)
         paths += [board.path, *drm, *(inventory.cap_path(table[key]) for key in keys)]
     turned = list(reversed(paths)) if order else paths
-    return Hardware(tuple(found), {path: Node(path, (195, 0), 0o666) for path in turned}, dict(sorted(table.items(), reverse=bool(order))))
+    return Hardware(
+        tuple(found), {path: DeviceFile(path, (195, 0), 0o666) for path in turned}, dict(sorted(table.items(), reverse=bool(order)))
+    )
 
 
 @settings(max_examples=60, deadline=None)

@@ -35,7 +35,7 @@ def seen(there: Observation, policy: Policy = POLICY) -> Hardware:
 
 
 def told(there: Observation, policy: Policy = POLICY) -> tuple[Hardware, tuple[str, ...]]:
-    return sources.told(policy, there, seen(there, policy), "source")
+    return sources.identified(policy, there, seen(there, policy), "source")
 
 
 def nvidia_smi(rows: str = "", listed: str = "", **said: Any) -> dict[str, Any]:

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.gener
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version, writer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver.gpus import Node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver.gpus import DeviceFile
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Gpu, HostDecision, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
@@ -30,7 +30,7 @@ OURS = "/etc/cdi/nvidia.yaml"
 THEIRS = "/var/run/cdi/nvidia.yaml"
 UNUSED = ("GPU-????????-????-????-????-????????????",) * 2
 SOURCE = "print('the probe')"
-RECORD = resource.told("ours", "1.0.0")
+RECORD = resource.record_of_options("ours", "1.0.0")
 
 
 def seen(files: dict[str, Any] | None = None, **more: Any) -> Observation:
@@ -117,7 +117,7 @@ def test_ten_gpus_are_ordered_as_numbers() -> None:
 
 def test_a_node_that_is_not_there_yet_is_looked_for_where_the_others_are() -> None:
     """Beneath a root of its own every node has its place there, whether it is there when the spec is made or only later."""
-    nodes = {"/dev/nvidiactl": Node("/dev/nvidiactl", (195, 255), 0o666, "/drv/dev/nvidiactl")}
+    nodes = {"/dev/nvidiactl": DeviceFile("/dev/nvidiactl", (195, 255), 0o666, "/drv/dev/nvidiactl")}
     seen_there = dc.replace(inventory.of([Gpu(0, 0, "0000:00:00.0", "")], nodes), dev_root="/drv")
     for attributes in ("none", "static", "all"):
         options = build.Options(assume_nodes=True, node_attributes=attributes)
@@ -128,7 +128,7 @@ def test_a_node_that_is_not_there_yet_is_looked_for_where_the_others_are() -> No
 
 
 def test_a_consumer_below_0_5_0_gets_names_with_a_letter_first() -> None:
-    made = plan(seen(), resource.told("ours", "0.3.0"))
+    made = plan(seen(), resource.record_of_options("ours", "0.3.0"))
     assert [d.name for d in written(made).devices] == ["gpu0", "gpu1", UUIDS[0], UUIDS[1], "all"]
     assert written(made).version == "0.3.0"
     assert "oldest consumer accepts CDI 0.3.0" in made.advice[0]
@@ -147,7 +147,7 @@ gpu_lists = st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["", "GPU-x"]
 @given(gpu_lists, st.sampled_from(("", *version.KNOWN)))
 def test_whatever_the_gpus_the_spec_is_valid_within_the_cap_and_the_same_again(minors: list[tuple[int, str]], cap: str) -> None:
     gpus = [Gpu(i, minor, f"0000:{i:02x}:00.0", uuid and f"{uuid}{minor}") for i, (minor, uuid) in enumerate(minors)]
-    nodes = {f"/dev/nvidia{minor}": Node(f"/dev/nvidia{minor}", (195, minor), 0o666) for minor, _uuid in minors}
+    nodes = {f"/dev/nvidia{minor}": DeviceFile(f"/dev/nvidia{minor}", (195, minor), 0o666) for minor, _uuid in minors}
     made = build.generate(inventory.of(gpus, nodes), build.Options(cap=cap))
     assert version.above(made.spec, cap) == []
     assert made.spec.version == version.minimum(made.spec)
@@ -190,11 +190,11 @@ def test_a_change_says_what_was_there() -> None:
 
 
 NOTHING = [
-    ("theirs", seen(), resource.told("theirs", "1.0.0")),
-    ("nobody reads specs", seen(), resource.told("none", "")),
+    ("theirs", seen(), resource.record_of_options("theirs", "1.0.0")),
+    ("nobody reads specs", seen(), resource.record_of_options("none", "")),
     ("skipped", seen(), dc.replace(RECORD, skipped="no GPU")),
     ("no GPU", obs(files={}, packages={}), RECORD),
-    ("theirs, and a stranger's file", seen({OURS: file_of()}), resource.told("theirs", "1.0.0")),
+    ("theirs, and a stranger's file", seen({OURS: file_of()}), resource.record_of_options("theirs", "1.0.0")),
 ]
 
 
@@ -203,7 +203,7 @@ def test_nothing_to_do(there: Observation, record: HostDecision) -> None:
     assert plan(there, record).empty
 
 
-@pytest.mark.parametrize("record", [resource.told("theirs", "1.0.0"), resource.told("none", "")])
+@pytest.mark.parametrize("record", [resource.record_of_options("theirs", "1.0.0"), resource.record_of_options("none", "")])
 def test_our_file_goes_when_it_is_not_wanted_any_more(record: HostDecision) -> None:
     text = plan(seen()).changes[0]["content"]
     assert paths(plan(seen({OURS: text}), record)) == [("remove", OURS)]

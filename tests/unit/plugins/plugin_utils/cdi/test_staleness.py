@@ -65,7 +65,7 @@ FILES = {
     HOOK: "",
 }
 WHOLE = {**host(), **FILES, THEIRS: {"content": CTK, "mtime": 100.0}}
-RECORD = resource.told("theirs", "1.0.0")
+RECORD = resource.record_of_options("theirs", "1.0.0")
 REFRESH = {owners.SERVICE: {"ActiveState": "inactive"}, owners.PATH: {"ActiveState": "active"}}
 
 
@@ -82,7 +82,7 @@ def look(changes: dict[str, Any] | None = None, *, kernel: str = "6.1.0-40-amd64
 
 def verdict(seen: Observation, cap: str = "1.0.0", path: str = THEIRS) -> staleness.Verdict:
     policy = Policy()
-    found = resource.verdicts(policy, seen, resource.told("theirs", cap), gpus.parse(policy, seen))
+    found = resource.verdicts(policy, seen, resource.record_of_options("theirs", cap), gpus.parse(policy, seen))
     return next(v for v in found if v.path == path)
 
 
@@ -168,14 +168,14 @@ def test_nodes_beneath_a_root_of_their_own() -> None:
 def test_nodes_alone_outlive_a_driver() -> None:
     """A spec of device nodes has nothing of one driver version in it."""
     policy = Policy(cdi_profile="devices")
-    mine = resource.plan(policy, look({THEIRS: None}), resource.told("ours", "1.0.0"), gpus.parse(policy, look()), "")
+    mine = resource.plan(policy, look({THEIRS: None}), resource.record_of_options("ours", "1.0.0"), gpus.parse(policy, look()), "")
     text = next(c["content"] for c in mine.changes if c["op"] == "write")
     assert verdict(look({OURS: text, **NEW_DRIVER}), path=OURS).state == "fresh"
 
 
 def planned(seen: Observation, owner: Any = "theirs") -> Plan:
     policy = Policy(cdi_owner=owner)
-    return resource.plan(policy, seen, resource.told(owner, "1.0.0"), gpus.parse(policy, seen), "")
+    return resource.plan(policy, seen, resource.record_of_options(owner, "1.0.0"), gpus.parse(policy, seen), "")
 
 
 def test_theirs_is_made_anew_by_them() -> None:

@@ -29,7 +29,7 @@ def planned(files: dict[str, Any] | None = None, owner: Any = "ours", policy: Po
         u: {"ActiveState": "active"} for _name, names in staleness_guard.WATCHES for u in names if not u.endswith("service") and active
     }
     seen = obs(files={**host(), **(files or {})}, answers=nvml(), units=units)
-    record, driver = resource.told(owner, "1.0.0"), gpu.parse(policy, seen)
+    record, driver = resource.record_of_options(owner, "1.0.0"), gpu.parse(policy, seen)
     done = resource.outcome(policy, seen, record, driver, "")
     return merge([done[0], resource.watched(policy, seen, record, done, PROGRAM)])
 
@@ -87,7 +87,7 @@ def test_a_spec_that_was_set_aside_is_stale_and_made_anew() -> None:
     first = written(planned())
     away = {path: text for path, text in first.items() if path != OURS}
     seen = obs(files={**host(), **away, ASIDE: first[OURS]}, answers=nvml())
-    verdicts = resource.verdicts(POLICY, seen, resource.told("ours", "1.0.0"), gpu.parse(POLICY, seen))
+    verdicts = resource.verdicts(POLICY, seen, resource.record_of_options("ours", "1.0.0"), gpu.parse(POLICY, seen))
     assert [(v.path, v.state) for v in verdicts] == [(OURS, "stale")]
     assert "set aside by the watch" in verdicts[0].sentence
     assert list(written(planned({**away, ASIDE: first[OURS]}, active=True))) == [OURS]

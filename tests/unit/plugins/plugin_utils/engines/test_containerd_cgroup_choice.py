@@ -41,7 +41,7 @@ KUBELET = {"pid": 9, "exe": "/usr/bin/kubelet", "argv": ["kubelet", "--config=/k
     ],
 )
 def test_what_containerd_tells_the_kubelet(table: dict[str, Any], systemd: bool) -> None:
-    assert containerd_cgroup_choice.told(table) is systemd
+    assert containerd_cgroup_choice.reports_systemd(table) is systemd
 
 
 def config(release: str, default: str, **handlers: str) -> str:

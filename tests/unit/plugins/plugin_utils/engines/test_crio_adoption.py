@@ -407,4 +407,4 @@ def test_a_file_in_a_linked_directory_goes_and_comes_back(tmp_path: pathlib.Path
     (toml_file.Hidden("1", "", None, (0, 0), ""), None, ("(hidden)", None)),
 ])
 def test_two_values_that_are_not_sent_are_not_shown_as_one(before: Any, after: Any, shown: Any) -> None:
-    assert crio_plan.told(before, after) == shown
+    assert crio_plan.shown_pair(before, after) == shown

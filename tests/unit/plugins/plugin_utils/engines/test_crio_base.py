@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 from tests.unit.plugins.plugin_utils.engines.test_crio import DIRECTORY, host, planned, written
 
-WHERE = crio_config.Places("/etc/crio/crio.conf", DIRECTORY, "/run/crio.sock", f"{DIRECTORY}/90-gpufleet.conf")
+WHERE = crio_config.Paths("/etc/crio/crio.conf", DIRECTORY, "/run/crio.sock", f"{DIRECTORY}/90-gpufleet.conf")
 NVIDIA = "/usr/bin/nvidia-container-runtime"
 CRUN = {"runtime_path": "/usr/libexec/crio/crun", "monitor_path": "/usr/libexec/crio/conmon", "container_min_memory": "12MiB"}
 RUNC = {"runtime_path": "/usr/libexec/crio/runc", "runtime_root": "/run/runc"}

@@ -245,7 +245,7 @@ def test_ten_times_the_hosts_are_ten_times_the_work() -> None:
 
 
 def test_a_hosts_row() -> None:
-    refused = dc.replace(resource.told("none", ""), refused=((CRIO.key, "k3s generates this file: use its template"),))
+    refused = dc.replace(resource.record_of_options("none", ""), refused=((CRIO.key, "k3s generates this file: use its template"),))
     assert host_table.row([CRIO], refused, Plan(restarts=(Restart("crio.service"),)), DRIVER) == {
         "engine": "CRI-O 1.34.2",
         "gpus": "8 x H100 80GB HBM3, 550.163.01",
