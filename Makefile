@@ -18,8 +18,8 @@ LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-demo: venv ## Show the main job on a small fleet of real hosts: plan, site, proofs, a second run, and a cut link
-	@$(RUN) python tests/tools/demo.py
+demo: venv ## Show the main job on a small fleet of real hosts: plan, site, a cut link, proofs (FLEET=all: more engines; YES=1: ask nothing)
+	@$(RUN) YES="$(YES)" python tests/tools/demo.py --fleet $(or $(FLEET),debian)
 
 test: venv ## Everything: the fast tier, molecule, and the tests on the lab's real engines
 	@$(RUN) python tests/tools/everything.py
@@ -65,7 +65,7 @@ molecule: venv ## Run the molecule scenarios, whose hosts are the lab's
 	@$(RUN) python tests/tools/on_lab_machines.py --lab molecule molecule test --all
 
 bench: venv ## Count SSH operations, compare wall times with ping and with a plain playbook (WRITE=1 writes docs/bench.md)
-	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.bench $(if $(WRITE),--write)
+	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.bench $(if $(WRITE),--write) $(if $(MINUTES),--minutes $(MINUTES))
 
 adopted: venv ## Count with the real programs how many hosts that were configured before are taken over (WRITE=1 writes docs/adoption.md)
 	$(RUN) python -m tests.integration.adopted $(if $(WRITE),--write)
@@ -78,7 +78,7 @@ soak: venv ## Strike transactions at every system call on every engine, and judg
 	$(RUN) GPUFLEET_EXAMPLES=$(or $(EXAMPLES),10000) python -m pytest -q tests/integration/test_properties.py tests/integration/test_nothing_lowered.py tests/integration/test_docker_judge.py
 	@$(RUN) python tests/tools/on_lab_machines.py python -m tests.faults$(if $(MINUTES), --minutes $(MINUTES))
 
-lab-up: venv ## Boot the lab's hosts (FLEET=file chooses others than the demo's) and say how to reach them
+lab-up: venv ## Boot the lab's hosts (FLEET=file chooses others than those of the demo) and say how to reach them
 	@$(LAB) up $(if $(FLEET),--fleet $(FLEET))
 
 lab-down: ## Remove all hosts of this checkout, also what a killed run has left; what was built stays in .cache/lab

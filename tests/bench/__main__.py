@@ -3,15 +3,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Counts, ratios and the planner's speed on real hosts; docs/bench.md is written from here.
 
-    python -m tests.bench [--write]
+    python -m tests.bench [--write] [--minutes N]
 
-Only counts can fail the run: they are the same on every machine. Ratios and milliseconds are printed with their aims.
+Only counts can fail the run: they are the same on every machine. Ratios and milliseconds are printed with their aims. Who stops it, and
+who runs it on a machine on which it does not end within its minutes, gets what has been measured until then; the page is not written.
 """
 
 from __future__ import annotations
 
+import argparse
+import dataclasses as dc
+import signal
 import sys
+import time
+from collections.abc import Callable, Iterable
 from pathlib import Path
+from typing import Any, NoReturn
 
 ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
@@ -23,54 +30,102 @@ from tests.lab import doctor
 from tests.lab.artefacts import LabError
 from tests.lab.lab import Lab
 
+MINUTES = 10.0
+STEPS = 7
 
-def say(words: str) -> None:
-    print(words, flush=True)
+
+class Stopped(Exception):
+    """Somebody, or the clock, ends the bench."""
 
 
-def measure(lab: Lab) -> table.Measured:
-    say("site on untouched hosts ...")
-    of_site = counts.of_site(boot(lab))
-    say("node, counted ...")
+@dc.dataclass
+class Bench:
+    """What has been measured until now, and where the bench is."""
+
+    begin: float = dc.field(default_factory=time.monotonic)
+    step: int = 0
+    measured: table.Measured = dc.field(default_factory=table.Measured)
+
+    def say(self, words: str) -> None:
+        self.step += 1
+        seconds = int(time.monotonic() - self.begin)
+        print(f"[{seconds // 60:2}:{seconds % 60:02}] {self.step} of {STEPS}: {words} ...", flush=True)
+
+    def keep(self, **found: Iterable[Any]) -> None:
+        """Add rows to tables of `table.Measured`."""
+        self.measured = dc.replace(self.measured, **{name: (*getattr(self.measured, name), *rows) for name, rows in found.items()})
+
+
+def measure(lab: Lab, bench: Bench) -> None:
+    bench.say("site on untouched hosts")
+    bench.keep(counts=counts.of_site(boot(lab)))
+    bench.say("node, counted")
     stage = boot(lab)
-    of_node = counts.of_node(stage)
-    say("node against ping ...")
-    found = [ratios.against_ping(stage)]
-    say("node against a plain playbook ...")
-    found.append(ratios.against_plain(stage))
-    say("the planner ...")
+    bench.keep(counts=counts.of_node(stage))
+    bench.say("node against ping")
+    bench.keep(ratios=[ratios.against_ping(stage)])
+    bench.say("node against a plain playbook")
+    bench.keep(ratios=[ratios.against_plain(stage)])
+    bench.say("the planner")
     fresh = planner.record(stage)
     stage.node()
     done = planner.record(stage)
-    speeds = [planner.speed("a converged host", done), planner.speed("a host where everything is to be done", fresh)]
-    versions = table.versions(stage, done)
-    say("CDI specs of many GPUs ...")
-    found += generation.measure(boot(lab, generation.FLEET))
-    found += worst.growth()
-    say("what a host pays ...")
+    bench.keep(speeds=[planner.speed("a converged host", done), planner.speed("a host where everything is to be done", fresh)])
+    bench.measured = dc.replace(bench.measured, versions=table.versions(stage, done))
+    bench.say("CDI specs of many GPUs")
+    bench.keep(ratios=generation.measure(boot(lab, generation.FLEET)))
+    bench.keep(ratios=worst.growth(), worst=worst.measure())
+    bench.say("what a host pays")
     lab.down()
     outages, looks, sent = node.measure(lab, {"bench17": "containerd-1.7", "bench23": "containerd-2.3", "benchcrio": "crio-1.34"})
-    return table.Measured((*of_node, *of_site), tuple(found), tuple(speeds), outages, looks, sent, worst.measure(), versions)
+    bench.keep(outages=outages, looks=looks, sent=sent)
+
+
+def stopped(why: str) -> Callable[[int, object], NoReturn]:
+    def handler(_number: int, _frame: object) -> NoReturn:
+        raise Stopped(why)
+
+    return handler
+
+
+def measured(minutes: float) -> tuple[table.Measured, str]:
+    """What was measured, and why that is not all, if so."""
+    bench = Bench()
+    signal.signal(signal.SIGALRM, stopped(f"it did not end within {minutes:g} minutes"))
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, stopped("it was stopped"))
+    signal.setitimer(signal.ITIMER_REAL, 60 * minutes)
+    try:
+        with Lab.of_run("bench") as lab:
+            try:
+                measure(lab, bench)
+            finally:
+                signal.setitimer(signal.ITIMER_REAL, 0)  # taking the hosts down is not to be interrupted
+    except (Failed, LabError, Stopped) as why:
+        return bench.measured, str(why)
+    return bench.measured, ""
 
 
 def main(arguments: list[str]) -> int:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench")
+    parser.add_argument("--write", action="store_true", help="write docs/bench.md")
+    parser.add_argument("--minutes", type=float, default=MINUTES, help="when to stop, whatever is left")
+    options = parser.parse_args(arguments)
     obstacle = doctor.machine_obstacle()
     if obstacle:
-        say(f"not run here: the bench ({obstacle})")
+        print(f"not run here: the bench ({obstacle})", flush=True)
         return 0
-    try:
-        with Lab.of_run("bench") as lab:
-            measured = measure(lab)
-    except (Failed, LabError) as why:
-        print(f"bench: {why}", file=sys.stderr)
-        return 1
-    say("\n" + table.text(measured))
-    if "--write" in arguments:
-        (ROOT / "docs").mkdir(exist_ok=True)
-        (ROOT / "docs" / "bench.md").write_text(table.page(measured))
-    missed = [c.what for c in measured.counts if not c.kept]
+    found, why = measured(options.minutes)
+    print("\n" + table.text(found), flush=True)
+    missed = [c.what for c in found.counts if not c.kept]
     for what in missed:
         print(f"bench: more SSH operations than promised: {what}", file=sys.stderr)
+    if why:
+        print(f"bench: not all was measured: {why}", file=sys.stderr)
+        return 1
+    if options.write:
+        (ROOT / "docs").mkdir(exist_ok=True)
+        (ROOT / "docs" / "bench.md").write_text(table.page(found))
     return 1 if missed else 0
 
 

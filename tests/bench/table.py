@@ -25,14 +25,14 @@ from tests.lab import aptrepo
 
 @dc.dataclass(frozen=True)
 class Measured:
-    counts: tuple[Count, ...]
-    ratios: tuple[Ratio, ...]
-    speeds: tuple[Speed, ...]
-    outages: tuple[node.Outage, ...]
-    looks: tuple[node.Look, ...]
-    sent: tuple[node.Sent, ...]
-    worst: tuple[Worst, ...]
-    versions: Mapping[str, str]
+    counts: tuple[Count, ...] = ()
+    ratios: tuple[Ratio, ...] = ()
+    speeds: tuple[Speed, ...] = ()
+    outages: tuple[node.Outage, ...] = ()
+    looks: tuple[node.Look, ...] = ()
+    sent: tuple[node.Sent, ...] = ()
+    worst: tuple[Worst, ...] = ()
+    versions: Mapping[str, str] = dc.field(default_factory=dict)
 
 
 def versions(stage: Stage, seen: Mapping[str, Observation]) -> dict[str, str]:
@@ -52,9 +52,9 @@ def versions(stage: Stage, seen: Mapping[str, Observation]) -> dict[str, str]:
 
 
 def text(measured: Measured) -> str:
-    """The tables in Markdown, which is readable on a terminal, too."""
+    """The tables in Markdown, which is readable on a terminal, too; those in which nothing is yet are left out."""
     counted = [[c.what, c.words, "" if c.aim is None else str(c.aim)] for c in measured.counts]
-    return "\n\n".join([
+    return "\n\n".join(filter(None, [
         rows(["SSH operations per host", "counted", "promised"], counted),
         rows(
             ["time as a ratio", "ratio", "aim", "ours", "theirs"],
@@ -74,7 +74,7 @@ def text(measured: Measured) -> str:
             [[s.what, s.engine, f"{s.sent:,}".replace(",", " "), f"{s.aim:,}".replace(",", " "), str(s.answered)] for s in measured.sent],
         ),
         extremes(measured.worst),
-    ])
+    ]))  # fmt: skip
 
 
 def extremes(worst: tuple[Worst, ...]) -> str:
@@ -83,6 +83,8 @@ def extremes(worst: tuple[Worst, ...]) -> str:
 
 
 def rows(head: list[str], body: list[list[str]]) -> str:
+    if not body:
+        return ""
     width = [max(len(row[i]) for row in (head, *body)) for i in range(len(head))]
     lines = [head, ["-" * w for w in width], *body]
     return "\n".join("| " + " | ".join(cell.ljust(w) for cell, w in zip(row, width, strict=True)) + " |" for row in lines)

@@ -94,9 +94,9 @@ def start_bystander(fleet: Fleet, host: str) -> None:
 
 def tell(lab: Lab) -> Story:
     """Everything that happens to the fleet happens here, once; the tests read."""
-    lab.up(fleets.DEMO)
+    lab.up(fleets.ALL)
     fleet = Fleet(lab)
-    kinds = {name: host.spec.kind for name, host in lab.hosts().items() if name in fleets.read(fleets.DEMO)["hosts"]}
+    kinds = {name: host.spec.kind for name, host in lab.hosts().items() if name in fleets.read(fleets.ALL)["hosts"]}
     for host, kind in kinds.items():
         if engine(kind) != "docker":
             start_bystander(fleet, host)

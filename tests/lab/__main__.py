@@ -11,7 +11,7 @@ import sys
 import time
 from pathlib import Path
 
-from . import claims, doctor, hosts, network
+from . import claims, doctor, hosts, network, progress
 from .artefacts import LabError
 from .kinds import KINDS
 from .lab import Lab, take_all_away, take_leftovers_away
@@ -79,7 +79,8 @@ def _parser() -> argparse.ArgumentParser:
 def _up(lab: Lab, options: argparse.Namespace) -> None:
     begin = time.monotonic()
     lab.kept = True
-    lab.up(options.fleet, options.hosts)
+    with progress.shown():
+        lab.up(options.fleet, options.hosts)
     _list(lab, options)
     for name, why in lab.skipped.items():
         print(f"{name:16} left out: {why}")
@@ -105,7 +106,9 @@ def _down(lab: Lab, options: argparse.Namespace) -> int:
 
 def _build(lab: Lab, options: argparse.Namespace) -> None:
     doctor.prepare()
-    for name, layers in lab.build(options.kinds).items():
+    with progress.shown():
+        built = lab.build(options.kinds)
+    for name, layers in built.items():
         print(f"{name:16} {' '.join(path.name for path in layers)}")
 
 

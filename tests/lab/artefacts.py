@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import progress
+
 HERE = Path(__file__).resolve().parent
 REPO = HERE.parent.parent
 
@@ -49,8 +51,8 @@ def _locked(path: Path) -> Iterator[None]:
         yield
 
 
-def cached(area: str, name: str, key: str, build: Callable[[Path], None]) -> Path:
-    """The directory <lab>/<area>/<name>-<key>; `build` fills it when it is not there yet."""
+def cached(area: str, name: str, key: str, build: Callable[[Path], None], what: str = "") -> Path:
+    """The directory <lab>/<area>/<name>-<key>; `build` fills it when it is not there yet, and `what` says what that takes."""
     home = lab_dir() / area
     final = home / f"{name}-{key}"
     if final.is_dir():
@@ -59,7 +61,8 @@ def cached(area: str, name: str, key: str, build: Callable[[Path], None]) -> Pat
         if not final.is_dir():
             staging = Path(tempfile.mkdtemp(prefix=f".{name}-", dir=home))
             try:
-                build(staging)
+                with progress.building(what) if what else contextlib.nullcontext():
+                    build(staging)
                 staging.chmod(0o755)
                 staging.rename(final)
             finally:
@@ -68,11 +71,15 @@ def cached(area: str, name: str, key: str, build: Callable[[Path], None]) -> Pat
 
 
 def run(command: list[str], **kwargs: object) -> str:
-    """Run a build command; its output is shown only when it fails."""
-    done = subprocess.run(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, check=False, **kwargs)  # type: ignore[call-overload]
-    if done.returncode:
-        raise LabError(f"{' '.join(command)} failed with status {done.returncode}:\n{done.stdout[-4000:]}")
-    return str(done.stdout)
+    """Run a build command; its output is shown only when it fails, its last line also by who shows the progress."""
+    lines = []
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **kwargs) as process:  # type: ignore[call-overload]
+        for line in process.stdout:
+            lines.append(line)
+            progress.note(line)
+    if process.returncode:
+        raise LabError(f"{' '.join(command)} failed with status {process.returncode}:\n{''.join(lines)[-4000:]}")
+    return "".join(lines)
 
 
 @dataclass(frozen=True)
@@ -114,7 +121,8 @@ def go_tool(name: str) -> Path:
     """The directory with the programs of one entry of GO_TOOLS, built on first use."""
     tool, module = GO_TOOLS[name], HERE / "gomods" / name
     key = digest(module / "go.mod", module / "go.sum", repr(tool), go_version())
-    return cached("bin", name, key, functools.partial(_build_go, tool, module))
+    what = f"{name}: downloading its sources and compiling them with Go"
+    return cached("bin", name, key, functools.partial(_build_go, tool, module), what)
 
 
 def go_environment() -> dict[str, str]:
@@ -124,7 +132,7 @@ def go_environment() -> dict[str, str]:
 
 def _build_go(tool: GoTool, module: Path, out: Path) -> None:
     stamps = " ".join(f"-X {name}={value}" for name, value in tool.stamps)
-    command = ["go", "build", "-tags", " ".join(tool.tags), "-ldflags", f"-s -w {stamps}".strip(), "-o", f"{out}/", "tool"]
+    command = ["go", "build", "-v", "-tags", " ".join(tool.tags), "-ldflags", f"-s -w {stamps}".strip(), "-o", f"{out}/", "tool"]
     run(command, cwd=module, env=go_environment())
 
 

@@ -6,9 +6,11 @@ from __future__ import annotations
 
 import os
 import shutil
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 
+from . import progress
 from .artefacts import LabError, run
 from .kinds import KINDS, Kind
 
@@ -78,10 +80,22 @@ def prepare() -> None:
         raise LabError(f"This machine cannot carry the lab: {why}.")
     packages = missing()
     if packages:
-        print(f"Installing what the lab needs: {' '.join(packages)}", flush=True)
+        _consent(packages)
         environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        run(["apt-get", "-q", "update"], env=environment)
-        run(["apt-get", "-q", "install", "-y", "--no-install-recommends", *packages], env=environment)
+        with progress.building(f"installing {' '.join(packages)}"):
+            run(["apt-get", "-q", "update"], env=environment)
+            run(["apt-get", "-q", "install", "-y", "--no-install-recommends", *packages], env=environment)
+
+
+def _consent(packages: list[str]) -> None:
+    """Ask the person at the terminal; where there is none (CI), or with YES=1, what is installed is only said."""
+    what = f"The lab needs Debian packages that this machine does not have: {' '.join(packages)}."
+    if os.environ.get("YES") == "1" or not sys.stdin.isatty():
+        progress.say(f"{what} They are installed now.")
+        return
+    print(f"{what}\nInstall them now, with apt-get? (YES=1 does so without a question) [y/N] ", end="", file=sys.stderr, flush=True)
+    if sys.stdin.readline().strip().lower() not in ("y", "yes"):
+        raise LabError(f"Nothing was installed. To go on, install them yourself: apt-get install {' '.join(packages)}")
 
 
 def report() -> list[str]:

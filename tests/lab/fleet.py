@@ -15,7 +15,9 @@ from .artefacts import LabError
 from .fakegpu import Inventory, inventory
 from .kinds import KINDS
 
-DEMO = Path(__file__).with_name("fleets") / "demo.json"
+FLEETS = Path(__file__).with_name("fleets")
+DEMO = FLEETS / "debian.json"  # engines as Debian packages them, so that little has to be built
+ALL = FLEETS / "all.json"
 NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
 OWN_KEYS = ("kind", "files")
 GPU_KEYS = ("gpus", "driver", "mig", "nvml", "switches", "channels")

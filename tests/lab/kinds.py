@@ -57,6 +57,7 @@ KINDS: dict[str, Kind] = {
     "containerd-1.6": Kind("bookworm", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
     "containerd-1.7": Kind("trixie", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
     "containerd-2.1": _newer_containerd("2.1", "2.1.9"),
+    "containerd-2.1-forky": Kind("forky", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
     "containerd-2.3": _newer_containerd("2.3", "2.3.7"),
     "containerd-2.4": _newer_containerd("2.4", "2.4.2"),
     "crio-1.34": _crio(),
@@ -64,6 +65,7 @@ KINDS: dict[str, Kind] = {
     "crio-1.34-containerd-1.7": _crio((*CRIO, "containerd"), (*CRIO_STATE, *CONTAINERD_STATE)),
     "docker-20.10": Kind("bookworm", ("docker.io",), "docker", "docker.service", DOCKER_STATE),
     "docker": Kind("trixie", ("docker.io", "docker-cli"), "docker", "docker.service", DOCKER_STATE),
+    "docker-28": Kind("forky", ("docker.io", "docker-cli"), "docker", "docker.service", DOCKER_STATE),
     # No daemon: the socket unit stands for the engine, and the images come with it.
     "podman-4.3": Kind("bookworm", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),
     "podman-5.4": Kind("trixie", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),

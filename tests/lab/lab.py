@@ -33,7 +33,7 @@ SERVICES = "services"  # beside the hosts' groups: what serves them from outside
 class Lab:
     """Labs of different names live side by side on one machine, each in its own network; what was built is shared."""
 
-    def __init__(self, name: str = "", home: Path | None = None, *, kept: bool = False) -> None:
+    def __init__(self, name: str = "", home: Path | None = None, *, kept: bool = False, client: bool = True) -> None:
         self.name = name or os.environ.get("GPUFLEET_LAB_NAME") or DEFAULT_NAME
         self.home = home or artefacts.lab_dir()
         self.hosts_home = self.home / "hosts" / self.name
@@ -41,12 +41,13 @@ class Lab:
         self.key = self.home / "key"
         self.skipped: dict[str, str] = {}
         self.kept = kept  # the hosts stay when this process ends
+        self.client = client  # whether the hosts get crictl, which has to be built and tests are written with
         self.claim: claims.Claim | None = None
 
     @classmethod
-    def of_run(cls, what: str) -> Lab:
+    def of_run(cls, what: str, *, client: bool = True) -> Lab:
         """A lab for this process alone, so that two runs never meet; who sets GPUFLEET_LAB_NAME gets labs of that name."""
-        return cls("-".join(filter(None, (os.environ.get("GPUFLEET_LAB_NAME"), what, str(os.getpid())))))
+        return cls("-".join(filter(None, (os.environ.get("GPUFLEET_LAB_NAME"), what, str(os.getpid())))), client=client)
 
     def __enter__(self) -> Lab:
         return self
@@ -121,7 +122,7 @@ class Lab:
         with ThreadPoolExecutor(BUILDERS) as pool:
             packages = pool.submit(artefacts.nvidia_debs) if doctor.has_go() else None
             list(pool.map(roots.base_root, sorted({KINDS[name].suite for name in kinds})))
-            found = list(pool.map(lambda name: [seed.client_layer(name), *roots.layers(KINDS[name])], kinds))
+            found = list(pool.map(lambda name: [seed.client_layer(name, with_client=self.client), *roots.layers(KINDS[name])], kinds))
             if packages:
                 packages.result()
         return dict(zip(kinds, found, strict=True))

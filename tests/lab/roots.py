@@ -77,13 +77,15 @@ def base_root(suite: str) -> Path:
     """A bootable Debian root with what Ansible needs, and no engine."""
     mirror = debian_mirror()
     key = digest(json.dumps([suite, mirror, BASE_PACKAGES, MMDEBSTRAP_OPTIONS]), BUILD_ROOT)
-    return cached("roots", suite, key, functools.partial(_build_root, suite, mirror))
+    return cached("roots", suite, key, functools.partial(_build_root, suite, mirror), f"Debian {suite}: downloading and unpacking a root")
 
 
 def package_layer(root: Path, packages: tuple[str, ...]) -> Path:
     """What installing these packages on that root changes, as a directory to be stacked on it."""
     key = digest(json.dumps([root.name, packages]), BUILD_LAYER)
-    return cached("layers", f"{root.name.split('-')[0]}-{packages[0]}", key, functools.partial(_build_layer, root, packages))
+    suite = root.name.split("-")[0]
+    what = f"Debian {suite}: downloading and installing {packages[0]} and what it needs"
+    return cached("layers", f"{suite}-{packages[0]}", key, functools.partial(_build_layer, root, packages), what)
 
 
 def program_layer(kind: Kind, lower: list[Path]) -> Path:
@@ -100,7 +102,7 @@ def isolated(script: str, *arguments: str) -> None:
 
 def _build_root(suite: str, mirror: str, out: Path) -> None:
     options = [*MMDEBSTRAP_OPTIONS, *(f"--aptopt={line}" for line in _apt_overrides()), f"--include={','.join(BASE_PACKAGES)}"]
-    isolated(BUILD_ROOT, str(out), "mmdebstrap", "--quiet", *options, suite, "/mnt/root.tar", mirror)
+    isolated(BUILD_ROOT, str(out), "mmdebstrap", *options, suite, "/mnt/root.tar", mirror)
 
 
 def _build_layer(root: Path, packages: tuple[str, ...], out: Path) -> None:

@@ -32,11 +32,11 @@ MASKED = (
 )  # fmt: skip
 
 
-def client_layer(kind_name: str) -> Path:
+def client_layer(kind_name: str, *, with_client: bool = True) -> Path:
     """Images and test client of one kind, under /opt/lab."""
     wanted = [images.probe(), *([images.pause(kind_name)] if kind_name in images.PAUSE_NAMES else [])]
     archives = {image.name: images.archives(image) for image in wanted}
-    client = go_tool("crictl") if has_go() and kind_name in images.PAUSE_NAMES else None
+    client = go_tool("crictl") if with_client and has_go() and kind_name in images.PAUSE_NAMES else None
     key = digest(repr(sorted((name, *map(str, paths)) for name, paths in archives.items())), client.name if client else "")
 
     def build(out: Path) -> None:

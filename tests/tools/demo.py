@@ -3,18 +3,24 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The main job on a small fleet of real hosts, as a person would do it: plan, site, the proofs, a second run that changes nothing.
 
-Then a change that goes wrong while nobody can reach the host.
+In between a change goes wrong while nobody can reach the host.
 
-    demo.py [--keep]       --keep leaves the hosts running afterwards
+    demo.py [--fleet NAME] [--keep]
+
+NAME is a file of tests/lab/fleets: debian, the default, has engines as Debian packages them; all has also those that have to be built from
+source, which takes 20 minutes. --keep leaves the hosts running afterwards.
 """
 
 from __future__ import annotations
 
+import argparse
 import json
 import os
 import re
+import signal
 import subprocess
 import sys
+import time
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -29,7 +35,7 @@ import demo_cut
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
 
-from tests.lab import aptrepo, doctor, images
+from tests.lab import aptrepo, doctor, fleet, images, progress
 from tests.lab.artefacts import LabError
 from tests.lab.lab import Lab
 
@@ -134,7 +140,7 @@ def plan(stage: Stage, *settings: str) -> None:
 
 def specs(stage: Stage) -> None:
     """Show the CDI spec of each host: its file, its version, and why it is that one."""
-    heading("3. the CDI specs: whose file, which version, and why that one")
+    heading("4. the CDI specs: whose file, which version, and why that one")
     answers = stage.task("node_info")
     for host in sorted(answers):
         print(f"{host}:")
@@ -159,8 +165,8 @@ def reasons(stage: Stage, host: str, path: str) -> str:
 def show_plan_only(stage: Stage) -> int:
     """Show what can be shown without Go."""
     plan(stage)
-    print("There is no Go (1.26 or newer) on this machine. NVIDIA's packages, containerd 2.x and CRI-O are built with it, so site,")
-    print("the proofs and the second run are not shown, and those hosts are missing above. Put `go` in PATH and run `make demo` again.")
+    print("There is no Go (1.26 or newer) on this machine. NVIDIA's packages are built with it, and so are some releases of engines: site,")
+    print("the proofs and the second run are not shown, and hosts with those releases are left out. Put `go` in PATH and run this again.")
     return 0
 
 
@@ -170,32 +176,33 @@ def show(stage: Stage, settings: Path) -> int:
     heading("2. site: look, decide, install, converge, prove")
     stage.run("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}")
     print(f"SSH operations: {stage.operations()}")
+    cut_off(stage, settings)
     specs(stage)
-    heading("4. the proofs: containers started through the engines themselves")
+    heading("5. the proofs: containers started through the engines themselves")
     stage.run("ansible-playbook", "gpufleet.nvidia.verify", "-e", f"@{settings.relative_to(ROOT)}")
-    heading("5. the same again")
+    heading("6. the same again")
     again = changed(stage.run("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}"))
     whole_site = stage.operations()
     stage.task("node")
     print(f"second run: {sum(again.values())} changed")
     print(f"SSH operations of the second site, with the proofs: {whole_site}")
     print(f"SSH operations of a converged node: {stage.operations()}")
-    cut_off(stage, settings)
     return 1 if sum(again.values()) else 0
 
 
 def cut_off(stage: Stage, settings: Path) -> None:
     """Cut the link to a host in the middle of a change that its engine does not live with, and see it come back by itself."""
-    if demo_cut.HOST not in stage.lab.hosts():
+    host = next((name for name in demo_cut.HOSTS if name in stage.lab.hosts()), "")
+    if not host:
         return
-    heading(f"6. the link to {demo_cut.HOST} is cut in the middle of a change, and its containerd does not come up with that change")
-    site = ("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}", "--limit", demo_cut.HOST)
-    demo_cut.cut(stage.lab, stage.start, (*site, "-e", demo_cut.CHANGE))
+    heading(f"3. the link to {host} is cut in the middle of a change, and its containerd does not come up with that change")
+    site = ("ansible-playbook", "gpufleet.nvidia.site", "-e", f"@{settings.relative_to(ROOT)}", "--limit", host)
+    demo_cut.cut(stage.lab, host, stage.start, (*site, "-e", demo_cut.CHANGE))
     print("\nThe next run says so:\n")
     said = stage.run(*site)
-    told = times_told(said, demo_cut.HOST)
+    told = times_told(said, host)
     if told != 1:
-        raise DemoFailed(f"the next run said {told} times instead of once that {demo_cut.HOST} had rolled back")
+        raise DemoFailed(f"the next run said {told} times instead of once that {host} had rolled back")
 
 
 def times_told(said: str, host: str) -> int:
@@ -204,21 +211,42 @@ def times_told(said: str, host: str) -> int:
     return sum(bool(re.search(r"was rolled back.*because", " ".join(text.split()))) for text in paragraphs)
 
 
+def prepared(lab: Lab, wanted: Path) -> None:
+    """Boot the fleet, saying what that takes: packages for this machine first, then what hosts are made of."""
+    heading(f"0. a fleet to show it on: {', '.join(fleet.read(wanted)['hosts'])}")
+    print("Hosts are booted on this machine (systemd-nspawn), with GPUs that are imitated. What they are made of is built the first time:")
+    print(f"Debian's own packages, and NVIDIA's container tools with Go. It is kept in {lab.home}.", flush=True)
+    if wanted == fleet.ALL:
+        print("The fleet `all` has engines that are built from source, too: that takes 20 minutes on two cores.", flush=True)
+    begin = time.monotonic()
+    with progress.shown():
+        lab.up(wanted)
+    print(f"{len(lab.hosts())} hosts are up after {time.monotonic() - begin:.0f} s", flush=True)
+    for name, why in lab.skipped.items():
+        print(f"left out: {name}, {why}")
+
+
+def parsed(arguments: list[str]) -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="demo.py", description=(__doc__ or "").partition("\n")[0])
+    names = sorted(path.stem for path in fleet.FLEETS.glob("*.json"))
+    parser.add_argument("--fleet", choices=names, default=fleet.DEMO.stem, help="a file of tests/lab/fleets")
+    parser.add_argument("--keep", action="store_true", help="leave the hosts running afterwards; `make lab-down` removes them")
+    return parser.parse_args(arguments)
+
+
 def main(arguments: list[str]) -> int:
     """Boot the demo's fleet, show, and take it down again."""
+    options = parsed(arguments)
     obstacle = doctor.machine_obstacle()
     if obstacle:
         print(f"make demo needs hosts of its own: {obstacle}. Without them, `make check` runs what can be run.")
         return 1
     PLACE.mkdir(parents=True, exist_ok=True)
-    lab = Lab("gpufleet-demo")
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds the stack, so that the hosts are taken down
+    lab = Lab.of_run("demo", client=False)
+    lab.kept = options.keep
     try:
-        print("Booting the fleet. The first time builds it from source: about 25 minutes on two cores. Later it takes seconds.", flush=True)
-        if doctor.missing():
-            print(f"Debian packages that this installs first: {', '.join(doctor.missing())}", flush=True)
-        lab.up()
-        for name, why in lab.skipped.items():
-            print(f"left out: {name}, {why}")
+        prepared(lab, fleet.FLEETS / f"{options.fleet}.json")
         if not doctor.has_go():
             return show_plan_only(Stage(lab))
         settings = PLACE / "settings.json"
@@ -227,8 +255,11 @@ def main(arguments: list[str]) -> int:
     except (DemoFailed, demo_cut.CutFailed, LabError) as error:
         print(f"\nmake demo: {error}", file=sys.stderr)
         return 1
+    except KeyboardInterrupt:
+        print("\nmake demo: stopped; its hosts are taken down", file=sys.stderr)
+        return 130
     finally:
-        if "--keep" not in arguments:
+        if not options.keep:
             lab.down()
 
 

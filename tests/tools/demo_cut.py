@@ -17,11 +17,10 @@ from tests.lab import cgroup
 from tests.lab.artefacts import LabError
 from tests.lab.lab import Lab
 
-HOST = "c23"
+HOSTS = ("c23", "c21", "c17")  # the first of them that is up
 UNIT = "containerd.service"
 CHANGE = "gpufleet_default=true"  # what is asked for: the handler nvidia as containerd's default
-CHANGED = "grep -qs default_runtime_name /etc/containerd/conf.d/90-gpufleet.toml"
-CRICTL = "/opt/lab/bin/crictl"
+CHANGED = "grep -rqsE '^ *default_runtime_name *= *.nvidia' /etc/containerd"
 JOURNAL = "/var/lib/gpufleet/journal"
 PLACE = "/run/demo"
 DROP_IN = f"/run/systemd/system/{UNIT}.d/demo.conf"
@@ -37,7 +36,7 @@ systemctl daemon-reload"""
 NO_TRAP = f"rm -rf {PLACE} {os.path.dirname(DROP_IN)}; systemctl daemon-reload; systemctl restart {UNIT}"
 BYTES = "find /etc/containerd /etc/cdi /etc/nvidia-container-runtime -type f | sort | xargs sha256sum"
 LEFT = "find /etc -name '.gpufleet-*' -o -name 'gpufleet-recover*'; systemctl list-units --plain --no-legend 'gpufleet-*'"
-SERVES = f"{CRICTL} info | grep -q RuntimeReady"
+SERVES = "ctr plugins ls | grep -qE ' cri +.* ok *$'"  # over its socket: the part that serves the kubelet
 STATES = f"cat $(ls -d {JOURNAL}/* | tail -1)/states"
 SAID = f"journalctl --unit {UNIT} --output=cat --grep '^containerd: ' --lines 1"
 
@@ -46,11 +45,11 @@ class CutFailed(Exception):
     """The host did not do what it should."""
 
 
-def on_host(lab: Lab, script: str) -> str:
+def on_host(lab: Lab, host: str, script: str) -> str:
     """Run a script at the host's console, which needs no network."""
-    done = lab.exec(HOST, ["timeout", "60", "sh", "-ec", script])
+    done = lab.exec(host, ["timeout", "60", "sh", "-ec", script])
     if done.returncode:
-        raise CutFailed(f"{HOST}: {script}: status {done.returncode}\n{done.stdout}{done.stderr}")
+        raise CutFailed(f"{host}: {script}: status {done.returncode}\n{done.stdout}{done.stderr}")
     return done.stdout.strip()
 
 
@@ -59,37 +58,37 @@ def say(what: str) -> None:
     print(f"  {datetime.datetime.now(datetime.UTC):%H:%M:%S.%f}"[:14], what, sep="  ", flush=True)
 
 
-def cut(lab: Lab, start: Callable[[Sequence[str]], subprocess.Popen[bytes]], site: Sequence[str]) -> None:
+def cut(lab: Lab, host: str, start: Callable[[Sequence[str]], subprocess.Popen[bytes]], site: Sequence[str]) -> None:
     """Pull the plug in the middle of a run of `site`; CutFailed unless the host comes back by itself, as it was."""
-    before = on_host(lab, BYTES)
-    with trap(lab):
+    before = on_host(lab, host, BYTES)
+    with trap(lab, host):
         print(f"$ {' '.join(site)}\n")
         with killed_at_the_end(start(site)):
-            on_host(lab, f"read here <{PLACE}/here")
-            say(f"{HOST}: the new configuration is in place, and {UNIT} is being restarted with it")
-            lab.link(HOST, "down")
-        say(f"the link to {HOST} is cut, and ansible-playbook is killed; what follows is read at the host's console")
-        on_host(lab, f"echo >{PLACE}/go")
-        passed = taken_back(lab)
-        say(f"{HOST}: containerd failed, by its own words: {on_host(lab, SAID)}")
-        say(f"{HOST}: the host went through the states {', '.join(passed)} by itself")
-        after, left = on_host(lab, BYTES), on_host(lab, LEFT)
+            on_host(lab, host, f"read here <{PLACE}/here")
+            say(f"{host}: the new configuration is in place, and {UNIT} is being restarted with it")
+            lab.link(host, "down")
+        say(f"the link to {host} is cut, and ansible-playbook is killed; what follows is read at the host's console")
+        on_host(lab, host, f"echo >{PLACE}/go")
+        passed = taken_back(lab, host)
+        say(f"{host}: containerd failed, by its own words: {on_host(lab, host, SAID)}")
+        say(f"{host}: the host went through the states {', '.join(passed)} by itself")
+        after, left = on_host(lab, host, BYTES), on_host(lab, host, LEFT)
         if after != before or left:
-            raise CutFailed(f"{HOST} is not as it was before:\n{before}\n---\n{after}\n---\n{left}")
-        on_host(lab, SERVES)
-        say(f"{HOST}: every byte is as it was before, nothing is left over, and containerd serves")
-    say(f"the link to {HOST} is plugged in again, and nothing ails its containerd any more")
+            raise CutFailed(f"{host} is not as it was before:\n{before}\n---\n{after}\n---\n{left}")
+        on_host(lab, host, SERVES)
+        say(f"{host}: every byte is as it was before, nothing is left over, and containerd serves")
+    say(f"the link to {host} is plugged in again, and nothing ails its containerd any more")
 
 
 @contextlib.contextmanager
-def trap(lab: Lab) -> Iterator[None]:
+def trap(lab: Lab, host: str) -> Iterator[None]:
     """Prepare the host's engine, and leave nothing of that behind."""
-    on_host(lab, TRAP)
+    on_host(lab, host, TRAP)
     try:
         yield
     finally:
-        lab.link(HOST, "up")
-        on_host(lab, NO_TRAP)
+        lab.link(host, "up")
+        on_host(lab, host, NO_TRAP)
 
 
 @contextlib.contextmanager
@@ -103,12 +102,12 @@ def killed_at_the_end(run: subprocess.Popen[bytes]) -> Iterator[None]:
         run.wait()
 
 
-def taken_back(lab: Lab) -> list[str]:
+def taken_back(lab: Lab, host: str) -> list[str]:
     """Wait for the end of the newest transaction in the host's journal, and give the states that it went through."""
     try:
-        for _turn in cgroup.until(f"{HOST} to come back by itself", 60):
-            states = [json.loads(line) for line in on_host(lab, STATES).splitlines() if line.strip()]
-            if states[-1].get("closed") and not on_host(lab, LEFT):
+        for _turn in cgroup.until(f"{host} to come back by itself", 60):
+            states = [json.loads(line) for line in on_host(lab, host, STATES).splitlines() if line.strip()]
+            if states[-1].get("closed") and not on_host(lab, host, LEFT):
                 return list(dict.fromkeys(state["state"] for state in sorted(states, key=lambda state: int(state["n"]))))
     except LabError as error:
         raise CutFailed(str(error)) from error

@@ -116,7 +116,8 @@ class Run:
         try:
             process.wait(self.limit)
         except subprocess.TimeoutExpired:
-            end(process)
+            signal_group(process, signal.SIGINT)
+            finish(process)
         self.ended.put(part.name)
 
     def _next(self) -> Ended:
@@ -140,7 +141,7 @@ class Run:
         for process in running:
             signal_group(process, signal.SIGINT)
         for process in running:
-            end(process)
+            finish(process)
 
     def _log(self, part: Part) -> Path:
         return self.logs / f"{re.sub('[^a-z0-9.]+', '-', part.name)}.log"
@@ -151,9 +152,8 @@ def signal_group(process: subprocess.Popen[bytes], number: int) -> None:
         os.killpg(process.pid, number)
 
 
-def end(process: subprocess.Popen[bytes]) -> None:
-    """Interrupt a part and all that it has started; kill what is still there after its time to tidy up."""
-    signal_group(process, signal.SIGINT)
+def finish(process: subprocess.Popen[bytes]) -> None:
+    """Wait for a part that was interrupted; kill what is still there after its time to tidy up. A second interrupt would disturb that."""
     try:
         process.wait(GRACE)
     except subprocess.TimeoutExpired:

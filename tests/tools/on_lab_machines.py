@@ -13,6 +13,7 @@ A machine that cannot carry the lab is no failure of the collection: the summary
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 
@@ -31,11 +32,15 @@ def main(command: list[str]) -> int:
     if obstacle:
         print(f"not run here: {' '.join(command)} ({obstacle})")
         return 0
+    os.chdir(ROOT)
     if command[:1] != ["--lab"]:
-        return subprocess.run(command, cwd=ROOT, check=False).returncode
+        os.execvp(command[0], command)  # no process in between: it alone is interrupted, and tidies up
     with Lab.of_run(command[1]) as lab:
         lab.hold()
-        return subprocess.run(tied(command[2:]), cwd=ROOT, env={**os.environ, "GPUFLEET_LAB_NAME": lab.name}, check=False).returncode
+        child = subprocess.Popen(tied(command[2:]), env={**os.environ, "GPUFLEET_LAB_NAME": lab.name})
+        for number in (signal.SIGINT, signal.SIGTERM):  # a terminal's goes to both; the hosts are taken down when the child is done
+            signal.signal(number, lambda number, _frame: child.send_signal(number) if number == signal.SIGTERM else None)
+        return child.wait()
 
 
 if __name__ == "__main__":

@@ -77,6 +77,11 @@ def on_lab(name: str, *command: str) -> Part:
     return Part(name, (sys.executable, str(ROOT / "tests/tools/on_lab_machines.py"), *command), WAITING)
 
 
+def node_groups() -> list[str]:
+    """The Pythons on which the node side's tests run besides the one that the part `unit` runs on."""
+    return [f"node-{version.replace('.', '-')}" for version in ("3.6", "3.8", "3.13") if version != f"3.{sys.version_info.minor}"]
+
+
 def parts() -> list[Part]:
     """All parts in the order in which they begin: the longest first, and parts that wait beside parts that do not."""
     hosts = [pytest_part(f"lab: {name}", WAITING, *files(names)) for name, names in LAB.items()]
@@ -87,7 +92,8 @@ def parts() -> list[Part]:
         pytest_part("unit", BUSY, "tests/unit"),
         *(Part(f"sanity-{core}", (sys.executable, "tests/tools/sanity.py", core), BUSY) for core in ("2.21", "2.20", "2.19")),
         *judges,
-        *map(target, ("unit-2.18", "unit-node", "archive", "lint", "types")),
+        *map(target, ("unit-2.18", "archive", "lint", "types")),
+        Part("unit-node", (sys.executable, "tests/tools/unit_matrix.py", *node_groups()), BUSY),
     ]
     return mixed([*hosts[:2], *others, *hosts[2:], on_lab("molecule", "--lab", "molecule", "molecule", "test", "--all")], busy)
 

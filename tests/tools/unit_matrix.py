@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run unit tests in the environments of other Pythons and other ansible-core releases.
 
-    unit_matrix.py core-2-16              all unit tests
+    unit_matrix.py core-2-16              all unit tests but the node side's, which imports no Ansible
     unit_matrix.py core-2-18              the playbooks' runs
     unit_matrix.py node-3-6 node-3-8      the node side's, without Ansible
 
@@ -21,19 +21,20 @@ NODE_SIDE = "tests/unit/plugins/module_utils"
 PLAYBOOKS = "tests/unit/playbooks"
 
 
+# group -> what pytest is told; every other group runs the node side's
+TESTS = {"core-2-16": ("tests/unit", f"--ignore={NODE_SIDE}"), "core-2-18": (PLAYBOOKS,)}
+
+
 def run(group: str) -> bool:
     """Run the tests of one group and say whether they passed."""
-    tests = {"core-2-16": "tests/unit", "core-2-18": PLAYBOOKS}.get(group, NODE_SIDE)
-    if not (environments.ROOT / tests).is_dir():
-        print(f"== {group}: {tests} has no tests yet", flush=True)
-        return True
+    tests = TESTS.get(group, (NODE_SIDE,))
     try:
         programs = environments.ensure(group)
     except environments.NoInterpreter as error:
         print(f"== {group}: not run here, {error}", flush=True)
         return True
-    print(f"== {group}: {tests}", flush=True)
-    return subprocess.run([programs / "python", "-m", "pytest", "-q", tests], cwd=environments.ROOT, check=False).returncode == 0
+    print(f"== {group}: {' '.join(tests)}", flush=True)
+    return subprocess.run([programs / "python", "-m", "pytest", "-q", *tests], cwd=environments.ROOT, check=False).returncode == 0
 
 
 if __name__ == "__main__":
