@@ -12,10 +12,10 @@ class ModuleDocFragment:
 options:
   root:
     description:
-      - Another root directory, for image builds and offline trees. Files are read and written beneath it,
-        nothing is run, restarted or probed.
-      - With any value but V(/) the versions of programs come from the package database beneath the root, or from an option where a
-        module has one for that.
+      - Another root directory, for image builds and offline trees. Files are read and written below it, and nothing is run, restarted or
+        probed.
+      - With any value but V(/) the versions of programs come from the package database below the root, or from an option if the module has
+        one for that.
     type: path
     default: /
   proc_root:
@@ -30,10 +30,10 @@ options:
     default: /sys
   transport:
     description:
-      - How the two small programs get to the host that look at it and change it.
+      - How the two small programs that look at the host and change it are sent there.
       - V(stdin) sends them over the standard input of the host's Python, V(module) runs them as Ansible modules.
-        V(auto) takes V(stdin) where the connection can do that, else V(module).
-      - The result is the same either way, V(stdin) costs less time.
+        V(auto) takes V(stdin) if the connection supports it, else V(module).
+      - The result is the same in both cases; V(stdin) is faster.
     type: str
     choices: [auto, stdin, module]
     default: auto
@@ -43,12 +43,12 @@ options:
 options:
   state:
     description:
-      - V(present) makes it so.
-      - V(absent) takes back what this collection did. Files get back the bytes which they had before, as far as the journal on the
-        host has them and nobody else changed the file since; else only what is ours is taken out.
-      - It takes back all or touches nothing. What cannot be given back (a configuration that others broke since, a copy from before
-        that is damaged) fails the task, with the file, the reason and the next step. No engine has to run, or be there at all.
-      - Where nothing of this collection is, V(absent) changes nothing and is no error.
+      - V(present) configures the host as the other options say.
+      - V(absent) undoes what this collection did. A file gets its original content back if the journal on the host has it and nobody else
+        has changed the file since. Otherwise only our part is removed from it.
+      - V(absent) undoes everything or touches nothing. If something cannot be given back (a configuration that others have broken since, a
+        damaged copy), the task fails with the file, the reason and the next step. The engine need not run, or be installed at all.
+      - V(absent) on a host where this collection did nothing changes nothing and is no error.
     type: str
     choices: [present, absent]
     default: present
@@ -60,7 +60,7 @@ options:
   engine_version:
     description:
       - The engine's version, for example V(1.7.24).
-      - Only needed with O(root) where no package database beneath the root tells it. A running engine's own word comes first.
+      - Only needed with O(root) if no package database below the root has it. What a running engine says comes first.
     type: str
     default: ""
   config_path:
@@ -96,7 +96,7 @@ options:
     default: auto
   handlers:
     description:
-      - OCI runtime handlers that the engine shall have, keyed by name, so that inventories can merge them.
+      - OCI runtime handlers that the engine is to have, keyed by name, so that inventories can merge them.
       - Every value is a dictionary with the key C(binary) (default V(/usr/bin/nvidia-container-runtime)) and optionally C(options),
         a dictionary of further settings of that handler in the engine's own words.
     type: dict
@@ -129,11 +129,11 @@ options:
 options:
   adopt:
     description:
-      - Whether what other tools left on the host is taken over, such as a drop-in of C(nvidia-ctk runtime configure).
-      - V(auto) takes over what is recognised exactly, which means that every key of it is explained by that tool's own rules and by the
-        rest of the configuration, and whose tool no longer works on the host. It goes in the same transaction in which ours is
-        written, the journal keeps its bytes, and O(state=absent) gives them back. What is recognised in part stays and is named.
-      - V(never) takes nothing over. What others left is named in the result all the same.
+      - Whether to take over what other tools left on the host, such as a drop-in of C(nvidia-ctk runtime configure).
+      - V(auto) takes over what is recognised exactly and whose tool no longer works on the host. Exactly means that the tool's own rules
+        and the rest of the configuration explain every key. The tool's file is removed in the transaction that writes ours, the journal
+        keeps its content, and O(state=absent) gives it back. What is recognised only in part stays and is named.
+      - V(never) takes nothing over. The result names what others left in any case.
     type: str
     choices: [auto, never]
     default: auto
@@ -147,7 +147,7 @@ options:
       - Which engines to manage. V(auto) manages every engine on the host that can be managed, and Docker only on hosts
         without Kubernetes (no kubelet, and no engine of a Kubernetes distribution). Name V(docker) beside V(auto) to have it
         configured there, too.
-      - V(podman) needs no configuration, only the CDI spec. V(auto) takes it for the engine of a host where no other can be managed.
+      - V(podman) needs no configuration, only the CDI spec. V(auto) takes it as the engine of a host where no other engine can be managed.
     type: list
     elements: str
     choices: [auto, containerd, crio, docker, podman]
@@ -155,68 +155,68 @@ options:
   injection:
     description:
       - How GPUs get into workload containers.
-      - V(auto) decides per engine and host; every other value is forced, and refused with the reason where it cannot work.
+      - V(auto) decides per engine and host. Every other value is used on every host; where it cannot work, the task fails with the reason.
       - V(native-cdi) lets the engine itself inject by CDI. V(nvidia-runtime) makes the NVIDIA runtime in cdi mode the default handler.
         V(legacy) makes the NVIDIA runtime in legacy mode the default handler. V(oci-hook) uses an OCI prestart hook and no handler.
-        V(jit-cdi) makes the NVIDIA runtime the default handler which makes a CDI spec in memory.
+        V(jit-cdi) makes the NVIDIA runtime the default handler and lets it create a CDI spec in memory for each container.
     type: str
     choices: [auto, native-cdi, nvidia-runtime, legacy, oci-hook, jit-cdi]
     default: auto
   isolation:
     description:
       - Whether a container gets GPUs only because its image carries C(NVIDIA_VISIBLE_DEVICES).
-      - V(strict) honours such environment variables of privileged containers only, V(compatible) of all containers.
-        V(auto) decides, and the record says which and why. Where a kubelet runs, it follows the way in which the device plugin asks, see
-        O(device_plugin_strategy).
+      - V(strict) honours this variable only for privileged containers, V(compatible) for all containers. V(auto) decides, and the result
+        says which and why. If a kubelet runs, the decision follows the way in which the device plugin asks, see O(device_plugin_strategy).
     type: str
     choices: [auto, strict, compatible]
     default: auto
   no_gpu:
     description:
       - What to do with a host that has no NVIDIA GPU.
-      - V(skip) reports and does not touch it, V(prepare) configures it all the same, V(fail) fails.
+      - V(skip) reports it and changes nothing, V(prepare) configures the host nevertheless, V(fail) fails.
     type: str
     choices: [skip, prepare, fail]
     default: skip
   device_plugin_strategy:
     description:
       - The device list strategies that the Kubernetes device plugin of this cluster is configured for.
-      - Declaring them lets V(auto) take the default handler away from C(nvidia) on a live cluster.
-      - Empty takes what the host shows of the plugin, else V(envvar), which is the default of NVIDIA's plugin. O(isolation=auto) is
-        V(compatible) then, and the advice says how the plugin has to be set for V(strict).
+      - If you declare them, V(auto) may stop C(nvidia) from being the default handler in a live cluster.
+      - Empty takes what can be seen of the plugin on the host, else V(envvar), which is the default of NVIDIA's plugin. With V(envvar)
+        O(isolation=auto) is V(compatible), and the advice says how to set the plugin for V(strict).
     type: list
     elements: str
     choices: [envvar, volume-mounts, cdi-annotations, cdi-cri]
     default: []
   packages:
     description:
-      - V(present) installs the NVIDIA Container Toolkit's packages that the decision needs. V(ignore) takes what is there.
+      - V(present) installs those packages of the NVIDIA Container Toolkit that the decision needs. V(ignore) uses what is installed.
     type: str
     choices: [present, ignore]
     default: present
   toolkit_repository:
     description:
-      - Where the packages come from, on a host that is to get them by O(packages=present).
-      - V(nvidia) adds NVIDIA's public repository, and only on a host that needs packages which none of its repositories has.
-      - An address is that of a mirror, with the part for the distribution and the architecture; hosts have it from then on.
-      - Empty adds none.
+      - Where the packages come from with O(packages=present).
+      - V(nvidia) adds NVIDIA's public repository, but only on a host that needs packages which none of its own repositories has.
+      - An address is that of a mirror, including the part for the distribution and the architecture. The mirror is added to every host.
+      - Empty adds no repository.
     type: str
     default: nvidia
   toolkit_key:
     description:
       - The public key of O(toolkit_repository), the armored text of one key. It is required with an address.
-      - Empty with V(nvidia) lets the controller fetch NVIDIA's own by HTTPS.
+      - Empty with V(nvidia) lets the controller fetch NVIDIA's key by HTTPS.
     type: str
     default: ""
   toolkit_key_fingerprint:
     description:
-      - Fingerprint that the key must have. Nothing is written where it differs. Empty accepts the key as given, and with V(nvidia) stands
-        for the fingerprint of NVIDIA's own, which is known.
+      - Fingerprint that the key must have. If it differs, nothing is written. Empty accepts the key as given; with V(nvidia) empty means
+        the known fingerprint of NVIDIA's key.
     type: str
     default: ""
   toolkit_version:
     description:
-      - Version of the NVIDIA Container Toolkit's packages. Empty keeps what is installed, else takes the repository's candidate.
+      - Version of the NVIDIA Container Toolkit's packages. Empty keeps the installed version; if none is installed, it takes the one that
+        the package manager would install.
     type: str
     default: ""
 """
@@ -226,8 +226,8 @@ options:
 options:
   cdi_device_names:
     description:
-      - What the devices of the CDI spec are called, in the words of C(nvidia-ctk cdi generate --device-name-strategy). Each way gives every
-        device one more name.
+      - How the devices of the CDI spec are named, with the values of C(nvidia-ctk cdi generate --device-name-strategy). Each value adds one
+        name to every device.
       - V(index) is C(0) for a GPU and C(0:1) for a MIG device, as C(nvidia-smi) counts them. V(type-index) is C(gpu0) and C(mig0:1).
         V(uuid) is C(GPU-...) and C(MIG-...).
       - An index can change at a reboot, a UUID does not.
@@ -239,8 +239,8 @@ options:
     description:
       - What the CDI spec records of a device node. A recorded number wins over the live node when a container starts.
       - V(static) records the numbers that cannot change, those of the major 195. V(none) records none. V(all) records type, numbers, mode
-        and group, so that a container gets a node even where the host lacks it; such a spec has to be made anew at every boot, since the
-        kernel hands out the majors of C(nvidia-uvm) and C(nvidia-caps) when the modules are loaded.
+        and group, so that a container gets a node even if the host lacks it. Such a spec is valid until the next boot only, since the
+        kernel assigns the major numbers of C(nvidia-uvm) and C(nvidia-caps) when the modules are loaded.
     type: str
     choices: [none, static, all]
     default: static
@@ -259,13 +259,15 @@ options:
     default: auto
   cdi_refresh:
     description:
-      - What happens to a CDI spec that goes stale between two runs, because a GPU fails, MIG is carved anew or a driver is upgraded.
+      - What happens to a CDI spec that becomes stale between two runs, because a GPU fails, the MIG layout changes or the driver is
+        upgraded.
       - V(converge) leaves that to the next run, which finds every such change.
-      - V(watch) leaves a small watch on the host. Where the spec is this collection's, it sets the spec aside while it is not true, at boot
-        before anything starts containers, when MIG or the driver changes, and every minute. A container that asks for a GPU then fails
-        instead of starting with a wrong one, until the next run has made the spec anew or the host is again what it was.
-      - With V(watch) where C(nvidia-cdi-refresh) owns the spec, a unit starts that when MIG changes, which it does not see by itself.
-      - A MIG instance that is replaced by one of the same number and another size cannot be seen by either.
+      - V(watch) installs a small watch on the host. It checks the spec of this collection at boot before anything starts containers, when
+        MIG or the driver changes, and every minute, and sets it aside while it is wrong. A container that asks for a GPU then fails instead
+        of starting with a wrong one, until the next run has written a new spec or the host is again as it was.
+      - If C(nvidia-cdi-refresh) owns the spec, V(watch) installs a unit that starts it when MIG changes, which it does not notice by
+        itself.
+      - Neither can notice a MIG instance that is replaced by one of the same number and another size.
     type: str
     choices: [converge, watch]
     default: converge
@@ -277,8 +279,8 @@ options:
   cdi_profile:
     description:
       - How the files of the driver get into containers.
-      - V(full) is what C(nvidia-ctk cdi generate) writes, every file at its own path and hooks of C(nvidia-cdi-hook) that make links and
-        the loader's cache in the container. The program has to be on the host.
+      - V(full) is what C(nvidia-ctk cdi generate) writes. Every file is mounted at its own path, and hooks of C(nvidia-cdi-hook) create
+        links and the loader's cache in the container. That program has to be on the host.
       - V(hookless) needs no program on the host and works with a read-only root. Each library is mounted under the names by which
         programs load it, in C(/usr/lib/CPU-linux-gnu) and in C(/usr/lib64), which loaders search without a cache. No E(LD_LIBRARY_PATH) is
         set, since a variable in a CDI spec replaces the image's own.
@@ -289,7 +291,7 @@ options:
     default: auto
   cdi_features:
     description:
-      - The driver capabilities whose files containers get, in the words of E(NVIDIA_DRIVER_CAPABILITIES). Empty means all of them.
+      - The driver capabilities whose files containers get, with the values of E(NVIDIA_DRIVER_CAPABILITIES). Empty means all of them.
       - Nodes of C(/dev/dri) are part of V(graphics) and V(display).
     type: list
     elements: str
@@ -308,7 +310,7 @@ options:
     default: /
   cdi_compat32:
     description:
-      - Whether containers get the 32-bit libraries of the driver, too, as far as the host has them.
+      - Whether containers also get the 32-bit libraries of the driver, if the host has them.
     type: bool
     default: false
   cdi_sockets:

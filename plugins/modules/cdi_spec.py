@@ -13,17 +13,18 @@ version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Writes C(/etc/cdi/nvidia.yaml), which tells container engines the GPUs of a host by the names C(nvidia.com/gpu=0),
-    C(nvidia.com/gpu=GPU-...) and C(nvidia.com/gpu=all), and what a container needs of each.
+  - Writes C(/etc/cdi/nvidia.yaml), by which container engines know the GPUs of a host under the names C(nvidia.com/gpu=0),
+    C(nvidia.com/gpu=GPU-...) and C(nvidia.com/gpu=all), and what a container needs for each of them.
   - A GPU in MIG mode is named by its MIG devices, C(nvidia.com/gpu=0:1) and C(nvidia.com/gpu=MIG-...), each with the capability nodes of
     its instance. A host may have GPUs of both modes. A GPU in MIG mode without an instance has no name, since no container can use it.
   - The spec holds the device nodes of the GPUs, their DRM nodes, and the control nodes of the driver, of NVSwitches and of IMEX channels
     as far as they are there.
-  - The version of the spec is the lowest that its content allows, since an engine that does not know a version loses the whole file.
-  - Numbers of device nodes are recorded only where they cannot change. The kernel hands out the major of C(nvidia-uvm) anew at every boot.
-  - The GPUs are read from C(/proc) and C(/sys). Only where the spec on the host cannot be the right one, NVML is asked, once, in a process
-    of its own with a time limit; C(nvidia-smi) where NVML cannot be asked; and what C(/proc) tells has to do where both fail. The result
-    says which of them told the devices.
+  - The version of the spec is the lowest that its content allows, since an engine ignores a whole file whose version it does not know.
+  - Numbers of device nodes are recorded only if they cannot change. The kernel may assign another major number to C(nvidia-uvm) at every
+    boot.
+  - The GPUs are read from C(/proc) and C(/sys). Only if the spec on the host cannot be right, NVML is asked, once, in a process of its own
+    with a time limit. If NVML cannot be asked, C(nvidia-smi) is; if both fail, what C(/proc) has is used. The result says which of them
+    named the devices.
   - A file with other order and equal content is left as it is.
   - WSL and Jetson, and GPUs that were given away to virtual machines, are recognised and refused.
   - With O(state=validated) it looks at every spec on the host, by whomever written, tells what engines resolve there and what is wrong

@@ -13,10 +13,10 @@ version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Does what it is told to one containerd instance, without the decision for the whole host that M(gpufleet.nvidia.node) takes.
-  - Works against a bare directory tree too, with O(root) and O(engine_version), no engine needed there.
-  - containerd 1.x gets an edit in place, since a drop-in there replaces the whole CRI table; containerd 2.x gets one small drop-in.
-  - Comments, order and formatting of what is not ours stay as they are.
+  - Configures one containerd instance as its options say, without the decision for the whole host that M(gpufleet.nvidia.node) makes.
+  - Also works on a bare directory tree, with O(root) and O(engine_version); no engine is needed there.
+  - containerd 1.x gets an edit in place, since a drop-in there replaces the whole CRI table. containerd 2.x gets one small drop-in.
+  - Comments, order and formatting of everything else stay as they are.
 
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
@@ -31,8 +31,8 @@ options:
     description:
       - Prefixes of the annotations that containerd passes on to the handler, so that the NVIDIA runtime can answer them. Empty takes the
         runtime's own, C(nvidia.cdi.k8s.io/).
-      - The runtime answers those that M(gpufleet.nvidia.toolkit_config) names. containerd from 1.7 on answers C(cdi.k8s.io/) itself where
-        CDI is on; named here and there, one request is answered twice.
+      - The runtime answers the prefixes that M(gpufleet.nvidia.toolkit_config) names. containerd from 1.7 on answers C(cdi.k8s.io/) itself
+        if CDI is on; if you name it here as well, a request is answered twice.
     type: list
     elements: str
     default: []

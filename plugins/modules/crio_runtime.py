@@ -13,11 +13,11 @@ version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Does what it is told to one CRI-O instance, without the decision for the whole host that M(gpufleet.nvidia.node) takes.
-  - Works against a bare directory tree too, with O(root) and O(engine_version), no engine needed there.
-  - CRI-O gets one drop-in with the handler copied whole from the effective default handler, and is
-    restarted, since a reload does not add handlers.
-  - Comments, order and formatting of what is not ours stay as they are.
+  - Configures one CRI-O instance as its options say, without the decision for the whole host that M(gpufleet.nvidia.node) makes.
+  - Also works on a bare directory tree, with O(root) and O(engine_version); no engine is needed there.
+  - CRI-O gets one drop-in, in which the handler is a complete copy of the effective default handler. CRI-O is then restarted, since a
+    reload adds no handlers.
+  - Comments, order and formatting of everything else stay as they are.
 
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes

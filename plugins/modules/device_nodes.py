@@ -8,25 +8,25 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: device_nodes
-short_description: Make the device nodes of NVIDIA's driver and keep them right, at boot, too
+short_description: Create the device nodes of NVIDIA's driver, now and at every boot
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Loads the modules V(nvidia) and V(nvidia-uvm), makes C(/dev/nvidiactl), C(/dev/nvidia-uvm), C(/dev/nvidia-uvm-tools), one node for each
-    GPU, C(/dev/nvidia-modeset) where its module is loaded, and the capability nodes of the MIG instances that exist.
-  - Majors are those that the kernel handed out (C(/proc/devices)), minors those that the driver tells. A node with other numbers, or
-    something else in its place, is replaced. Nodes that other things of NVIDIA need (NVSwitch, IMEX, GPUDirect) are left alone.
+  - Loads the modules V(nvidia) and V(nvidia-uvm), and creates C(/dev/nvidiactl), C(/dev/nvidia-uvm), C(/dev/nvidia-uvm-tools), one node for
+    each GPU, C(/dev/nvidia-modeset) where its module is loaded, and the capability nodes of the MIG instances that exist.
+  - Major numbers are those that the kernel assigned (C(/proc/devices)), minor numbers those that the driver reports. A node with other
+    numbers, or something else in its place, is replaced. Nodes for NVSwitch, IMEX and GPUDirect are left alone.
   - Mode, owner and group come from the parameters of the module (C(NVreg_DeviceFileMode) and so on), modes of capability nodes from the
     driver.
-  - Makes the links in C(/dev/char) by which systemd finds devices again. Without them a C(systemctl daemon-reload) takes devices from
+  - Creates the links in C(/dev/char) by which systemd finds devices. Without them a C(systemctl daemon-reload) takes devices away from
     containers on some hosts.
-  - Nodes are gone after a reboot, so a small unit stays on the host, which does the same at every boot before anything starts containers.
-    systemd is not told to reload for it.
-  - What differs is planned from the everyday look at the host, so a run in check mode tells it exactly and runs nothing.
-  - Does nothing on hosts without an NVIDIA GPU, on hosts where another driver has the GPUs, and in containers. Fails where the driver
-    cannot work, because of a version mismatch for example.
-  - With O(state=absent) the unit goes. The nodes stay until the next boot, since they are the driver's and containers may use them.
+  - Nodes are gone after a reboot. So a small unit stays on the host that creates them at every boot, before anything starts containers. It
+    is installed without a reload of systemd.
+  - The differences are known from looking at the host, so check mode reports them exactly and runs nothing.
+  - Does nothing on hosts without an NVIDIA GPU, on hosts where another driver uses the GPUs, and in containers. Fails if the driver cannot
+    work, for example because of a version mismatch.
+  - With O(state=absent) the unit is removed. The nodes stay until the next boot, since containers may use them.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.changes

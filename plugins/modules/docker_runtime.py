@@ -13,13 +13,13 @@ version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Does what it is told to the Docker Engine of a host, without the decision for the whole host that M(gpufleet.nvidia.node) takes.
-  - Works against a bare directory tree too, with O(root) and O(engine_version), no engine needed there.
+  - Configures the Docker Engine of a host as its options say, without the decision for the whole host that M(gpufleet.nvidia.node) makes.
+  - Also works on a bare directory tree, with O(root) and O(engine_version); no engine is needed there.
   - C(/etc/docker/daemon.json) gets the keys that are wanted and keeps every other byte. From Docker 23.0 on, C(dockerd --validate) reads
     the new file before it is put in place.
-  - Runtimes and the default take a reload, which interrupts nothing. CDI takes a restart, which ends the running containers unless
-    Docker has C(live-restore). Such a restart is left to you, see O(restart).
-  - A runtime of the same name with another program is somebody else's, and refused.
+  - Runtimes and the default runtime need only a reload, which interrupts nothing. CDI needs a restart, which ends the running containers
+    unless Docker has C(live-restore). Such a restart is left to you, see O(restart).
+  - The task fails if there is a runtime of the same name with another program, since that is somebody else's.
 
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes

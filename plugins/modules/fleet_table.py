@@ -16,10 +16,10 @@ description:
   - Prints one line for every host of the play from results that M(gpufleet.nvidia.node) or M(gpufleet.nvidia.node_info) left in a variable.
     Host, engine and version, GPUs and driver, injection, changed, restarted, why. What needs a person comes first.
   - With more than 24 hosts, those with the same line share it.
-  - Below it stand, with O(details), the differences, each group of hosts with equal differences once; then what people should know or do,
+  - With O(details) the differences follow, once for each group of hosts with equal differences. Then follows what people should know or do,
     the C(advice) of the results, each sentence once with its hosts.
   - Reports totals as C(set_stats) does, under the name C(gpufleet_totals), so that AWX and callbacks can use them.
-  - Prints nothing where the stdout callback is one that writes JSON; the lines are in the result either way.
+  - Prints nothing if the stdout callback writes JSON. The lines are in the result in any case.
   - Runs on the controller only. Use it with C(run_once).
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes

@@ -8,18 +8,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node
-short_description: Make a GPU container host right, as one transaction
+short_description: Configure a GPU container host in one transaction
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Finds every container engine on the host, decides how GPUs get into containers there, and makes it so. Engine configuration, NVIDIA
-    runtime configuration, OCI hook, CDI spec and the status file change together, or not at all.
-  - Packages that are missing come first, in a transaction of their own, and before them the repository that has them. The host is looked
-    at again after that, so that the packages' own files are edited like any other. They stay when what follows is taken back.
-  - A converged host costs one SSH operation, a changed one two, and one more where a CDI spec has to be made. A run that installs packages
+  - Finds every container engine on the host, decides how GPUs get into containers there, and configures the host for that. Engine
+    configuration, NVIDIA runtime configuration, OCI hook, CDI spec and the status file change together, or not at all.
+  - Missing packages are installed first, in a transaction of their own, and before them the repository that has them is added. After that
+    the host is looked at again, so that the packages' own files are edited like any other. The packages stay installed when what follows
+    is rolled back.
+  - A converged host costs one SSH operation, a changed one two, and one more if a CDI spec has to be made. A run that installs packages
     costs a few more.
-  - An engine is restarted only when its effective configuration changes, and the change is taken back when the engine does not serve again.
+  - An engine is restarted only when its effective configuration changes. If it does not serve again, the change is rolled back.
 
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes

@@ -13,12 +13,12 @@ version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Starts small containers through the engine's own socket (CRI, or Docker's API), by the way that was decided for this host, and lets
-    a shell in each of them try to open the device nodes. Pods and containers are removed again, whatever happens.
+  - Starts small containers through the engine's own socket (CRI, or Docker's API) in the way that was decided for this host. A shell in
+    each of them tries to open the device nodes. Pods and containers are removed again, whatever happens.
   - A container that asks for one GPU must see exactly its nodes and be allowed to open them. One that asks for none must see none.
     A node that a container was not given must be refused by the device cgroup (C(EPERM)) even if the container makes that node itself.
-  - Where the engine injects by CDI, a container that asks the handler for all GPUs is started as well, as management containers do by
-    RuntimeClass, and as C(docker run --runtime nvidia) does.
+  - If the engine injects by CDI, one more container asks for all GPUs through the handler, as management containers do by RuntimeClass, and
+    as C(docker run --runtime nvidia) does.
   - Takes the same options as M(gpufleet.nvidia.node), so that it proves what that module decides.
   - Takes less than a second per container and two SSH operations per host. It does not pull images.
 options:
@@ -60,8 +60,8 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.decision
   - gpufleet.nvidia.common.cdi_owner
 notes:
-  - A kubelet removes pods that it does not know. A case whose pod vanishes is tried again, twice.
-  - C(ENXIO) in the evidence means that a container may open the node and no driver answers behind it, which is what test hosts show.
+  - A kubelet removes pods that it does not know. If the pod of a case disappears, the case is tried again, up to two times.
+  - C(ENXIO) in the evidence means that the container may open the node, but no driver answers behind it, as on test hosts.
 seealso:
   - module: gpufleet.nvidia.node
   - module: gpufleet.nvidia.node_info

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: node_info
-short_description: Look at a GPU container host and say what would be decided
+short_description: Look at a GPU container host and report what would be decided and changed
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Reads, changes nothing. Tells which container engines there are, what they can do about CDI and which evidence says so, the GPUs and
+  - Reads only, and changes nothing. Returns which container engines there are, whether they support CDI and on which evidence, the GPUs and
     their driver, who else writes these files, and what M(gpufleet.nvidia.node) would change.
 
 extends_documentation_fragment:

@@ -14,7 +14,7 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Writes the hook file that lets CRI-O or Podman run the NVIDIA hook before a container starts, or removes it.
-  - A hook and CDI together inject twice, so that M(gpufleet.nvidia.node) removes the hook where it decides for CDI.
+  - A hook and CDI together would inject GPUs twice. So M(gpufleet.nvidia.node) removes the hook if it decides for CDI.
 
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes

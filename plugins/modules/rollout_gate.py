@@ -14,13 +14,14 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Fails when more hosts of the play than O(max_failed) failed or were lost, over all batches so far.
-  - Ansible's own C(max_fail_percentage) and C(any_errors_fatal) do not count unreachable hosts, so that a play with C(serial) goes on to
-    its next batch after a whole batch went away.
-  - Use it as first and as last task of a play with C(serial). A batch that lost its last host has none left to run a last task, so it is
-    the first task of the next batch that stops the play there.
-  - The task runs once per batch, whatever it says. Give it C(run_once) all the same, since with it older releases of ansible-core stop all
-    hosts of the batch also where the task stands in a block, and not only the first one.
-  - Before the first batch, in a play without C(serial) that has looked at all hosts, it can also stop a fleet of several container engines.
+  - Ansible's own C(max_fail_percentage) and C(any_errors_fatal) do not count unreachable hosts. So a play with C(serial) goes on to its
+    next batch even after it lost a whole batch.
+  - Use it as the first and the last task of a play with C(serial). A batch that lost all its hosts has none left to run the last task; then
+    the first task of the next batch stops the play.
+  - The task runs once per batch in any case. Set C(run_once) nevertheless, since in a block older releases of ansible-core otherwise stop
+    only the first host of the batch and not all of them.
+  - In a play without C(serial) that has looked at all hosts before the first batch, it can also stop a fleet that has several container
+    engines.
   - Runs on the controller only.
 notes:
   - It counts the hosts of its own play. A job that AWX has cut into slices is as many plays, each with a budget of its own, so do not slice

@@ -13,7 +13,7 @@ version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Writes C(/etc/nvidia-container-runtime/config.toml), only the keys named here. Everything else in it stays as it is.
+  - Writes only the keys named here into C(/etc/nvidia-container-runtime/config.toml). Everything else in that file stays as it is.
 
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
@@ -23,7 +23,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.state
 options:
   mode:
-    description: How the NVIDIA runtime injects. V(auto) means a CDI spec in memory since toolkit 1.18, so that V(legacy) has to be said.
+    description: How the NVIDIA runtime injects. Since toolkit 1.18 V(auto) means a CDI spec in memory, so name V(legacy) if you want that.
     type: str
     choices: [auto, cdi, legacy, jit-cdi, csv]
     default: cdi
@@ -33,13 +33,13 @@ options:
     elements: str
     default: [nvidia.cdi.k8s.io/]
   low_level_runtimes:
-    description: What the NVIDIA runtime hands over to, names or full paths. Empty takes what is found on the host.
+    description: The OCI runtimes that the NVIDIA runtime calls, as names or full paths. Empty takes those that are found on the host.
     type: list
     elements: str
     default: []
   isolation:
     description:
-      - V(strict) honours C(NVIDIA_VISIBLE_DEVICES) of privileged containers only, V(compatible) of all.
+      - V(strict) honours C(NVIDIA_VISIBLE_DEVICES) only for privileged containers, V(compatible) for all.
     type: str
     choices: [strict, compatible]
     default: compatible

@@ -13,8 +13,8 @@ version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Writes the repository's key and its list file for apt, dnf or zypper, as one transaction. Installs nothing.
-  - An offline mirror is just another O(url).
+  - Writes the repository's key and its source file for apt, dnf or zypper in one transaction. Installs nothing.
+  - For a mirror of your own, give its address in O(url).
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.changes
@@ -29,19 +29,19 @@ options:
     default: nvidia
   key:
     description:
-      - The repository's public key, the armored text of one key with nothing else beside it. It is required with an address. Empty with
-        O(url=nvidia) lets the controller fetch NVIDIA's own by HTTPS.
+      - The repository's public key, the armored text of one key and nothing else. It is required with an address. Empty with O(url=nvidia)
+        lets the controller fetch NVIDIA's key by HTTPS.
       - A public key is no secret.
     type: str
     default: ""
   key_fingerprint:
     description:
-      - Fingerprint that the key must have. Nothing is written where it differs. Empty accepts the key as given, and with O(url=nvidia)
-        stands for the fingerprint of NVIDIA's own, which is known.
+      - Fingerprint that the key must have. If it differs, nothing is written. Empty accepts the key as given; with O(url=nvidia) empty
+        means the known fingerprint of NVIDIA's key.
     type: str
     default: ""
 notes:
-  - The forms for dnf and zypper are written from those tools' documentation; the project's test hosts exercise apt only.
+  - Support for dnf and zypper is written from those tools' documentation. The project's test hosts have apt only.
 seealso:
   - module: gpufleet.nvidia.node
 """

@@ -8,19 +8,19 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: variables_check
-short_description: Find misspelt variables, and settings that a run would ignore
+short_description: Find misspelt variables and settings that a run would ignore
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
-  - Reads the names of all variables of all hosts of the play that begin with C(gpufleet_), and fails where one is not known to the roles
-    and playbooks of this collection. The message names the nearest name that is.
-  - Fails where a setting of the whole run (C(gpufleet_hosts), C(gpufleet_serial), C(gpufleet_max_failed), C(gpufleet_fleet_policy),
-    C(gpufleet_fail_on_drift), C(gpufleet_table_columns)) is set in the inventory. Ansible reads C(hosts) and C(serial) of a play before
-    there is a host, so it would be ignored there without a word.
-  - Fails where a value is none of those that the roles accept, for all hosts in one message.
-  - Fails where a playbook of this collection is run with C(--tags) or C(--skip-tags), since their tasks have no tags.
-  - Every playbook of this collection begins with it. Runs on the controller only, once, whatever the number of hosts.
+  - Reads the names of all variables of all hosts of the play that begin with C(gpufleet_). Fails if the roles and playbooks of this
+    collection do not know one of them; the message suggests the nearest name that they know.
+  - Fails if a setting of the whole run (C(gpufleet_hosts), C(gpufleet_serial), C(gpufleet_max_failed), C(gpufleet_fleet_policy),
+    C(gpufleet_fail_on_drift), C(gpufleet_table_columns)) is set in the inventory. Ansible reads C(hosts) and C(serial) of a play before it
+    knows any host, so it would silently ignore the setting there.
+  - Fails if a value is none of those that the roles accept, for all hosts in one message.
+  - Fails if a playbook of this collection is run with C(--tags) or C(--skip-tags), since their tasks have no tags.
+  - Every playbook of this collection begins with this task. It runs once, on the controller only, whatever the number of hosts.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
