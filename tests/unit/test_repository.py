@@ -13,6 +13,7 @@ from typing import Any
 
 import pytest
 import yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
 
 ROOT = Path(__file__).resolve().parents[2]
 GITHUB = ROOT / ".github"
@@ -74,6 +75,20 @@ def test_a_form_asks_for_something_that_must_be_said(form: Path) -> None:
     fields = [field for field in content["body"] if field["type"] != "markdown"]
     assert len({field["id"] for field in fields}) == len(fields) > 1
     assert any(field.get("validations", {}).get("required") for field in fields)
+
+
+def test_the_promise_of_compatibility_names_what_the_code_has() -> None:
+    page = (ROOT / "docs/compatibility.md").read_text()
+    assert set(re.findall(r"`schema: (\d+)`", page)) == {str(decision_file.SCHEMA)}
+    for path in (decision_file.FACT_PATH, decision_file.DECISION_PATH):
+        assert f"`{path}`" in page
+    oldest = re.search(r"\d+\.\d+", read(ROOT / "meta/runtime.yml")["requires_ansible"])
+    assert oldest
+    assert f"ansible-core {oldest[0]} and newer" in page
+    with (ROOT / "pyproject.toml").open("rb") as handle:
+        groups = tomllib.load(handle)["dependency-groups"]
+    sanity = [name.removeprefix("sanity-").replace("-", ".") for name in groups if name.startswith("sanity-")]
+    assert f"sanity tests run on {', '.join(sanity[:-1])} and {sanity[-1]}" in " ".join(page.split())
 
 
 def test_editors_are_told_what_the_linters_demand() -> None:

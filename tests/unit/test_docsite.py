@@ -1,0 +1,71 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What `make docs` does to pages on their way into the site, and what it finds broken there."""
+
+from __future__ import annotations
+
+import importlib.util
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+ROOT = Path(__file__).resolve().parents[2]
+MODULES = "https://github.com/gpufleet/gpufleet.nvidia/blob/main/"
+
+
+@pytest.fixture(scope="module")
+def tool() -> Iterator[ModuleType]:
+    """tests/tools/docsite.py, which imports its neighbours by their names."""
+    sys.path.insert(0, str(ROOT / "tests/tools"))
+    spec = importlib.util.spec_from_file_location("docsite", ROOT / "tests/tools/docsite.py")
+    assert spec
+    assert spec.loader
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    yield module
+    sys.path.remove(str(ROOT / "tests/tools"))
+
+
+@pytest.mark.parametrize(
+    ("page", "link", "wanted"),
+    [
+        ("docs/a.md", "[b](b.md)", "[b](b.md)"),
+        ("docs/a.md", "[b](b.md#part)", "[b](b.md#part)"),
+        ("docs/a.md", "[s](../SECURITY.md#how)", "[s](security.md#how)"),
+        ("SECURITY.md", "[b](docs/b.md)", "[b](b.md)"),
+        ("docs/a.md", "[here](#part)", "[here](#part)"),
+        ("docs/a.md", "[out](https://example.org/x.md)", "[out](https://example.org/x.md)"),
+        ("docs/a.md", "[code](../plugins/modules/node.py)", f"[code]({MODULES}plugins/modules/node.py)"),
+        ("docs/docsite/index.md", "![plan](../plan.svg)", "![plan](plan.svg)"),
+    ],
+)
+def test_a_link_leads_to_the_same_from_the_site(page: str, link: str, wanted: str, tool: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
+    (tmp_path / page).write_text(link)
+    tool.ROOT = tmp_path
+    assert tool.page(Path(page), {Path("docs/b.md"): Path("b.md"), Path("SECURITY.md"): Path("security.md")}) == wanted
+
+
+@pytest.mark.parametrize(
+    ("body", "lost"),
+    [
+        ('<a href="other.html">', []),
+        ('<a href="other.html#part"><img src="_static/x.css?v=1">', []),
+        ('<a href="#own"><p id="own">', []),
+        ('<a href="https://example.org/nowhere">', []),
+        ('<a href="gone.html">', ["index.html: gone.html is not there"]),
+        ('<a href="other.html#gone">', ["index.html: other.html#gone has no such anchor"]),
+        ('<a href="#gone">', ["index.html: #gone has no such anchor"]),
+        ('<img src="gone.svg">', ["index.html: gone.svg is not there"]),
+    ],
+)
+def test_a_link_that_leads_nowhere_is_named(body: str, lost: list[str], tool: ModuleType, tmp_path: Path) -> None:
+    (tmp_path / "_static").mkdir()
+    (tmp_path / "_static/x.css").touch()
+    (tmp_path / "other.html").write_text('<h2 id="part">')
+    (tmp_path / "index.html").write_text(body)
+    assert list(tool.broken(tmp_path)) == lost
