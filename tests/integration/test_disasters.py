@@ -70,9 +70,9 @@ DISASTERS = {
     "the hands get too little memory": Disaster("old", ("",), prefix=("prlimit", "--as=30000000")),
     "Python lacks a module": Disaster(
         "old",
-        ("hmac",),
-        make="cd /usr/lib/python3.*; mv hmac.py /root/; rm -f __pycache__/hmac.*",
-        undo="mv /root/hmac.py /usr/lib/python3.*/",
+        ("shutil",),
+        make="cd /usr/lib/python3.*; mv shutil.py /root/; rm -f __pycache__/shutil.*",
+        undo="mv /root/shutil.py /usr/lib/python3.*/",
     ),
     "the engine's unit is masked": Disaster(
         "old",

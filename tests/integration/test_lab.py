@@ -67,7 +67,9 @@ def ping(lab: Lab, kind: str) -> int:
 
 @pytest.mark.parametrize("kind", CARRIED)
 def test_a_host_has_booted_without_a_failed_unit(lab: Lab, kind: str) -> None:
-    assert said(lab, kind, "systemctl", "is-system-running") == "running\n"
+    why = "systemctl --failed --no-legend --plain | cut -d ' ' -f 1 | while read unit; do journalctl --no-pager -n 20 -u $unit; done"
+    state = lab.exec(name_of(kind), ["systemctl", "is-system-running"]).stdout
+    assert state == "running\n", said(lab, kind, "sh", "-c", why)
     assert said(lab, kind, "systemctl", "is-active", KINDS[kind].service) == "active\n"
 
 
