@@ -43,10 +43,12 @@ def tool() -> Iterator[ModuleType]:
         ("docs/docsite/index.md", "![plan](../plan.svg)", "![plan](plan.svg)"),
     ],
 )
-def test_a_link_leads_to_the_same_from_the_site(page: str, link: str, wanted: str, tool: ModuleType, tmp_path: Path) -> None:
+def test_a_link_leads_to_the_same_from_the_site(
+    page: str, link: str, wanted: str, tool: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / page).parent.mkdir(parents=True, exist_ok=True)
     (tmp_path / page).write_text(link)
-    tool.ROOT = tmp_path
+    monkeypatch.setattr(tool, "ROOT", tmp_path)
     assert tool.page(Path(page), {Path("docs/b.md"): Path("b.md"), Path("SECURITY.md"): Path("security.md")}) == wanted
 
 
