@@ -47,7 +47,8 @@ import os, sys
 if sys.argv[1] == 'after' and os.environ.get('SERVICE_RESULT') == 'success': sys.exit(0)
 """
 _END = """
-launch = load(%r, binascii.a2b_base64(%r), %r, 'launch')
+# Only what is started now may run its compiled form: who takes back what was left, in an hour or at the next boot, runs these very bytes.
+launch = load(%r, binascii.a2b_base64(%r), %r, 'launch', sys.argv[2] if sys.argv[1] == 'run' else None)
 sys.exit(launch.main(sys.argv[1:], os.path.abspath(sys.argv[0])))
 """
 
@@ -75,8 +76,11 @@ def install(base):
     ledger.make_dirs(os.path.dirname(path))
     ledger.write_durably(path, data)
     versions = [os.path.join(base, "program", name) for name in journal.names(base, "program")]
-    for old in sorted(versions, key=os.path.getmtime)[:-KEPT]:  # those that are left may be a timer's
-        os.unlink(old)
+    opened = [journal.read(base, name) or {} for name in journal.names(base, "open")]
+    named = [meta.get("program") for meta in opened if not meta.get("closed")]
+    for old in sorted(versions, key=os.path.getmtime)[:-KEPT] if None not in named else ():
+        if os.path.basename(old) not in named:  # else a timer's, or the next boot's
+            os.unlink(old)
     return path
 
 
@@ -109,6 +113,8 @@ def away(request):
         return answer
     try:
         program = install(base)
+        if hasattr(__spec__.loader, "keep"):  # sent, and not a module of Ansible's
+            __spec__.loader.keep()
         ledger.write_json(os.path.join(job, "request.json"), {"request": request, "environ": commands.environment()})
         pipe = os.path.join(job, "pipe")
         os.mkfifo(pipe, 0o600)

@@ -4,16 +4,126 @@
 """Start a program of the node's from the sources of its parts, which were sent or lie in one file on the disk.
 
 A part is compiled when something of it is used for the first time: compiling is most of what a short program costs, and what a host
-has no use for (no socket, no CDI spec) is not compiled there. Sent before everything else, so that it imports none of the parts.
-Node side: standard library only, Python 3.6.
+has no use for (no socket, no CDI spec) is not compiled there. Where root keeps the compiled form of these very sources (`Compiled`), that
+runs instead. Sent before everything else, so that it imports none of the parts. Node side: standard library only, Python 3.6.
 """
 
 import binascii
+import hashlib
 import json
+import marshal
+import os
+import stat
 import sys
 import zlib
 
 _Module, _Spec = type(sys), type(sys.__spec__)  # types and importlib.machinery take their time to import
+_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+LARGEST = 1 << 23  # bytes of a compiled form
+KEPT = 6  # compiled forms: of looks, changes and proofs, of this release and of the one before
+
+
+class Compiled(object):
+    """The compiled form of one program, in a directory of root's alone: `base`/compiled. What is not as it has to be is not there.
+
+    Its name: the digest of the compressed sources, and what else the form depends on (the interpreter's tag, its magic number, -O).
+    Its content: the digest of name and body, and the body. It is reached by descriptors from the root directory on, and each is judged
+    once it is open: no link, nobody else's, nobody else may write to it. It is read once, and what was judged is what runs.
+    """
+
+    def __init__(self, base, packed):
+        self.path = [part for part in base.split("/") if part] + ["compiled"]
+        magic = binascii.b2a_hex(sys.modules["_frozen_importlib_external"].MAGIC_NUMBER).decode("ascii")
+        digest = hashlib.sha256(packed).hexdigest()
+        self.name = "%s.%s.%s.O%d" % (digest, sys.implementation.cache_tag, magic, sys.flags.optimize)
+
+    def read(self):
+        """{part: its marshalled code}, {} where there is none."""
+        try:
+            folder = self._folder()
+            try:
+                data = self._file(folder)
+            finally:
+                os.close(folder)
+            return marshal.loads(data[32:]) if data[:32] == self._digest(data[32:]) else {}
+        except (OSError, ValueError, EOFError, TypeError):
+            return {}
+
+    def _file(self, folder):
+        fd = os.open(self.name, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, dir_fd=folder)
+        with os.fdopen(fd, "rb") as stream:
+            found = os.fstat(fd)
+            _require(found)
+            if not stat.S_ISREG(found.st_mode) or found.st_nlink != 1 or found.st_size > LARGEST:
+                raise ValueError("not as it was written")
+            return stream.read(LARGEST)
+
+    def write(self, codes):
+        """Keep the form for the next time. The directory that it lies in is made, the one above never; what fails is done without."""
+        body, spare = marshal.dumps(codes), ".%d" % os.getpid()
+        try:
+            folder = self._folder(make=True)
+        except (OSError, ValueError):
+            return
+        try:
+            fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600, dir_fd=folder)
+            with os.fdopen(fd, "wb") as stream:
+                stream.write(self._digest(body) + body)
+            os.rename(spare, self.name, src_dir_fd=folder, dst_dir_fd=folder)
+        except OSError:
+            pass
+        finally:
+            _tidy(folder, spare)
+            os.close(folder)
+
+    def _digest(self, body):
+        return hashlib.sha256(self.name.encode("ascii") + b"\0" + body).digest()
+
+    def _folder(self, make=False):
+        """A descriptor of the directory; OSError or ValueError where it, or one above it, is not root's alone."""
+        here = os.open("/", _DIRECTORY)
+        try:
+            for part in self.path:
+                _require(os.fstat(here), passed=True)
+                if make and part is self.path[-1]:
+                    _make(part, here)
+                above, here = here, os.open(part, _DIRECTORY, dir_fd=here)
+                os.close(above)
+            _require(os.fstat(here))
+            return here
+        except Exception:
+            os.close(here)
+            raise
+
+
+def _roots(found):
+    """Whether root's alone to change; who runs without privileges has none to lose."""
+    return found.st_uid in (0, os.geteuid()) and not found.st_mode & 0o022
+
+
+def _require(found, passed=False):
+    """passed: a directory on the way. In a sticky one nobody renames a directory of root's."""
+    if not _roots(found) and not (passed and found.st_mode & stat.S_ISVTX and found.st_uid == 0):
+        raise ValueError("not root's alone")
+
+
+def _make(name, folder):
+    try:
+        os.mkdir(name, 0o700, dir_fd=folder)
+    except FileExistsError:
+        pass
+
+
+def _tidy(folder, spare):
+    """What a write has left, and what is old: compiled again, should somebody still have a use for it."""
+    try:
+        ages = {name: os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime for name in os.listdir(folder)}
+        old = sorted(ages, key=ages.get)[:-KEPT]
+        for name in ages:
+            if name in old or name == spare:
+                os.unlink(name, dir_fd=folder)
+    except OSError:  # somebody else tidies up at this moment
+        pass
 
 
 class Unused(_Module):
@@ -27,19 +137,26 @@ class Unused(_Module):
 
 
 class Parts(object):
-    """Finds and loads the parts of a program. packed: the sources as they were sent; own: the source of this file."""
+    """Finds and loads the parts of a program. packed: the sources as they were sent; own: the source of this file; kept: a Compiled."""
 
-    def __init__(self, package, packed, own):
-        self.packed, self.own = packed, own
-        self.sources = {"%s.%s" % (package, part): (part, source) for part, source in unpack(packed)}
+    def __init__(self, package, packed, own, kept=None):
+        self.package, self.packed, self.own, self.kept = package, packed, own, kept
+        self.read = kept.read() if kept else {}
+        self.codes, self._sources = {}, {}
+        self.names = {"%s.%s" % (package, part): part for part in self.read or self.sources()}
         self.packages = set()
-        for name in self.sources:
+        for name in self.names:
             while "." in name:
                 name = name.rpartition(".")[0]
                 self.packages.add(name)
 
+    def sources(self):
+        if not self._sources:
+            self._sources = dict(unpack(self.packed))
+        return self._sources
+
     def find_spec(self, name, _path=None, _target=None):
-        if name in self.sources or name in self.packages:
+        if name in self.names or name in self.packages:
             return _Spec(name, self, is_package=name in self.packages)
         return None
 
@@ -47,25 +164,40 @@ class Parts(object):
         return None
 
     def exec_module(self, module):
-        if module.__name__ in self.sources:
+        if module.__name__ in self.names:
             module.__class__ = Unused
 
     def run(self, module):
         module.__class__ = _Module
-        part, source = self.sources[module.__name__]
-        exec(compile(source, part.replace(".", "/") + ".py", "exec"), module.__dict__)
+        exec(self.code(self.names[module.__name__]), module.__dict__)
+
+    def code(self, part):
+        if part in self.read:
+            return marshal.loads(self.read[part])
+        if part not in self.codes:
+            self.codes[part] = compile(self.sources()[part], part.replace(".", "/") + ".py", "exec")
+        return self.codes[part]
 
     def get_source(self, name):
-        return self.sources[name][1]
+        return self.sources()[self.names[name]]
+
+    def keep(self):
+        """See that the next start needs not compile."""
+        if self.kept and not self.read:
+            self.read = {part: marshal.dumps(self.code(part)) for part in self.sources()}
+            self.kept.write(self.read)
 
 
 def unpack(data):
     return json.loads(zlib.decompress(data).decode("utf-8"))
 
 
-def load(package, packed, own, part):
-    """The module of one part. First in the way of every other finder: these names mean these sources, whatever else the host has."""
-    sys.meta_path.insert(0, Parts(package, packed, own))
+def load(package, packed, own, part, base=None):
+    """The module of one part. First in the way of every other finder: these names mean these sources, whatever else the host has.
+
+    base: the directory below which a compiled form may lie; None where plain sources are to be run.
+    """
+    sys.meta_path.insert(0, Parts(package, packed, own, Compiled(base, packed) if base else None))
     sys.modules[package + ".loader"] = sys.modules[__name__]
     __import__("%s.%s" % (package, part))
     return sys.modules["%s.%s" % (package, part)]
@@ -74,6 +206,9 @@ def load(package, packed, own, part):
 def sent(stream, own, sizes):
     """Run what comes over stdin: the sources and the job. The answer is one line that begins with the job's marker."""
     packed, job = stream.read(sizes[0]), unpack(stream.read(sizes[1]))
-    answer = load(job["package"], packed, own, job["main"]).run(job["request"])
+    answer = load(job["package"], packed, own, job["main"], job["base"]).run(job["request"])
     line = binascii.b2a_base64(zlib.compress(json.dumps(answer).encode("utf-8"))).decode("ascii")
     sys.stdout.write("\n" + job["marker"] + line)
+    sys.stdout.flush()
+    if job["keep"]:
+        sys.meta_path[0].keep()

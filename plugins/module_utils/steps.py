@@ -195,6 +195,7 @@ class Transaction(object):
         wanted = [{"argv": entry["argv"], "undo": entry.get("undo")} for entry in self.request.get("commands_before") or []]
         known = self.request.get("causes") or []
         self.memory = self.memory._replace(opened={"commands": wanted, "causes": known, "guarded": bool(self.program)})
+        self.memory.opened["program"] = os.path.basename(self.program or "")  # which is not to be removed as long as this is open
         self.name = ledger.begin(self.base, self.request, **self.memory.opened)
         self.answer["journal"] = self.entry[len(self.root) :]
         if self.program:

@@ -77,8 +77,8 @@ def measure(lab: Lab, bench: Bench) -> None:
     bench.keep(ratios=worst.growth(), worst=worst.measure())
     bench.say("what a host pays")
     lab.down()
-    outages, looks, sent = node.measure(lab, {"bench17": "containerd-1.7", "bench23": "containerd-2.3", "benchcrio": "crio-1.34"})
-    bench.keep(outages=outages, looks=looks, sent=sent)
+    outages, looks, starts, sent = node.measure(lab, {"bench17": "containerd-1.7", "bench23": "containerd-2.3", "benchcrio": "crio-1.34"})
+    bench.keep(outages=outages, looks=looks, starts=starts, sent=sent)
 
 
 def stopped(why: str) -> Callable[[int, object], NoReturn]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import dataclasses as dc
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from importlib import metadata
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
@@ -30,6 +30,7 @@ class Measured:
     speeds: tuple[Speed, ...] = ()
     outages: tuple[node.Outage, ...] = ()
     looks: tuple[node.Look, ...] = ()
+    starts: tuple[node.Start, ...] = ()
     sent: tuple[node.Sent, ...] = ()
     worst: tuple[Worst, ...] = ()
     versions: Mapping[str, str] = dc.field(default_factory=dict)
@@ -65,16 +66,19 @@ def text(measured: Measured) -> str:
             ["engine's socket out of reach, to a bare `systemctl restart`", "ratio", "aim", "ours", "bare"],
             [[o.engine, f"{o.ratio:.2f}", f"{o.aim:.1f}", f"{o.ours:.2f} s", f"{o.bare:.2f} s"] for o in measured.outages],
         ),
-        rows(
-            ["processor time on a converged host, for one look", "ms", "aim"],
-            [[look.engine, f"{look.milliseconds:.0f}", f"{look.aim:.0f}"] for look in measured.looks],
-        ),
+        spent("processor time on a converged host, for one look", measured.looks),
+        spent("processor time for the start of a change's program", measured.starts),
         rows(
             ["bytes on the wire", "engine", "sent", "aim", "answered"],
             [[s.what, s.engine, f"{s.sent:,}".replace(",", " "), f"{s.aim:,}".replace(",", " "), str(s.answered)] for s in measured.sent],
         ),
         extremes(measured.worst),
     ]))  # fmt: skip
+
+
+def spent(what: str, looks: Sequence[node.Look]) -> str:
+    head = [what, "ms", "aim", "ms, compiled there"]
+    return rows(head, [[look.engine, f"{look.milliseconds:.0f}", f"{look.aim:.0f}", f"{look.first:.0f}"] for look in looks])
 
 
 def extremes(worst: tuple[Worst, ...]) -> str:
@@ -110,7 +114,9 @@ How it is measured:
   Where `nvidia-ctk` asks NVML, the planner has its answer in the observation.
 - The engine's socket: somebody on the host tries to connect every 2 ms, during a whole transaction and during a bare restart
   with the configuration that it leaves, in turn; {node.ROUNDS} rounds, the median of the longest time without success.
-- The look: the same script {node.LOOKS} times on the host, the median of user and system time, its children's included.
+- The look: the same script {node.LOOKS} times on the host, the median of user and system time, its children's included; with the compiled
+  form that a host keeps once this collection has changed something there, and without.
+- The start of a change's program: the same for a transaction in check mode that has nothing to do.
 - Bytes on the wire: what goes over the connection's stdin and what comes back, without the connection's own compression.
 - The worst input: files of 1 MiB, the largest that is read, on the controller; more than an answer may hold, by the program that looks.
 - Planner: what was seen on these hosts, varied into 1000 hosts with other UUIDs and configurations.

@@ -23,6 +23,7 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR
 
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils"
 SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils")
@@ -133,9 +134,12 @@ def resident_sources() -> Mapping[str, str]:
     return found
 
 
-def script(program: str, request: Mapping[str, Any], marker: str) -> bytes:
-    """What goes over stdin to the interpreter that START starts: the sizes, the loader, the sources, the job."""
-    job = {"package": PACKAGE, "main": program, "request": request, "marker": marker}
+def script(program: str, request: Mapping[str, Any], marker: str, *, keep: bool = False) -> bytes:
+    """What goes over stdin to the interpreter that START starts: the sizes, the loader, the sources, the job.
+
+    keep: whether the host may keep the compiled form for the next time, where this collection has a directory there already.
+    """
+    job = {"package": PACKAGE, "main": program, "request": request, "marker": marker, "base": JOURNAL_DIR, "keep": keep}
     parts = (loader(), packed(program), zlib.compress(json.dumps(job).encode("utf-8"), 9))
     return " ".join(str(len(part)) for part in parts).encode("ascii") + b"\n" + b"".join(parts)
 
@@ -186,7 +190,8 @@ def by_stdin(action: ActionBase, program: str, request: Mapping[str, Any], task_
     marker = f"gpufleet-{uuid.uuid4().hex}:"
     python = interpreter(action, task_vars)
     line = command(python, action._compute_environment_string())
-    result = action._low_level_execute_command(line, in_data=script(program, request, marker))
+    keep = request.get("root", "/") == "/" and not action._task.check_mode and not getattr(action, "leaves_nothing", False)
+    result = action._low_level_execute_command(line, in_data=script(program, request, marker, keep=keep))
     for row in str(result.get("stdout") or "").splitlines():
         if row.startswith(marker):
             answer: dict[str, Any] = unpack(row[len(marker) :])

@@ -32,7 +32,7 @@ class Action:
     def __init__(self, tmp_path: Any, *, pipelining: bool = True, become: Any = None, noise: str = "", environment: str = "") -> None:
         self._connection = SimpleNamespace(has_pipelining=pipelining, become=become)
         self._templar = SimpleNamespace(template=lambda value: value)
-        self._task = SimpleNamespace(delegate_to=None)
+        self._task = SimpleNamespace(delegate_to=None, check_mode=True)
         self.noise, self.environment, self.sent, self.modules = noise, environment, [], []
 
     def _compute_environment_string(self, raw_environment_out: dict[str, Any] | None = None) -> str:
