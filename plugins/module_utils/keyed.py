@@ -10,8 +10,9 @@ secret, and reads nothing that another account keeps to itself. Node side: stand
 """
 
 import functools
-import hashlib
 import json
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import loader
 
 _SOURCES = ("/proc/1/auxv", "/var/lib/systemd/random-seed", "/proc/sys/kernel/random/boot_id")
 
@@ -24,7 +25,7 @@ def _key():
         except OSError:
             continue
         if found:
-            return hashlib.sha256(b"gpufleet:" + found).digest()
+            return loader.sha256(b"gpufleet:" + found).digest()
     return b"gpufleet"
 
 
@@ -32,7 +33,7 @@ def _key():
 def _begun():
     """HMAC of RFC 2104 with SHA-256, begun with the key: a file with many values has as many tags."""
     key = _key().ljust(64, b"\0")
-    return tuple(hashlib.sha256(bytes(bytearray(byte ^ pad for byte in bytearray(key)))) for pad in (0x36, 0x5C))
+    return tuple(loader.sha256(bytes(bytearray(byte ^ pad for byte in bytearray(key)))) for pad in (0x36, 0x5C))
 
 
 def _keyed(kind, data):

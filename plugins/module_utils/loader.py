@@ -9,13 +9,22 @@ runs instead. Sent before everything else, so that it imports none of the parts.
 """
 
 import binascii
-import hashlib
+import gc
 import json
 import marshal
 import os
 import stat
 import sys
 import zlib
+
+# hashlib brings OpenSSL, which takes longer to load than all else that a look imports. This is what hashlib itself falls back on.
+try:
+    from _sha2 import sha256  # from 3.12 on
+except ImportError:
+    try:
+        from _sha256 import sha256
+    except ImportError:
+        from hashlib import sha256
 
 _Module, _Spec = type(sys), type(sys.__spec__)  # types and importlib.machinery take their time to import
 _DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -34,7 +43,7 @@ class Compiled(object):
     def __init__(self, base, packed):
         self.path = [part for part in base.split("/") if part] + ["compiled"]
         magic = binascii.b2a_hex(sys.modules["_frozen_importlib_external"].MAGIC_NUMBER).decode("ascii")
-        digest = hashlib.sha256(packed).hexdigest()
+        digest = sha256(packed).hexdigest()
         self.name = "%s.%s.%s.O%d" % (digest, sys.implementation.cache_tag, magic, sys.flags.optimize)
 
     def read(self):
@@ -77,7 +86,7 @@ class Compiled(object):
             os.close(folder)
 
     def _digest(self, body):
-        return hashlib.sha256(self.name.encode("ascii") + b"\0" + body).digest()
+        return sha256(self.name.encode("ascii") + b"\0" + body).digest()
 
     def _folder(self, make=False):
         """A descriptor of the directory; OSError or ValueError where it, or one above it, is not root's alone."""
@@ -205,6 +214,7 @@ def load(package, packed, own, part, base=None):
 
 def sent(stream, own, sizes):
     """Run what comes over stdin: the sources and the job. The answer is one line that begins with the job's marker."""
+    gc.disable()  # a look is over before there is much to collect
     packed, job = stream.read(sizes[0]), unpack(stream.read(sizes[1]))
     answer = load(job["package"], packed, own, job["main"], job["base"]).run(job["request"])
     line = binascii.b2a_base64(zlib.compress(json.dumps(answer).encode("utf-8"))).decode("ascii")
@@ -212,3 +222,4 @@ def sent(stream, own, sizes):
     sys.stdout.flush()
     if job["keep"]:
         sys.meta_path[0].keep()
+    os._exit(0)  # all is written; taking the interpreter down piece by piece serves nobody

@@ -24,11 +24,13 @@ _OF_PROCESSES = ("MainPID", "FragmentPath", "DropInPaths")
 MAX_PROCESSES = 1024
 
 _heard = {}  # unit: its properties, in this one look
+_read = {}  # root: what dpkg has installed there, in this one look
 
 
 def forget():
     """A look begins: what an earlier one has heard does not count."""
     _heard.clear()
+    _read.clear()
 
 
 def packages(root, names, candidates=False):
@@ -51,8 +53,7 @@ def packages(root, names, candidates=False):
 
 def _dpkg(root, names):
     # Searched, not parsed: the file has thousands of stanzas, a question a handful of names.
-    text = "\n" + nodefs.read_regular(root, "/var/lib/dpkg/status", 128 * nodefs.MIB).decode("utf-8", "replace")
-    installed = {}
+    text, installed = _dpkg_status(root), {}
     for name in names:
         installed[name] = None
         for match in re.finditer(r"\nPackage: %s\n" % re.escape(name), text):
@@ -63,6 +64,13 @@ def _dpkg(root, names):
                 installed[name] = version.group(1)
                 break
     return installed
+
+
+def _dpkg_status(root):
+    """The file once for all questions of a look."""
+    if root not in _read:
+        _read[root] = "\n" + nodefs.read_regular(root, "/var/lib/dpkg/status", 128 * nodefs.MIB).decode("utf-8", "replace")
+    return _read[root]
 
 
 def _rpm(names):

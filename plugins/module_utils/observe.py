@@ -8,6 +8,7 @@ part. Bounded in size and time; a question that fails has an error for an answer
 Node side: standard library only, Python 3.6.
 """
 
+import contextlib
 import functools
 import json
 import os
@@ -45,15 +46,16 @@ def run(request):
     answers, room = {}, limits["bytes"]
     commands.asked_for[:] = request.get("environment") or []
     look_system.forget()
-    told = _units_together(root, request["questions"], deadline)
-    for question in request["questions"]:
-        answer = told.get(question.get("id")) or _ask(root, question, deadline)
-        size = len(json.dumps(answer))
-        if size > room:
-            answer = nodefs.NodeError("too-large", "the answers together exceed %d bytes" % limits["bytes"]).answer()
-            size = 0
-        room -= size
-        answers[question["id"]] = answer
+    with _Alarm(deadline) as alarm:
+        told = _units_together(root, request["questions"], alarm)
+        for question in request["questions"]:
+            answer = told.get(question.get("id")) or _ask(root, question, alarm)
+            size = len(json.dumps(answer))
+            if size > room:
+                answer = nodefs.NodeError("too-large", "the answers together exceed %d bytes" % limits["bytes"]).answer()
+                size = 0
+            room -= size
+            answers[question["id"]] = answer
     return {"schema": SCHEMA, "host": host(root), "answers": answers}
 
 
@@ -85,7 +87,7 @@ def _os_release(root):
     return fields
 
 
-def _ask(root, question, deadline):
+def _ask(root, question, alarm):
     kind = question.get("kind")
     try:
         answer_to = _KINDS.get(kind) if isinstance(kind, str) else None
@@ -93,7 +95,7 @@ def _ask(root, question, deadline):
             raise nodefs.NodeError("bad-question", "there is no kind of question called %r" % (kind,))
         if root and kind not in OFFLINE_KINDS:
             raise nodefs.NodeError("offline", "a %s question needs the running host, and root is another directory" % kind)
-        with _Alarm(deadline, kind):
+        with alarm.at(kind):
             return answer_to(root, question)
     except nodefs.NodeError as exc:
         return exc.answer()
@@ -113,20 +115,30 @@ def _ask(root, question, deadline):
 class _Alarm(object):
     """Ends a question when the whole look's time is over, also inside a slow pattern or a slow file system."""
 
-    def __init__(self, deadline, kind):
-        self.left = deadline - time.monotonic()
-        self.kind = kind
+    def __init__(self, deadline):
+        self.deadline = deadline
+        self.kind = None  # of the question that is being answered
         self.armed = threading.current_thread() is threading.main_thread()
 
     def _ring(self, _signal=None, _frame=None):
-        raise nodefs.NodeError("timeout", "the time for the whole look was over at this %s question" % self.kind)
+        if self.kind is not None:  # else between two questions: the next one is not begun
+            raise nodefs.NodeError("timeout", "the time for the whole look was over at this %s question" % self.kind)
+
+    @contextlib.contextmanager
+    def at(self, kind):
+        self.kind = kind
+        try:
+            if time.monotonic() >= self.deadline:
+                self._ring()
+            yield
+        finally:
+            self.kind = None
 
     def __enter__(self):
-        if self.left <= 0:
-            self._ring()
         if self.armed:
             self.before = signal.signal(signal.SIGALRM, self._ring)
-            signal.setitimer(signal.ITIMER_REAL, self.left)
+            signal.setitimer(signal.ITIMER_REAL, max(self.deadline - time.monotonic(), 0.001))
+        return self
 
     def __exit__(self, *_exc):
         if self.armed:
@@ -318,12 +330,12 @@ def _units(_root, question):
     return {"units": look_system.units(question["names"], question.get("properties")), "monotonic": now}
 
 
-def _units_together(root, questions, deadline):
+def _units_together(root, questions, alarm):
     """Answers to the unit questions by one call of systemctl, which takes longer than most looks; none when it cannot be so."""
     asked = [question for question in questions if question.get("kind") == "units" and not question.get("properties")]
     try:
         names = sorted({name for question in asked for name in question["names"]})
-        answer = _ask(root, {"kind": "units", "names": names}, deadline) if len(asked) > 1 else {"error": "not needed"}
+        answer = _ask(root, {"kind": "units", "names": names}, alarm) if len(asked) > 1 else {"error": "not needed"}
         return {} if "error" in answer else {q["id"]: {**answer, "units": {n: answer["units"][n] for n in q["names"]}} for q in asked}
     except (KeyError, TypeError):  # a question that is wrong: it is told so by itself
         return {}

@@ -13,12 +13,12 @@ Node side: standard library only, Python 3.6.
 
 import bisect
 import collections
-import hashlib
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
     document_projection,
     json_projection,
+    loader,
     placeholders,
     selection,
     toml_projection,
@@ -32,7 +32,7 @@ Projection = collections.namedtuple("Projection", "data withheld hidden")
 
 
 def plain_tag(text):
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    return loader.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
 
 
 def project(data, keep, tag=plain_tag):

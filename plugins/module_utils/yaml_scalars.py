@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What scalars of YAML say, as YAML 1.1 has it: 010 is a number, `yes` is true. Node side: standard library only, Python 3.6."""
 
+import functools
 import re
 
 _BOOLEAN = re.compile(r"y|Y|yes|Yes|YES|true|True|TRUE|on|On|ON|n|N|no|No|NO|false|False|FALSE|off|Off|OFF")
@@ -19,6 +20,7 @@ _SHORT = {
 }  # fmt: skip
 
 
+@functools.lru_cache(maxsize=4096)  # the same words again and again
 def kind(text):
     """Of a text without quotes: boolean, null, number or string."""
     if _NULL.fullmatch(text):
