@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run everything, and end with a closing line like pytest's.
 
-    everything.py [PART...]        without a name: all of tests/tools/parts.py
+    everything.py [--fast] [PART...]        without a name: all of tests/tools/parts.py; with --fast what needs no hosts
 
 Parts run side by side as far as the processors go: a test on hosts waits for half of its time. One line says when a part begins and when
 it has ended. What a part prints goes to .cache/test-logs; of a part that fails it is shown, at once and whole. The others go on, so that
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import NoReturn
 
 from environments import ROOT
-from parts import LOGS, Part, parts
+from parts import LOGS, Part, fast, parts
 
 LIMIT = 30 * 60.0  # seconds; a part that hangs must end before the whole run's limit of an hour
 GRACE = 60.0  # seconds that a part has to take its hosts down
@@ -183,9 +183,10 @@ def stopped(number: int, _frame: object) -> NoReturn:
     raise KeyboardInterrupt(number)
 
 
-def main(names: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Run what is named, or all, and sum up."""
-    known = {part.name: part for part in parts()}
+    known = {part.name: part for part in (fast() if "--fast" in arguments else parts())}
+    names = [word for word in arguments if word != "--fast"]
     unknown = [name for name in names if name not in known]
     if unknown:
         print(f"everything.py: there is no part {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)
@@ -194,11 +195,11 @@ def main(names: Sequence[str]) -> int:
     processors = len(os.sched_getaffinity(0))
     wanted = [known[name] for name in names] or list(known.values())
     run = Run(wanted, processors)
-    print(f"make test: {len(wanted)} parts on {processors} processors; what each says goes to {LOGS.relative_to(ROOT)}", flush=True)
+    print(f"{len(wanted)} parts on {processors} processors; what each says goes to {LOGS.relative_to(ROOT)}", flush=True)
     try:
         found = run.all()
     except KeyboardInterrupt:
-        print("make test: stopped; the parts that ran have been ended, and their hosts are taken down", file=sys.stderr)
+        print("stopped; the parts that ran have been ended, and their hosts are taken down", file=sys.stderr)
         return 130
     print("\n".join(closing(found, time.monotonic() - run.begin)), flush=True)
     return 0 if all(one.passed for one in found) else 1

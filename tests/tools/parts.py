@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of `make test`: each is one command that shares nothing with the others, so that they run side by side.
+"""The parts of `make test` and `make check`: each is one command that shares nothing with the others, so that they run side by side.
 
 A file of tests/integration boots its own hosts in a lab of its own, so it can be a part of its own. Files are put together where they read
 the same story, or where they are short. A file that is named nowhere is in the part `lab: others`, so none can be forgotten.
@@ -50,11 +50,15 @@ LAB = {
     "lab": ("lab", "device_nodes"),
     "first day": ("first_day", "docker", "examples"),
     "cdi specs": ("cdi_spec", "cdi_validated", "cdi_bad_hosts", "freshness"),
+    "what leaves": ("bad_input", "failed_queries", "hidden_bytes", "what_leaves"),
+    "adoption": ("faults_adoption", "gpu_operator_crio", "spelled_options", "example_projects"),
+    "ways": ("transport", "local_user", "oldest_core", "reports", "waves"),
 }
 JUDGES = {
     "judge: containerd": ("containerd_judge", "runtime_config", "operator_drop_in"),
     "judge: nvidia-ctk": ("nvidia_ctk", "public_nvidia_ctk", "nothing_lowered"),
     "judge: public": ("public_configurations", "crio_adoption", "crio_judge"),
+    "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
     "judge: others": ("docker_judge", "properties", "cdi_oracle", "cdi_reference"),
 }
 OTHERS = "lab: others"
@@ -82,20 +86,26 @@ def node_groups() -> list[str]:
     return [f"node-{version.replace('.', '-')}" for version in ("3.6", "3.8", "3.13") if version != f"3.{sys.version_info.minor}"]
 
 
+def fast() -> list[Part]:
+    """What needs no hosts, the longest first: `make check`."""
+    return [
+        target("unit-2.16"),
+        pytest_part("unit", BUSY, "tests/unit"),
+        *(Part(f"sanity-{core}", (sys.executable, "tests/tools/sanity.py", core), BUSY) for core in ("2.21", "2.20", "2.19")),
+        *map(target, ("unit-2.18", "archive")),
+        Part("unit-node", (sys.executable, "tests/tools/unit_matrix.py", *node_groups()), BUSY),
+        *map(target, ("lint", "types")),
+    ]
+
+
 def parts() -> list[Part]:
     """All parts in the order in which they begin: the longest first, and parts that wait beside parts that do not."""
     hosts = [pytest_part(f"lab: {name}", WAITING, *files(names)) for name, names in LAB.items()]
     judges = [pytest_part(name, BUSY, *files(names)) for name, names in JUDGES.items()]
     others = [pytest_part(OTHERS, WAITING, *files(unnamed()))] if unnamed() else []
-    busy = [
-        target("unit-2.16"),
-        pytest_part("unit", BUSY, "tests/unit"),
-        *(Part(f"sanity-{core}", (sys.executable, "tests/tools/sanity.py", core), BUSY) for core in ("2.21", "2.20", "2.19")),
-        *judges,
-        *map(target, ("unit-2.18", "archive", "lint", "types")),
-        Part("unit-node", (sys.executable, "tests/tools/unit_matrix.py", *node_groups()), BUSY),
-    ]
-    return mixed([*hosts[:2], *others, *hosts[2:], on_lab("molecule", "--lab", "molecule", "molecule", "test", "--all")], busy)
+    molecule = on_lab("molecule", "--lab", "molecule", "molecule", "test", "--all")
+    first, rest = fast()[:5], fast()[5:]
+    return mixed([*hosts[:2], *others, *hosts[2:], molecule], [*first, *judges, *rest])
 
 
 def mixed(waiting: list[Part], busy: list[Part]) -> list[Part]:
