@@ -101,6 +101,8 @@ def measured(minutes: float) -> tuple[table.Measured, str]:
                 measure(lab, bench)
             finally:
                 signal.setitimer(signal.ITIMER_REAL, 0)  # taking the hosts down is not to be interrupted
+                for number in (signal.SIGTERM, signal.SIGINT):
+                    signal.signal(number, signal.SIG_IGN)
     except (Failed, LabError, Stopped) as why:
         return bench.measured, str(why)
     return bench.measured, ""
