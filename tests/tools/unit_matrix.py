@@ -36,7 +36,7 @@ def run(group: str) -> bool:
         print(f"== {group}: not run here, {error}", flush=True)
         return True
     print(f"== {group}: {' '.join(tests)}", flush=True)
-    command = [programs / "python", "-m", "pytest", "-q", *tests]
+    command = [str(programs / "python"), "-m", "pytest", "-q", *tests]
     return subprocess.run(command, cwd=environments.ROOT, env={**EXAMPLES, **os.environ}, check=False).returncode == 0
 
 
