@@ -15,6 +15,8 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
 
+from tests.lab.kinds import KINDS
+
 ROOT = Path(__file__).resolve().parents[2]
 GITHUB = ROOT / ".github"
 FORMS = sorted(path for path in (GITHUB / "ISSUE_TEMPLATE").glob("*.yml") if path.name != "config.yml")
@@ -61,6 +63,9 @@ def test_the_engines_judge_in_every_test_file_that_is_called_so() -> None:
     assert sorted(re.findall(r"tests/integration/(test_\w+)\.py", recipe)) == sorted(
         path.stem for path in (ROOT / "tests/integration").glob("test_*_judge.py")
     )
+    kinds = re.search(r"\$\(LAB\) build (.+)", recipe)
+    assert kinds
+    assert set(kinds[1].split()) <= set(KINDS), "without their programs the judges would be skipped"
 
 
 def test_owners_are_owners_of_something() -> None:
