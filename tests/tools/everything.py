@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import datetime
+import math
 import os
 import queue
 import re
@@ -70,11 +71,13 @@ def tied(command: Sequence[str]) -> list[str]:
 
 
 class Run:
-    """Parts, as many at once as the processors carry."""
+    """Parts, as many at once as the processors and the memory (gigabytes) carry."""
 
-    def __init__(self, wanted: Sequence[Part], processors: float, logs: Path = LOGS, limit: float = LIMIT) -> None:
+    def __init__(
+        self, wanted: Sequence[Part], processors: float, memory: float = math.inf, logs: Path = LOGS, limit: float = LIMIT
+    ) -> None:
         self.waiting = list(wanted)
-        self.processors = processors
+        self.processors, self.memory = processors, memory
         self.logs = logs
         self.limit = limit
         self.running: dict[str, tuple[Part, subprocess.Popen[bytes], float]] = {}
@@ -97,8 +100,9 @@ class Run:
 
     def _start_what_fits(self) -> None:
         for part in list(self.waiting):
-            used = sum(running.load for running, _process, _begin in self.running.values())
-            if not self.running or used + part.load <= self.processors:
+            others = [running for running, _process, _begin in self.running.values()]
+            load, memory = part.load + sum(one.load for one in others), part.memory + sum(one.memory for one in others)
+            if not others or (load <= self.processors and memory <= self.memory):
                 self.waiting.remove(part)
                 self._start(part)
 
@@ -194,8 +198,9 @@ def main(arguments: Sequence[str]) -> int:
     signal.signal(signal.SIGTERM, stopped)
     processors = len(os.sched_getaffinity(0))
     wanted = [known[name] for name in names] or list(known.values())
-    run = Run(wanted, processors)
-    print(f"{len(wanted)} parts on {processors} processors; what each says goes to {LOGS.relative_to(ROOT)}", flush=True)
+    memory = os.sysconf("SC_PAGE_SIZE") * os.sysconf("SC_PHYS_PAGES") / 1e9
+    run = Run(wanted, processors, memory)
+    print(f"{len(wanted)} parts on {processors} processors, {memory:.0f} GB; what each says goes to {LOGS.relative_to(ROOT)}", flush=True)
     try:
         found = run.all()
     except KeyboardInterrupt:

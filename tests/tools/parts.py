@@ -16,6 +16,8 @@ from environments import CACHE, ROOT
 
 # How much of a processor a part keeps busy. A test on hosts waits for at least half of its time: for boots, restarts and time limits.
 BUSY, WAITING = 1.0, 0.5
+# Gigabytes: a dozen hosts with what they write to their disks, which are in memory; and what runs on this machine alone.
+HOSTS_NEED, OTHERS_NEED = 3.0, 1.0
 
 
 @dataclass(frozen=True)
@@ -26,6 +28,10 @@ class Part:
     command: tuple[str, ...]
     load: float
     counted: bool = False
+
+    @property
+    def memory(self) -> float:
+        return HOSTS_NEED if self.load == WAITING else OTHERS_NEED
 
 
 def target(name: str, load: float = BUSY) -> Part:

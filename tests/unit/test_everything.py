@@ -36,10 +36,10 @@ def script(name: str, code: str, load: float = 1.0, *, counted: bool = False) ->
     return parts.Part(name, (sys.executable, "-c", code), load, counted)
 
 
-def ran(tmp_path: Path, *wanted: Any, processors: float = 2.0, limit: float = 60.0) -> list[Any]:
+def ran(tmp_path: Path, *wanted: Any, processors: float = 2.0, memory: float = 100.0, limit: float = 60.0) -> list[Any]:
     import everything
 
-    return everything.Run(wanted, processors, tmp_path, limit).all()
+    return everything.Run(wanted, processors, memory, tmp_path, limit).all()
 
 
 def test_every_test_file_is_in_just_one_part() -> None:
@@ -105,14 +105,16 @@ def test_a_part_that_cannot_be_found_has_failed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("loads", "most"),
+    ("loads", "memory", "most"),
     [
-        ([1.0, 1.0, 1.0, 1.0], 2),
-        ([0.5, 0.5, 0.5, 0.5, 0.5], 4),
-        ([3.0, 3.0], 1),  # more than there is: alone
+        ([1.0, 1.0, 1.0, 1.0], 100.0, 2),
+        ([0.5, 0.5, 0.5, 0.5, 0.5], 100.0, 4),
+        ([0.5, 0.5, 0.5, 0.5, 0.5], 7.0, 2),  # hosts need 3 each
+        ([3.0, 3.0], 100.0, 1),  # more than there is: alone
+        ([0.5, 0.5], 1.0, 1),
     ],
 )
-def test_parts_run_side_by_side_as_far_as_the_processors_go(tmp_path: Path, loads: list[float], most: int) -> None:
+def test_parts_run_side_by_side_as_far_as_processors_and_memory_go(tmp_path: Path, loads: list[float], memory: float, most: int) -> None:
     """Each part waits until as many run as may, and says how many it has seen."""
     place = tmp_path / "here"
     place.mkdir()
@@ -124,7 +126,7 @@ def test_parts_run_side_by_side_as_far_as_the_processors_go(tmp_path: Path, load
         "me.rename(me.with_suffix('.done')); print(seen)"
     )
     wanted = [script(f"p{n}", code.format(here=str(place), name=f"p{n}", most=most), load) for n, load in enumerate(loads)]
-    found = ran(tmp_path / "logs", *wanted, processors=2.0)
+    found = ran(tmp_path / "logs", *wanted, processors=2.0, memory=memory)
     assert max(int(one.words) for one in found) == most
 
 
@@ -137,7 +139,7 @@ def test_no_part_outlives_the_run(tmp_path: Path, number: int) -> None:
         f"import sys, signal; sys.path.insert(0, {str(TOOLS)!r}); import everything, parts\n"
         f"signal.signal(signal.SIGTERM, everything.stopped); signal.signal(signal.SIGINT, signal.default_int_handler)\n"
         f"from pathlib import Path\n"
-        f"everything.Run([parts.Part('p', (sys.executable, '-c', {child!r}), 1.0)], 1.0, Path({str(tmp_path / 'logs')!r})).all()"
+        f"everything.Run([parts.Part('p', (sys.executable, '-c', {child!r}), 1.0)], 1.0, 100.0, Path({str(tmp_path / 'logs')!r})).all()"
     )
     run = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     wait_for(tmp_path / "up")

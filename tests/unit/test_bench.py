@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The bench's frame: what has been measured is told, and nothing else, whatever ends the bench."""
+
+from __future__ import annotations
+
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.bench import __main__ as bench
+from tests.bench import table
+from tests.bench.planner import Speed
+from tests.lab import doctor
+
+ONE = Speed("a converged host", 3.0, 4.5)
+
+
+class NoLab:
+    """A lab without hosts."""
+
+    @classmethod
+    def of_run(cls, _what: str) -> NoLab:
+        return cls()
+
+    def __enter__(self) -> NoLab:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        assert signal.getsignal(signal.SIGINT) is signal.SIG_IGN, "hosts are being taken down"
+
+
+@pytest.fixture
+def ends(monkeypatch: pytest.MonkeyPatch) -> Any:
+    """Run the bench, which is ended in some way after its first row."""
+    monkeypatch.setattr(doctor, "machine_obstacle", lambda: "")
+    monkeypatch.setattr(bench, "Lab", NoLab)
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM, signal.SIGALRM)}
+
+    def run(how: Any, *arguments: str) -> int:
+        def measure(_lab: object, here: bench.Bench) -> None:
+            here.say("the first thing")
+            here.keep(speeds=[ONE])
+            here.say("the second thing")
+            how()
+
+        monkeypatch.setattr(bench, "measure", measure)
+        return bench.main(list(arguments))
+
+    yield run
+    for number, handler in before.items():
+        signal.signal(number, handler)
+
+
+def failed() -> None:
+    raise bench.Failed("a run ended with status 2")
+
+
+@pytest.mark.parametrize(
+    ("how", "arguments", "why"),
+    [
+        (lambda: os.kill(os.getpid(), signal.SIGINT), (), "it was stopped"),
+        (lambda: os.kill(os.getpid(), signal.SIGTERM), (), "it was stopped"),
+        (signal.pause, ("--minutes", "0.002"), "it did not end within 0.002 minutes"),
+        (failed, (), "a run ended with status 2"),
+    ],
+    ids=["Ctrl-C", "terminated", "out of time", "failed"],
+)
+def test_what_has_been_measured_is_told(
+    ends: Any, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, how: Any, arguments: Any, why: str
+) -> None:
+    monkeypatch.setattr(bench, "ROOT", tmp_path)
+    assert ends(how, "--write", *arguments) == 1
+    said = capsys.readouterr()
+    assert "1 of 7: the first thing ..." in said.out
+    assert "| a converged host  | 4.5 | 3   |" in said.out
+    assert "SSH operations" not in said.out, "a table without rows"
+    assert said.err == f"bench: not all was measured: {why}\n"
+    assert list(tmp_path.iterdir()) == [], "the page has all or is not written"
+
+
+def test_nothing_measured_is_no_table() -> None:
+    assert table.text(table.Measured()) == ""
