@@ -73,7 +73,8 @@ def cached(area: str, name: str, key: str, build: Callable[[Path], None], what: 
 def run(command: list[str], **kwargs: object) -> str:
     """Run a build command; its output is shown only when it fails, its last line also by who shows the progress."""
     lines = []
-    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, errors="replace", **kwargs) as process:  # type: ignore[call-overload]
+    both = {"stdout": subprocess.PIPE, "stderr": subprocess.STDOUT, "text": True, "errors": "replace"}
+    with subprocess.Popen(command, **both, **kwargs) as process:  # type: ignore[call-overload]
         for line in process.stdout:
             lines.append(line)
             progress.note(line)
