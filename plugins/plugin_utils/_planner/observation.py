@@ -161,6 +161,11 @@ class Observation:
         return found
 
     @functools.cached_property
+    def _files(self) -> dict[str, tuple[File, ...]]:
+        """Answers about files as values, by the id of the query, each made once: planners ask for the same many times."""
+        return {}
+
+    @functools.cached_property
     def _listed(self) -> Mapping[str, Mapping[str, Any]]:
         """What is known of files that some look met without asking for them by name; the first word counts."""
         found: dict[str, Mapping[str, Any]] = {}
@@ -194,11 +199,12 @@ class Observation:
     def file(self, path: str, keep: Keep | None = None) -> File:
         """A file asked for by path, or seen through a glob that was asked for. keep: with what it is asked for now, if it was not."""
         qid = f"file:{path}"
-        if qid not in self.answers:
-            if path in self._listed:
-                return _file(path, self._listed[path])
-            raise NeedMore([queries.file(path, keep)])
-        return _file(path, self.answers[qid])
+        if qid not in self._files:
+            answer = self.answers[qid] if qid in self.answers else self._listed.get(path)
+            if answer is None:
+                raise NeedMore([queries.file(path, keep)])
+            self._files[qid] = (_file(path, answer),)
+        return self._files[qid][0]
 
     def text(self, path: str, keep: Keep | None = None) -> str:
         return self.file(path, keep).text
@@ -209,10 +215,13 @@ class Observation:
         return self.file(path).exists if known else bool(self.raw(queries.file(path, content=False)).get("exists"))
 
     def glob(self, pattern: str, keep: Keep | None = None) -> tuple[File, ...]:
-        if f"glob:{pattern}" not in self.answers:
-            raise NeedMore([queries.glob(pattern, keep)])
-        a = self.raw(queries.glob(pattern, content=False))
-        return tuple(_file(f["path"], f) for f in a.get("files") or ())
+        qid = f"glob:{pattern}"
+        if qid not in self._files:
+            if qid not in self.answers:
+                raise NeedMore([queries.glob(pattern, keep)])
+            a = self.raw(queries.glob(pattern, content=False))
+            self._files[qid] = tuple(_file(f["path"], f) for f in a.get("files") or ())
+        return self._files[qid]
 
     def listed(self, pattern: str) -> tuple[File, ...]:
         """The same where what is there counts, and not what it says: each of them could be looked at."""

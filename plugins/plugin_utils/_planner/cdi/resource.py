@@ -148,8 +148,8 @@ def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
     require_driver(driver)
     made = make(policy, obs, host, driver, probe_source)
     left = [left_by_others(policy, obs, one.spec) for one in made.specs.values()]
-    found = {v.path: v for v in verdicts(policy, obs, host, driver)}
-    writes = [write(policy, obs, one.spec, made.source, found.get(path(policy, name))) for name, one in made.specs.items()]
+    found = functools.cache(lambda: {v.path: v for v in verdicts(policy, obs, host, driver)})
+    writes = [write(policy, obs, one.spec, made.source, lambda where: found().get(where)) for one in made.specs.values()]
     return merge([take_over(policy, obs, host), *left, *writes, Plan(advice=(*driver.notes, *made.notes))]), made
 
 
@@ -227,10 +227,11 @@ def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
     if policy.root != "/":
         return make_of(look)
     # Before anybody uses the GPUs: NVML makes missing nodes when root asks it, also in check mode.
-    require_nodes(policy, make_of(look))
+    made = make_of(look)
+    require_nodes(policy, made)
     known = sources.recalled(look, recorded(policy, obs))
-    made = make_of(known)
-    if all(write(policy, obs, one.spec, made.source).empty for one in made.specs.values()):
+    made = made if known == look else make_of(known)
+    if all(is_right(policy, place(policy, obs, one.spec), one.spec) for one in made.specs.values()):
         return made
     full, words = sources.identified(policy, obs, known, probe_source)
     made = make_of(full, words)
@@ -313,14 +314,25 @@ def refresh_theirs(policy: Policy, obs: Observation, host: HostDecision, driver:
     return Plan(differences=(Difference("unit", owners.SERVICE, output, "stale", "fresh", why),), commands=(start,))
 
 
-def write(policy: Policy, obs: Observation, spec: Spec, source: str, found: staleness.Verdict | None = None) -> Plan:
+def place(policy: Policy, obs: Observation, spec: Spec) -> File:
+    """The file that a spec of ours is in, or will be."""
     file = seen(policy, obs, path(policy, spec.kind))
     if file.is_link:
         why = "an engine would read another file than the one that is written"
         raise PlanError(f"this is a symbolic link to {file.real}", where=file.path, why=why, next="Remove the link, then run again")
-    file = owned_file.readable(file)
-    if file.exists and owned_file.right_mode(file, MODE) and same(file.content or "", spec):
+    return owned_file.readable(file)
+
+
+def is_right(policy: Policy, file: File, spec: Spec) -> bool:
+    return file.exists and owned_file.right_mode(file, MODE) and same(file.content or "", spec)
+
+
+def write(policy: Policy, obs: Observation, spec: Spec, source: str, verdict: Callable[[str], staleness.Verdict | None]) -> Plan:
+    """verdict: on the file of a path, which is judged only where it is written."""
+    file = place(policy, obs, spec)
+    if is_right(policy, file, spec):
         return Plan()
+    found = verdict(file.path)
     why = f"CDI {spec.version} with {', '.join(d.name for d in spec.devices)}, told by {source}; no consumer on this host is too old for it"
     if found and found.reasons:
         why = f"stale: the spec {found.sentence}"

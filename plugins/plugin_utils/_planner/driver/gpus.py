@@ -265,8 +265,8 @@ def version_of(path: str) -> str:
 def nodes(obs: Observation, dev_root: str = "/") -> dict[str, DeviceFile]:
     """Path in a container -> device node, of the character devices of the driver."""
     files = (f for pattern in dev_globs(dev_root) for f in obs.listed(pattern) if f.exists and f.type == "char")
-    found = (DeviceFile(f.path.removeprefix(dev_root.rstrip("/")), f.rdev, f.mode, f.path, f.gid) for f in files)
-    return {n.path: dc.replace(n, host="") if n.host == n.path else n for n in found}
+    inside = ((f.path.removeprefix(dev_root.rstrip("/")), f) for f in files)
+    return {path: DeviceFile(path, f.rdev, f.mode, "" if f.path == path else f.path, f.gid) for path, f in inside}
 
 
 def switches(nodes: Iterable[str]) -> tuple[str, ...]:

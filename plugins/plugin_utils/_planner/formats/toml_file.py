@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses as dc
 import hashlib
 from collections.abc import Mapping
@@ -51,7 +50,7 @@ class Hidden:
 
 def with_hidden(data: Mapping[str, Any], file: File) -> dict[str, Any]:
     """The data of a file, with a Hidden in the place of each value that was withheld."""
-    result = copy.deepcopy(dict(data))
+    result: dict[str, Any] = toml.copied(dict(data))
     text = (file.content or "").encode("utf-8", "surrogateescape")
     for entry in file.withheld:
         at: Any = result

@@ -56,7 +56,7 @@ def found(data: Any, pattern: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]
     if not pattern:
         yield at, data
         return
-    if not isinstance(data, Mapping):
+    if not isinstance(data, (dict, Mapping)):  # nearly always a dict, which is found out much faster
         return
     for name in data if pattern[0] == ANY else [n for n in (pattern[0],) if n in data]:
         yield from found(data[name], pattern[1:], (*at, name))

@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler
@@ -57,10 +59,15 @@ OF_HANDLERS = tuple((*names, "containerd", "runtimes", "*", "**") for names in T
 
 def keep(handlers: Iterable[Handler] = ()) -> file_places.Keep:
     """What of containerd's files may travel; the values that a playbook gives for its handlers do, since it has them."""
+    return _keep(json.dumps([[handler.name, handler.binary, dict(handler.options)] for handler in handlers]))
+
+
+@functools.lru_cache(maxsize=64)  # a policy's handlers are the same for many hosts
+def _keep(handlers: str) -> file_places.Keep:
     values = {
-        (*names, "containerd", "runtimes", handler.name, *path): value
-        for names in TABLES
-        for handler in handlers
-        for path, value in [(("options", "BinaryName"), handler.binary), *((("options", k), v) for k, v in handler.options.items())]
+        (*table, "containerd", "runtimes", name, *path): value
+        for table in TABLES
+        for name, binary, options in json.loads(handlers)
+        for path, value in [(("options", "BinaryName"), binary), *((("options", k), v) for k, v in options.items())]
     }
     return file_places.keep("toml", file_places.given(PLACES, values), [MARK])

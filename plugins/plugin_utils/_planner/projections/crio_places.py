@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import functools
+import json
 from collections.abc import Iterable, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler
@@ -57,9 +59,14 @@ OF_HANDLERS = ((*HANDLERS, "*", "**"),)
 
 def keep(handlers: Iterable[Handler] = ()) -> file_places.Keep:
     """What of CRI-O's files may travel; the values that a playbook gives for its handlers do, since it has them."""
+    return _keep(json.dumps([[handler.name, handler.binary, dict(handler.options)] for handler in handlers]))
+
+
+@functools.lru_cache(maxsize=64)  # a policy's handlers are the same for many hosts
+def _keep(handlers: str) -> file_places.Keep:
     values = {
-        (*HANDLERS, handler.name, *path): value
-        for handler in handlers
-        for path, value in [(("runtime_path",), handler.binary), *(((k,), v) for k, v in handler.options.items())]
+        (*HANDLERS, name, *path): value
+        for name, binary, options in json.loads(handlers)
+        for path, value in [(("runtime_path",), binary), *(((k,), v) for k, v in options.items())]
     }
     return file_places.keep("toml", file_places.given(PLACES, values), [FIRST_LINE])

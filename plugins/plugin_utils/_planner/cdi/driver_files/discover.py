@@ -173,7 +173,10 @@ def matches(policy: Policy, obs: Observation) -> tuple[Match, ...]:
 
 
 def match(answer: Mapping[str, Any]) -> Match:
-    return Match(answer["path"], answer.get("spot") or answer["path"], answer["real"] or "", answer["type"], answer["mode"])
+    return _match(answer["path"], answer.get("spot") or answer["path"], answer["real"] or "", answer["type"], answer["mode"])
+
+
+_match = functools.lru_cache(maxsize=8192)(Match)  # the hosts of a fleet have mostly the same files
 
 
 def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalogue.FEATURES, version: str = "") -> DriverFiles:
@@ -183,30 +186,46 @@ def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalog
     seen, wanted = matches(policy, obs), frozenset(features)
     if not any(m.type == "file" and usual(m) and stem(m.name) in ("libcuda", "libnvidia-ml") for m in seen):
         seen = (*seen, *elsewhere(policy, obs))
-    version = version or version_of(seen)
+    place = Place(policy.cdi_driver_root, str(obs.host.get("machine") or ""), str(obs.host.get("kernel") or ""), policy.cdi_sockets)
+    return of_version(seen, wanted, version or version_of(seen), listed(policy, obs), _mps(policy, obs, seen), place)
+
+
+@dc.dataclass(frozen=True)
+class Place:
+    """What else of a host and of the policy counts for what is found there."""
+
+    driver_root: str
+    machine: str
+    kernel: str
+    sockets: bool
+
+
+@functools.lru_cache(maxsize=64)  # hosts with the same driver, distribution and kernel have the same files
+def of_version(
+    seen: tuple[Match, ...], wanted: frozenset[str], version: str, inventory: tuple[manifest.Listed, ...], mps: Match | None, place: Place
+) -> DriverFiles:
+    """Of all that is on a host, what belongs to this version of the driver."""
     libraries = [m for m in seen if m.type == "file" and ".so" in m.name]
     folders = tuple(unique(posixpath.dirname(m.real) for m in libraries if usual(m) and m.name.endswith(f".so.{version}")))
     links = links_by_target(seen)
-    inventory = listed(policy, obs)
     known = manifest.libraries(inventory)
     driver = [library(real, links) for real in driver_libraries(libraries, folders, version)]
     platforms = [library(real, links) for real in platform_libraries(libraries)]
     suits = functools.partial(fits, features=wanted, listed=known)
     sockets = tuple(first(seen, (f"{root}{name}" for root in catalogue.SOCKET_ROOTS)) for name in catalogue.SOCKETS)
-    mps = _mps(policy, obs, seen)
-    root = roots.clean(policy.cdi_driver_root)
+    root = roots.clean(place.driver_root)
     found = DriverFiles(
         version,
         folders,
         tuple(lib for lib in driver if suits(lib.stem)),
         tuple(lib for lib in platforms if suits(lib.stem)),
         tuple(mounted(m, m.spot, root) for m in xorg(seen, folders, version)) if "display" in wanted else (),
-        tuple(mounted(m, place, root) for m, place in configs(seen, wanted, str(obs.host.get("machine") or ""))),
-        tuple(mounted(m, m.path, root) for m in firmware(seen, version, str(obs.host.get("kernel") or ""))),
+        tuple(mounted(m, inside, root) for m, inside in configs(seen, wanted, place.machine)),
+        tuple(mounted(m, m.path, root) for m in firmware(seen, version, place.kernel)),
         tuple(mounted(m, m.path, root) for m in binaries(seen, wanted)),
-        tuple(mounted(m, m.path, root) for m in (*sockets, mps) if m) if policy.cdi_sockets else (),
+        tuple(mounted(m, m.path, root) for m in (*sockets, mps) if m) if place.sockets else (),
     )
-    outside = [m.path for m in (*sockets, mps) if m and not policy.cdi_sockets]
+    outside = [m.path for m in (*sockets, mps) if m and not place.sockets]
     filtered = [lib.path for lib in (*driver, *platforms) if not suits(lib.stem)]
     unused = manifest.outside(inventory, wanted, names_of(found))
     lacking = unique([*missing(found, wanted), *manifest.lacking(inventory, wanted, (m.name for m in seen))])

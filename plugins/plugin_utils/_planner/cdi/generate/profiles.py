@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 import posixpath
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Literal
@@ -68,6 +69,7 @@ def mount_plan(policy: Policy, obs: Observation, record: HostDecision) -> MountP
     return MountPlan(profile, program, policy.cdi_driver_root, str(obs.host.get("machine") or "x86_64"), agents)
 
 
+@functools.lru_cache(maxsize=64)  # hosts with the same files get the same
 def common(driver: DriverFiles, wish: MountPlan) -> Edits:
     """What every container with a GPU gets of the driver's files."""
     if wish.profile == "devices" or not driver.libraries:

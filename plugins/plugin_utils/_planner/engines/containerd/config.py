@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import collections
-import copy
 import dataclasses as dc
 import fnmatch
 import posixpath
@@ -249,11 +248,11 @@ def effective(files: FileSet, version: Version, *, built_in: bool = True) -> dic
         for table in containerd_places.TABLES:
             part = toml.lookup(file.doc.data, table)
             if isinstance(part, Mapping) and read_by(table, file, files, facts):
-                cri = copy.deepcopy(dict(part)) if facts.merge == "replace" else merged(cri, part)
+                cri = toml.copied(dict(part)) if facts.merge == "replace" else merged(cri, part)
     containerd = cri.setdefault("containerd", {})
     runtimes = containerd.get("runtimes") or {}
     if built_in and (facts.keeps_runc or not runtimes):
-        runtimes = merged(dict(copy.deepcopy(releases.BUILTIN_RUNTIMES)), runtimes)
+        runtimes = merged(toml.copied(dict(releases.BUILTIN_RUNTIMES)), runtimes)
     containerd["runtimes"] = options.of_handlers(runtimes, version)
     containerd.setdefault("default_runtime_name", "runc")
     if not containerd["default_runtime_name"]:
@@ -275,7 +274,7 @@ def merged(below: Mapping[str, Any], above: Mapping[str, Any]) -> dict[str, Any]
     result = dict(below)
     for key, value in above.items():
         old = result.get(key)
-        result[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else copy.deepcopy(value)
+        result[key] = merged(old, value) if isinstance(old, Mapping) and isinstance(value, Mapping) else toml.copied(value)
     return result
 
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import copy
 import dataclasses as dc
 import posixpath
 from collections.abc import Mapping
@@ -185,7 +184,7 @@ def default_of(cri: Mapping[str, Any], wanted: list[Setting]) -> Setting:
 
 def granted(cri: Mapping[str, Any], wanted: list[Setting]) -> dict[str, Any]:
     """The CRI table with the settings made, and nothing else changed."""
-    result = copy.deepcopy(dict(cri))
+    result: dict[str, Any] = toml.copied(dict(cri))
     for setting in wanted:
         at = result
         for key in setting.path[:-1]:

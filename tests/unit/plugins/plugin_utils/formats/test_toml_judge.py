@@ -24,7 +24,7 @@ V2, V3 = ("plugins", "io.containerd.grpc.v1.cri"), ("plugins", "io.containerd.cr
 HANDLER = {"runtime_type": "io.containerd.runc.v2", "options": {"BinaryName": "/usr/bin/nvidia-container-runtime", "SystemdCgroup": True}}
 
 
-def require_the_same(before: toml.Document, after: toml.Document, *ours: toml.Path) -> None:
+def require_the_same(before: toml.TomlDocument, after: toml.TomlDocument, *ours: toml.Path) -> None:
     was, now = judge.facts(before.text), judge.facts(after.text)
     headers = [path for path in judge.headers(now) if path not in judge.headers(was) and any(one[: len(path)] == path for one in ours)]
     now = [fact for fact in now if not (fact[0] == "table" and fact[1] in headers)]  # ours: nothing but our key stands below them
@@ -35,7 +35,7 @@ def require_the_same(before: toml.Document, after: toml.Document, *ours: toml.Pa
 class Edit:
     """One change that an engine's planner makes; the keys that it is about, beneath the engine's own table."""
 
-    does: Callable[[toml.Document, toml.Path], toml.Document]
+    does: Callable[[toml.TomlDocument, toml.Path], toml.TomlDocument]
     about: toml.Path
     beneath: bool = True
 
