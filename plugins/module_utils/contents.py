@@ -36,12 +36,12 @@ def projected(data, keep):
     """The Projection of a file's bytes, with keyed tags. A document takes longer than other files and may be asked for twice in a look."""
     if keep.get("format") == "document":
         return _document(data, json.dumps(keep))
-    return projection.project(data, keep, keyed.tag)
+    return projection.project(data, keep)
 
 
 @functools.lru_cache(maxsize=8)
 def _document(data, keep):
-    return projection.project(data, json.loads(keep), keyed.tag)
+    return projection.Projection(*document_projection.project(data, json.loads(keep), keyed.tag))
 
 
 def _withheld(entry):

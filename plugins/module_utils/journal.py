@@ -23,14 +23,13 @@ Node side: standard library only, Python 3.6.
 import binascii
 import collections
 import errno
-import fnmatch
 import json
 import os
 import re
 import stat
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, keyed, look_system, nodefs, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import keyed, look_system, nodefs, trust
 
 SCHEMA = 1
 MAX_FILE = 64 * nodefs.MIB
@@ -255,10 +254,10 @@ def original(base, path):
 def original_meta(base, path):
     """What is known of the kept original, without its bytes; None when we keep none of this path. NodeError when that cannot be told."""
     directory = original_dir(base, path)
-    return _original_meta(directory, path) if os.path.lexists(directory) else None
+    return original_meta_in(directory, path) if os.path.lexists(directory) else None
 
 
-def _original_meta(directory, path):
+def original_meta_in(directory, path):
     try:
         meta = read_json(os.path.join(directory, "meta.json"))
     except OSError as exc:
@@ -291,47 +290,6 @@ def damaged(directory, path, why):
     return nodefs.NodeError("damaged", "%s: the copy from before in %s cannot be used: %s. %s" % told)
 
 
-# --- what the eyes are told -------------------------------------------------------------------------------------------
-
-
-def look(root, directory, cap=nodefs.MIB, keep=(), listing=False, beside=()):
-    """The answer to an `originals` question; with listing, the journal as people read it. beside: where names of ours may lie about."""
-    base, originals, broken = place(root, directory), {}, []
-    for name in names(base, "originals"):
-        kept_in = os.path.join(base, "originals", name)
-        try:
-            meta = _original_meta(kept_in, unquoted(name))
-            if original_dir(base, meta["path"]) != kept_in:
-                raise damaged(kept_in, meta["path"], "its meta.json names a file that is kept by another name")
-            if not meta.get("forget"):
-                originals[meta["path"]] = _told(root, base, meta, cap, keep)
-        except nodefs.NodeError as exc:
-            broken.append({"path": unquoted(name), "directory": kept_in[len(root) :], "why": exc.message})
-    opened = [meta for meta in (read(base, name) for name in names(base, "open")) if meta]
-    answer = {
-        "originals": originals,
-        "damaged": broken,
-        "known": bool(names(base)),
-        "unfinished": [dict(_shown(meta), at_work=_watched(meta) or at_work(base, meta["id"])) for meta in opened if not meta["closed"]],
-        "outcomes": [dict(_shown(meta), logs=_logs(meta)) for meta in opened if meta["closed"] and meta["state"] == "rolled_back"],
-        "pending": pending(base, bool(root)),
-        "strays": strays(root, base, beside),
-    }
-    if listing:
-        answer["journal"] = [_shown(meta) for meta in reversed(entries(base))]
-    return answer
-
-
-def strays(root, base, directories):
-    """Names of ours beside files that no transaction refers to: their journal was removed while they were in use."""
-    found = []
-    for directory in directories:
-        place_ = nodefs.full(root, nodefs.resolve(root, directory)[0])
-        listed = sorted(os.listdir(place_)) if os.path.isdir(place_) else []
-        found += [os.path.join(directory, name) for name in listed if is_stray(base, os.path.join(place_, name))]
-    return found
-
-
 def is_stray(base, path):
     """Whether a place is such a name. One that is young may be in use by somebody whose entry was removed just now."""
     named = re.match(BESIDE + r"\Z", os.path.basename(path))
@@ -345,30 +303,6 @@ def is_stray(base, path):
     return not any(name.endswith("-" + token) for name in names(base, "open")) and not at_work(base, token)
 
 
-def _told(root, base, meta, cap, keep):
-    """One original as the controller sees it, with how the file is now."""
-    found = original(base, meta["path"])
-    shown = {key: value for key, value in meta.items() if key not in ("xattrs", "path")}
-    shown.update(content=None, directory=original_dir(base, meta["path"])[len(root) :], now=None, trouble=None)
-    if found[1] is not None and len(found[1].data) <= cap:
-        wanted = [entry["keep"] for entry in keep or () if fnmatch.fnmatchcase(meta["path"], entry["path"])]
-        shown.update(contents.told(found[1].data, wanted[0], meta["path"]) if wanted else {})
-    for name in ("sha256_before", "sha256_after"):
-        shown[name] = keyed.digest(shown[name])
-    try:
-        shown["now"] = told_digest(snapshot(root, nodefs.resolve(root, meta["path"])[0]))
-    except nodefs.NodeError as exc:
-        shown["trouble"] = exc.message
-    return shown
-
-
-def _watched(meta):
-    """Whether it is on probation and whoever watches it lives. The timer would end it, too, but leave what lies about until then."""
-    last = meta["states"][-1] if meta["states"] else {}
-    lives = look_system.started(last.get("pid") or 0) == last.get("start")
-    return meta["state"] == "probation" and meta.get("boot") == look_system.boot() and lives
-
-
 def at_work(base, token):
     """Whether somebody who lives holds the lock for this transaction. Asked without taking it: the eyes must be in nobody's way."""
     try:
@@ -376,32 +310,6 @@ def at_work(base, token):
         return held["id"] in (token, "") and look_system.started(held["pid"]) == held["start"]
     except (OSError, ValueError, KeyError, TypeError):
         return False
-
-
-def _logs(meta):
-    """Why the units failed, as far as it was known when the transaction was taken back. What they said stays in the host's journal."""
-    found = [entry for entry in outcome(meta).get("health") or [] if entry.get("kind") == "log"]
-    told = ("failed", "causes", "evidence")
-    return {entry["name"]: {key: entry[key] for key in told} for entry in found if all(key in entry for key in told)}
-
-
-def _shown(meta):
-    told = outcome(meta) if meta["state"] == "rolled_back" else {}
-    return {
-        "id": meta["id"],
-        "time": meta.get("time"),
-        "reason": meta.get("reason"),
-        "state": meta["state"],
-        "files": [change["path"] for change in meta.get("changes") or []],
-        "removed": [change["path"] for change in meta.get("changes") or [] if change.get("sha256_after") is None],
-        "ran": [" ".join(command["argv"]) for command in meta.get("commands") or []],
-        "units": [unit["name"] for unit in meta.get("units") or []],
-        "by": told.get("by"),
-        "why": told.get("why"),
-        "trouble": told.get("trouble"),
-        "foreign": told.get("foreign") or [],
-        "entry": meta["entry"],
-    }
 
 
 def pending(base, offline=False):

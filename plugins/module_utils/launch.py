@@ -36,9 +36,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils"
 # What `transaction` imports, and what that imports.
 PARTS = (
-    "selection placeholders toml_projection json_projection yaml_scalars yaml_scan document_projection projection keyed contents causes "
-    "nodefs trust commands wire cri unix_http "
-    "look_system journal health census ledger rules edits staging swap guard undo steps launch request transaction"
+    "nodefs trust commands keyed selection causes unix_http look_system journal wire cri health ledger guard census "
+    "placeholders json_projection toml_projection projection edits rules staging swap undo steps launch request "
+    "transaction"
 ).split()
 KEPT = 3  # versions of the hands
 START = 30  # seconds within which the hands begin

@@ -25,8 +25,9 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
     commands,
     contents,
     cri,
-    journal,
+    journal_look,
     leaves,
+    look_files,
     look_system,
     nodefs,
     selection,
@@ -159,7 +160,7 @@ def _read(root, path, question):
         doubt = trust.path(root, path, question.get("groups") or ()) if read else None
         if doubt:
             raise trust.refusal(path, doubt)
-    return nodefs.describe(root, path, **_file_options(question))
+    return look_files.describe(root, path, **_file_options(question))
 
 
 def _file_options(question):
@@ -167,12 +168,12 @@ def _file_options(question):
 
 
 def _dir(root, question):
-    return nodefs.list_dir(root, question["path"])
+    return look_files.list_dir(root, question["path"])
 
 
 def _glob(root, question):
     files, room = [], DEFAULT_LIMITS["bytes"]
-    for path in nodefs.glob(root, question["pattern"]):
+    for path in look_files.glob(root, question["pattern"]):
         files.append(dict(_described(root, path, question), path=path))
         room -= len(files[-1].get("content") or "")
         if room < 0:  # before all of them are in memory
@@ -188,7 +189,7 @@ def _described(root, path, question):
         leads = _leads_outside(root, path, question)
         if leads is None:
             return _read(root, path, question)
-        answer = nodefs.describe(root, path, content=False, cap=0)
+        answer = look_files.describe(root, path, content=False, cap=0)
         return dict(answer, **leads.answer()) if answer.get("type") == "file" else answer
     except nodefs.NodeError as exc:
         return exc.answer()
@@ -213,13 +214,14 @@ def _leads_outside(root, path, question):
 def _paths(root, question):
     # `base` is a root within the root, where a driver lies in a tree of its own: its links are followed inside it.
     base = question.get("base") or "/"
-    return {"files": nodefs.list_paths(root + nodefs.resolve(root, base)[0].rstrip("/"), question["patterns"])}
+    return {"files": look_files.list_paths(root + nodefs.resolve(root, base)[0].rstrip("/"), question["patterns"])}
 
 
 def _mentioned(root, question):
     # What files point at, whichever files and paths that may be: nobody can ask for those by name before having read the files.
     readable = functools.partial(_may_be_read, root, question)
-    return nodefs.mentioned(root, question["pattern"], question["find"], question.get("max", nodefs.MIB), readable, question.get("keep"))
+    cap = question.get("max", nodefs.MIB)
+    return look_files.mentioned(root, question["pattern"], question["find"], cap, readable, question.get("keep"))
 
 
 def _may_be_read(root, question, path):
@@ -327,12 +329,12 @@ def _package(root, question):
 
 def _units(_root, question):
     now = time.monotonic()  # before systemd is asked, so that no unit is taken for older than it is
-    return {"units": look_system.units(question["names"], question.get("properties")), "monotonic": now}
+    return {"units": look_system.units(question["names"]), "monotonic": now}
 
 
 def _units_together(root, questions, alarm):
     """Answers to the unit questions by one call of systemctl, which takes longer than most looks; none when it cannot be so."""
-    asked = [question for question in questions if question.get("kind") == "units" and not question.get("properties")]
+    asked = [question for question in questions if question.get("kind") == "units"]
     try:
         names = sorted({name for question in asked for name in question["names"]})
         answer = _ask(root, {"kind": "units", "names": names}, alarm) if len(asked) > 1 else {"error": "not needed"}
@@ -381,7 +383,7 @@ def _listed_json(answer, keep):
 
 def _originals(root, question):
     more = {"listing": question.get("listing"), "beside": question.get("beside") or ()}
-    return journal.look(root, question["dir"], question.get("max", nodefs.MIB), question.get("keep"), **more)
+    return journal_look.look(root, question["dir"], question.get("max", nodefs.MIB), question.get("keep"), **more)
 
 
 _KINDS = {

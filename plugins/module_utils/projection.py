@@ -5,7 +5,7 @@
 
 `keep` says what may travel: {"format": FORMAT, "places": [[path, shape], ...], "comments": [text, ...]}. Paths and shapes are those of
 `selection`, and two shapes more: "key" (the key is shown, its value never) and ["is", value] (this very value, which the asker knows).
-Formats: toml; json; document (YAML or JSON that is only read, with shapes and stand-ins of its own: `document_projection`); yaml (scalars
+Formats: toml; json; document (only read, never edited, and so known to `contents` alone: `document_projection`); yaml (scalars
 at the top level); env (lines `KEY=value`); flags (words `--name=value`); text (what `patterns` match, in their order); whole (all of it:
 for files of the kernel). A listed value that has not its shape is withheld: its key is shown, with its kind.
 Node side: standard library only, Python 3.6.
@@ -16,7 +16,6 @@ import collections
 import re
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
-    document_projection,
     json_projection,
     placeholders,
     selection,
@@ -30,21 +29,10 @@ HIDE, INSIDE, WITHHOLD, SHOW = "hide", "inside", "withhold", "show"
 Projection = collections.namedtuple("Projection", "data withheld hidden")
 
 
-def plain_tag(text):
-    import hashlib  # here, since what leaves a host has keyed tags
-
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
-def project(data, keep, tag=plain_tag):
-    """The Projection of a file's bytes; placeholders.Unreadable for a text that has not its format.
-
-    tag: of a value that is not sent, by which equal ones are known. What leaves a host has keyed ones.
-    """
+def project(data, keep):
+    """The Projection of a file's bytes; placeholders.Unreadable for a text that has not its format."""
     if keep.get("format") == "text":
         return _text(data, keep.get("patterns") or [])
-    if keep.get("format") == "document":
-        return Projection(*document_projection.project(data, keep, tag))
     made = _FORMATS.get(keep.get("format"))
     if made is None:
         raise ValueError("there is no format %r of what may travel" % (keep.get("format"),))

@@ -8,7 +8,6 @@ systemd's units and in command lines, so a request that is not exactly of this f
 Node side: standard library only, Python 3.6.
 """
 
-import base64
 import os
 import re
 
@@ -52,14 +51,6 @@ def _is_pattern(value):
         re.compile(value)
         return isinstance(value, str)
     except (re.error, TypeError):
-        return False
-
-
-def _is_base64(value):
-    try:
-        base64.b64decode(value.encode("ascii"), validate=True)
-        return True
-    except (ValueError, AttributeError):
         return False
 
 
@@ -119,7 +110,6 @@ _digest = _matching("[0-9a-f]{64}", "a SHA-256 in hexadecimal digits")
 _unit = _matching(r"[A-Za-z0-9:_.@\\-]+\.(?:service|socket|timer|path|target)", "the name of a unit such as foo.service")
 _action = _matching("restart|reload|start|stop", "one of restart, reload, start, stop")
 _argv = _list(_text, least=1)
-_owner = _form("a name or a number", lambda value: isinstance(value, (str, int)) and not isinstance(value, bool))
 _shape = _form("a shape", lambda value: value in selection.shapes())
 _anything = _form("anything", lambda value: True)
 
@@ -131,9 +121,9 @@ _KEEP = _record({"format": _text, "places": _list(_PLACE), "comments": _list(_co
 _SPAN = _list(_form("a number, 0 or more", lambda value: isinstance(value, int) and not isinstance(value, bool) and value >= 0), least=2)
 _REFERENCE = _record({"at": _line, "path": _text, "expect": _digest, "span": _SPAN}, ("at", "path", "expect", "span"))
 _EDIT = _record({"start": _line, "end": _line, "text": _content}, ("start", "end", "text"))
-_OF_A_WRITE = {"mode": _mode, "owner": _owner, "group": _owner, "references": _list(_REFERENCE), "keep": _or_none(_KEEP)}
+_OF_A_WRITE = {"mode": _mode, "references": _list(_REFERENCE), "keep": _or_none(_KEEP)}
 _OPS = {
-    "write": (dict(_PATH, content=_content, content_b64=_form("base64", _is_base64), **_OF_A_WRITE), ()),
+    "write": (dict(_PATH, content=_content, **_OF_A_WRITE), ("content",)),
     "edit": (dict(_PATH, edits=_list(_EDIT), result=_or_none(_digest), keep=_or_none(_KEEP)), ("edits",)),
     "remove": (_PATH, ()),
     "restore": (dict(_PATH, id=_text, changed=_flag), ()),
@@ -148,8 +138,6 @@ def _change(place, value):
         _refuse(place + ".op", "one of %s" % ", ".join(sorted(_OPS)), value.get("op"))
     known, required = kind
     _table((dict(known, op=_text), required + ("path",)), value, place)
-    if value["op"] == "write" and ("content" in value) is ("content_b64" in value):
-        raise nodefs.NodeError("bad-question", "%s: a write needs either content or content_b64" % place)
 
 
 _NEED = _record({"handler": _text, "path": _list(_text, least=1), "equals": _anything, "absent": _flag, "filled": _flag, "folded": _flag})

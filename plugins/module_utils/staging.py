@@ -6,7 +6,6 @@
 Node side: standard library only, Python 3.6.
 """
 
-import base64
 import collections
 import contextlib
 import os
@@ -69,7 +68,7 @@ def conflict(what, path, expected, found):
 
 
 def _write(root, change, before):
-    data = base64.b64decode(change["content_b64"]) if "content_b64" in change else edits.encoded(change["content"])
+    data = edits.encoded(change["content"])
     referred = change.get("references") or []
     if referred:
         planned, data = data, _with_references(root, data, referred)
@@ -79,8 +78,6 @@ def _write(root, change, before):
     after = before._replace(
         data=data,
         mode=int(change["mode"], 8) if change.get("mode") else before.mode,
-        uid=nodefs.id_number(root, "passwd", change["owner"]) if change.get("owner") is not None else before.uid,
-        gid=nodefs.id_number(root, "group", change["group"]) if change.get("group") is not None else before.gid,
     )
     for path in sorted({reference["path"] for reference in referred}):
         after = after._replace(mode=after.mode & _readers(root, nodefs.resolve(root, path)[0], after.gid))

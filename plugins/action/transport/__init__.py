@@ -27,18 +27,24 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils"
 SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils")
-# What files and what may travel of them are.
-FILES = (
-    *("selection", "placeholders", "toml_projection", "json_projection", "yaml_scalars", "yaml_scan", "document_projection"),
-    *("projection", "keyed", "contents", "causes", "nodefs"),
-)
+# What each program is made of: the part that is run, what that imports, and what that imports.
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
-    "observe": (*FILES, "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "leaves", "observe"),
-    "transaction": (
-        *(*FILES, "trust", "commands", "wire", "cri", "unix_http", "look_system", "journal", "health", "census"),
-        *("ledger", "rules", "edits", "staging", "swap", "guard", "undo", "steps", "launch", "request", "transaction"),
-    ),
-    "container_check": (*FILES, "trust", "commands", "wire", "cri", "unix_http", "api_check", "container_check"),
+    name: tuple(parts.split())
+    for name, parts in {
+        "observe": (
+            "selection causes nodefs trust commands yaml_scalars placeholders yaml_scan document_projection keyed "
+            "json_projection toml_projection projection contents wire cri unix_http look_system journal "
+            "journal_look leaves look_files observe"
+        ),
+        "transaction": (
+            "nodefs trust commands keyed selection causes unix_http look_system journal wire cri health ledger "
+            "guard census placeholders json_projection toml_projection projection edits rules staging swap undo "
+            "steps launch request transaction"
+        ),
+        "container_check": (
+            "nodefs trust unix_http api_check selection causes commands wire cri container_check"
+        ),
+    }.items()
 }
 # RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent. By path, each: what becomes root
 # is not to be found by a PATH that the account, or a sudo without secure_path, has brought along.

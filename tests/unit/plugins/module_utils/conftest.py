@@ -13,7 +13,7 @@ import subprocess
 import threading
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, journal, keyed, launch, observe, transaction, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, journal, journal_look, keyed, launch, observe, transaction, trust
 
 VERSION = subprocess.run(["sleep", "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
 LOG = """Starting engine.service...
@@ -255,7 +255,7 @@ class Node(object):
         return found
 
     def originals(self):
-        return journal.look("", self.journal)["originals"]
+        return journal_look.look("", self.journal)["originals"]
 
     def states(self):
         return [entry["state"] for entry in journal.entries(self.journal)]

@@ -8,7 +8,7 @@ import json
 import os
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, journal, ledger, observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, journal, journal_look, ledger, observe, transaction
 
 from .conftest import CONFIG, RESTART, Node, Systemd, first_on_path, sha
 
@@ -173,7 +173,7 @@ def settled(host, seen, where):
     assert host.left_over() == [], where
     assert [meta["state"] for meta in journal.entries(host.journal) if not meta["closed"]] == [], where
     assert host.systemd.state("engine.service") == "active", where
-    originals = sorted(journal.look("", host.journal)["originals"])
+    originals = sorted(journal_look.look("", host.journal)["originals"])
     wanted = sorted(str(path) for path in (host.config, host.dropin, host.old)) if state == "new" else []
     assert originals == wanted, where
 
@@ -257,7 +257,7 @@ def test_the_next_transaction_takes_back_what_was_cut_short_and_says_so(host, mo
         patched.patch.setattr(transaction.steps.health, "act", lambda *args: os._exit(9))
         assert in_child(host.change) == 9
     assert host.config.read_text() == NEW
-    seen = journal.look("", host.journal)
+    seen = journal_look.look("", host.journal)
     assert [entry["state"] for entry in seen["unfinished"]] == ["swapped"]
     found = host.run([], id="2" * 32)
     assert [(entry["outcome"], entry["by"]) for entry in found["recovered"]] == [("rolled_back", "the next transaction")]
@@ -337,14 +337,14 @@ def test_what_was_rolled_back_is_told_until_somebody_says_that_he_knows(host):
 
 def test_a_restart_that_is_left_to_somebody_is_remembered_until_the_unit_began_anew(host):
     host.run([host.write(host.config, NEW)], pending=["engine.service"])
-    found = journal.look("", host.journal)["pending"]
+    found = journal_look.look("", host.journal)["pending"]
     assert [(entry["unit"], entry["reason"]) for entry in found] == [("engine.service", "test")]
     (host.systemd.units / "engine.service" / "InvocationID").write_text("i2\n")
-    assert journal.look("", host.journal)["pending"] == []
+    assert journal_look.look("", host.journal)["pending"] == []
     host.run([host.write(host.config, "newer\n")], pending=["engine.service"], id="2" * 32)
-    assert len(journal.look("", host.journal)["pending"]) == 1
+    assert len(journal_look.look("", host.journal)["pending"]) == 1
     host.run([host.write(host.config, "newest\n")], units=RESTART, id="3" * 32)
-    assert journal.look("", host.journal)["pending"] == []
+    assert journal_look.look("", host.journal)["pending"] == []
 
 
 UNREADABLE = [

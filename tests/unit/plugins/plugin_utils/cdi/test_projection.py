@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, projection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
@@ -187,7 +187,7 @@ def test_a_root_of_an_odd_name_that_was_given_is_no_news() -> None:
     policy = Policy(cdi_driver_root="/opt/my driver (old)")
     keep = next(q["keep"] for q in resource.questions(policy) if q["id"] == "glob:/etc/cdi/*")
     assert "hidden" in shown(text)
-    assert projection.project(text.encode(), keep).data.decode() == text
+    assert contents.projected(text.encode(), keep).data.decode() == text
 
 
 GPU = "devices:\n- name: gpu0\n  containerEdits:\n    deviceNodes:\n    - path: /dev/nvidia0\n"
