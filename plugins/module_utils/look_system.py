@@ -7,6 +7,7 @@ Node side: standard library only, Python 3.6. Everything here reads; nothing cha
 """
 
 import contextlib
+import errno
 import os
 import re
 
@@ -242,6 +243,32 @@ def boot():
     """Which boot this is. The first process's beginning, too: a container's boot may have the number of the machine's."""
     number = (nodefs.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip()
     return "%s/%s" % (number, started(1))
+
+
+def populated(group):
+    """Whether a control group has a process, in itself or below. What cannot be read is an error, unless it is gone by now."""
+    try:
+        events = _lines(os.path.join(group, "cgroup.events"))
+        if events is not None:  # version 2, which counts what is below, too (Documentation/admin-guide/cgroup-v2.rst)
+            return "populated 1" in events
+        return any(_lines(os.path.join(place, "cgroup.procs")) for place, _folders, _files in os.walk(group, onerror=_unless_gone))
+    except OSError as exc:
+        raise nodefs.NodeError("failed", "%s: %s" % (group, exc.strerror))
+
+
+def _unless_gone(exc):
+    if exc.errno not in (errno.ENOENT, errno.ENODEV):  # ENODEV: the group is removed while it is read
+        raise exc
+
+
+def _lines(path):
+    """The lines of a file, None where there is none."""
+    try:
+        with open(path) as opened:
+            return opened.read().split("\n")[:-1]
+    except OSError as exc:
+        _unless_gone(exc)
+        return None
 
 
 def http_get(path, target, timeout=5, cap=4 * nodefs.MIB):

@@ -214,7 +214,10 @@ def _leads_outside(root, path, question):
 def _paths(root, question):
     # `base` is a root within the root, where a driver lies in a tree of its own: its links are followed inside it.
     base = question.get("base") or "/"
-    return {"files": look_files.list_paths(root + nodefs.resolve(root, base)[0].rstrip("/"), question["patterns"])}
+    files = look_files.list_paths(root + nodefs.resolve(root, base)[0].rstrip("/"), question["patterns"])
+    if question.get("populated"):
+        files = [entry for entry in files if look_system.populated(nodefs.full(root, entry["path"]))]
+    return {"files": files}
 
 
 def _mentioned(root, question):

@@ -145,3 +145,31 @@ def test_what_goes_takes_nothing_along(release: str) -> None:
 
     holds()
     assert "adopted" in fates, fates
+
+
+@pytest.mark.parametrize("release", ["1.7", "2.1"])
+def test_only_a_handler_of_our_name_and_of_another_kind_keeps_the_tools_file(release: str) -> None:
+    """Where nobody has edited anything since: the tool copies the default handler, which may be one of Kata's."""
+    judge.binary(release)
+    names, number = ("io.containerd.cri.v1.runtime", 3) if release.startswith("2.") else ("io.containerd.grpc.v1.cri", 2)
+
+    @thorough(6)
+    @given(cri=hosts(release), default=st.booleans(), flags=st.lists(st.sampled_from([DEFAULT, CDI]), unique=True))
+    def holds(cri: dict[str, Any], default: bool, flags: list[str]) -> None:
+        with tempfile.TemporaryDirectory() as place:
+            tree = Tree(Path(place), release)
+            root = {"version": number, "imports": [f"{tree.config.parent}/conf.d/*.toml"], "plugins": {names: cri}}
+            tree.write({"config.toml": written(root, PLAIN)})
+            try:
+                Hands(tree, default=default).plan("present")
+            except PlanError:
+                return  # the host is refused without the tool, too
+            ctk(tree, "1.20", *flags)
+            try:
+                plan = Hands(tree, default=default).plan("present")
+            except PlanError as refused:
+                assert "the handler nvidia is of another kind" in refused.what  # noqa: PT017 - a host may be refused or not
+                return
+            assert [left.fate for left in plan.leftovers if left.path.endswith(DROP_IN)] == ["adopted"]
+
+    holds()

@@ -278,8 +278,9 @@ def test_an_explicit_false_of_the_cdi_switch_is_undone(tmp_path: Path, release: 
 class Hands:
     """The whole way but the connection: the real eyes and hands on this machine's own files, the planner between them."""
 
-    def __init__(self, tree: Tree, *, default: bool = True) -> None:
-        self.tree, self.journal, self.default = tree, tree.home / "journal", default
+    def __init__(self, tree: Tree, *, default: bool = True, enable_cdi: bool | None = None) -> None:
+        """enable_cdi: what is decided; None decides it as `node` does."""
+        self.tree, self.journal, self.default, self.enable_cdi = tree, tree.home / "journal", default, enable_cdi
         self.policy = Policy(config_path=str(tree.config), single=True)
 
     def see(self, questions: list[dict[str, Any]]) -> dict[str, Any]:
@@ -302,7 +303,8 @@ class Hands:
                 instance = dc.replace(stopped, refusal="")  # nothing runs here; that a stopped one is left alone has a test of its own
                 if state == "absent":
                     return containerd.plan_absent(self.policy, obs, instance)
-                wanted = decision(default=self.default, enable_cdi=instance.cdi.able and not instance.cdi.enabled)
+                usual = instance.cdi.able and not instance.cdi.enabled
+                wanted = decision(default=self.default, enable_cdi=usual if self.enable_cdi is None else self.enable_cdi)
                 return containerd.plan(self.policy, obs, instance, wanted)
             except NeedMore as more:
                 obs = obs.with_answers(self.see(more.questions))

@@ -61,10 +61,11 @@ def wanted(way: str, release: str, default: str) -> Wanted:
 
 def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, default: str, copied: tuple[str, ...], way: str) -> None:
     containerd.binary(release)
-    tree, asked = containerd.Tree(tmp_path, release), dc.asdict(wanted(way, release, default))
+    tree, asked = containerd.Tree(tmp_path, release), wanted(way, release, default)
     tree.write({"config.toml": BUILT_IN.sub('imports = ["@DIR@/', text)})
-    was = dumped(release, tree.config)
-    tree.apply(tree.plan(**asked))
+    was, texts = dumped(release, tree.config), without_journal(tree)
+    hands = containerd.Hands(tree, default=asked.default, enable_cdi=asked.enable_cdi)
+    assert hands.apply(hands.plan("present"))["validation"]
     now = dumped(release, tree.config)
     before, after = (containerd.cri_of(d.whole)["containerd"] for d in (was, now))
     ours, theirs = after["runtimes"]["nvidia"], before["runtimes"][base]
@@ -73,7 +74,7 @@ def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, de
     assert {key: ours[key] for key in copied} == {key: theirs[key] for key in copied}
     kept = {k: v for k, v in theirs["options"].items() if v and k not in ("BinaryName", "SystemdCgroup")}
     assert {k: ours["options"].get(k) for k in kept} == kept
-    assert (before["default_runtime_name"], after["default_runtime_name"]) == (default, "nvidia" if asked["default"] else default)
+    assert (before["default_runtime_name"], after["default_runtime_name"]) == (default, "nvidia" if asked.default else default)
     # What a handler of NVIDIA's had stays, too: nothing of it is less.
     mine = before["runtimes"].get("nvidia", {"options": {}})
     said = {k: v for k, v in mine["options"].items() if v and k != "BinaryName"}
@@ -82,7 +83,13 @@ def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, de
     asked_for = ("default_runtime_name", "enable_cdi") if way == "node" else ()
     assert containerd.rest_of(copy.deepcopy(now.whole), keys=asked_for) == containerd.rest_of(copy.deepcopy(was.whole), keys=asked_for)
     assert now.unknown <= was.unknown
-    assert tree.plan(**asked).empty
+    assert hands.plan("present").empty
+    hands.apply(hands.plan("absent"))
+    assert without_journal(tree) == texts
+
+
+def without_journal(tree: containerd.Tree) -> dict[str, str]:
+    return {path: text for path, text in tree.files().items() if "/journal/" not in path}
 
 
 WAYS = ("module", "node")

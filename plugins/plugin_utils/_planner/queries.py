@@ -68,6 +68,11 @@ def glob(pattern: str, keep: Keep | None = None, *, content: bool = True, max: i
     return {**q, "keep": _listed(pattern, keep)} if content else q
 
 
+def populated(name: str, patterns: list[str]) -> Question:
+    """Which of many control groups have a process, in themselves or below."""
+    return {**paths(name, patterns), "populated": True}
+
+
 def paths(name: str, patterns: list[str], base: str = "/") -> Question:
     """What matches many patterns, listed and not read; `base` is the tree within the host in which they and their links are followed."""
     q: Question = {"id": f"paths:{name}" + ("" if base == "/" else f" in {base}"), "kind": "paths", "patterns": patterns}

@@ -23,11 +23,23 @@ REFRESH = "nvidia-cdi-refresh"
 PROGRAMS = ("nvidia-cdi-hook", "nvidia-ctk")
 STAGES = ("createContainer", "createRuntime")
 COMMAND = re.compile(r"[a-z]+(?:-[a-z]+)*")  # of its own program; there are more of them with each release
+# The flags that each command is written with (internal/discover/hooks.go); of commands that are not here nobody knows which.
+FLAGS: Mapping[str, frozenset[str]] = {
+    "create-symlinks": frozenset(("--link",)),
+    "chmod": frozenset(("--mode", "--path")),
+    "update-ldcache": frozenset(("--ldconfig-path", "--folder")),
+    "enable-cuda-compat": frozenset(("--host-driver-version", "--host-cuda-version", "--cuda-compat-container-root")),
+    "disable-device-node-modification": frozenset(),
+    "update-application-profile": frozenset(),
+    "apply-cuda-memory-limits": frozenset(("--driver-root", "--gpu-id")),
+}
 ENV = re.compile(r"NVIDIA_VISIBLE_DEVICES=void|NVIDIA_CTK_LIBCUDA_DIR=/\S*")
 HOOK_ENV = re.compile(r"NVIDIA_CTK_DEBUG=(?:true|false)")
 NODE = re.compile(r"/dev/(?:nvidia[\w-]*|nvidia-caps(?:-imex-channels)?/[\w-]+|dri/(?:card|renderD)\d+|dxg)")
 GPU_NODE = re.compile(r"/dev/nvidia\d+|/dev/nvidia-caps/nvidia-cap\d+|/dev/dxg")
 LIBRARY = re.compile(r"(?:libcuda\w*|libnv[\w-]+|lib\w+_nvidia|nvidia_drv)\.so(?:\.\d+)*")
+SHARED = re.compile(r"lib.+\.so(?:\..*)?")
+BY_PATH = "/dev/dri/by-path/"
 FOLDERS = ("/usr/share/nvidia/", "/lib/firmware/nvidia/", "/usr/lib/firmware/nvidia/", "/usr/lib/wsl/")
 OPTIONS = frozenset(("ro", "nosuid", "nodev", "noexec", "bind", "rbind", "private", "rprivate"))
 USUAL_NAME = re.compile(r"\d+(?::\d+)?|(?:GPU|MIG)-.+|all")
@@ -42,7 +54,8 @@ def unexplained(spec: Spec) -> tuple[str, ...]:
     """What in a spec the tool never writes, as a person finds it."""
     every = (spec.edits, *(d.edits for d in spec.devices))
     groups = {node.gid for edits in every for node in edits.device_nodes}
-    found = [word for edits in every for word in (*_of_edits(edits), *_of_groups(edits, groups))]
+    places = _places(every)
+    found = [word for edits in every for word in (*_of_edits(edits), *_of_groups(edits, groups), *_of_arguments(edits, places))]
     notes = [
         key for annotations in (spec.annotations, *(d.annotations for d in spec.devices)) for key in annotations if "nvidia.com" not in key
     ]
@@ -84,6 +97,43 @@ def of_toolkit(hook: Hook) -> bool:
     command = words[1] if words[:1] == ("hook",) and len(words) > 1 else words[0] if words else ""
     ours = hook.name in STAGES and posixpath.basename(hook.path) in PROGRAMS and bool(COMMAND.fullmatch(command))
     return ours and hook.timeout is None and all(HOOK_ENV.fullmatch(entry) for entry in hook.env)
+
+
+def _of_arguments(edits: Edits, places: Mapping[str, frozenset[str]]) -> Iterator[str]:
+    """Words behind a command of the tool's own that it would not write for this spec: each is of something that the spec has."""
+    for hook in filter(of_toolkit, edits.hooks):
+        command, *words = hook.args[2:] if hook.args[1:2] == ("hook",) else hook.args[1:]
+        for flag, value in _pairs(words) if command in FLAGS else ():
+            if flag not in FLAGS[command] or not _is_of_spec(flag, value, places):
+                yield f"{' '.join(filter(None, (flag, value)))} of the hook {command}"
+
+
+def _pairs(words: list[str]) -> Iterator[tuple[str, str]]:
+    """Flags with their values, in the two forms that its command line has."""
+    left = list(words)
+    while left:
+        flag, equals, value = left.pop(0).partition("=")
+        yield flag, value if equals or not left or not flag.startswith("--") else left.pop(0)
+
+
+def _is_of_spec(flag: str, value: str, places: Mapping[str, frozenset[str]]) -> bool:
+    if flag == "--link":
+        target, _mark, link = value.partition("::")
+        names = [posixpath.basename(target), posixpath.basename(link)]
+        return link.startswith(BY_PATH) or any(LIBRARY.fullmatch(name) or name in catalogue.BINARIES for name in names)
+    return flag not in places or value in places[flag]
+
+
+def _places(every: tuple[Edits, ...]) -> Mapping[str, frozenset[str]]:
+    """What the values of flags are taken from: folders of libraries (internal/discover/ldconfig.go) and of device nodes."""
+    mounts = [mount for edits in every for mount in edits.mounts]
+    libraries = [path for m in mounts for path in (m.host_path, m.container_path) if SHARED.fullmatch(posixpath.basename(path))]
+    nodes = [node.path for edits in every for node in edits.device_nodes]
+    return {
+        "--folder": frozenset(map(posixpath.dirname, libraries)),
+        "--path": frozenset(map(posixpath.dirname, nodes)),
+        "--mode": frozenset(("755",)),
+    }
 
 
 def of_driver(mount: Mount) -> bool:

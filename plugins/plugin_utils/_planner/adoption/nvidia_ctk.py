@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 
 TOOL = "nvidia-ctk"
 COMMAND = "nvidia-ctk runtime configure"
@@ -93,9 +94,10 @@ def wrote(text: str, data: Mapping[str, Any], table: Path) -> str:
     if others:
         return "it has more than a version and a CRI table"
     comment = commented(text)
-    return f"line {comment} is a comment" if comment else ""
+    return f"line {comment} has a comment" if comment else ""
 
 
 def commented(text: str) -> int | None:
-    """The first comment that has a line to itself: the tool writes none, for any engine."""
-    return next((number for number, line in enumerate(text.splitlines(), 1) if line.lstrip().startswith("#")), None)
+    """The line of the first comment, behind a value or on a line of its own: the tool writes none, for any engine."""
+    at = toml.first_comment(text)
+    return None if at is None else text.count("\n", 0, at) + 1

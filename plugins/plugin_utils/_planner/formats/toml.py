@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.t
     refusal,
     split,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_scanner import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_scanner import Path, first_comment
 
 __all__ = [
     "TomlDocument",
@@ -43,6 +43,7 @@ __all__ = [
     "dotted",
     "dumps",
     "edits",
+    "first_comment",
     "key",
     "line_of",
     "loads",

@@ -17,6 +17,9 @@ Path = tuple[str, ...]
 _BLANK = re.compile(r"[ \t]*")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SCALAR = re.compile(r"[^,\]}#\n\r]*")
+_STRING_OR_COMMENT = re.compile(
+    r'"""(?:\\.|[^\\])*?"{3,5}|\'{3}.*?\'{3,5}|"(?:\\.|[^"\\])*"|\'[^\']*\'|#', re.DOTALL
+)
 _ESCAPES = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", "e": "\x1b", '"': '"', "\\": "\\"}
 
 
@@ -147,6 +150,11 @@ def _inline(text: str, at: int, pairs: list[Pair], path: Path, table: Path) -> i
         if text[at] == ",":
             at = _space(text, at + 1)
     return at + 1
+
+
+def first_comment(text: str) -> int | None:
+    """Where the first comment of a valid TOML text begins; a # within a string begins none."""
+    return next((found.start() for found in _STRING_OR_COMMENT.finditer(text) if found.group() == "#"), None)
 
 
 @functools.lru_cache(maxsize=8)  # of the same text many places are asked for

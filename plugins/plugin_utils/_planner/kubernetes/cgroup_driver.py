@@ -5,6 +5,7 @@
 
 The kubelet makes a group per pod before it asks the engine for anything, below `kubepods.slice` with the systemd driver and below
 `kubepods` with cgroupfs (pkg/kubelet/cm/cgroup_manager_linux.go), and removes it with the pod: it says what works on this node now.
+A kubelet whose driver was changed leaves the groups of its pods from before behind, empty; only groups with processes count.
 
 Where no pod runs, the kubelet's own order counts (cmd/kubelet/app/server.go): with the feature gate KubeletCgroupDriverFromCRI it asks the
 engine, and then no setting of its own counts; an engine that does not know the question leaves it to the flag, the drop-ins, the file.
@@ -52,7 +53,7 @@ UNKNOWN = InUse("", "")
 
 
 def question() -> queries.Question:
-    return queries.paths("control groups of pods", [f"{root}/{pods}" for root in ROOTS for found in PODS.values() for pods in found])
+    return queries.populated("control groups of pods", [f"{root}/{pods}" for root in ROOTS for found in PODS.values() for pods in found])
 
 
 def process_question() -> queries.Question:

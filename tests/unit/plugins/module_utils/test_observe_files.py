@@ -178,6 +178,29 @@ def test_many_patterns_are_listed_and_not_read(tmp_path):
     ]
 
 
+# Control groups as version 2 and version 1 have them: the files below one, and whether a process is in it or below.
+GROUPS = {
+    "version 2": ({"pod1/cgroup.events": "populated 1\nfrozen 0\n"}, True),
+    "version 2, left behind": ({"pod1/cgroup.events": "populated 0\nfrozen 0\n", "pod1/cgroup.procs": ""}, False),
+    "version 1": ({"pod1/cgroup.procs": "", "pod1/abc/cgroup.procs": "4711\n"}, True),
+    "version 1, left behind": ({"pod1/cgroup.procs": "", "pod1/abc/cgroup.procs": ""}, False),
+    "gone by now": ({"pod1/notify_on_release": "0\n"}, False),
+}
+
+
+@pytest.mark.parametrize("case", GROUPS)
+def test_control_groups_with_processes(tmp_path, case):
+    files, populated = GROUPS[case]
+    root = tree(tmp_path, **{("/kubepods/" + name).replace("/", "__").lstrip("_"): text for name, text in files.items()})
+    found = ask(root=root, kind="paths", patterns=["/kubepods/pod*"], populated=True)["files"]
+    assert [entry["path"] for entry in found] == (["/kubepods/pod1"] if populated else [])
+
+
+def test_a_control_group_that_cannot_be_read_is_no_empty_one(tmp_path):
+    (tmp_path / "pod1" / "cgroup.events").mkdir(parents=True)
+    assert ask(kind="paths", patterns=[str(tmp_path / "pod*")], populated=True)["error"]["kind"] == "failed"
+
+
 def test_links_of_a_tree_within_are_followed_inside_it(tmp_path):
     root = tree(tmp_path, run__driver__etc__alt="->/usr/x", run__driver__usr__x="", run__driver__lib__x="->/etc/alt")
     for place in ({"root": root, "base": "/run/driver"}, {"base": "%s/run/driver" % root}):

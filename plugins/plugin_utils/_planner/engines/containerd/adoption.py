@@ -17,7 +17,14 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk, sandboxes
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, leaves, releases, verify
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
+    config,
+    leaves,
+    other_roots,
+    releases,
+    verify,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import MARK, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.leaves import Leaf, Leaves
@@ -81,7 +88,7 @@ def find(policy: Policy, obs: Observation, files: FileSet, instance: Instance) -
         names = " and ".join(f.file.path for f in found)
         step = "Remove the one that is not wanted, restart containerd and run again"
         return tuple(dc.replace(f, obstacle=f"{names} define handlers of NVIDIA, so that two tools were at work", next=step) for f in found)
-    return tuple(_of_operator(policy, obs, instance, _judged(policy, obs, files, f)) for f in found)
+    return tuple(_of_operator(policy, obs, instance, _judged(policy, obs, files, f, instance)) for f in found)
 
 
 def _of_operator(policy: Policy, obs: Observation, instance: Instance, found: FoundDropIn) -> FoundDropIn:
@@ -126,7 +133,7 @@ def _drop_in(file: ConfigFile) -> FoundDropIn | None:
     return None
 
 
-def _judged(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn) -> FoundDropIn:
+def _judged(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn, instance: Instance) -> FoundDropIn:
     """What keeps a file from being taken over, apart from what it says."""
     file = found.file
     named = next((f for f in files.files for p in config.imports(f) if config.absolute(f, p) == file.path), None)
@@ -143,6 +150,10 @@ def _judged(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn
     if known and owned_file.taken_away(known):
         step = "Find out what writes it (a boot script, a configuration management, an operator), end that, remove the file and run again"
         return dc.replace(found, obstacle="it was taken over before and is back, so that something writes it again", next=step)
+    needed = other_roots.reads(policy, obs, files, instance, file.path)
+    if needed:
+        step = f"Give that containerd a file of its own instead of {file.path}, restart it and run again"
+        return dc.replace(found, obstacle=needed, next=step)
     return found
 
 
@@ -396,6 +407,8 @@ def _lost(sides: Sides, name: str, path: Path, value: Any) -> bool:
     after = sides.then.get((*RUNTIMES, name, *path))
     if path == ("options", "BinaryName") and (not low_level.foreign(str(value)) or sides.asked.get(name)):
         return False
+    if path == ("runtime_type",) and after and {value, after.value} <= set(containerd_base.RUNC_TYPES):
+        return False  # one of runc's is made with the type of today, whatever it is copied from
     if path == ("container_annotations",) and after:
         return not set(value) <= set(after.value)
     return after is None or after.value != value

@@ -33,7 +33,34 @@ WRITTEN = [
     (spec({"hostPath": "/run/nvidia/driver/dev/nvidia0"}, {"hostPath": f"/run/nvidia/driver{LIBRARY}"}), "a driver container"),
     (spec({"hostPath": "/dev/nvidia0"}), "a host path that is the path"),
 ]
+FOLDER = "/usr/lib/x86_64-linux-gnu"
+
+
+def hooked(*args: str, path: str = "/usr/bin/nvidia-cdi-hook") -> Spec:
+    return spec(hooks=[{"hookName": "createContainer", "path": path, "args": [path.rpartition("/")[2], *args]}])
+
+
+# As nvidia-ctk writes them (cmd/nvidia-cdi-hook and internal/discover in nvidia-container-toolkit 1.13 to 1.20)
+WRITTEN += [
+    (hooked("update-ldcache", "--folder", FOLDER), "the folder of a library"),
+    (hooked("hook", "update-ldcache", "--ldconfig-path", "/sbin/ldconfig", "--folder", FOLDER, path="/usr/bin/nvidia-ctk"), "ldconfig"),
+    (hooked("create-symlinks", "--link", f"libcuda.so.1::{FOLDER}/libcuda.so"), "a link to a library"),
+    (hooked("create-symlinks", "--link", f"../libnvidia-allocator.so.1::{FOLDER}/gbm/nvidia-drm_gbm.so"), "gbm"),
+    (hooked("create-symlinks", "--link", "../card1::/dev/dri/by-path/pci-0000:01:00.0-card"), "a link by path"),
+    (hooked("chmod", "--mode", "755", "--path", "/dev"), "the folder of a device node"),
+    (hooked("enable-cuda-compat", "--host-driver-version=550.163.01"), "CUDA's forward compatibility"),
+    (hooked("disable-device-node-modification"), "no arguments"),
+    (hooked("a-command-of-tomorrow", "--flag", "x"), "a command that nobody knows yet"),
+]
 CHANGED = [
+    (hooked("update-ldcache", "--folder", FOLDER, "--folder", "/opt/own"), "--folder /opt/own of the hook update-ldcache"),
+    (hooked("update-ldcache", "--folder=/opt/own"), "--folder /opt/own of the hook update-ldcache"),
+    (hooked("update-ldcache", "/opt/own"), "/opt/own of the hook update-ldcache"),
+    (hooked("update-ldcache", "--container-spec", "-"), "--container-spec - of the hook update-ldcache"),
+    (hooked("create-symlinks", "--link", "/opt/own/x::/usr/bin/x"), "--link /opt/own/x::/usr/bin/x of the hook create-symlinks"),
+    (hooked("chmod", "--mode", "777", "--path", "/dev"), "--mode 777 of the hook chmod"),
+    (hooked("chmod", "--mode", "755", "--path", "/srv"), "--path /srv of the hook chmod"),
+    (hooked("disable-device-node-modification", "--x"), "--x of the hook disable-device-node-modification"),
     (spec({"hostPath": "/dev/nvidia1"}), "the hostPath of the device node /dev/nvidia0"),
     (spec({"permissions": "r"}), "the permissions of the device node /dev/nvidia0"),
     (spec({"uid": 1000}), "the uid of the device node /dev/nvidia0"),

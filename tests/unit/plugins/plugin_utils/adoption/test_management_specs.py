@@ -28,6 +28,10 @@ containerEdits:
   - args: [nvidia-cdi-hook, update-ldcache, --folder, /usr/lib/x86_64-linux-gnu]
     hookName: createContainer
     path: /usr/bin/nvidia-cdi-hook
+  mounts:
+  - containerPath: /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.54.15
+    hostPath: /usr/lib/x86_64-linux-gnu/libnvidia-ml.so.550.54.15
+    options: [ro, nosuid, nodev, bind]
 devices:
 - containerEdits:
     deviceNodes:

@@ -240,7 +240,13 @@ STAYS: dict[str, tuple[dict[str, Any], Any, str, str, str]] = {
     "two tools at once": (
         {ROOT: SITE, THEIRS: COPY, "/etc/containerd/conf.d/95-site.toml": SECOND}, None, "auto", "two tools were at work",
         "Remove the one"),
-    "half edited: a comment": ({ROOT: SITE, THEIRS: "# by Anna\n" + COPY}, None, "auto", "line 1 is a comment", "Take that out"),
+    "half edited: a comment": ({ROOT: SITE, THEIRS: "# by Anna\n" + COPY}, None, "auto", "line 1 has a comment", "Take that out"),
+    "half edited: a comment behind a value": (
+        {ROOT: SITE, THEIRS: COPY.replace("enable_cdi = true", "enable_cdi = true # why")}, None, "auto", "line 6 has a comment",
+        "Take that out"),
+    "another configuration imports it": (
+        {ROOT: SITE, THEIRS: COPY, "/etc/containerd/second.toml": 'version = 2\nimports = ["conf.d/99-nvidia.toml"]\n'}, None, "auto",
+        "/etc/containerd/second.toml, the configuration of a containerd that does not run now, imports it by name", "a file of its own"),
     "half edited: another plugin": (
         {ROOT: SITE, THEIRS: COPY + '[plugins."io.containerd.gc.v1.scheduler"]\npause_threshold = 0.02\n'}, None, "auto",
         "more than a version and a CRI table", "Take that out"),
@@ -256,6 +262,38 @@ def test_bad_input_is_said_in_one_sentence_and_changes_nothing_of_it(name: str) 
     assert {left.fate for left in found.leftovers} == {"kept"}
     assert all(sentence in left.why and step in left.next for left in found.leftovers), found.leftovers
     assert not [c for c in found.changes if c["op"] == "remove"]
+
+
+OTHER = "/srv/second/config.toml"
+# How a second containerd was started, the text of its configuration, why the file stays ('' where it goes)
+SECONDS: dict[str, tuple[list[str], str, str]] = {
+    "it imports the file by name": (["-c", OTHER], f'version = 2\nimports = ["{THEIRS}"]\n', f"runs with {OTHER}, reads it"),
+    "it imports the directory": ([f"--config={OTHER}"], 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n', "reads it, too"),
+    "its configuration is broken": (["--config", OTHER], "version = [\n", "may import it and cannot be read"),
+    "nobody knows where its configuration is": (["-c", "config.toml"], "", "nobody knows where it is"),
+    "it imports nothing": (["-c", OTHER], "version = 2\n", ""),
+    "it has the same configuration": (["-c", ROOT], "", ""),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", SECONDS)
+def test_a_file_that_a_second_containerd_reads_stays(case: str) -> None:
+    flags, text, why = SECONDS[case]
+    files = {**rendered("2.1.9", {ROOT: SITE, THEIRS: COPY}), OTHER: text}
+    seen = builders.obs(files=files, processes=[{"pid": 77, "exe": "/usr/bin/containerd", "argv": ["containerd", *flags]}])
+    found = containerd.plan(Policy(), seen, instance("2.1.9", running=False), dc.replace(DECISION, default=True))
+    (left,) = found.leftovers
+    assert (left.fate, why in left.why) == ("kept" if why else "adopted", True), left
+
+
+def test_a_copy_of_a_handler_of_the_old_shims_type_goes_and_ours_has_the_type_of_today() -> None:
+    """nvidia-ctk copies the type with the rest; ours is one of runc's, whatever it is copied from."""
+    old = {"io.containerd.runc.v2": "io.containerd.runtime.v1.linux", "SystemdCgroup = true": ""}
+    linux = [re.sub("|".join(old), lambda found: old[found.group()], text) for text in (SITE, COPY)]
+    found = plan("1.7.24", rendered("1.7.24", dict(zip((ROOT, THEIRS), linux, strict=True))))
+    assert [left.fate for left in found.leftovers] == ["adopted"], found.leftovers
+    types = [d.after for d in found.differences if d.key.endswith("runtimes.nvidia.runtime_type")]
+    assert types == ["io.containerd.runc.v2"]
 
 
 @pytest.mark.parametrize("path", [THEIRS, nvidia_ctk.MISPLACED])

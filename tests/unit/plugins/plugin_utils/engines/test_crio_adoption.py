@@ -190,6 +190,7 @@ UNEXPLAINED = [
     (COPY.replace("nvidia-container-runtime", "my-own-runtime"), (f"{HANDLER}.runtime_path",)),
     (f"# do not touch, see ticket 4711{COPY}", ("the comment in line 1",)),
     (COPY.replace("        monitor_path", "        # ours\n        monitor_path"), ("the comment in line 11",)),
+    (COPY.replace("conmon\"\n", "conmon\" # ours\n"), ("the comment in line 11",)),
 ]
 
 

@@ -32,6 +32,26 @@ def edited(text: str, key: str, value: Any) -> str:
     return doc.text
 
 
+# A text, and how much of it stands before its first comment; None where it has none.
+COMMENTS: list[tuple[str, str | None]] = [
+    ("a = 1 # why\n", "a = 1 "),
+    ("# why\na = 1\n", ""),
+    ('a = "/opt/#1"\n', None),
+    ("a = '#'\nb = 2 #\n", "a = '#'\nb = 2 "),
+    ('a = "\\"#"\n', None),
+    ('a = """\n#"\n"" # no\n""" # yes\n', 'a = """\n#"\n"" # no\n""" '),
+    ("a = '''\n# no\\''' # yes", "a = '''\n# no\\''' "),
+    ('"#" = 1\n', None),
+    ("a = [ # why\n]\n", "a = [ "),
+]
+
+
+@pytest.mark.parametrize(("text", "before"), COMMENTS)
+def test_where_the_first_comment_begins(text: str, before: str | None) -> None:
+    tomllib.loads(text)
+    assert toml.first_comment(text) == (None if before is None else len(before))
+
+
 SETS = {
     "replace a value, keep its comment": ("a = 1 # one\n", "a", 2, "a = 2 # one\n"),
     "replace a multi-line array": ("a = [\n  1, # x\n  2,\n]\nb = 1\n", "a", [3], "a = [3]\nb = 1\n"),

@@ -1,0 +1,66 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether another containerd of the host reads a file that is to go: of a second daemon, or of a configuration that no daemon has now.
+
+A daemon does not start when a file is gone that its configuration imports by name. One that imports the directory would be without what
+the file says. What can be known: the configurations of the containerds that run, and the files beside the main one.
+"""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Iterator
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+NEWEST = Version(2, 0)  # how another daemon resolves its imports; the oldest differ in relative patterns alone
+
+
+def reads(policy: Policy, obs: Observation, files: FileSet, instance: Instance, path: str) -> str:
+    """Why this file is needed by another configuration, '' where nothing shows that. May raise NeedMore."""
+    every = (*_of_daemons(policy, obs, files, instance, path), *_beside(obs, files, path))
+    return next(iter(every), "")
+
+
+def _of_daemons(policy: Policy, obs: Observation, files: FileSet, instance: Instance, path: str) -> Iterator[str]:
+    for process in (*obs.processes(), *obs.unverified()) if policy.root == "/" else ():
+        argv = [str(word) for word in process.get("argv") or ()]
+        root = cgroup_driver.option(argv, "--config") or cgroup_driver.option(argv, "-c") or releases.CONFIG
+        if processes.program(process) != "containerd" or process.get("pid") == instance.pid or root == files.root_path:
+            continue
+        if not root.startswith("/"):
+            yield f"another containerd runs with {root}, of which nobody knows where it is, and may import it"
+            continue
+        try:
+            theirs = config.load(obs, root, NEWEST)
+        except PlanError as unread:
+            yield f"another containerd runs with {root}, which may import it and cannot be read ({unread.what})"
+            continue
+        if theirs.get(path):
+            yield f"another containerd, which runs with {root}, reads it, too"
+
+
+def _beside(obs: Observation, files: FileSet, path: str) -> Iterator[str]:
+    for file in obs.glob(posixpath.join(posixpath.dirname(files.root_path), "*.toml"), files.keep):
+        if files.get(file.path):
+            continue
+        for pattern in _imports(file):
+            if path == pattern:
+                yield f"{file.path}, the configuration of a containerd that does not run now, imports it by name"
+
+
+def _imports(file: File) -> list[str]:
+    """What a file imports; one that is no configuration imports nothing."""
+    try:
+        found = ConfigFile(file.path, file.place, file.sha256 or "", toml_file.read(file, file.path))
+        return [config.absolute(found, pattern) for pattern in config.imports(found)]
+    except PlanError:
+        return []
