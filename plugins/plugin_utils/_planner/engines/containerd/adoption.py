@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
     config,
+    edit,
     leaves,
     other_roots,
     releases,
@@ -150,6 +151,7 @@ def _judged(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn
     if known and owned_file.taken_away(known):
         step = "Find out what writes it (a boot script, a configuration management, an operator), end that, remove the file and run again"
         return dc.replace(found, obstacle="it was taken over before and is back, so that something writes it again", next=step)
+    leaves.require(obs, files, other_roots.question(files))  # in one look
     needed = other_roots.reads(policy, obs, files, instance, file.path)
     if needed:
         step = f"Give that containerd a file of its own instead of {file.path}, restart it and run again"
@@ -197,9 +199,8 @@ def completed(found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[Setti
     Where a handler of that name stands in the main file, too, ours is made like that one, and the tool's like the default one.
     """
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
-    said = {w.path for w in wanted}
     every = [s for name in found.handlers if name in asked for s in handler(name, toml.lookup(with_it, (*RUNTIMES, name), {}), COPIED)]
-    return [setting for setting in every if setting.path not in said]
+    return edit.beyond(wanted, every)
 
 
 def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Setting]) -> list[Setting]:
@@ -207,7 +208,7 @@ def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Setti
     if not mine or not obs.asked(owned_file.ORIGINALS):
         return []
     removed = [o for o in owned_file.originals(obs).values() if _was_removed(o)]
-    asked, said = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}, {w.path for w in wanted}
+    asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
     known = {name: entry for o in removed for name, entry in _handlers_in(str(o.get("content") or "")).items()}
     found: list[Setting] = []
     for table in containerd_places.TABLES if known else ():
@@ -215,7 +216,7 @@ def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Setti
         there = [name for name in toml.lookup(ours, RUNTIMES, {}) if name in known]
         found += _as_they_are(ours, [n for n in there if n not in asked], str(toml.lookup(ours, DEFAULT, "")), wanted)
         both = [s for n in there if n in asked for s in handler(n, toml.lookup(ours, (*RUNTIMES, n), {}), COPIED)]
-        found += [s for s in both if s.path not in said and toml.lookup(known[s.path[2]], s.path[3:]) == s.value]
+        found += edit.beyond(wanted, [s for s in (edit.in_both(s, known[s.path[2]]) for s in both) if s])
     return found
 
 

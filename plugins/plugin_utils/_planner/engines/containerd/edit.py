@@ -35,6 +35,27 @@ class Setting:
     explicit: bool = False
 
 
+def joined(wanted: list[Setting], more: list[Setting]) -> list[Setting]:
+    """Each key once; what comes later counts."""
+    return list({s.path: s for s in (*wanted, *more)}.values())
+
+
+def beyond(wanted: list[Setting], more: list[Setting]) -> list[Setting]:
+    """What more says that is not wanted yet. The annotations that a handler passes on add up; of all else what is wanted counts."""
+    said = {w.path: w.value for w in wanted}
+    found = [s for s in more if s.path not in said]
+    lists = [s for s in more if s.path in said and s.path[-1] == ANNOTATIONS and not set(s.value) <= set(said[s.path])]
+    return [*found, *(dc.replace(s, value=list(dict.fromkeys((*s.value, *said[s.path])))) for s in lists)]
+
+
+def in_both(setting: Setting, entry: Mapping[str, Any]) -> Setting | None:
+    """What a setting and another entry of its handler both say, None where they differ; of annotations, those that both have."""
+    theirs = toml.lookup(entry, setting.path[3:])
+    if setting.path[-1] == ANNOTATIONS and isinstance(theirs, list):
+        return dc.replace(setting, value=[item for item in theirs if item in setting.value])
+    return setting if theirs == setting.value else None
+
+
 @dc.dataclass(frozen=True)
 class FileChange:
     """A file as it is and as it shall be; `before` is None for a new one."""

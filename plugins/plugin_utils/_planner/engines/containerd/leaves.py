@@ -46,9 +46,9 @@ class Leaf:
 Leaves = Mapping[Path, Leaf]  # by the path below the CRI table
 
 
-def require(obs: Observation, files: FileSet) -> None:
-    """NeedMore unless the tags of every file with a CRI table are there."""
-    missing = [q for q in (_question(files, file) for file in files.files if _tables(file)) if not obs.asked(q)]
+def require(obs: Observation, files: FileSet, *more: queries.Question) -> None:
+    """NeedMore unless the tags of every file with a CRI table are there, and the answers to more questions."""
+    missing = [q for q in (*more, *(_question(files, file) for file in files.files if _tables(file))) if not obs.asked(q)]
     if missing:
         raise NeedMore(missing)
 

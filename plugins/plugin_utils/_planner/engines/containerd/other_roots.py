@@ -12,7 +12,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Iterator
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file
@@ -22,6 +22,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 NEWEST = Version(2, 0)  # how another daemon resolves its imports; the oldest differ in relative patterns alone
+
+
+def question(files: FileSet) -> queries.Question:
+    return queries.glob(posixpath.join(posixpath.dirname(files.root_path), "*.toml"), files.keep)
 
 
 def reads(policy: Policy, obs: Observation, files: FileSet, instance: Instance, path: str) -> str:
@@ -49,7 +53,7 @@ def _of_daemons(policy: Policy, obs: Observation, files: FileSet, instance: Inst
 
 
 def _beside(obs: Observation, files: FileSet, path: str) -> Iterator[str]:
-    for file in obs.glob(posixpath.join(posixpath.dirname(files.root_path), "*.toml"), files.keep):
+    for file in obs.glob(question(files)["pattern"]):
         if files.get(file.path):
             continue
         for pattern in _imports(file):

@@ -126,7 +126,7 @@ def _aim(
     staying = _staying(policy, obs, files, cri, files.get(mine), going) if decision.handler else {}
     wanted = edit.settings(programs.with_kept(policy, staying), decision, base, cri, version, reset_to, bases)
     cgroup_choice.require_kept(policy, instance.config_path, plain, edit.granted(cri, wanted), version, bases)
-    wanted += adoption.carried_before(obs, files.get(mine), wanted)
+    wanted = edit.joined(wanted, adoption.carried_before(obs, files.get(mine), wanted))
     return Aim(files, base, config.names(base, version), cri, wanted, bases, staying=staying)
 
 
@@ -154,7 +154,8 @@ def _without(
     decision = dc.replace(decision, enable_cdi=decision.enable_cdi or adoption.enables_cdi(now, then, version))
     aim = _aim(policy, obs, instance, decision, staying, version, found.file)
     default = str(toml.lookup(now, releases.DEFAULT, ""))
-    wanted = [*aim.wanted, *adoption.completed(found, now, aim.wanted), *adoption.carried(found, now, aim.wanted, default)]
+    more = [*adoption.completed(found, now, aim.wanted), *adoption.carried(found, now, aim.wanted, default)]
+    wanted = edit.joined(aim.wanted, more)
     granted = edit.granted(aim.cri, wanted)
     shown = adoption.default_going(found, now, granted, wanted, aim.names)
     going = Going(found.file, adoption.changing(found, now, granted), bool(edit.unmet(now, wanted)), shown)

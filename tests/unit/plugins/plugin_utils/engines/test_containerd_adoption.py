@@ -286,6 +286,26 @@ def test_a_file_that_a_second_containerd_reads_stays(case: str) -> None:
     assert (left.fate, why in left.why) == ("kept" if why else "adopted", True), left
 
 
+@pytest.mark.parametrize("version", VERSIONS)
+def test_annotations_that_the_tool_copied_to_a_handler_that_was_there_stay_beside_ours(version: str) -> None:
+    """Where the handler stands in the main file, too, ours is made like that one, and the tool's like runc."""
+    runc = '.runtimes.runc]\nruntime_type = "io.containerd.runc.v2"\n'
+    passed = 'container_annotations = ["site/*"]\n'
+    theirs = SITE + '[plugins.@CRI@.containerd.runtimes.nvidia]\nruntime_type = "io.containerd.runc.v2"\n'
+    site = theirs.replace(runc, runc + passed)
+    copy = re.sub(r'(\.runtimes\.(?:runc|nvidia)\]\n)', rf"\g<1>          {passed}", COPY)
+    files = rendered(version, {ROOT: site, THEIRS: copy})
+    found = plan(version, files)
+    assert [left.fate for left in found.leftovers if left.path == THEIRS] == ["adopted"], found.leftovers
+    (set_to,) = [d.after for d in found.differences if d.key.endswith("runtimes.nvidia.container_annotations")] or [None]
+    assert set_to is None or set(set_to) == {"site/*", "nvidia.cdi.k8s.io/*"}
+    if version > "2":
+        kept = {THEIRS: {"existed": True, "sha256_before": "x", "sha256_after": None, "content": files[THEIRS]}}
+        written = next(c["content"] for c in found.changes if c["path"] == OURS)
+        assert '"site/*"' in written
+        assert plan(version, {ROOT: files[ROOT], OURS: written}, kept).empty
+
+
 def test_a_copy_of_a_handler_of_the_old_shims_type_goes_and_ours_has_the_type_of_today() -> None:
     """nvidia-ctk copies the type with the rest; ours is one of runc's, whatever it is copied from."""
     old = {"io.containerd.runc.v2": "io.containerd.runtime.v1.linux", "SystemdCgroup = true": ""}
