@@ -100,6 +100,7 @@ class Lab:
             cgroup.remove(self.name)
             network.down(self.name)
             shutil.rmtree(self.hosts_home, ignore_errors=True)
+            _unmount(self.runtime)
             shutil.rmtree(self.runtime, ignore_errors=True)  # last, since `owner` is there: what is cut short can be done again
             if self.claim:
                 self.claim.release()
@@ -276,6 +277,13 @@ class Lab:
         """Ansible keeps its connections open for a minute; a host that comes back at the same address must not meet an old one."""
         for socket in (self.runtime / "cp").glob("*"):
             subprocess.run(["ssh", "-O", how, "-o", f"ControlPath={socket}", "lab"], capture_output=True, check=False)
+
+
+def _unmount(place: Path) -> None:
+    """Unmount what a test has mounted there; what hosts mount, they mount where nobody else sees it."""
+    mounts = [line.split(" ")[1] for line in Path("/proc/self/mounts").read_text().splitlines()]
+    for mount in reversed([path for path in mounts if path.startswith(f"{place}/")]):
+        run(["umount", "--lazy", mount])
 
 
 def take_leftovers_away() -> list[str]:

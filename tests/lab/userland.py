@@ -9,14 +9,16 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import os
 import shutil
 import subprocess
-import tempfile
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 
 from . import fakegpu, roots, trees
 from .artefacts import cached, digest, go_tool
+from .lab import Lab
 
 PACKAGES = (
     "libcuda1", "libcudadebugger1", "libnvidia-ml1", "nvidia-smi", "libnvidia-cfg1", "libnvcuvid1", "libnvidia-encode1", "libnvidia-fbc1",
@@ -42,22 +44,20 @@ def layers(suite: str) -> list[Path]:
 @contextlib.contextmanager
 def tree(suite: str, gpus: int = 2) -> Iterator[Path]:
     """Such a Debian with GPUs, and in it nvidia-ctk, and an NVML that answers instead of the real one, which lacks its kernel module."""
-    with tempfile.TemporaryDirectory(prefix="gpufleet-driver-") as place:
-        here = Path(place)
+    with Lab(f"tree-{os.getpid()}-{uuid.uuid4().hex[:8]}") as lab:  # a lab without hosts, so that a killed test's mount is found
+        lab.hold()
+        here = lab.runtime
         for name in ("upper", "work", "root"):
             (here / name).mkdir()
         lower = ":".join(map(str, layers(suite)))
         options = f"lowerdir={lower},upperdir={here}/upper,workdir={here}/work"
         subprocess.run(["mount", "-t", "overlay", "-o", options, "gpufleet-driver", here / "root"], check=True)
-        try:
-            root = here / "root"
-            (real,) = (root / "usr/lib/x86_64-linux-gnu/nvidia/current").glob("libnvidia-ml.so.*.*")
-            real.write_bytes(fakegpu.nvml_bytes())
-            trees.hardware(root, real.name.removeprefix("libnvidia-ml.so."), gpus)
-            shutil.copy2(go_tool("nvidia-toolkit") / "nvidia-ctk", root / "tmp/nvidia-ctk")
-            yield root
-        finally:
-            subprocess.run(["umount", here / "root"], check=True)
+        root = here / "root"
+        (real,) = (root / "usr/lib/x86_64-linux-gnu/nvidia/current").glob("libnvidia-ml.so.*.*")
+        real.write_bytes(fakegpu.nvml_bytes())
+        trees.hardware(root, real.name.removeprefix("libnvidia-ml.so."), gpus)
+        shutil.copy2(go_tool("nvidia-toolkit") / "nvidia-ctk", root / "tmp/nvidia-ctk")
+        yield root
 
 
 def _build(root: Path, out: Path) -> None:
