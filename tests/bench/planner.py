@@ -84,7 +84,7 @@ def other(uuid: str, number: int) -> str:
     return f"GPU-{found[:8]}-{found[8:12]}-{found[12:16]}-{found[16:20]}-{found[20:32]}"
 
 
-def speed(what: str, seen: dict[str, Observation]) -> Speed:
+def speed(what: str, aim: float, seen: dict[str, Observation]) -> Speed:
     """Milliseconds per host over the simulated hosts; processor time, since other work on the machine is not the planner's."""
     kinds = list(seen.values())
     hosts = [vary(kinds[number % len(kinds)], number) for number in range(SIMULATED)]
@@ -92,4 +92,4 @@ def speed(what: str, seen: dict[str, Observation]) -> Speed:
     begin = time.process_time()
     for obs in hosts:
         plan(wanted, obs)
-    return Speed(what, 3.0, (time.process_time() - begin) * 1000 / SIMULATED)
+    return Speed(what, aim, (time.process_time() - begin) * 1000 / SIMULATED)

@@ -6,10 +6,14 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import tempfile
 import time
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+from tests.bench import spent
+from tests.bench.spent import Spent
 from tests.tools import onlab
 
 NODE, SPEC = "gpufleet.nvidia.node", "gpufleet.nvidia.cdi_spec"
@@ -46,6 +50,7 @@ class Failed(Exception):
 class Timed:
     run: onlab.Run
     seconds: float
+    spent: Spent  # on the controller
 
 
 @dc.dataclass(frozen=True)
@@ -59,12 +64,14 @@ class Stage:
         return tuple(sorted(self.fleet.lab.hosts()))
 
     def play(self, playbook: Any, variables: Mapping[str, Any] | None = None) -> Timed:
-        begin = time.perf_counter()
-        run = self.fleet.play(playbook, variables=variables)
-        seconds = time.perf_counter() - begin
-        if run.status:
-            raise Failed(f"a run ended with status {run.status}: {run.failed}\n{run.words[-3000:]}")
-        return Timed(run, seconds)
+        with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
+            file = Path(folder, "spent")
+            begin = time.perf_counter()
+            run = self.fleet.play(playbook, variables=variables, around=spent.around(file))
+            seconds = time.perf_counter() - begin
+            if run.status:
+                raise Failed(f"a run ended with status {run.status}: {run.failed}\n{run.words[-3000:]}")
+            return Timed(run, seconds, spent.read(file))
 
     def task(self, module: str, options: Mapping[str, Any], times: int = 1) -> Timed:
         """One task, or the same task several times in one play."""

@@ -59,7 +59,7 @@ def text(measured: Measured) -> str:
         rows(["SSH operations per host", "counted", "promised"], counted),
         rows(
             ["time as a ratio", "ratio", "aim", "ours", "theirs"],
-            [[r.what, f"{r.value:.2f}", f"{r.aim:.1f}", f"{r.ours:.1f} {r.unit}", f"{r.theirs:.1f} {r.unit}"] for r in measured.ratios],
+            [[r.what, f"{r.value:.2f}", r.aimed, f"{r.ours:.1f} {r.unit}", f"{r.theirs:.1f} {r.unit}"] for r in measured.ratios],
         ),
         rows(["planner, per host", "ms", "aim"], [[s.what, f"{s.milliseconds:.1f}", f"{s.aim:.0f}"] for s in measured.speeds]),
         rows(
@@ -108,6 +108,8 @@ How it is measured:
 
 - Six hosts with two GPUs each, one per engine release. A wrapper in place of `ssh` counts the operations.
 - Ping: {TASKS} tasks in one play, pipelining on, connections kept; {ROUNDS} rounds in turn, the median of each.
+  What the controller spends is the processor time of `ansible-playbook` and all that it starts, less that of a play without a task;
+  its memory is that of the largest of these processes.
 - Plain playbook: `tests/bench/naive.yml`; the packages are installed on both sides; {FIRST_ROUNDS} rounds in turn, the median of each.
   Both sides restart every engine, and that time is in both numbers.
 - CDI spec: processor time of the planner for the whole task, against that of nvidia-ctk on the same host, less the start of the program.

@@ -110,8 +110,9 @@ class Fleet:
         variables: Mapping[str, Any] | None = None,
         arguments: Sequence[str] = (),
         environment: Mapping[str, str] | None = None,
+        around: Sequence[str] = (),
     ) -> Run:
-        """Run a playbook of the collection by its name, or plays given as values."""
+        """Run a playbook of the collection by its name, or plays given as values. around: a command that runs the one behind it."""
         with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
             place = Path(folder)
             path = ROOT / "playbooks" / f"{playbook}.yml" if isinstance(playbook, str) else place / "play.json"
@@ -122,7 +123,7 @@ class Fleet:
             # All hosts in one wave, for time's sake; waves are tested in tests/unit/playbooks.
             extra = {"ansible_ssh_executable": str(ROOT / "tests/tools/count-ssh"), "gpufleet_serial": "100%", **(variables or {})}
             (place / "variables.json").write_text(json.dumps(extra))
-            command = [str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(self.lab.inventory_path()), str(path)]
+            command = [*around, str(Path(sys.executable).with_name("ansible-playbook")), "-i", str(self.lab.inventory_path()), str(path)]
             command += ["-e", f"@{place}/variables.json", *(["--limit", ",".join(hosts)] if hosts else []), *arguments]
             settled = self._environment(place, environment)
             done = subprocess.run(command, capture_output=True, text=True, check=False, cwd=ROOT, env=settled, stdin=subprocess.DEVNULL)

@@ -148,8 +148,8 @@ def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
     require_driver(driver)
     made = make(policy, obs, host, driver, probe_source)
     left = [left_by_others(policy, obs, one.spec) for one in made.specs.values()]
-    found = functools.cache(lambda: {v.path: v for v in verdicts(policy, obs, host, driver)})
-    writes = [write(policy, obs, one.spec, made.source, lambda where: found().get(where)) for one in made.specs.values()]
+    judged = functools.partial(verdict, policy, obs, host, driver)
+    writes = [write(policy, obs, one.spec, made.source, judged) for one in made.specs.values()]
     return merge([take_over(policy, obs, host), *left, *writes, Plan(advice=(*driver.notes, *made.notes))]), made
 
 
@@ -293,12 +293,20 @@ def recorded(policy: Policy, obs: Observation) -> list[Spec]:
 
 def verdicts(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> tuple[staleness.Verdict, ...]:
     """Whether the specs on this host are still true: our file and nvidia-cdi-refresh's, as far as they are there."""
-    held_against = staleness.host(policy, obs, driver, host.cdi_version_cap, directories(policy))
     own = [path(policy, name) for name, _layout in kinds(policy)]
     theirs = [owners.refresh(policy, obs).output] if shared_kind(policy) else []
-    there = [f for f in (seen(policy, obs, p) for p in dict.fromkeys((*own, *theirs))) if f.exists]
-    gone = [staleness.withdrawn(p) for p in own if staleness_guard.withdrawn(obs, p) and not seen(policy, obs, p).exists]
-    return (*(staleness.judge(f, "ours" if is_ours(f) else "theirs", held_against) for f in there), *gone)
+    wanted = [p for p in dict.fromkeys((*own, *theirs)) if p in own or seen(policy, obs, p).exists]
+    found = [v for v in (verdict(policy, obs, host, driver, p) for p in wanted) if v]
+    return tuple(sorted(found, key=lambda v: not seen(policy, obs, v.path).exists))  # those that were withdrawn last
+
+
+def verdict(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, of: str) -> staleness.Verdict | None:
+    """Of one of these files, or of its absence where our guard has taken it away."""
+    file = seen(policy, obs, of)
+    if not file.exists:
+        return staleness.withdrawn(of) if staleness_guard.withdrawn(obs, of) else None
+    held_against = staleness.host(policy, obs, driver, host.cdi_version_cap, directories(policy))
+    return staleness.judge(file, "ours" if is_ours(file) else "theirs", held_against)
 
 
 def refresh_theirs(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
@@ -327,12 +335,12 @@ def is_right(policy: Policy, file: File, spec: Spec) -> bool:
     return file.exists and owned_file.right_mode(file, MODE) and same(file.content or "", spec)
 
 
-def write(policy: Policy, obs: Observation, spec: Spec, source: str, verdict: Callable[[str], staleness.Verdict | None]) -> Plan:
-    """verdict: on the file of a path, which is judged only where it is written."""
+def write(policy: Policy, obs: Observation, spec: Spec, source: str, judged: Callable[[str], staleness.Verdict | None]) -> Plan:
+    """judged: gives the verdict on a file, which is asked for only where it is written."""
     file = place(policy, obs, spec)
     if is_right(policy, file, spec):
         return Plan()
-    found = verdict(file.path)
+    found = judged(file.path)
     why = f"CDI {spec.version} with {', '.join(d.name for d in spec.devices)}, told by {source}; no consumer on this host is too old for it"
     if found and found.reasons:
         why = f"stale: the spec {found.sentence}"

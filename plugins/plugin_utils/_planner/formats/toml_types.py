@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
@@ -51,15 +51,15 @@ def check_encoding(doc: toml.TomlDocument, why: str) -> None:
             raise PlanError("this is not UTF-8", where=doc.path, line=number, why=why, next="save the file as UTF-8")
 
 
-def found(data: Any, pattern: Path, at: Path = ()) -> Iterator[tuple[Path, Any]]:
+def found(data: Any, pattern: Path) -> list[tuple[Path, Any]]:
     """All values at places that a pattern names. What lies in something that is no table is for that something's own row."""
-    if not pattern:
-        yield at, data
-        return
-    if not isinstance(data, (dict, Mapping)):  # nearly always a dict, which is found out much faster
-        return
-    for name in data if pattern[0] == ANY else [n for n in (pattern[0],) if n in data]:
-        yield from found(data[name], pattern[1:], (*at, name))
+    places: list[tuple[Path, Any]] = [((), data)]
+    for name in pattern:
+        tables = [(at, value) for at, value in places if isinstance(value, (dict, Mapping))]  # a dict is found out much faster
+        places = [((*at, key), value[key]) for at, value in tables for key in (value if name == ANY else (name,)) if key in value]
+        if not places:
+            break
+    return places
 
 
 def fits(value: Any, wanted: str) -> bool:

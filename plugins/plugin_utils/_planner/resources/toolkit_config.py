@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 from collections.abc import Mapping
 from typing import Any
 
@@ -92,9 +93,8 @@ def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
     wrong = {key: value for key, value in wanted.items() if toml.lookup(document.data, key) != value}
     if not wrong:
         return Plan()
-    changed = document
-    for key, value in wrong.items():
-        changed = toml.remove(changed, key) if value is None else toml.set_value(changed, key, value)
+    without = functools.reduce(toml.remove, (key for key, value in wrong.items() if value is None), document)
+    changed = toml.set_values(without, [(key, value) for key, value in wrong.items() if value is not None])
     differences = tuple(
         Difference("file", path, toml.dotted(k), toml.lookup(document.data, k), v, WHY.get(k, "")) for k, v in wrong.items()
     )
