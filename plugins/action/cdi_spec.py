@@ -9,33 +9,28 @@ import functools
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource, staleness
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run as validate
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
-SPEC = base.argument_spec("cdi_spec")
+SPEC = arguments.spec("cdi_spec")
 
 
 def questions(policy: Policy) -> list[dict[str, Any]]:
-    if policy.state == "validated":
-        return validate.questions(policy)
     return [*gpus.questions(policy), *owners.questions(policy), *resource.questions(policy)]
 
 
 def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
-    if policy.state == "validated":
-        return base.Outcome(Plan(), validate.report(policy, obs, cap).facts())
     shared = resource.shared_kind(policy)
     if policy.state == "absent":
         paths = (*resource.own_paths(policy), *resource.taken_over(policy, obs))
         return base.Outcome(originals.taken_back(obs, paths, lambda: absent(policy, obs)), facts(resource.NOTHING_MADE))
     # A kind that nvidia-cdi-refresh does not write has no other owner, and its units may go on.
-    owner = owners.cdi_owner(policy, obs, cap)[0] if shared else "ours"
+    owner = owners.cdi_owner(policy, obs, cap)[0] if shared else "collection"
     record, driver = resource.record_of_options(owner, cap), gpus.parse(policy, obs)
     plan, made = resource.outcome(policy, obs, record, driver, transport.probe_source("nvml"))
     watch = resource.watched(policy, obs, record, (plan, made), transport.resident_sources()["truths"])
@@ -66,6 +61,6 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        cap = base.arguments(self, SPEC)["cdi_version"]
+        cap = arguments.of_task(self, SPEC)["cdi_version"]
         plan = functools.partial(planner, cap=cap)
         return base.run(self, task_vars, module="cdi_spec", spec=SPEC, questions=questions, planner=plan, single=True)

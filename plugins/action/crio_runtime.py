@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
-SPEC = base.argument_spec("crio_runtime")
+SPEC = arguments.spec("crio_runtime")
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:

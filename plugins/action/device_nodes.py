@@ -8,14 +8,14 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import device_nodes
 
-SPEC = base.argument_spec("device_nodes")
+SPEC = arguments.spec("device_nodes")
 
 
 def questions(policy: Policy) -> list[dict[str, Any]]:
@@ -35,7 +35,7 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = base.arguments(self, SPEC)
-        wanted = base.policy(args, single=True, device_nodes="present")
+        args = arguments.of_task(self, SPEC)
+        wanted = arguments.policy(args, single=True, device_nodes="present")
         way = str(args["transport"])
         return base.converge(self, task_vars or {}, wanted, questions, planner, reason="gpufleet.nvidia.device_nodes", way=way)

@@ -13,7 +13,7 @@ from typing import Any
 from ansible import constants
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
     columns,
@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
     transactions,
 )
 
-SPEC = base.argument_spec("fleet_table")
+SPEC = arguments.spec("fleet_table")
 MACHINES = ("json", "jsonl", "null")  # stdout callbacks whose output a program parses
 # Measured when the action is loaded, which is before Ansible forks: its workers have no terminal.
 TERMINAL = int(Display().columns) if os.isatty(1) else fleet_hosts.WIDTH
@@ -47,7 +47,7 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = base.arguments(self, SPEC)
+        args = arguments.of_task(self, SPEC)
         check = bool(self._task.check_mode)
         results = gathered(task_vars or {}, args)
         show, count = VIEWS[args["view"]]

@@ -8,12 +8,12 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
-SPEC = base.argument_spec("node")
+SPEC = arguments.spec("node")
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:

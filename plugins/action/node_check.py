@@ -10,14 +10,14 @@ from typing import Any
 
 from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases as checks
 
-SPEC = base.argument_spec("node_check")
+SPEC = arguments.spec("node_check")
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
@@ -36,14 +36,14 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = base.arguments(self, SPEC)
+        args = arguments.of_task(self, SPEC)
         if not args["image"]:
             raise AnsibleActionFail("image is empty: name an image that is on the host already and has a shell, sleep, rm and mknod")
         way = str(args["transport"])
-        _obs, outcome = base.observe_and_plan(self, task_vars or {}, base.policy(args), node.questions, planner, way)
+        _obs, outcome = base.observe_and_plan(self, task_vars or {}, arguments.policy(args), node.questions, planner, way)
         seen: node.Seen = outcome.facts["seen"]
         statuses = outcome.facts["statuses"]
-        asked = {"image": args["image"], "evidence_file": args["evidence_file"]}
+        asked = {"image": args["image"], "evidence_file": args.get("evidence_file", "")}
         cases = checks.cases(seen.record, seen.instances, seen.driver, **asked, statuses=statuses, switches=outcome.facts["switches"])
         told = {
             "changed": False,

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import base, transport
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
 
-SPEC = base.argument_spec("node_info")
+SPEC = arguments.spec("node_info")
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:

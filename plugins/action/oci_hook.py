@@ -9,13 +9,13 @@ import functools
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals, owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import oci_hook
 
-SPEC = base.argument_spec("oci_hook")
+SPEC = arguments.spec("oci_hook")
 
 
 def questions_about(policy: Policy, path: str) -> list[dict[str, Any]]:
@@ -35,9 +35,9 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = base.arguments(self, SPEC)
+        args = arguments.of_task(self, SPEC)
 
-        wanted = base.policy(args, single=True)
+        wanted = arguments.policy(args, single=True)
         way = str(args["transport"])
         questions = functools.partial(questions_about, path=args["path"])
         planner = functools.partial(plan_for, path=args["path"])

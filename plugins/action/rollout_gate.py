@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
 
-SPEC = base.argument_spec("rollout_gate")
+SPEC = arguments.spec("rollout_gate")
 
 
 def unreachable(variables: Mapping[str, Any], results: str) -> bool:
@@ -31,7 +31,7 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = base.arguments(self, SPEC)
+        args = arguments.of_task(self, SPEC)
         variables = task_vars or {}
         # Unreachable hosts leave ansible_play_hosts as failed ones do; counts of failures alone miss them (ansible#56265).
         every, left = (list(variables.get(name) or []) for name in ("ansible_play_hosts_all", "ansible_play_hosts"))

@@ -8,13 +8,13 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, originals
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
 
-SPEC = base.argument_spec("toolkit_config")
+SPEC = arguments.spec("toolkit_config")
 
 
 class ActionModule(ActionBase):
@@ -24,7 +24,7 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = base.arguments(self, SPEC)
+        args = arguments.of_task(self, SPEC)
 
         def planner(policy: Policy, obs: Observation) -> base.Outcome:
             if policy.state == "absent":
@@ -33,7 +33,7 @@ class ActionModule(ActionBase):
             keys = toolkit_config.wanted(args["mode"], args["isolation"], tuple(args["annotation_prefixes"]), runtimes, ())
             return base.Outcome(toolkit_config.plan_keys(obs, toolkit_config.PATH, keys))
 
-        wanted = base.policy(args, single=True)
+        wanted = arguments.policy(args, single=True)
         way = str(args["transport"])
 
         def questions(policy: Policy) -> list[dict[str, Any]]:

@@ -8,10 +8,10 @@ from __future__ import annotations
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository
 
-SPEC = base.argument_spec("toolkit_repository")
+SPEC = arguments.spec("toolkit_repository")
 
 
 class ActionModule(ActionBase):
@@ -21,11 +21,11 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = base.arguments(self, SPEC)
+        args = arguments.of_task(self, SPEC)
         return base.converge(
             self,
             task_vars or {},
-            base.policy(args, single=True),
+            arguments.policy(args, single=True),
             lambda _policy: repository.questions(url=args["url"] or ""),
             lambda policy, obs: base.Outcome(
                 repository.plan(obs, url=args["url"], key=args["key"], expected=args["key_fingerprint"], state=policy.state)

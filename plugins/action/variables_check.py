@@ -14,10 +14,10 @@ from ansible import context
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
 
-SPEC = base.argument_spec("variables_check")
+SPEC = arguments.spec("variables_check")
 COLLECTION = Path(__file__).resolve().parents[2]
 
 
@@ -43,7 +43,7 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        args = base.arguments(self, SPEC)
+        args = arguments.of_task(self, SPEC)
         variables = task_vars or {}
         hostvars = variables["hostvars"]
         hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
@@ -78,7 +78,7 @@ def wrong_values(variables: Mapping[str, Any]) -> list[str]:
             wrong.append(f"{name} cannot be read: something in {value} is undefined")
             continue
         given[name] = value
-    return [*wrong, *ArgumentSpecValidator(JUDGED).validate(given).error_messages]
+    return [*wrong, *(arguments.with_choice(sentence, given) for sentence in ArgumentSpecValidator(JUDGED).validate(given).error_messages)]
 
 
 def tagged(variables: Mapping[str, Any], named: Sequence[str]) -> bool:

@@ -7,27 +7,9 @@ from __future__ import annotations
 
 
 class ModuleDocFragment:
-    # How a host is reached and looked at; every module that looks at a host has these.
+    # How a host is reached; every module that looks at a host has it.
     DOCUMENTATION = r"""
 options:
-  root:
-    description:
-      - Another root directory, for image builds and offline trees. Files are read and written below it, and nothing is run, restarted or
-        probed.
-      - With any value but V(/) the versions of programs come from the package database below the root, or from an option if the module has
-        one for that.
-    type: path
-    default: /
-  proc_root:
-    description:
-      - Where the host's C(/proc) is seen. Only for hosts whose C(/proc) and C(/sys) are not those of the GPUs, test hosts among them.
-    type: path
-    default: /proc
-  sys_root:
-    description:
-      - Where the host's C(/sys) is seen. See O(proc_root).
-    type: path
-    default: /sys
   transport:
     description:
       - How the two small programs that look at the host and change it are sent there.
@@ -37,6 +19,19 @@ options:
     type: str
     choices: [auto, stdin, module]
     default: auto
+"""
+
+    # Where the host's files are; every module but those that start something.
+    ROOT = r"""
+options:
+  root:
+    description:
+      - Another root directory, for image builds and offline trees. Files are read and written below it, and nothing is run, restarted or
+        probed.
+      - With any value but V(/) the versions of programs come from the package database below the root, or from an option if the module has
+        one for that.
+    type: path
+    default: /
 """
 
     STATE = r"""
@@ -54,8 +49,8 @@ options:
     default: present
 """
 
-    # One engine's configuration.
-    ENGINE = r"""
+    # What a tree does not tell.
+    ENGINE_VERSION = r"""
 options:
   engine_version:
     description:
@@ -63,18 +58,16 @@ options:
       - Only needed with O(root) if no package database below the root has it. What a running engine says comes first.
     type: str
     default: ""
+"""
+
+    # One engine as it runs or is installed.
+    INSTANCE = r"""
+options:
   config_path:
     description:
       - The engine's main configuration file. Empty takes the one from the arguments of the running daemon, else the engine's default.
     type: path
     default: ""
-  drop_in:
-    description:
-      - Whether the settings go into a file of their own.
-      - V(auto) does so where the engine merges drop-ins without losing other settings, V(never) edits the main file,
-        and a path names the file.
-    type: str
-    default: auto
   socket:
     description:
       - The engine's socket. Empty takes the one from the running engine's configuration, else the engine's default.
@@ -85,15 +78,48 @@ options:
       - The engine's systemd unit. Empty takes the one that runs the engine.
     type: str
     default: ""
+"""
+
+    # Which file is written, where the engine leaves a choice.
+    DROP_IN = r"""
+options:
+  drop_in:
+    description:
+      - Whether the settings go into a file of their own.
+      - V(auto) does so where the engine merges drop-ins without losing other settings, and V(never) edits the main file.
+    type: str
+    choices: [auto, never]
+    default: auto
+"""
+
+    # Where the file is, where there is one of our own.
+    DROP_IN_PATH = r"""
+options:
+  drop_in_path:
+    description:
+      - The file for the settings, where they go into a file of their own. Empty takes C(90-gpufleet) in the directory in which the engine
+        looks for such files.
+    type: path
+    default: ""
+"""
+
+    # What becomes of an engine that has to be restarted.
+    RESTART = r"""
+options:
   restart:
     description:
       - V(auto) restarts the engine once if its effective configuration changes, and waits until it serves again. Where running containers
         would not live through that, as in Docker without live-restore, the restart is left to you, and the result names them.
       - V(never) leaves every restart to you; the result and M(gpufleet.nvidia.node_info) say that one is due.
-      - V(always) restarts where V(auto) does, and where it ends containers, too.
+      - V(force) restarts where V(auto) does, and where it ends containers, too.
     type: str
-    choices: [auto, never, always]
+    choices: [auto, never, force]
     default: auto
+"""
+
+    # What the engine is to have.
+    HANDLERS = r"""
+options:
   handlers:
     description:
       - OCI runtime handlers that the engine is to have, keyed by name, so that inventories can merge them.
@@ -103,19 +129,31 @@ options:
     default:
       nvidia:
         binary: /usr/bin/nvidia-container-runtime
-  default:
+  set_as_default:
     description:
       - Whether the first of O(handlers) becomes the engine's default handler.
       - V(auto) leaves it to the decision for the host, and a single-resource module then leaves the engine's default as it is.
+      - V(enabled) makes it the default, and V(disabled) gives the default back to the engine's own handler.
     type: str
-    choices: [auto, 'true', 'false']
+    choices: [auto, enabled, disabled]
     default: auto
+"""
+
+    # Whether the engine resolves CDI devices.
+    CDI = r"""
+options:
   cdi:
     description:
       - Whether the engine's CDI switch is to be on. V(auto) switches it on where it exists, is off and is needed.
+      - V(disabled) chooses a way without CDI, see O(gpufleet.nvidia.node#module:injection).
     type: str
-    choices: [auto, 'true', 'false']
+    choices: [auto, enabled, disabled]
     default: auto
+"""
+
+    # Where engines look for CDI specs.
+    CDI_SPEC_DIRS = r"""
+options:
   cdi_spec_dirs:
     description:
       - Directories in which the engine looks for CDI specs, lowest priority first. Empty leaves the engine's own setting.
@@ -187,6 +225,11 @@ options:
     elements: str
     choices: [envvar, volume-mounts, cdi-annotations, cdi-cri]
     default: []
+"""
+
+    # What is installed, and where it comes from.
+    PACKAGES = r"""
+options:
   packages:
     description:
       - V(present) installs those packages of the NVIDIA Container Toolkit that the decision needs. V(ignore) uses what is installed.
@@ -252,11 +295,16 @@ options:
   cdi_owner:
     description:
       - Who writes the CDI spec. The toolkit's C(nvidia-cdi-refresh) units and this collection must not both do it.
-      - V(ours) disables those units and takes over their file. V(theirs) leaves the file to them and reports on it.
-        V(auto) is V(theirs) where those units are enabled and can write what the host's engines accept, else V(ours).
+      - V(collection) disables those units and takes over their file. V(toolkit) leaves the file to them and reports on it.
+        V(auto) is V(toolkit) where those units are enabled and can write what the host's engines accept, else V(collection).
     type: str
-    choices: [auto, ours, theirs]
+    choices: [auto, collection, toolkit]
     default: auto
+"""
+
+    # What becomes of a CDI spec between two runs.
+    CDI_REFRESH = r"""
+options:
   cdi_refresh:
     description:
       - What happens to a CDI spec that becomes stale between two runs, because a GPU fails, the MIG layout changes or the driver is
@@ -271,6 +319,22 @@ options:
     type: str
     choices: [converge, watch]
     default: converge
+"""
+
+    # Where the driver is.
+    CDI_ROOTS = r"""
+options:
+  cdi_driver_root:
+    description:
+      - Where the driver's files are, as the host sees it, C(/run/nvidia/driver) for a driver container. Links in that tree are followed
+        inside it.
+    type: path
+    default: /
+  cdi_dev_root:
+    description:
+      - Where the driver's device nodes are, as the host sees it.
+    type: path
+    default: /
 """
 
     # What of the driver goes into containers.
@@ -297,17 +361,6 @@ options:
     elements: str
     choices: [compute, utility, video, graphics, display, ngx]
     default: []
-  cdi_driver_root:
-    description:
-      - Where the driver's files are, as the host sees it, C(/run/nvidia/driver) for a driver container. Links in that tree are followed
-        inside it.
-    type: path
-    default: /
-  cdi_dev_root:
-    description:
-      - Where the driver's device nodes are, as the host sees it.
-    type: path
-    default: /
   cdi_compat32:
     description:
       - Whether containers also get the 32-bit libraries of the driver, if the host has them.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 DOCUMENTATION = r"""
 module: cdi_spec
-short_description: Write, remove or check the CDI specs that name a host's GPUs
+short_description: Write or remove the CDI specs that name a host's GPUs
 version_added: 0.1.0
 author:
   - The gpufleet.nvidia contributors (@gpufleet)
@@ -27,30 +27,22 @@ description:
     named the devices.
   - A file with other order and equal content is left as it is.
   - WSL and Jetson, and GPUs that were given away to virtual machines, are recognised and refused.
-  - With O(state=validated) it looks at every spec on the host, by whomever written, tells what engines resolve there and what is wrong
-    with it, and changes nothing.
-  - Of specs only what is judged leaves a host. Values of C(env), arguments that hooks of NVIDIA's do not know, annotations, unknown fields
-    and comments are C((hidden)) in messages; equal ones are known to be equal.
+  - Of specs that others wrote only what is judged leaves a host. Values of C(env), arguments that hooks of NVIDIA's do not know,
+    annotations, unknown fields and comments are C((hidden)) in messages; equal ones are known to be equal.
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.changes
   - gpufleet.nvidia.attributes.actiongroup_node
   - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.root
+  - gpufleet.nvidia.common.state
   - gpufleet.nvidia.common.adopt
   - gpufleet.nvidia.common.cdi_owner
+  - gpufleet.nvidia.common.cdi_refresh
   - gpufleet.nvidia.common.cdi_devices
+  - gpufleet.nvidia.common.cdi_roots
   - gpufleet.nvidia.common.cdi_files
 options:
-  state:
-    description:
-      - V(present) makes it so.
-      - V(absent) takes back what this collection did. Files get back the bytes which they had before, as far as the journal on the
-        host has them and nobody else changed the file since; else only what is ours is taken out. It takes back all or touches nothing.
-      - V(validated) reads everything in O(cdi_spec_dirs), beneath O(root) when that is given, as the reference library of CDI reads it,
-        and checks it against the host. It never fails because of what it finds. RV(devices) and RV(findings) tell the outcome.
-    type: str
-    choices: [present, absent, validated]
-    default: present
   cdi_version:
     description:
       - The highest version of a CDI spec that every consumer on the host accepts, V(0.5.0) for example.
@@ -116,6 +108,7 @@ notes:
   - Whether a GPU without any MIG instance is in MIG mode is known to NVML only. Where somebody turns the mode on after the spec was
     written, the GPU keeps its name until it has an instance.
 seealso:
+  - module: gpufleet.nvidia.cdi_spec_info
   - module: gpufleet.nvidia.node
 """
 
@@ -138,73 +131,14 @@ EXAMPLES = r"""
 
 - name: Take the file over from the toolkit's own unit
   gpufleet.nvidia.cdi_spec:
-    cdi_owner: ours
+    cdi_owner: collection
 
 - name: Remove it
   gpufleet.nvidia.cdi_spec:
     state: absent
-
-- name: Look at all CDI specs of the host
-  gpufleet.nvidia.cdi_spec:
-    state: validated
-  register: checked
-
-- name: Stop where one of them loses a device or breaks a container
-  ansible.builtin.assert:
-    that: checked.findings | selectattr('level', 'eq', 'error') | length == 0
-    fail_msg: "{{ checked.findings | map(attribute='message') | join('; ') }}"
 """
 
 RETURN = r"""
-findings:
-  description: What is wrong with the CDI specs of the host, or worth knowing, by file and line.
-  returned: when O(state=validated)
-  type: list
-  elements: dict
-  sample:
-    - file: /etc/cdi/nvidia.yaml
-      line: 12
-      device: nvidia.com/gpu=0
-      rule: stale-numbers
-      level: error
-      message: /dev/nvidia-uvm is 511:0 on this host, recorded is 510:0
-      effect: The recorded ones win, so a container gets a node that leads nowhere (CUDA error 999, no devices found)
-      remedy: Generate the file anew, without the numbers that the kernel hands out at run time
-  contains:
-    file:
-      description: The file or directory.
-      type: str
-      returned: always
-    line:
-      description: The line in the file, null where it is about the file as a whole.
-      type: int
-      returned: always
-    device:
-      description: The qualified name of the device, empty where it is about the whole file.
-      type: str
-      returned: always
-    rule:
-      description: The rule's name, which does not change between releases.
-      type: str
-      returned: always
-    level:
-      description: >-
-        V(error) where a device is lost or a container with it does not work, V(warning) where it works with a risk,
-        V(note) where it is worth knowing.
-      type: str
-      returned: always
-    message:
-      description: What was found.
-      type: str
-      returned: always
-    effect:
-      description: What an engine does with it.
-      type: str
-      returned: always
-    remedy:
-      description: What to do about it.
-      type: str
-      returned: always
 differences:
   description: Differences between the current and the desired state, before this run; in check mode what a run would change.
   returned: always
@@ -219,11 +153,11 @@ differences:
       why: CDI 0.5.0 with 0, GPU-2d3b0f5e-8b4c-5a4f-9d0e-6a1f5f0e7c11, all, told by nvml; no consumer on this host is too old for it
   contains:
     what:
-      description: The kind of thing, V(file), V(package), V(unit) or V(node).
+      description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, or V(node).
       type: str
       returned: always
     path:
-      description: The file, package or unit.
+      description: The file, the package, the unit, the module, the node or the link to it.
       type: str
       returned: always
     key:
@@ -245,8 +179,6 @@ differences:
 devices:
   description:
     - The qualified names that the specs of this module define, empty where it leaves the spec to others or removes it.
-    - With O(state=validated) those that an engine with the newest release of the reference library resolves on this host, by whomever
-      defined, sorted.
   returned: always
   type: list
   elements: str
@@ -255,7 +187,7 @@ source:
   description:
     - Who told the devices, V(nvml), V(nvidia-smi) or V(procfs). V(procfs) also where the spec on the host is still right, so that nobody
       else had to be asked.
-  returned: unless O(state=validated)
+  returned: always
   type: str
   sample: nvml
 leftovers:
@@ -273,27 +205,27 @@ actions:
     - remove /var/run/cdi/nvidia.yaml
     - write /etc/cdi/nvidia.yaml
 restarted:
-  description: Always empty, since engines read CDI specs anew for every container.
+  description: Always empty, since no engine has to be restarted for what this module writes.
   returned: always
   type: list
   elements: str
   sample: []
 profile:
   description: The profile by which the driver's files are in the spec, empty where no spec of ours is wanted.
-  returned: unless O(state=validated)
+  returned: always
   type: str
   sample: full
 missing:
   description:
     - Device nodes that the host ought to have and does not, and files of the driver that the wanted capabilities cannot do without, or that
       the driver's own list names, and that are not on the host.
-  returned: unless O(state=validated)
+  returned: always
   type: list
   elements: str
   sample: [libnvidia-ptxjitcompiler.so.550.163.01]
 left_out:
   description: Files of the driver that are on the host and not in the spec, because of the options.
-  returned: unless O(state=validated)
+  returned: always
   type: list
   elements: str
   sample: [/run/nvidia-persistenced/socket]
@@ -324,12 +256,12 @@ freshness:
     - One entry for each file that is there, this collection's and that of C(nvidia-cdi-refresh).
     - A spec is judged by what it names. What only the driver's own library could tell is not judged, for example whether a MIG instance
       of the same number still has the same UUID.
-  returned: unless O(state=validated)
+  returned: always
   type: list
   elements: dict
   sample:
     - path: /var/run/cdi/nvidia.yaml
-      writer: theirs
+      writer: toolkit
       state: stale
       version: 0.5.0
       reasons:
@@ -343,7 +275,7 @@ freshness:
       type: str
       returned: always
     writer:
-      description: Who wrote it, V(ours) for this collection, V(theirs) for anybody else.
+      description: Who wrote it, V(collection), V(toolkit) for its C(nvidia-cdi-refresh), or V(other).
       type: str
       returned: always
     state:

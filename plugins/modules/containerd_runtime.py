@@ -23,8 +23,16 @@ extends_documentation_fragment:
   - gpufleet.nvidia.attributes.changes
   - gpufleet.nvidia.attributes.actiongroup_node
   - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.root
   - gpufleet.nvidia.common.state
-  - gpufleet.nvidia.common.engine
+  - gpufleet.nvidia.common.engine_version
+  - gpufleet.nvidia.common.instance
+  - gpufleet.nvidia.common.drop_in
+  - gpufleet.nvidia.common.drop_in_path
+  - gpufleet.nvidia.common.restart
+  - gpufleet.nvidia.common.handlers
+  - gpufleet.nvidia.common.cdi
+  - gpufleet.nvidia.common.cdi_spec_dirs
   - gpufleet.nvidia.common.adopt
 options:
   annotation_prefixes:
@@ -69,11 +77,11 @@ differences:
       why: management containers ask for this handler by RuntimeClass
   contains:
     what:
-      description: The kind of thing, V(file), V(package), V(unit) or V(node).
+      description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, or V(node).
       type: str
       returned: always
     path:
-      description: The file, package or unit.
+      description: The file, the package, the unit, the module, the node or the link to it.
       type: str
       returned: always
     key:
@@ -107,7 +115,7 @@ actions:
     - write /etc/containerd/conf.d/90-gpufleet.toml
     - restart containerd.service
 restarted:
-  description: Units that were restarted; with C(--check) units that would be.
+  description: Units that were restarted; in check mode units that would be. A reload is none.
   returned: always
   type: list
   elements: str

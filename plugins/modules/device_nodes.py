@@ -32,6 +32,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.attributes.changes
   - gpufleet.nvidia.attributes.actiongroup_node
   - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.root
   - gpufleet.nvidia.common.state
 seealso:
   - module: gpufleet.nvidia.node
@@ -62,11 +63,11 @@ differences:
       why: the kernel has nvidia-uvm as 510 now; with other numbers it is another device or none
   contains:
     what:
-      description: The kind of thing, V(file), V(unit), V(module) for a kernel module, or V(node).
+      description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, or V(node).
       type: str
       returned: always
     path:
-      description: The file, the unit, the module, the node or the link to it.
+      description: The file, the package, the unit, the module, the node or the link to it.
       type: str
       returned: always
     key:
@@ -100,7 +101,7 @@ actions:
     - write /etc/gpufleet/device-nodes.json
     - start gpufleet-device-nodes.service
 restarted:
-  description: Always empty, since no engine has to be restarted for it.
+  description: Always empty, since no engine has to be restarted for what this module writes.
   returned: always
   type: list
   elements: str

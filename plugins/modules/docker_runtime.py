@@ -26,8 +26,14 @@ extends_documentation_fragment:
   - gpufleet.nvidia.attributes.changes
   - gpufleet.nvidia.attributes.actiongroup_node
   - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.root
   - gpufleet.nvidia.common.state
-  - gpufleet.nvidia.common.engine
+  - gpufleet.nvidia.common.engine_version
+  - gpufleet.nvidia.common.instance
+  - gpufleet.nvidia.common.restart
+  - gpufleet.nvidia.common.handlers
+  - gpufleet.nvidia.common.cdi
+  - gpufleet.nvidia.common.cdi_spec_dirs
   - gpufleet.nvidia.common.adopt
 seealso:
   - module: gpufleet.nvidia.node
@@ -39,8 +45,8 @@ EXAMPLES = r"""
 
 - name: Let Docker itself give out GPUs (docker run --device nvidia.com/gpu=all), also where the restart ends containers
   gpufleet.nvidia.docker_runtime:
-    cdi: "true"
-    restart: always
+    cdi: enabled
+    restart: force
 
 - name: Prepare an image, no engine running there
   gpufleet.nvidia.docker_runtime:
@@ -63,11 +69,11 @@ differences:
       why: docker run --runtime nvidia
   contains:
     what:
-      description: The kind of thing, V(file), V(package), V(unit) or V(node).
+      description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, or V(node).
       type: str
       returned: always
     path:
-      description: The file, package or unit.
+      description: The file, the package, the unit, the module, the node or the link to it.
       type: str
       returned: always
     key:
@@ -101,7 +107,7 @@ actions:
     - edit /etc/docker/daemon.json
     - reload docker.service
 restarted:
-  description: Units that were restarted; with C(--check) units that would be. A reload is none.
+  description: Units that were restarted; in check mode units that would be. A reload is none.
   returned: always
   type: list
   elements: str

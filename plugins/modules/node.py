@@ -27,13 +27,24 @@ extends_documentation_fragment:
   - gpufleet.nvidia.attributes.changes
   - gpufleet.nvidia.attributes.actiongroup_node
   - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.root
   - gpufleet.nvidia.common.state
-  - gpufleet.nvidia.common.engine
+  - gpufleet.nvidia.common.engine_version
+  - gpufleet.nvidia.common.instance
+  - gpufleet.nvidia.common.drop_in
+  - gpufleet.nvidia.common.drop_in_path
+  - gpufleet.nvidia.common.restart
+  - gpufleet.nvidia.common.handlers
+  - gpufleet.nvidia.common.cdi
+  - gpufleet.nvidia.common.cdi_spec_dirs
   - gpufleet.nvidia.common.adopt
   - gpufleet.nvidia.common.decision
+  - gpufleet.nvidia.common.packages
   - gpufleet.nvidia.common.cdi_owner
+  - gpufleet.nvidia.common.cdi_refresh
   - gpufleet.nvidia.common.device_nodes
   - gpufleet.nvidia.common.cdi_devices
+  - gpufleet.nvidia.common.cdi_roots
   - gpufleet.nvidia.common.cdi_files
 """
 
@@ -43,7 +54,7 @@ EXAMPLES = r"""
 
 - name: Inject the way that needs no CDI, but keep the variable from giving away every GPU
   gpufleet.nvidia.node:
-    cdi: "false"
+    cdi: disabled
     isolation: strict
 
 - name: Take everything back
@@ -66,11 +77,11 @@ differences:
       why: management containers ask for this handler by RuntimeClass
   contains:
     what:
-      description: The kind of thing, V(file), V(package), V(unit), V(module) or V(node).
+      description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, or V(node).
       type: str
       returned: always
     path:
-      description: The file, package or unit.
+      description: The file, the package, the unit, the module, the node or the link to it.
       type: str
       returned: always
     key:
@@ -141,7 +152,7 @@ actions:
     - write /etc/containerd/conf.d/90-gpufleet.toml
     - restart containerd.service
 restarted:
-  description: Units that were restarted; with C(--check) units that would be.
+  description: Units that were restarted; in check mode units that would be. A reload is none.
   returned: always
   type: list
   elements: str
@@ -204,7 +215,7 @@ freshness:
   elements: dict
   sample:
     - path: /var/run/cdi/nvidia.yaml
-      writer: theirs
+      writer: toolkit
       state: stale
       version: 0.5.0
       reasons:
@@ -218,7 +229,7 @@ freshness:
       type: str
       returned: always
     writer:
-      description: Who wrote it, V(ours) for this collection, V(theirs) for anybody else.
+      description: Who wrote it, V(collection), V(toolkit) for its C(nvidia-cdi-refresh), or V(other).
       type: str
       returned: always
     state:

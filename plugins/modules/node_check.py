@@ -29,13 +29,6 @@ options:
       - It must not set C(NVIDIA_VISIBLE_DEVICES); otherwise the case without a GPU requests GPUs.
     type: str
     required: true
-  evidence_file:
-    description:
-      - For hosts without a driver, where the legacy way ends at C(nvidia-container-cli). A file, or a pattern, to which a stand-in
-        for that program adds its arguments as lines.
-      - With injection V(legacy) and V(oci-hook) the lines written during a case then stand for the device nodes. Empty on real hosts.
-    type: str
-    default: ""
   timeout:
     description:
       - Seconds that one call to the engine may take.
@@ -56,9 +49,13 @@ extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.actiongroup_node
   - gpufleet.nvidia.common
-  - gpufleet.nvidia.common.engine
+  - gpufleet.nvidia.common.instance
+  - gpufleet.nvidia.common.handlers
+  - gpufleet.nvidia.common.cdi
+  - gpufleet.nvidia.common.cdi_spec_dirs
   - gpufleet.nvidia.common.decision
   - gpufleet.nvidia.common.cdi_owner
+  - gpufleet.nvidia.common.cdi_roots
 notes:
   - A kubelet removes pods that it does not know. If the pod of a case disappears, the case is tried again, up to two times.
   - C(ENXIO) in the evidence means that the container may open the node, but no driver answers behind it, as on test hosts.
@@ -80,7 +77,7 @@ EXAMPLES = r"""
 - name: Prove a host that was converged without CDI
   gpufleet.nvidia.node_check:
     image: registry.example.com/library/busybox:1.37
-    cdi: "false"
+    cdi: disabled
 """
 
 RETURN = r"""
@@ -166,7 +163,7 @@ checks:
       elements: str
       returned: when carried out
     record:
-      description: Lines that came into O(evidence_file) meanwhile.
+      description: What test hosts without a driver recorded of the runtime's calls meanwhile, empty on real hosts.
       type: list
       elements: str
       returned: when carried out

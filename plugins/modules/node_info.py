@@ -21,13 +21,24 @@ extends_documentation_fragment:
   - gpufleet.nvidia.attributes.info
   - gpufleet.nvidia.attributes.actiongroup_node
   - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.root
   - gpufleet.nvidia.common.state
-  - gpufleet.nvidia.common.engine
+  - gpufleet.nvidia.common.engine_version
+  - gpufleet.nvidia.common.instance
+  - gpufleet.nvidia.common.drop_in
+  - gpufleet.nvidia.common.drop_in_path
+  - gpufleet.nvidia.common.restart
+  - gpufleet.nvidia.common.handlers
+  - gpufleet.nvidia.common.cdi
+  - gpufleet.nvidia.common.cdi_spec_dirs
   - gpufleet.nvidia.common.adopt
   - gpufleet.nvidia.common.decision
+  - gpufleet.nvidia.common.packages
   - gpufleet.nvidia.common.cdi_owner
+  - gpufleet.nvidia.common.cdi_refresh
   - gpufleet.nvidia.common.device_nodes
   - gpufleet.nvidia.common.cdi_devices
+  - gpufleet.nvidia.common.cdi_roots
   - gpufleet.nvidia.common.cdi_files
 seealso:
   - module: gpufleet.nvidia.node
@@ -168,7 +179,7 @@ freshness:
   elements: dict
   sample:
     - path: /var/run/cdi/nvidia.yaml
-      writer: theirs
+      writer: toolkit
       state: stale
       version: 0.5.0
       reasons:
@@ -182,7 +193,7 @@ freshness:
       type: str
       returned: always
     writer:
-      description: Who wrote it, V(ours) for this collection, V(theirs) for anybody else.
+      description: Who wrote it, V(collection), V(toolkit) for its C(nvidia-cdi-refresh), or V(other).
       type: str
       returned: always
     state:

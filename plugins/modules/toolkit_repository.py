@@ -20,6 +20,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.attributes.changes
   - gpufleet.nvidia.attributes.actiongroup_node
   - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.root
   - gpufleet.nvidia.common.state
 options:
   url:
@@ -72,11 +73,11 @@ differences:
       why: management containers ask for this handler by RuntimeClass
   contains:
     what:
-      description: The kind of thing, V(file), V(package), V(unit) or V(node).
+      description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, or V(node).
       type: str
       returned: always
     path:
-      description: The file, package or unit.
+      description: The file, the package, the unit, the module, the node or the link to it.
       type: str
       returned: always
     key:
@@ -110,7 +111,7 @@ actions:
     - write /etc/containerd/conf.d/90-gpufleet.toml
     - restart containerd.service
 restarted:
-  description: Units that were restarted; with C(--check) units that would be.
+  description: Always empty, since no engine has to be restarted for what this module writes.
   returned: always
   type: list
   elements: str

@@ -44,10 +44,10 @@ def count(what: str, aim: int | None, timed: Timed, hosts: tuple[str, ...]) -> C
 
 def of_site(stage: Stage) -> list[Count]:
     """On an untouched fleet: the whole way of a user, with the repository and the proofs."""
-    settings = {**onlab.settings(), "gpufleet_cdi_owner": "ours"}
+    settings = {**onlab.settings(), "gpufleet_cdi_owner": "collection"}
     first = changed(stage.play("site", settings), stage.hosts)
     again = converged(stage.play("site", settings))
-    bare = converged(stage.play("site", {"gpufleet_cdi_owner": "ours"}))
+    bare = converged(stage.play("site", {"gpufleet_cdi_owner": "collection"}))
     return [
         count("`site`, first: repository, packages, convergence, proof", None, first, stage.hosts),
         count("`site`, converged, with a repository of your own and a proof", None, again, stage.hosts),

@@ -17,9 +17,8 @@ from tests.bench.spent import Spent
 from tests.tools import onlab
 
 NODE, SPEC = "gpufleet.nvidia.node", "gpufleet.nvidia.cdi_spec"
-ROOTS = {"proc_root": "/opt/fakegpu/proc", "sys_root": "/opt/fakegpu/sys"}
 # The spec is ours in every measurement, since a spec that nvidia-cdi-refresh writes is work that nobody here would see.
-OURS = {**ROOTS, "cdi_owner": "ours"}
+OURS = {"cdi_owner": "collection"}
 FLEET: Mapping[str, Any] = {
     name: {"kind": kind, "gpus": 2, "driver": "ok"}
     for name, kind in {

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from tests.lab import inventory
 from tests.tools.onlab import WATCHED, Fleet, differing
 
 pytestmark = pytest.mark.lab
@@ -40,6 +41,7 @@ class Case:
     undo: str = "true"
     told: str = "msg"  # or advice: the host is fine, but this engine is left alone
     options: Mapping[str, Any] = dc.field(default_factory=dict)
+    gpus: str = inventory.FAKE_ROOT
 
 
 def file(path: str, text: str) -> str:
@@ -133,7 +135,8 @@ CASES = {
         "bad-17",
         "true",
         ("no NVIDIA GPU on this host", "/srv/sys", "no_gpu"),
-        options={"no_gpu": "fail", "proc_root": "/srv/proc", "sys_root": "/srv/sys"},
+        options={"no_gpu": "fail"},
+        gpus="/srv",
     ),
     "a containerd of k3s": Case(
         "bad-16",
@@ -164,7 +167,8 @@ def test_one_clear_sentence_and_nothing_changed(case: Case, mode: str, fleet: Fl
     fleet.shell(case.host, case.make)
     try:
         tree, units = state(fleet, case.host)
-        run = fleet.task("node", [case.host], {"packages": "ignore", **case.options}, arguments=["--check"] if mode == "check" else [])
+        more = {"arguments": ["--check"] if mode == "check" else [], "environment": inventory.imitated(case.gpus)}
+        run = fleet.task("node", [case.host], {"packages": "ignore", **case.options}, **more)
         found = run.of("node")[case.host]
         after, units_after = state(fleet, case.host)
     finally:

@@ -63,8 +63,7 @@ ENGINES = {
 }
 PODMAN = [host for host, engine in ENGINES.items() if engine.name == "podman"]
 GPUS = [{}, {}, {"mig": "on", "migs": 2}]
-ROOTS = {"proc_root": "/opt/fakegpu/proc", "sys_root": "/opt/fakegpu/sys"}
-COMMON = {**ROOTS, "cdi_owner": "ours", "cdi_version": "{{ caps[inventory_hostname] }}"}
+COMMON = {"cdi_owner": "collection", "cdi_version": "{{ caps[inventory_hostname] }}"}
 TASKS = [
     {"gpufleet.nvidia.cdi_spec": {**COMMON, "cdi_profile": "{{ profile }}"}},
     {"gpufleet.nvidia.cdi_spec": {**COMMON, "cdi_profile": "devices", "cdi_layout": "management"}},

@@ -55,11 +55,11 @@ def fleet(boot: Boot) -> Fleet:
 def look(fleet: Fleet, *, operations: int, **options: Any) -> dict[str, Any]:
     """The module's answer; nothing is different on the host afterwards."""
     before = fleet.tree(HOST)
-    run = fleet.task("cdi_spec", [HOST], {"state": "validated", **options})
+    run = fleet.task("cdi_spec_info", [HOST], options)
     assert run.failed == {}, run.words
     assert (run.changed, dict(run.operations)) == ({}, {HOST: operations})
     assert fleet.tree(HOST) == before
-    return run.of("cdi_spec")[HOST]
+    return run.of("cdi_spec_info")[HOST]
 
 
 def rules(answer: dict[str, Any]) -> list[tuple[str, str, int | None]]:
@@ -89,7 +89,7 @@ def test_what_somebody_else_wrote(fleet: Fleet) -> None:
     ]  # fmt: skip
     assert {(file, rule) for file, rule, _line in told if file == "nvidia.yaml"} == {("nvidia.yaml", "hidden")}
     assert "acme.example/card=one" in answer["devices"]
-    checking = fleet.task("cdi_spec", [HOST], {"state": "validated"}, arguments=["--check"]).of("cdi_spec")[HOST]
+    checking = fleet.task("cdi_spec_info", [HOST], arguments=["--check"]).of("cdi_spec_info")[HOST]
     assert checking["findings"] == answer["findings"]
 
 

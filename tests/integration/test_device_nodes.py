@@ -78,7 +78,7 @@ def test_made_mended_and_taken_back(fleet: Fleet) -> None:
 def test_a_whole_host_gets_nodes_and_spec_in_one_run(fleet: Fleet) -> None:
     """Without the nodes no spec can be made, and one option makes them in the same transaction."""
     fleet.shell(HOST, "rm /dev/nvidia-uvm")
-    options = {"packages": "ignore", "cdi_owner": "ours"}
+    options = {"packages": "ignore", "cdi_owner": "collection"}
     refused = fleet.task("node", [HOST], options).failed[HOST]
     assert "device node missing: /dev/nvidia-uvm" in refused
     assert "device_nodes: present" in refused

@@ -126,12 +126,12 @@ def test_with_live_restore_containers_live_on(fleet: Fleet) -> None:
     assert fleet.text(NEW, CONFIG) == '{"live-restore": true}'
 
 
-def test_restart_always_says_what_it_ends(fleet: Fleet) -> None:
+def test_a_forced_restart_says_what_it_ends(fleet: Fleet) -> None:
     begin(fleet, NEW, OWN)
-    done = node(fleet, NEW, restart="always")
+    done = node(fleet, NEW, restart="force")
     assert done["restarted"] == ["docker.service"]
     said = "\n".join(done["advice"])
-    assert "the restart of docker.service ends 2 running container(s) (db, web), as restart: always allows" in said
+    assert "the restart of docker.service ends 2 running container(s) (db, web), as restart: force allows" in said
     assert "2 container(s) ended while docker.service restarted" in said
     assert fleet.shell(NEW, "docker ps -q") == ""
 
@@ -150,7 +150,7 @@ def test_what_docker_refuses_only_when_it_starts_is_taken_back(fleet: Fleet) -> 
     """A runtime by path and by type: `dockerd --validate` takes it, and no daemon starts with it."""
     begin(fleet, NEW, OWN)
     fleet.shell(NEW, "docker rm -f web db")
-    options = {"cdi": "true", "handlers": {"nvidia": {"options": {"runtimeType": "io.containerd.runc.v2"}}}}
+    options = {"cdi": "enabled", "handlers": {"nvidia": {"options": {"runtimeType": "io.containerd.runc.v2"}}}}
     failed = fleet.task("docker_runtime", [NEW], options).of("docker_runtime")[NEW]
     assert (failed["status"], failed["rolled_back"], failed["changed"]) == ("failed", True, False)
     assert "Everything is as it was before" in failed["msg"]
@@ -197,6 +197,6 @@ def test_dockers_containers_live_through_a_restart_of_its_containerd(fleet: Flee
 
 def test_the_default_and_back(fleet: Fleet) -> None:
     begin(fleet, OLD, "{}")
-    for default, wanted in (("true", "nvidia"), ("false", "runc")):
-        done = fleet.task("docker_runtime", [OLD], {"default": default}).of("docker_runtime")[OLD]
+    for default, wanted in (("enabled", "nvidia"), ("disabled", "runc")):
+        done = fleet.task("docker_runtime", [OLD], {"set_as_default": default}).of("docker_runtime")[OLD]
         assert (done["status"], done["actions"][-1], info(fleet, OLD)["DefaultRuntime"]) == ("ok", "reload docker.service", wanted)

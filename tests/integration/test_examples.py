@@ -50,25 +50,23 @@ MIRROR = {name: f"gpufleet_{name}" for name in ("toolkit_repository", "toolkit_k
 OF_LAB = {"url" if name == "toolkit_repository" else name: variable for name, variable in MIRROR.items()}
 NEEDS: dict[str, Needs] = {
     "cdi_spec": Needs(),
+    "cdi_spec_info": Needs(),
     "containerd_runtime": Needs(script="mkdir -p /srv/image/etc/containerd"),
     "crio_runtime": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime") + "mkdir -p /srv/image/etc/crio"),
     "device_nodes": Needs(),
     "docker_runtime": Needs("ex-docker", script=PROGRAM.format("nvidia-container-runtime") + "mkdir -p /srv/image/etc"),
     "fleet_table": Needs(before=(LOOK,)),
+    "host_program": Needs(),
     "node": Needs(options=MIRROR),
     "node_check": Needs(),
     "node_info": Needs(options=MIRROR),
-    "observe": Needs(),
     "oci_hook": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime-hook")),
     "rollout_gate": Needs(hosts="gpu_nodes", options=MIRROR),
     "toolkit_config": Needs(),
     # The example shows upstream's key; the lab has one of its own.
     "toolkit_repository": Needs(options={name.removeprefix("toolkit_"): variable for name, variable in OF_LAB.items()}),
-    "transaction": Needs(),
     "variables_check": Needs(),
 }
-# The lab's GPUs are imitated below another root; that is no part of what a reader would write.
-FAKED = {"proc_root": "/opt/fakegpu/proc", "sys_root": "/opt/fakegpu/sys"}
 
 
 def documented(module: str, name: str) -> Any:
@@ -88,13 +86,12 @@ def plays(module: str) -> list[dict[str, Any]]:
 
 
 def suited(task: Mapping[str, Any], needs: Needs) -> dict[str, Any]:
-    """A task with what a reader would set to their own, and the root of the imitated GPUs."""
+    """A task with what a reader would set to their own."""
     found = dict(task)
     for name in [key for key in task if key.startswith(OURS)]:
         known = options(name.removeprefix(OURS))
-        faked = FAKED if set(FAKED) <= known else {}
         own = {option: f"{{{{ {variable} }}}}" for option, variable in needs.options.items() if option in known}
-        found[name] = {**faked, **(task[name] or {}), **own}
+        found[name] = {**(task[name] or {}), **own}
     return found
 
 

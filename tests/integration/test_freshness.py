@@ -77,14 +77,14 @@ def test_a_host_that_changes_between_two_runs(fleet: Fleet) -> None:
 
 
 def test_the_fleets_specs_by_a_playbook(fleet: Fleet) -> None:
-    fake = {"gpufleet_proc_root": "/opt/fakegpu/proc", "gpufleet_sys_root": "/opt/fakegpu/sys", "gpufleet_cdi_owner": "ours"}
-    none = fleet.play("refresh_cdi", [HOST], variables=fake)
+    owner = {"gpufleet_cdi_owner": "collection"}
+    none = fleet.play("refresh_cdi", [HOST], variables=owner)
     assert (none.status, none.changed) == (0, {}), none.words
     assert "nothing to refresh" in none.words, none.words
     run(fleet, cdi_refresh="converge")
     fleet.shell(HOST, SWAP)
-    first = fleet.play("refresh_cdi", [HOST], variables=fake)
+    first = fleet.play("refresh_cdi", [HOST], variables=owner)
     assert (first.status, list(first.changed)) == (0, [HOST]), first.words
-    second = fleet.play("refresh_cdi", [HOST], variables=fake)
+    second = fleet.play("refresh_cdi", [HOST], variables=owner)
     assert (second.status, second.changed) == (0, {}), second.words
     assert "1 host: 1 fresh" in second.words, second.words

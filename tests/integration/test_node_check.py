@@ -26,7 +26,7 @@ RECORD = "/var/log/nvidia-container-cli.jsonl"
 CRICTL = "/opt/lab/bin/crictl"
 PLAYBOOKS = Path(sys.executable).with_name("ansible-playbook")
 COUNT_SSH = Path(__file__).resolve().parents[1] / "tools" / "count-ssh"
-WITHOUT_CDI, STRICT = {"gpufleet_cdi": "false"}, {"gpufleet_isolation": "strict"}
+WITHOUT_CDI, STRICT = {"gpufleet_cdi": "disabled"}, {"gpufleet_isolation": "strict"}
 # host -> (kind, GPUs, its variables, cases that must be proven by which way)
 HOSTS: dict[str, tuple[str, int, dict[str, str], str, tuple[str, ...]]] = {
     "check-16": ("containerd-1.6", 2, {}, "nvidia-runtime", ("one", "all", "none")),
@@ -76,7 +76,7 @@ class Fleet:
 
     def __init__(self, lab: Lab, place: Path) -> None:
         self.lab, self.place = lab, place
-        self.variables = {**repository(), "gpufleet_verify_image": images.PROBE, "gpufleet_verify_evidence_file": RECORD}
+        self.variables = {**repository(), "gpufleet_verify_image": images.PROBE}
 
     def play(self, tasks: str, *arguments: str, hosts: str = "all", **variables: Any) -> dict[str, dict[str, Any]]:
         """Run tasks, and give each host's result of the role verify."""

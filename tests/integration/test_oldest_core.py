@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from tests.lab import inventory
 from tests.lab.lab import Lab
 from tests.tools.onlab import ROOT, Fleet, settings
 
@@ -51,6 +52,7 @@ def play(programs: Path, lab: Lab, playbook: str, arguments: tuple[str, ...], pl
     variables.write_text(json.dumps(settings()))
     environment = {
         **os.environ,
+        **inventory.imitated(),
         "PATH": f"{programs}:{os.environ['PATH']}",
         "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache/collections"),
         "ANSIBLE_LOCAL_TEMP": str(place),

@@ -42,14 +42,14 @@ def node(fleet: Fleet, **options: Any) -> Run:
 def test_where_both_would_write_only_one_does(fleet: Fleet) -> None:
     assert fleet.shell(HOST, SPECS).split() == [THEIRS]
     before = fleet.tree(HOST)
-    assert node(fleet).of("node")[HOST]["decision"]["cdi_owner"] == "theirs"
+    assert node(fleet).of("node")[HOST]["decision"]["cdi_owner"] == "toolkit"
     assert fleet.shell(HOST, SPECS).split() == [THEIRS]
     assert node(fleet).changed == {}
 
     # nvidia-ctk records the number of nvidia-uvm, which a boot may change: theirs is judged, too, and made anew by their own unit.
     fleet.shell(HOST, "rm /dev/nvidia-uvm; mknod -m 666 /dev/nvidia-uvm c 500 0")
     stale = fleet.task("node", [HOST], arguments=["--check"]).of("node")[HOST]
-    assert [(v["writer"], v["state"]) for v in stale["freshness"]] == [("theirs", "stale")]
+    assert [(v["writer"], v["state"]) for v in stale["freshness"]] == [("toolkit", "stale")]
     assert "records /dev/nvidia-uvm as 511:0, and it is 500:0 now" in stale["row"]["why"]
     assert "systemctl start nvidia-cdi-refresh.service" in node(fleet).of("node")[HOST]["actions"]
     fresh = node(fleet)
@@ -57,9 +57,9 @@ def test_where_both_would_write_only_one_does(fleet: Fleet) -> None:
     assert fresh.operations[HOST] == 1
     fleet.shell(HOST, "rm /dev/nvidia-uvm; mknod -m 666 /dev/nvidia-uvm c 511 0; systemctl start nvidia-cdi-refresh.service")
 
-    node(fleet, cdi_owner="ours")
+    node(fleet, cdi_owner="collection")
     assert fleet.shell(HOST, SPECS).split() == [OURS]
-    assert node(fleet, cdi_owner="ours").changed == {}
+    assert node(fleet, cdi_owner="collection").changed == {}
     fleet.lab.kill(HOST)
     fleet.lab.boot(HOST)
     # The udev rule of toolkit 1.20.1 starts even a disabled service when the driver's module is loaded.
@@ -87,7 +87,7 @@ printf %s '{json.dumps(CRI_CONTAINER)}' >/run/by-container.json
 {CRICTL} create --no-pull $(cat /run/by.id) /run/by-container.json /run/by.json >/run/by-container.id
 {CRICTL} start $(cat /run/by-container.id) >/dev/null
 """
-OWN = {"cdi_owner": "ours", "cdi_profile": "devices"}
+OWN = {"cdi_owner": "collection", "cdi_profile": "devices"}
 SLEEPS = f"{CRICTL} inspect -o go-template --template '{{{{.info.pid}}}}' $(cat /run/by-container.id)"
 
 

@@ -45,7 +45,7 @@ def fleet(boot: Boot) -> Fleet:
 
 
 def five_tasks(transport: str) -> list[dict[str, Any]]:
-    common = {"proc_root": "/opt/fakegpu/proc", "sys_root": "/opt/fakegpu/sys", "transport": transport}
+    common = {"transport": transport}
     return [
         {"name": "look", "gpufleet.nvidia.node_info": common},
         {"name": "announce", "gpufleet.nvidia.node": common, "check_mode": True, "diff": True},

@@ -185,8 +185,8 @@ def story(boot: Boot) -> Story:
     look()
     for host in hosts:
         others(fleet, host)
-    for default in ("true", "auto"):
-        restarted = fleet.task("node", hosts, {"default": default})
+    for default in ("enabled", "auto"):
+        restarted = fleet.task("node", hosts, {"set_as_default": default})
         assert {host: answer["restarted"] for host, answer in restarted.of("node").items()} == {
             host: [f"{engine(HOSTS[host][0])}.service"] for host in hosts
         }, restarted.words
@@ -252,7 +252,7 @@ def changed(story: Story) -> dict[str, tuple[Tree, str]]:
     """Everything is converged again, somebody writes to the files, and then all is taken back: hosts, and what was printed."""
     fleet, hosts = story.fleet, list(HOSTS)
     # The packages and their nvidia-cdi-refresh are there by now, which would do; a directory of ours is wanted here.
-    assert fleet.play("site", hosts, variables={"gpufleet_cdi_owner": "ours"}).failed == {}
+    assert fleet.play("site", hosts, variables={"gpufleet_cdi_owner": "collection"}).failed == {}
     for host, (_kind, path, line) in HOSTS.items():
         fleet.shell(host, f"printf '{line}' >>{path}; printf '{THEIRS}' >>{TOOLKIT}; echo theirs >/etc/cdi/theirs.txt")
     words = documented(fleet, "rollback", hosts)

@@ -32,7 +32,7 @@ TRAP = (
     'echo "level=fatal msg=\\\\"login failed: password={secret} Bearer {secret} https://{secret}@h/\\\\"" >&2; exit 1; fi\'\n'
     "Restart=no\n"
 )
-OPTIONS = {"packages": "ignore", "no_gpu": "prepare", "restart": "always"}
+OPTIONS = {"packages": "ignore", "no_gpu": "prepare", "restart": "force"}
 PACKED = re.compile(r"[A-Za-z0-9+/]{60,}={0,2}")
 
 
@@ -160,12 +160,12 @@ def test_a_cdi_spec_of_somebody_elses_is_judged_and_its_secrets_stay(fleet: Flee
     for path, text in SPECS.items():
         fleet.shell(ENGINE, f"mkdir -p /etc/cdi; cat >{path} <<'EOF'\n{text.format(secret=SECRET)}EOF")
     try:
-        judged, text = run(fleet, ENGINE, "cdi_spec", tmp_path / "log", state="validated")
+        judged, text = run(fleet, ENGINE, "cdi_spec_info", tmp_path / "log")
         planned, more = run(fleet, ENGINE, "node", tmp_path / "more", "--check")
         told, last = run(fleet, ENGINE, "node_info", tmp_path / "last")
     finally:
         fleet.shell(ENGINE, f"rm -f {' '.join(SPECS)}")
-    answer = judged.of("cdi_spec")[ENGINE]
+    answer = judged.of("cdi_spec_info")[ENGINE]
     found = {(f["file"].rpartition("/")[2], f["rule"], f["line"]) for f in answer["findings"]}
     assert {("vendor.json", "unknown-field", 1), ("odd.yaml", "not-read", 1)} <= found
     assert answer["devices"] == ["nvidia.com/gpu=all", "vendor.example/card=card0", "vendor.example/card=card1"]

@@ -6,12 +6,13 @@ from __future__ import annotations
 
 import argparse
 import os
+import shlex
 import signal
 import sys
 import time
 from pathlib import Path
 
-from . import claims, doctor, hosts, network, progress
+from . import claims, doctor, hosts, inventory, network, progress
 from .artefacts import LabError
 from .kinds import KINDS
 from .lab import Lab, take_all_away, take_leftovers_away
@@ -85,6 +86,8 @@ def _up(lab: Lab, options: argparse.Namespace) -> None:
     for name, why in lab.skipped.items():
         print(f"{name:16} left out: {why}")
     print(f"up after {time.monotonic() - begin:.1f} s; inventory: {lab.inventory_path()}")
+    for name, value in inventory.imitated().items():
+        print(f"their GPUs are imitated, so Ansible needs: export {name}={shlex.quote(value)}")
 
 
 def _down(lab: Lab, options: argparse.Namespace) -> int:

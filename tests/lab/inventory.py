@@ -12,6 +12,14 @@ from typing import Any
 from .hosts import Host
 
 FAKE_ROOT = "/opt/fakegpu"
+RECORD = "/var/log/nvidia-container-cli.jsonl"  # what the recording nvidia-container-cli was asked for
+
+
+def imitated(root: str = FAKE_ROOT) -> dict[str, str]:
+    """What tells the collection where the lab's hosts have their imitated GPUs: an environment variable of the controller."""
+    return {"GPUFLEET_TEST_HOSTS": json.dumps({"proc_root": f"{root}/proc", "sys_root": f"{root}/sys", "evidence_file": RECORD})}
+
+
 SSH_ARGUMENTS = (
     "-o ControlMaster=auto -o ControlPersist=60s -o StrictHostKeyChecking=no -o UserKnownHostsFile=/dev/null -o LogLevel=ERROR"
     " -o ConnectTimeout=10 -o ServerAliveInterval=5 -o ServerAliveCountMax=3"
@@ -28,8 +36,6 @@ def render(hosts: Iterable[Host], key: Path, ssh: Path, control: Path) -> str:
         "ansible_ssh_common_args": SSH_ARGUMENTS,
         "ansible_ssh_pipelining": True,
         "ansible_python_interpreter": "/usr/bin/python3",
-        "gpufleet_proc_root": f"{FAKE_ROOT}/proc",
-        "gpufleet_sys_root": f"{FAKE_ROOT}/sys",
     }
     lines = ["gpu_nodes:", "  vars:", *_pairs(common, 4), "  hosts:"]
     for host in hosts:

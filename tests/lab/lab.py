@@ -189,7 +189,8 @@ class Lab:
         return network.inside(self.name, argv)
 
     def environment(self) -> dict[str, str]:
-        return {**os.environ, "ANSIBLE_INVENTORY": os.environ.get("ANSIBLE_INVENTORY") or str(self.inventory_path())}
+        listed = os.environ.get("ANSIBLE_INVENTORY") or str(self.inventory_path())
+        return {**os.environ, **inventory.imitated(), "ANSIBLE_INVENTORY": listed}
 
     def inventory_path(self) -> Path:
         """The Ansible inventory of the hosts that are up."""

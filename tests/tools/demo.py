@@ -35,15 +35,14 @@ import demo_cut
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
 
-from tests.lab import aptrepo, doctor, fleet, images, progress
+from tests.lab import aptrepo, doctor, fleet, images, inventory, progress
 from tests.lab.artefacts import LabError
 from tests.lab.lab import Lab
 
 PLACE = CACHE / "demo"
 COUNT = PLACE / "ssh-operations"
 RESULTS = PLACE / "results"
-WORDS = {"cdi_owner": "written as", "cdi_version_cap": "no newer than"}
-FAKED = {"proc_root": "/opt/fakegpu/proc", "sys_root": "/opt/fakegpu/sys"}
+WORDS = {"cdi_owner": "written by the", "cdi_version_cap": "no newer than"}
 
 
 class DemoFailed(Exception):
@@ -60,7 +59,6 @@ def variables() -> dict[str, str]:
         "gpufleet_toolkit_key": key.read_text(),
         "gpufleet_toolkit_key_fingerprint": fingerprint[1] if fingerprint else "",
         "gpufleet_verify_image": images.PROBE,
-        "gpufleet_verify_evidence_file": "/var/log/nvidia-container-cli.jsonl",
     }
 
 
@@ -73,6 +71,7 @@ class Stage:
         self.addresses = {host.address: name for name, host in lab.hosts().items()}
         self.environment = {
             **os.environ,
+            **inventory.imitated(),
             "ANSIBLE_INVENTORY": str(self.inventory),
             "ANSIBLE_FORCE_COLOR": "1" if sys.stdout.isatty() else "0",
             "ANSIBLE_DISPLAY_SKIPPED_HOSTS": "0",
@@ -104,7 +103,7 @@ class Stage:
     def task(self, module: str) -> dict[str, dict[str, Any]]:
         """Run one task of ours on every host, and give what it answered."""
         RESULTS.write_text("")
-        self.run("ansible", "gpu_nodes", "-m", f"gpufleet.nvidia.{module}", "-a", json.dumps(FAKED), quiet=True)
+        self.run("ansible", "gpu_nodes", "-m", f"gpufleet.nvidia.{module}", quiet=True)
         return {entry["host"]: entry["result"] for entry in map(json.loads, RESULTS.read_text().splitlines())}
 
     def start(self, command: Sequence[str]) -> subprocess.Popen[bytes]:

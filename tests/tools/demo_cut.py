@@ -19,7 +19,7 @@ from tests.lab.lab import Lab
 
 HOSTS = ("c23", "c21", "c17")  # the first of them that is up
 UNIT = "containerd.service"
-CHANGE = "gpufleet_default=true"  # what is asked for: the handler nvidia as containerd's default
+CHANGE = "gpufleet_set_as_default=enabled"  # what is asked for: the handler nvidia as containerd's default
 CHANGED = "grep -rqsE '^ *default_runtime_name *= *.nvidia' /etc/containerd"
 JOURNAL = "/var/lib/gpufleet/journal"
 PLACE = "/run/demo"

@@ -22,7 +22,7 @@ from everything import tied
 
 sys.path.insert(0, str(ROOT))
 
-from tests.lab import doctor
+from tests.lab import doctor, inventory
 from tests.lab.lab import Lab
 
 
@@ -33,6 +33,7 @@ def main(command: list[str]) -> int:
         print(f"not run here: {' '.join(command)} ({obstacle})")
         return 0
     os.chdir(ROOT)
+    os.environ.update(inventory.imitated())
     if command[:1] != ["--lab"]:
         os.execvp(command[0], command)  # no process in between: it alone is interrupted, and tidies up
     with Lab.of_run(command[1]) as lab:

@@ -20,12 +20,11 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 
-from tests.lab import aptrepo, artefacts, hosts, images
+from tests.lab import aptrepo, artefacts, hosts, images, inventory
 from tests.lab.lab import Lab
 
 HERE = "gpufleet.nvidia."
 PROBE = images.PROBE
-STUB_RECORD = "/var/log/nvidia-container-cli.jsonl"  # what the recording nvidia-container-cli was asked for
 
 # Runs inside a host: everything below the given directories, as path -> [type, mode, uid, gid, content's hash or link's target].
 TREE = """
@@ -93,7 +92,7 @@ def repository() -> dict[str, str]:
 
 def settings() -> dict[str, str]:
     """The repository, and what the proof needs."""
-    return {**repository(), "gpufleet_verify_image": PROBE, "gpufleet_verify_evidence_file": STUB_RECORD}
+    return {**repository(), "gpufleet_verify_image": PROBE}
 
 
 class Fleet:
@@ -133,9 +132,8 @@ class Fleet:
     def task(self, module: str, hosts: Sequence[str], options: Mapping[str, Any] | None = None, **more: Any) -> Run:
         """Run one task of ours on the named hosts; `keywords` are keywords of the play."""
         name = module if "." in module else HERE + module
-        faked = {"proc_root": "/opt/fakegpu/proc", "sys_root": "/opt/fakegpu/sys"} if module in FAKED else {}
         play = {"hosts": ",".join(hosts), "gather_facts": False, **more.pop("keywords", {})}
-        return self.play([{**play, "tasks": [{name: {**faked, **(options or {})}}]}], hosts, **more)
+        return self.play([{**play, "tasks": [{name: dict(options or {})}]}], hosts, **more)
 
     def shell(self, host: str, script: str, *, fails: bool = False) -> str:
         """Run a shell script in a host as root, not over SSH."""
@@ -163,6 +161,7 @@ class Fleet:
     def _environment(self, place: Path, more: Mapping[str, str] | None) -> dict[str, str]:
         return {
             **os.environ,
+            **inventory.imitated(),
             "ANSIBLE_COLLECTIONS_PATH": str(ROOT / ".cache/collections"),
             "ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tests/tools/callbacks"),
             "ANSIBLE_FORKS": "10",
@@ -177,9 +176,6 @@ class Fleet:
     def _counted(self, log: Path) -> dict[str, int]:
         names = {host.address: name for name, host in self.lab.hosts().items()}
         return dict(Counter(names.get(line, line) for line in log.read_text().split()))
-
-
-FAKED = ("node", "node_info", "node_check", "device_nodes", "cdi_spec")
 
 
 def differing(before: Tree, after: Tree) -> dict[str, tuple[Any, Any]]:

@@ -18,9 +18,10 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
-for entry in (ROOT, ROOT / ".cache" / "collections"):
+for entry in (ROOT, ROOT / ".cache" / "collections", Path(__file__).parent):
     sys.path.insert(0, str(entry))
 
+import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import deviations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import rules
@@ -307,10 +308,39 @@ def figure(lines: Sequence[str], row: str) -> str:
     raise SystemExit(f"pages.py: docs/bench.md has no row {row} any more; name another one in SPEED")
 
 
+# ---------------------------------------------------------------- docs/variables.md
+
+
+def variables() -> str:
+    """Every variable of the roles, once, with the values that it takes and the beginning of what is said of it."""
+    found: dict[str, dict[str, Any]] = {}
+    for entries in options.ENTRIES.values():
+        for module in entries.values():
+            found = {**options.variables(module), **found}
+    rows = [[f"`{name}`", values(option), marked(option["description"][0])] for name, option in sorted(found.items())]
+    return table(["variable", "values", "what it says"], rows)
+
+
+def values(option: Mapping[str, Any]) -> str:
+    """The choices with the default in bold, else the type and the default."""
+    default = option.get("default")
+    first = default if isinstance(default, list) else [default]
+    if "choices" in option:
+        words = ", ".join(f"**`{choice}`**" if choice in first else f"`{choice}`" for choice in option["choices"])
+        return f"list of {words}" if option["type"] == "list" else words
+    kind = f"list of {option['elements']}" if option["type"] == "list" else option["type"]
+    return kind if default in (None, "", []) else f"{kind}, **`{json.dumps(default).strip(chr(34))}`**"
+
+
+def marked(sentence: str) -> str:
+    """Ansible's markup as Markdown's."""
+    return re.sub(r"\b[CEOV]\(((?:[^()]|\([^()]*\))*)\)|\bM\(([^)]*)\)", lambda m: f"`{m[1] or m[2]}`", sentence).replace("|", "\\|")
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "caps": caps, "packaged": packaged, "needs": needs, "differences": differences, "checks": checks,
     "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds, "images": images,
-    "by-hand": by_hand, "docker-before": of_docker, "speed": speed,
+    "by-hand": by_hand, "docker-before": of_docker, "speed": speed, "variables": variables,
 }  # fmt: skip
 
 

@@ -1,28 +1,51 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The tables in docs/ say what the tables in the code say."""
+"""What is written from the code is as the code has it: tables in docs/, the roles' options, results that modules share."""
 
 from __future__ import annotations
 
 import importlib.util
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import deviations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
 
 ROOT = Path(__file__).resolve().parents[2]
-found = importlib.util.spec_from_file_location("pages", ROOT / "tests" / "tools" / "pages.py")
-assert found
-assert found.loader
-pages = importlib.util.module_from_spec(found)
-found.loader.exec_module(pages)
+
+
+def tool(name: str) -> Any:
+    """One of the programs in tests/tools."""
+    found = importlib.util.spec_from_file_location(name, ROOT / "tests" / "tools" / f"{name}.py")
+    assert found
+    assert found.loader
+    module = importlib.util.module_from_spec(found)
+    found.loader.exec_module(module)
+    return module
+
+
+pages = tool("pages")
+options = pages.options
+FOLLOWS = {str(path.relative_to(ROOT)): text for path, text in options.files()}
 
 
 @pytest.mark.parametrize("page", list(pages.pages()), ids=lambda page: page.name)
 def test_a_page_is_as_the_code_has_it(page: Path) -> None:
     assert pages.fill(page.read_text()) == page.read_text(), "run make docs"
+
+
+@pytest.mark.parametrize("path", FOLLOWS)
+def test_what_follows_from_the_documentation_is_as_it_has_it(path: str) -> None:
+    assert (ROOT / path).read_text() == FOLLOWS[path], "run make docs"
+
+
+def test_every_shared_result_is_in_each_of_its_modules() -> None:
+    for shared in yaml.safe_load(options.RESULTS.read_text()):
+        for module in shared["modules"]:
+            assert f"\n{shared['name']}:\n" in (ROOT / f"plugins/modules/{module}.py").read_text(), (shared["name"], module)
 
 
 def test_every_table_is_on_a_page() -> None:

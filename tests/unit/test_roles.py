@@ -12,7 +12,7 @@ from typing import Any, cast
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -20,7 +20,7 @@ HERE = "gpufleet.nvidia."
 SPEC_KEYS = ("type", "elements", "choices", "default")
 
 # A role's entry point, its module, options that carry another name in the role.
-VERIFY = {"image": "verify_image", "evidence_file": "verify_evidence_file", "timeout": "verify_timeout"}
+VERIFY = {"image": "verify_image", "timeout": "verify_timeout"}
 TOOLKIT = {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"}
 ENTRIES = [
     ("node", "main", "node", {}),
@@ -54,15 +54,15 @@ def shape(option: Mapping[str, Any]) -> dict[str, Any]:
 
 @pytest.mark.parametrize(("role", "entry", "module", "names"), ENTRIES)
 def test_a_role_has_the_options_of_its_module(role: str, entry: str, module: str, names: Mapping[str, str]) -> None:
-    wanted = {variable(option, names): shape(spec) for option, spec in base.argument_spec(module).items()}
+    wanted = {variable(option, names): shape(spec) for option, spec in arguments.spec(module).items()}
     assert {name: shape(spec) for name, spec in specs(role)[entry]["options"].items()} == wanted
 
 
 @pytest.mark.parametrize(("role", "entry", "module", "names"), ENTRIES)
 def test_a_role_hands_each_option_on(role: str, entry: str, module: str, names: Mapping[str, str]) -> None:
-    required = {option for option, spec in base.argument_spec(module).items() if spec.get("required")}
+    required = {option for option, spec in arguments.spec(module).items() if spec.get("required")}
     given = handed(role, entry, module)
-    assert set(given) == set(base.argument_spec(module))
+    assert set(given) == set(arguments.spec(module))
     for option, template in given.items():
         default = "" if option in required else " | default(omit)"
         assert template == f"{{{{ {variable(option, names)}{default} }}}}"
@@ -71,7 +71,7 @@ def test_a_role_hands_each_option_on(role: str, entry: str, module: str, names: 
 def test_refresh_cdi_hands_on_what_the_whole_host_is_asked_for() -> None:
     given = handed("node", "refresh_cdi", "cdi_spec")
     known = specs("node")["refresh_cdi"]["options"]
-    asked = [option for option in base.argument_spec("cdi_spec") if f"gpufleet_{option}" in known and option not in DECIDED]
+    asked = [option for option in arguments.spec("cdi_spec") if f"gpufleet_{option}" in known and option not in DECIDED]
     wanted = {option: f"{{{{ gpufleet_{option} | default(omit) }}}}" for option in asked}
     assert {option: template for option, template in given.items() if option not in DECIDED} == wanted
 
@@ -105,9 +105,8 @@ def test_variables_in_playbooks_are_known() -> None:
 
 def test_an_action_group_has_modules_that_share_options_only() -> None:
     groups = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["action_groups"]
-    shared = set(base.argument_spec("node_info")) & {"root", "proc_root", "sys_root", "transport"}
     for module in groups["node"]:
-        assert shared <= set(base.argument_spec(module)), module
-        assert "gpufleet.nvidia.attributes.actiongroup_node" in base.documentation(module)["extends_documentation_fragment"], module
+        assert "transport" in arguments.spec(module), module
+        assert "gpufleet.nvidia.attributes.actiongroup_node" in arguments.documentation(module)["extends_documentation_fragment"], module
     documented = {path.stem for path in (ROOT / "plugins/modules").glob("*.py") if "attributes.actiongroup_node" in path.read_text()}
     assert documented == set(groups["node"])

@@ -1,32 +1,23 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the actions share: arguments from the module's documentation, look, plan, apply, and one shape of result."""
+"""What the actions share: look, plan, apply, and one shape of result."""
 
 from __future__ import annotations
 
-import ast
 import dataclasses as dc
 import functools
-import importlib
-import json
-import os.path
 import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import yaml
 from ansible.errors import AnsibleActionFail
-from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
-from ansible.module_utils.errors import AnsibleValidationError, UnsupportedError
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.action import online, transport
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, online, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as wishes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     JOURNAL_DIR,
-    Handler,
     NeedMore,
     Plan,
     PlanError,
@@ -38,16 +29,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal as past
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results as differences_
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.variables import suggestion
 
 SCHEMA = 1
 PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine anew after 5
 # A normal host needs one look; an import, a socket, a probe or the loader's cache may cost one more each. What ends a plan that would ask
 # for ever is that it asks nothing new; this bound is for a host that goes on answering with something new to ask for.
 LOOKS = 100
-MODULES = os.path.join(os.path.dirname(__file__), "..", "..", "modules")
-FRAGMENTS = "ansible_collections.gpufleet.nvidia.plugins.doc_fragments."
-SPEC_KEYS = ("type", "elements", "choices", "default", "required", "aliases", "no_log")
 
 
 @dc.dataclass(frozen=True)
@@ -71,81 +58,12 @@ def shown(run: Run) -> Run:
         try:
             return escape.result(run(*args, **kwargs))
         except PlanError as error:
-            raise AnsibleActionFail(escape.line(str(error)), result=escape.result(failure(error))) from None
+            raise AnsibleActionFail(escape.line(str(error)), result=escape.result(arguments.failure(error))) from None
         except AnsibleActionFail as error:
             # Without its cause, whose message would be shown, too, and as it is.
             raise AnsibleActionFail(escape.line(str(error)), result=escape.result(error.result)) from None
 
     return wrapped
-
-
-def documentation(module: str) -> dict[str, Any]:
-    """A module's DOCUMENTATION with its fragments' options, read once when the action is loaded (before Ansible forks)."""
-    with open(os.path.join(MODULES, module + ".py"), encoding="utf-8") as handle:
-        tree = ast.parse(handle.read())
-    text = next(
-        n.value.value
-        for n in tree.body
-        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant) and getattr(n.targets[0], "id", "") == "DOCUMENTATION"
-    )
-    doc: dict[str, Any] = yaml.safe_load(str(text))
-    options = dict(doc.get("options") or {})
-    for name in doc.get("extends_documentation_fragment") or []:
-        fragment, _dot, part = name.removeprefix("gpufleet.nvidia.").partition(".")
-        cls = importlib.import_module(FRAGMENTS + fragment).ModuleDocFragment
-        more = yaml.safe_load(getattr(cls, (part or "DOCUMENTATION").upper()))
-        options = {**(more.get("options") or {}), **options}
-    return {**doc, "options": options}
-
-
-def argument_spec(module: str) -> dict[str, Any]:
-    """The argument spec is derived from the documentation, so that the two cannot drift."""
-    return {name: _option(option) for name, option in documentation(module)["options"].items()}
-
-
-def _option(option: Mapping[str, Any]) -> dict[str, Any]:
-    spec = {k: option[k] for k in SPEC_KEYS if k in option}
-    if option.get("suboptions"):
-        spec["options"] = {k: _option(v) for k, v in option["suboptions"].items()}
-    return spec
-
-
-def arguments(action: ActionBase, spec: Mapping[str, Any], *, docker: bool = False) -> dict[str, Any]:
-    # `cdi: true` reads as a boolean in YAML, and is one of the words auto, true, false here.
-    words = {k for k, o in spec.items() if o.get("type", "str") == "str"}
-    given = {k: str(v).lower() if isinstance(v, bool) and k in words else v for k, v in action._task.args.items()}
-    validated = ArgumentSpecValidator(dict(spec)).validate(given)
-    if validated.error_messages:
-        raise AnsibleActionFail("; ".join(said(error, set(validated.unsupported_parameters), spec) for error in validated.errors))
-    # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses that tomlkit does not know.
-    plain: dict[str, Any] = json.loads(json.dumps(validated.validated_parameters))
-    try:
-        wishes.check(plain, docker=docker)
-    except PlanError as error:
-        raise AnsibleActionFail(str(error), result=failure(error)) from None
-    return plain
-
-
-def said(error: AnsibleValidationError, unsupported: set[Any], spec: Mapping[str, Any]) -> str:
-    """The validator's sentence; that of options which do not exist is half a sentence, without the name that was meant."""
-    if not isinstance(error, UnsupportedError):
-        return str(error.msg)
-    wrong = sorted(item if isinstance(item, str) else ".".join(item) for item in unsupported)
-    named = ", ".join(f"{name}{suggestion(name, spec)}" for name in wrong)
-    return f"Unsupported parameters: {named}. Supported parameters: {', '.join(sorted(spec))}"
-
-
-def policy(args: Mapping[str, Any], **fixed: Any) -> Policy:
-    """Options to policy: same names, lists become tuples, handlers become values."""
-    known = {f.name for f in dc.fields(Policy)}
-    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in args.items() if k in known and v is not None}
-    if "handlers" in values:
-        values["handlers"] = tuple(handler(name, h or {}) for name, h in sorted(values["handlers"].items())) or (Handler(),)
-    return dc.replace(Policy(), **values, **fixed)
-
-
-def handler(name: str, value: Mapping[str, Any]) -> Handler:
-    return Handler(name, str(value.get("binary") or Handler.binary), dict(value.get("options") or {}), bool(value.get("binary")))
 
 
 def look(
@@ -205,13 +123,9 @@ def plan_from(
             asked |= wants
             seen = look(action, task_vars, wanted, need.questions, way, seen)
         except PlanError as error:
-            raise AnsibleActionFail(str(error), result=failure(error)) from None
+            raise AnsibleActionFail(str(error), result=arguments.failure(error)) from None
     step = "Name the engine's own files by config_path, or leave that engine out of the option engines"
     raise AnsibleActionFail(f"{LOOKS} looks at this host were not enough: each led to more, the last to {told}. {step}")
-
-
-def failure(error: PlanError) -> dict[str, Any]:
-    return {"error": {"what": error.what, "where": error.where, "line": error.line, "why": error.why, "next": error.next}}
 
 
 def converge(
@@ -420,8 +334,8 @@ def run(
     single: bool,
 ) -> dict[str, Any]:
     """The whole of a converging action."""
-    args = arguments(action, spec, docker=module == "docker_runtime")
-    wanted = policy(args, single=single)
+    args = arguments.of_task(action, spec, docker=module == "docker_runtime")
+    wanted = arguments.policy(args, single=single)
     way = str(args.get("transport") or "auto")
     reason = f"gpufleet.nvidia.{module}" + (" (state: absent)" if wanted.state == "absent" else "")
     return converge(action, task_vars or {}, wanted, questions, planner, reason=reason, way=way)
@@ -431,8 +345,8 @@ def run_info(
     action: ActionBase, task_vars: dict[str, Any] | None, *, spec: Mapping[str, Any], questions: Questions, planner: Planner
 ) -> dict[str, Any]:
     """The whole of an action that only looks."""
-    args = arguments(action, spec)
-    wanted = policy(args)
+    args = arguments.of_task(action, spec)
+    wanted = arguments.policy(args)
     seen, outcome = observe_and_plan(action, task_vars or {}, wanted, questions, planner, str(args.get("transport") or "auto"))
     plan = outcome.plan.whole
     return {

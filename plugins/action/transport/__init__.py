@@ -4,8 +4,8 @@
 """The way to a node and back: the programs' source over the connection's stdin, or the same source as a module.
 
 An Ansible module costs a node an import of Ansible and 170 kB; a script over stdin costs neither, in one SSH operation. Connections and
-become methods that give a command no stdin (su, or a connection plugin without pipelining) get the same source as the modules `observe`
-and `transaction`. A package with one file, since ansible-test wants a module for every other file below plugins/action.
+become methods that give a command no stdin (su, or a connection plugin without pipelining) get the same source as the module
+`host_program`. A package with one file, since ansible-test wants a module for every other file below plugins/action.
 """
 
 from __future__ import annotations
@@ -25,6 +25,7 @@ from ansible.errors import AnsibleActionFail
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR
 
+MODULE = "gpufleet.nvidia.host_program"
 PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils"
 SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils")
 # What each program is made of: the part that is run, what that imports, and what that imports.
@@ -218,14 +219,11 @@ def lost(program: str, result: Mapping[str, Any], python: str = "") -> str:
 
 
 def by_module(action: ActionBase, program: str, request: Mapping[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
-    name = f"gpufleet.nvidia.{'observe' if program == 'container_check' else program}"
-    arguments = {"request": pack(request)}
-    if program == "container_check":
-        arguments["program"] = program
-    result = action._execute_module(module_name=name, module_args=arguments, task_vars=task_vars)
+    arguments = {"program": program, "request": pack(request)}
+    result = action._execute_module(module_name=MODULE, module_args=arguments, task_vars=task_vars)
     if result.get("failed") or "answer" not in result:
         said = result.get("msg") or result.get("module_stderr") or "no answer"
-        raise AnsibleActionFail(f"the module {name} failed on the node: {said}", result=result)
+        raise AnsibleActionFail(f"the module {MODULE} ({program}) failed on the node: {said}", result=result)
     answer: dict[str, Any] = unpack(result["answer"])
     return answer
 

@@ -55,7 +55,7 @@ def decide(
     *,
     low_level: Mapping[str, str | None] | None = None,
     mode_binaries: Mapping[str, str | None] | None = None,
-    cdi_owner: Literal["ours", "theirs", "none"] = "ours",
+    cdi_owner: Literal["collection", "toolkit", "none"] = "collection",
     cdi_owner_reason: Reason | None = None,
     consumers: Iterable[Consumer] = (),
     plugin: Strategies = NO_PLUGIN,
@@ -110,14 +110,14 @@ def reads_specs(instances: Iterable[Instance], decisions: list[Decision], policy
     """Whether anything on the host reads CDI specs: a managed engine or runtime, or one that we leave alone (Docker, Podman)."""
     if any(MODES[d.injection] == "cdi" for d in decisions):
         return True
-    return not decisions and policy.cdi != "false" and any(i.cdi.enabled for i in instances)
+    return not decisions and policy.cdi != "disabled" and any(i.cdi.enabled for i in instances)
 
 
 def by_spec_alone(policy: Policy, instance: Instance) -> Decision:
     """An engine without handlers that are ours to configure: it resolves CDI devices, and that is all."""
     engine = traits.of(instance.engine)
-    if policy.injection not in ("auto", "native-cdi") or policy.cdi == "false":
-        asked = f"injection: {policy.injection}" if policy.injection != "auto" else "cdi: false"
+    if policy.injection not in ("auto", "native-cdi") or policy.cdi == "disabled":
+        asked = f"injection: {policy.injection}" if policy.injection != "auto" else "cdi: disabled"
         raise PlanError(
             f"{asked} cannot work with {engine.title} {instance.version}".strip(),
             why="this collection gives it GPUs by CDI only",
@@ -193,10 +193,10 @@ def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str
         return forced(policy, instance), "forced by the option injection"
     engine = traits.of(instance.engine)
     name = f"{instance.engine} {instance.version}".strip()
-    if policy.cdi == "false":
+    if policy.cdi == "disabled":
         if engine.hooks:
-            return "oci-hook", f"CDI is not wanted (cdi: false), and {engine.title} runs OCI hooks by itself"
-        return "legacy", "CDI is not wanted (cdi: false), so the NVIDIA runtime injects through its prestart hook"
+            return "oci-hook", f"CDI is not wanted (cdi: disabled), and {engine.title} runs OCI hooks by itself"
+        return "legacy", "CDI is not wanted (cdi: disabled), so the NVIDIA runtime injects through its prestart hook"
     if instance.cdi.able:
         switch = "" if instance.cdi.enabled else "; its switch is off and is turned on"
         return "native-cdi", f"{name} resolves CDI devices itself{switch}"
@@ -215,8 +215,8 @@ def forced(policy: Policy, instance: Instance) -> Injection:
             why=f"it knows no CDI ({instance.cdi.evidence.source}: {instance.cdi.evidence.text})",
             next=f"use injection: nvidia-runtime there, or upgrade to {traits.cdi_releases()}",
         )
-    if injection in ("native-cdi", "nvidia-runtime") and policy.cdi == "false":
-        raise PlanError(f"injection: {injection} contradicts cdi: false", next="drop one of the two options")
+    if injection in ("native-cdi", "nvidia-runtime") and policy.cdi == "disabled":
+        raise PlanError(f"injection: {injection} contradicts cdi: disabled", next="drop one of the two options")
     if injection == "oci-hook" and not traits.of(instance.engine).hooks:
         raise PlanError(
             f"injection: oci-hook cannot work with {name}",
@@ -232,18 +232,18 @@ def forced(policy: Policy, instance: Instance) -> Injection:
 
 def choose_default(policy: Policy, instance: Instance, injection: Injection, handler: str, kubelet: Kubelet) -> tuple[bool, str]:
     if not handler:
-        if policy.default == "true":
+        if policy.set_as_default == "enabled":
             raise PlanError(
-                "default: true contradicts injection: oci-hook",
+                "set_as_default: enabled contradicts injection: oci-hook",
                 why="there is no handler that could be the default",
                 next="use injection: legacy",
             )
         return False, "there is no handler"
-    if policy.default != "auto":
-        return policy.default == "true", "forced by the option default"
+    if policy.set_as_default != "auto":
+        return policy.set_as_default == "enabled", "forced by the option set_as_default"
     if not traits.of(instance.engine).kubernetes:
         if instance.default_handler == handler:
-            return True, "it is the default today, and stays so until default: false says otherwise, since containers may count on it"
+            return True, "it is the default today, which containers may count on, and stays so until set_as_default: disabled"
         return False, "whoever runs a container names the device or the runtime"
     if injection != "native-cdi":
         return True, "workloads get GPUs from the NVIDIA runtime, so that it has to start every container"

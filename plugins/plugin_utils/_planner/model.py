@@ -14,6 +14,7 @@ from typing import Any, Literal
 
 Injection = Literal["native-cdi", "nvidia-runtime", "legacy", "oci-hook", "jit-cdi"]
 RuntimeMode = Literal["auto", "cdi", "legacy", "jit-cdi", "csv"]
+Switch = Literal["auto", "enabled", "disabled"]
 
 RUNTIME_BINARY = "/usr/bin/nvidia-container-runtime"
 HOOK_BINARY = "/usr/bin/nvidia-container-runtime-hook"
@@ -58,25 +59,26 @@ class Handler:
 class Policy:
     """What the user wants, from variables, validated by the argument spec."""
 
-    state: Literal["present", "absent", "validated"] = "present"  # validated: CDI specs only
+    state: Literal["present", "absent"] = "present"
     engines: tuple[str, ...] = ("auto",)
     root: str = "/"
     engine_version: str = ""
     config_path: str = ""
-    drop_in: str = "auto"  # auto | never | a path
+    drop_in: Literal["auto", "never"] = "auto"
+    drop_in_path: str = ""  # empty: where the engine's own files say
     socket: str = ""
     service: str = ""
-    restart: Literal["auto", "never", "always"] = "auto"
+    restart: Literal["auto", "never", "force"] = "auto"
     handlers: tuple[Handler, ...] = (Handler(),)
-    default: Literal["auto", "true", "false"] = "auto"
+    set_as_default: Switch = "auto"
     adopt: Literal["auto", "never"] = "auto"  # whether what other tools left is taken over
-    cdi: Literal["auto", "true", "false"] = "auto"
+    cdi: Switch = "auto"
     cdi_spec_dirs: tuple[str, ...] = ()  # empty: leave the engine's own
     annotation_prefixes: tuple[str, ...] = ()  # of single-resource modules; empty: the NVIDIA runtime's own
     injection: str = "auto"
     isolation: Literal["auto", "strict", "compatible"] = "auto"
     no_gpu: Literal["skip", "prepare", "fail"] = "skip"
-    cdi_owner: Literal["auto", "ours", "theirs"] = "auto"
+    cdi_owner: Literal["auto", "collection", "toolkit"] = "auto"
     cdi_profile: Literal["auto", "full", "hookless", "devices"] = "auto"
     cdi_features: tuple[str, ...] = ()  # driver capabilities; empty: all
     cdi_compat32: bool = False
@@ -248,7 +250,7 @@ class HostDecision:
     isolation: Literal["strict", "compatible"]
     low_level_runtimes: tuple[str, ...]
     packages: tuple[str, ...]
-    cdi_owner: Literal["ours", "theirs", "none"]
+    cdi_owner: Literal["collection", "toolkit", "none"]
     cdi_version_cap: str
     reasons: tuple[Reason, ...]
     plugin_strategies: tuple[str, ...] = ()  # by which ways a device plugin gives pods GPUs here

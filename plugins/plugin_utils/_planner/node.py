@@ -334,11 +334,11 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
         raise PlanError(f"several {engine} instances: {', '.join(i.key for i in found)}", next="name one by config_path")
     instance, handler = found[0], policy.handlers[0].name
     told = dc.replace(policy, injection="nvidia-runtime", cdi="auto")
-    if policy.default == "auto":  # leaves the engine's default as it is
-        told = dc.replace(told, default="true" if instance.default_handler == handler else "false")
+    if policy.set_as_default == "auto":  # leaves the engine's default as it is
+        told = dc.replace(told, set_as_default="enabled" if instance.default_handler == handler else "disabled")
     decision = decide.decide_one(told, instance, Kubelet())
     prefixes = policy.annotation_prefixes or decision.annotation_prefixes
-    enable = instance.cdi.able and not instance.cdi.enabled and policy.cdi == "true"
+    enable = instance.cdi.able and not instance.cdi.enabled and policy.cdi == "enabled"
     return instance, dc.replace(decision, enable_cdi=enable, annotation_prefixes=prefixes)
 
 

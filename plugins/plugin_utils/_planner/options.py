@@ -28,6 +28,8 @@ ADDRESS = re.compile(r"(https?://[^\s/]+|file:///)\S*")
 CDI_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
 # The part of an annotation's key before its name: a DNS subdomain (Kubernetes, "Labels and annotations").
 PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/")
+SWITCHES = ("cdi", "set_as_default")
+BOOLEANS = {"true": "enabled", "yes": "enabled", "on": "enabled", "false": "disabled", "no": "disabled", "off": "disabled"}
 CREDENTIALS = re.compile(r"https?://[^/\s]*@")
 
 
@@ -75,11 +77,7 @@ RULES: Mapping[str, OptionRule] = {
         f"it is no absolute path of at most {SOCKET_LENGTH} bytes, which is all that a Unix socket may have",
         "write the path alone, without unix://",
     ),
-    "drop_in": OptionRule(
-        lambda v: v in ("auto", "never") or _file(v),
-        "it is neither auto nor never nor an absolute path",
-        "write the path in full, from / on",
-    ),
+    "drop_in_path": FILE,
     "service": OptionRule(_matches(SERVICE), "it is no name of a systemd service", "write it with its kind, as containerd.service"),
     "engine_version": OptionRule(_matches(ENGINE_VERSION), "it is no version", "write it as 1.7.24"),
     "toolkit_version": OptionRule(_matches(PACKAGE_VERSION), "it is no version of a package", "write it as 1.20.1 or 1.20.1-1"),
@@ -113,6 +111,8 @@ def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
             _check(name, item, rule)
     if options.get("cdi_model_class") and options["cdi_model_class"] == options.get("cdi_class"):
         raise PlanError("cdi_model_class is the same as cdi_class", why="a file has one kind", next="name the second kind otherwise")
+    if options.get("drop_in") == "never" and options.get("drop_in_path"):
+        raise PlanError(f"drop_in is never, and drop_in_path is {options['drop_in_path']}", next="leave out one of the two")
     for name in ("url", "toolkit_repository"):
         check_no_credentials(name, str(options.get(name) or ""))
     for name, value in (options.get("handlers") or {}).items():
@@ -124,6 +124,13 @@ def _without_kubernetes(engines: Iterable[str]) -> bool:
     """Whether no handler of these engines is named by a RuntimeClass."""
     named = [traits.TRAITS.get(engine) for engine in engines]
     return bool(named) and all(engine is not None and engine.handlers and not engine.kubernetes for engine in named)
+
+
+def instead(name: str, value: Any) -> str:
+    """What to write instead of a value that is none of an option's choices, where that is plain; else ''."""
+    if name in SWITCHES and str(value).lower() in BOOLEANS:
+        return f". Write {BOOLEANS[str(value).lower()]}"
+    return ". Give a path as drop_in_path" if name == "drop_in" and str(value).startswith("/") else ""
 
 
 def check_no_credentials(name: str, address: str) -> None:

@@ -132,7 +132,7 @@ def place(tmp_path_factory: pytest.TempPathFactory) -> Place:
 
 
 DRIFT = ("-e", '{"gpufleet_fail_on_drift": true}')
-WRONG = ("-e", "gpufleet_drop_in=nosuch")
+WRONG = ("-e", "gpufleet_drop_in_path=nosuch")
 UNIFORM = ("-e", "gpufleet_fleet_policy=uniform")
 # What AWX gives to the next job of a workflow: the totals of the one before.
 OF_A_WORKFLOW = ("-e", '{"gpufleet_totals": {"hosts": 1}, "gpufleet_table_columns": [{"title": "iso", "path": "decision.isolation"}]}')

@@ -16,7 +16,7 @@ from typing import Any, cast
 
 import yaml
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as wishes
@@ -83,7 +83,7 @@ def say_crio(case: Case, _place: Path) -> None:
 
 def say_docker(case: Case, _place: Path) -> None:
     """In a tree, or with flags or a process of a daemon that runs."""
-    wishes_ = {k: v for k, v in case.items() if k in ("cdi", "default", "cdi_spec_dirs")}
+    wishes_ = {k: v for k, v in case.items() if k in ("cdi", "set_as_default", "cdi_spec_dirs")}
     alive = "flags" in case or "process" in case
     place = {} if alive else {"root": "/tree", "engine_version": case.get("version", "28.5.2")}
     argv = ["dockerd", *case.get("flags", ())]
@@ -96,7 +96,7 @@ def say_docker(case: Case, _place: Path) -> None:
         units={docker_config.UNIT: {"LoadState": case.get("unit", "loaded")}} if alive else {},
         answers={f"http:{docker_config.SOCKET}/info": body} if alive else {},
     )
-    policy = base.policy({**wishes_, **place}, engines=("docker",), single=True)
+    policy = arguments.policy({**wishes_, **place}, engines=("docker",), single=True)
     instance, decision = host.single(policy, seen, "docker")
     docker.plan(policy, seen, instance, decision)
 
@@ -116,9 +116,9 @@ def say_repository(case: Case, _place: Path) -> None:
 
 def say_options(case: Case, _place: Path) -> None:
     """A task's options, up to the policy that they make."""
-    spec = base.argument_spec(case["module"])
+    spec = arguments.spec(case["module"])
     task = SimpleNamespace(_task=SimpleNamespace(args=dict(case["options"])))
-    wanted = base.policy(base.arguments(cast(Any, task), spec, docker=case["module"] == "docker_runtime"))
+    wanted = arguments.policy(arguments.of_task(cast(Any, task), spec, docker=case["module"] == "docker_runtime"))
     if "on" in case:
         seen = builders.obs(files={"/etc/containerd/config.toml": "version = 2\n"})
         host.single(wanted, seen, case["on"])

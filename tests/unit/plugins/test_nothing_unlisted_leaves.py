@@ -22,7 +22,7 @@ from typing import Any
 
 import pytest
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.filter import gpufleet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts
 from hypothesis import HealthCheck, Phase, event, given, settings
 from hypothesis import strategies as st
 
@@ -40,8 +40,8 @@ STORIES: dict[str, tuple[Step, ...]] = {
         ("node_info", False, {"no_gpu": "prepare"}), ("node", False, {**BASE, "state": "absent"}),
     ),
     "parts": (
-        ("ENGINE_runtime", True, {}), ("ENGINE_runtime", False, {"default": "true"}), ("toolkit_config", False, {"mode": "cdi"}),
-        ("cdi_spec", False, {"state": "validated"}), ("cdi_spec", True, {}), ("toolkit_config", False, {"state": "absent"}),
+        ("ENGINE_runtime", True, {}), ("ENGINE_runtime", False, {"set_as_default": "enabled"}), ("toolkit_config", False, {"mode": "cdi"}),
+        ("cdi_spec_info", False, {}), ("cdi_spec", True, {}), ("toolkit_config", False, {"state": "absent"}),
         ("ENGINE_runtime", False, {"state": "absent"}), ("node_info", False, {}),
     ),
 }  # fmt: skip
@@ -92,7 +92,7 @@ class Run:
     @property
     def shown(self) -> str:
         """Everything that reaches Ansible, its log and its callbacks, with what is packed in it."""
-        tables = [gpufleet.gpufleet_table({"gpu1": r}, details=True) for r in self.results if "row" in r]
+        tables = [fleet_hosts.lines({"gpu1": r}, fleet_hosts.View(details=True)) for r in self.results if "row" in r]
         text = json.dumps([self.results, self.wire, tables], ensure_ascii=False, default=repr)
         return "\n".join([text, *unpacked(text)])
 

@@ -129,25 +129,25 @@ def exists(obs: Observation, path: str) -> bool:
     return bool(obs.raw(queries.file(path, content=False)).get("exists"))
 
 
-def cdi_owner(policy: Policy, obs: Observation, cap: str) -> tuple[Literal["ours", "theirs", "none"], Reason]:
-    """One owner of the host's CDI spec. Theirs only where what they write is there and every consumer accepts it."""
+def cdi_owner(policy: Policy, obs: Observation, cap: str) -> tuple[Literal["collection", "toolkit", "none"], Reason]:
+    """One owner of the host's CDI spec. The toolkit only where what its units write is there and every consumer accepts it."""
     found = refresh(policy, obs)
     against = objection(policy, found, cap)
-    if policy.cdi_owner == "ours":
-        return "ours", Reason("cdi_owner", "ours", "forced by the option cdi_owner")
-    if policy.cdi_owner == "theirs":
+    if policy.cdi_owner == "collection":
+        return "collection", Reason("cdi_owner", "collection", "forced by the option cdi_owner")
+    if policy.cdi_owner == "toolkit":
         coming = not found.present and policy.packages == "present" and not policy.single and policy.root == "/"
         if against and not coming:
             raise PlanError(
-                f"cdi_owner: theirs cannot work: {against}",
+                f"cdi_owner: toolkit cannot work: {against}",
                 where=found.output,
-                next="use cdi_owner: ours, or let nvidia-cdi-refresh write a spec that this host's engines accept",
+                next="use cdi_owner: collection, or let nvidia-cdi-refresh write a spec that this host's engines accept",
             )
-        return "theirs", Reason("cdi_owner", "theirs", "forced by the option cdi_owner", found.output)
+        return "toolkit", Reason("cdi_owner", "toolkit", "forced by the option cdi_owner", found.output)
     if against:
-        return "ours", Reason("cdi_owner", "ours", against)
+        return "collection", Reason("cdi_owner", "collection", against)
     why = f"nvidia-cdi-refresh is enabled and writes {found.output}, version {found.version}, which every consumer here accepts"
-    return "theirs", Reason("cdi_owner", "theirs", why, found.output)
+    return "toolkit", Reason("cdi_owner", "toolkit", why, found.output)
 
 
 def objection(policy: Policy, found: Refresh, cap: str) -> str:
@@ -180,7 +180,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     if record.skipped:
         return Plan()
     parts = [Plan(advice=(*operator_advice(obs), *kubespray_advice(obs)))]
-    if record.cdi_owner == "ours":
+    if record.cdi_owner == "collection":
         parts.append(stop_refresh(policy, obs, record))
     return merge(parts)
 
@@ -208,7 +208,7 @@ def stop_refresh(policy: Policy, obs: Observation, record: HostDecision) -> Plan
     if not found.present or planned.empty:
         return planned
     unit = next((path for path in UNIT_FILES if exists(obs, path)), UNIT_FILES[0])
-    left = Leftover("nvidia-cdi-refresh", unit, (), True, "adopted", why, "set cdi_owner: theirs to leave the spec to it")
+    left = Leftover("nvidia-cdi-refresh", unit, (), True, "adopted", why, "set cdi_owner: toolkit to leave the spec to it")
     return dc.replace(planned, leftovers=(left,))
 
 
@@ -225,7 +225,7 @@ def mask(obs: Observation, path: str, why: str) -> Plan:
             "a unit of your own stands where nvidia-cdi-refresh has to be masked",
             where=path,
             why=why,
-            next="remove it, or set cdi_owner: theirs",
+            next="remove it, or set cdi_owner: toolkit",
         )
     return dc.replace(owned_file.write(file, "", after="masked", why=why), expect_files={path: None})
 

@@ -48,7 +48,7 @@ def refused(file: File) -> PlanError:
     strange = cdi_files.unexplained(found) if found else ()
     mine = f", with {', '.join(strange)}" if strange else ""
     what = f"another's file is where the spec of this host is written{mine}"
-    ways = "set cdi_owner: theirs to leave the spec to its owner, or move the file out of the CDI directories"
+    ways = "set cdi_owner: toolkit to leave the spec to its owner, or move the file out of the CDI directories"
     step = ways if strange else f"set adopt: auto to have it taken over, {ways}"
     return PlanError(what, where=file.path, why="adopt: never leaves it to its owner", next=step)
 

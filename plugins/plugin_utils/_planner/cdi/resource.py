@@ -140,9 +140,9 @@ def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
     """Ours: the specs as they have to be, and nobody else's for the same devices. Theirs, or nobody's: ours go."""
     if host.skipped:
         return Plan(), NOTHING_MADE
-    if host.cdi_owner != "ours":
-        writer = "nvidia-cdi-refresh writes the CDI spec here" if host.cdi_owner == "theirs" else "nothing reads CDI specs here"
-        return merge([withdraw(policy, obs, writer), refresh_theirs(policy, obs, host, driver)]), NOTHING_MADE
+    if host.cdi_owner != "collection":
+        why = "nvidia-cdi-refresh writes the CDI spec here" if host.cdi_owner == "toolkit" else "nothing reads CDI specs here"
+        return merge([withdraw(policy, obs, why), refresh_theirs(policy, obs, host, driver)]), NOTHING_MADE
     if driver.state == "none":
         return without_gpu(policy, obs, driver), NOTHING_MADE
     require_driver(driver)
@@ -180,7 +180,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     return merge([*plans, staleness_guard.plan_absent(policy, obs, "state: absent")])
 
 
-def record_of_options(owner: Literal["ours", "theirs", "none"], cap: str) -> HostDecision:
+def record_of_options(owner: Literal["collection", "toolkit", "none"], cap: str) -> HostDecision:
     """For the single module, which does what it is told: the parts of a record that this resource reads."""
     return HostDecision(
         decisions=(), refused=(), skipped="", runtime_mode="auto", annotation_prefixes=(), isolation="compatible", low_level_runtimes=(),
@@ -306,12 +306,19 @@ def verdict(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
     if not file.exists:
         return staleness.withdrawn(of) if staleness_guard.withdrawn(obs, of) else None
     held_against = staleness.host(policy, obs, driver, host.cdi_version_cap, directories(policy))
-    return staleness.judge(file, "ours" if is_ours(file) else "theirs", held_against)
+    return staleness.judge(file, writer(policy, obs, file), held_against)
+
+
+def writer(policy: Policy, obs: Observation, file: File) -> staleness.Writer:
+    """Who wrote a spec: by its first line, else by the place where nvidia-cdi-refresh puts its own."""
+    if is_ours(file):
+        return "collection"
+    return "toolkit" if shared_kind(policy) and file.path == owners.refresh(policy, obs).output else "other"
 
 
 def refresh_theirs(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
     """Let nvidia-cdi-refresh write its file anew where that mends it. A driver that does not work is not asked."""
-    if host.cdi_owner != "theirs" or policy.root != "/" or driver.state != "ok":
+    if host.cdi_owner != "toolkit" or policy.root != "/" or driver.state != "ok":
         return Plan()
     output = owners.refresh(policy, obs).output
     found = next((v for v in verdicts(policy, obs, host, driver) if v.path == output and v.state == "stale"), None)
@@ -383,7 +390,7 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
     if not owners.refresh(policy, obs).present:
         other_files.require_explained(policy, file, f"it would hide {mine}, which is ours on this host")
     why = f"nvidia-cdi-refresh wrote it; it would hide {mine}, which is ours on this host"
-    left = Leftover(cdi_files.REFRESH, REFRESH_FILE, (), True, "adopted", why, "set cdi_owner: theirs to leave the spec to it")
+    left = Leftover(cdi_files.REFRESH, REFRESH_FILE, (), True, "adopted", why, "set cdi_owner: toolkit to leave the spec to it")
     return dc.replace(owned_file.remove(file, why=why), leftovers=(left,))
 
 

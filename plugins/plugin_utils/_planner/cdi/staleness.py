@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
-Writer = Literal["ours", "theirs"]
+Writer = Literal["collection", "toolkit", "other"]
 # The values of `path` and `hostPath` in YAML and JSON alike; `containerPath` is a path of the container.
 MENTIONS = (r"""(?:\bpath|\bhostPath)["']?[ \t]*:[ \t]*["']?(/[^"'\s,}\]]+)""",)
 # A driver's version has three digits before the first dot; libraries that are not part of it have one or two (libnvidia-egl-gbm.so.1.1.2).
@@ -142,7 +142,7 @@ def judge(file: File, writer: Writer, there: Host) -> Verdict:
 def withdrawn(path: str) -> Verdict:
     """The watch of `cdi_refresh: watch` has set our file aside."""
     why = f"{path} was set aside by the watch on the host, whose journal says why (journalctl -u gpufleet-cdi-watch)"
-    return Verdict(path, "ours", "stale", "", (Stale("content", path, "", why),))
+    return Verdict(path, "collection", "stale", "", (Stale("content", path, "", why),))
 
 
 def edits(spec: Spec) -> tuple[Edits, ...]:
@@ -305,7 +305,7 @@ def of_toolkit(spec: Spec, file: File, writer: Writer, there: Host) -> Iterator[
     if ahead:
         why = f"uses the hook {', '.join(ahead)}, which toolkit {there.toolkit} does not know"
         yield Stale("toolkit", ", ".join(ahead), there.toolkit, why)
-    elif writer == "theirs" and there.toolkit and there.toolkit_since > file.mtime > 0:
+    elif writer != "collection" and there.toolkit and there.toolkit_since > file.mtime > 0:
         yield Stale("toolkit", "", there.toolkit, f"is older than the installed toolkit {there.toolkit}, which makes its own")
 
 

@@ -64,7 +64,7 @@ def plan(policy: Policy, obs: Observation, owner: str, specs: Mapping[str, tuple
     """specs: path -> (hash, spec) of the files as they are after this run."""
     if policy.cdi_refresh != "watch" or owner == "none":
         return without(policy, obs, "cdi_refresh: converge", NAME, NAME_THEIRS)
-    if owner == "theirs":
+    if owner == "toolkit":
         unit = {UNITS_THEIRS[0]: path_unit(owners.SERVICE)}
         there = host_service.plan(policy, obs, host_service.Resident(NAME_THEIRS, unit, UNITS_THEIRS, WHY))
         return merge([without(policy, obs, "nvidia-cdi-refresh writes the spec now", NAME), there])

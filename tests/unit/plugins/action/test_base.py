@@ -13,8 +13,7 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.filter import gpufleet
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as wishes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -28,13 +27,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, journal
 
 from tests.unit.builders import obs
 
 MODULES = [
     "node", "node_info", "containerd_runtime", "crio_runtime", "docker_runtime",
-    "toolkit_config", "oci_hook", "cdi_spec", "node_check", "rollout_gate",
+    "toolkit_config", "oci_hook", "cdi_spec", "cdi_spec_info", "node_check", "rollout_gate",
     "toolkit_repository", "fleet_table", "variables_check",
 ]  # fmt: skip
 
@@ -45,7 +44,7 @@ def task(args: dict[str, Any]) -> Any:
 
 @pytest.mark.parametrize("module", MODULES)
 def test_every_option_of_a_module_has_a_type_and_a_description(module: str) -> None:
-    for name, option in base.documentation(module)["options"].items():
+    for name, option in arguments.documentation(module)["options"].items():
         assert option.get("type"), name
         assert option.get("description"), name
 
@@ -54,8 +53,8 @@ def test_every_option_of_a_module_has_a_type_and_a_description(module: str) -> N
     ("args", "field", "value"),
     [
         ({}, "state", "present"),
-        ({"cdi": True}, "cdi", "true"),
-        ({"cdi": "false", "default": False}, "default", "false"),
+        ({"cdi": "enabled"}, "cdi", "enabled"),
+        ({"cdi": "disabled", "set_as_default": "disabled"}, "set_as_default", "disabled"),
         ({"engines": ["crio"]}, "engines", ("crio",)),
         ({"engines": "crio,containerd"}, "engines", ("crio", "containerd")),
         ({"handlers": {"gpu": {"binary": "/opt/nv"}}}, "handlers", (Handler("gpu", "/opt/nv", {}, True),)),
@@ -63,7 +62,7 @@ def test_every_option_of_a_module_has_a_type_and_a_description(module: str) -> N
     ],
 )
 def test_options_become_a_policy(args: dict[str, Any], field: str, value: Any) -> None:
-    policy = base.policy(base.arguments(task(args), base.argument_spec("node")))
+    policy = arguments.policy(arguments.of_task(task(args), arguments.spec("node")))
     assert getattr(policy, field) == value
 
 
@@ -80,7 +79,7 @@ def test_options_become_a_policy(args: dict[str, Any], field: str, value: Any) -
 )
 def test_bad_options_are_named(args: dict[str, Any], sentence: str) -> None:
     with pytest.raises(AnsibleActionFail) as caught:
-        base.policy(base.arguments(task(args), base.argument_spec("node")))
+        arguments.policy(arguments.of_task(task(args), arguments.spec("node")))
     assert sentence in str(caught.value)
 
 
@@ -259,7 +258,7 @@ def test_an_error_leaves_an_action_escaped_and_without_its_cause() -> None:
         try:
             raise PlanError("broken", where=FORGED)
         except PlanError as error:
-            raise AnsibleActionFail(str(error), result=base.failure(error)) from error
+            raise AnsibleActionFail(str(error), result=arguments.failure(error)) from error
 
     with pytest.raises(AnsibleActionFail) as caught:
         base.shown(run)()
@@ -274,7 +273,7 @@ def test_every_action_shows_what_it_tells_escaped() -> None:
 
 
 def test_the_table_is_shown_escaped() -> None:
-    lines = gpufleet.gpufleet_table({"c17": {"failed": True, "msg": FORGED, "advice": [FORGED]}}, details=True)
+    lines = fleet_hosts.lines({"c17": {"failed": True, "msg": FORGED, "advice": [FORGED]}}, fleet_hosts.View(details=True))
     assert [line for line in lines if not line.isprintable()] == []
 
 

@@ -21,8 +21,8 @@ from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import guard, observe
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, transport
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import guard, observe, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service
 
 
@@ -81,10 +81,10 @@ NO_PIPE = SimpleNamespace(name="ksu", pipelining=False)
     [
         (True, None, "auto", []),
         (True, SUDO, "auto", []),
-        (True, SU, "auto", ["gpufleet.nvidia.observe"]),
-        (True, NO_PIPE, "auto", ["gpufleet.nvidia.observe"]),
-        (False, None, "auto", ["gpufleet.nvidia.observe"]),
-        (True, None, "module", ["gpufleet.nvidia.observe"]),
+        (True, SU, "auto", ["gpufleet.nvidia.host_program"]),
+        (True, NO_PIPE, "auto", ["gpufleet.nvidia.host_program"]),
+        (False, None, "auto", ["gpufleet.nvidia.host_program"]),
+        (True, None, "module", ["gpufleet.nvidia.host_program"]),
     ],
 )
 def test_which_way(tmp_path: Any, pipelining: bool, become: Any, way: str, modules: list[str]) -> None:
@@ -195,14 +195,16 @@ def test_no_interpreter_of_a_program_that_stays_is_looked_up_either(there: tuple
     assert all(path.startswith(("/usr/bin/", "/usr/libexec/", "/run/current-system/")) for path in host_service.PYTHONS.split())
 
 
-def test_the_request_in_the_documentation_of_observe_is_answered() -> None:
-    text = (Path(transport.__file__).parents[2] / "modules" / "observe.py").read_text()
-    request = transport.unpack(text.partition("    request: ")[2].partition("\n")[0])
-    shown = " ".join(line.strip(" #") for line in text.splitlines() if line.startswith("    # "))
-    assert json.loads(shown) == request
-    answers = list(observe.run(request)["answers"].values())
-    assert len(answers) == 1
-    assert "error" not in answers[0]
+def test_the_requests_in_the_documentation_of_host_program_are_what_is_said_of_them() -> None:
+    tasks = arguments.documented("host_program", "EXAMPLES").split("- name: ")[1:]
+    requests = {}
+    for text in tasks:
+        request = transport.unpack(text.partition("    request: ")[2].partition("\n")[0])
+        assert json.loads(" ".join(line.strip(" #") for line in text.splitlines() if line.startswith("    # "))) == request
+        requests[text.partition("program: ")[2].partition("\n")[0]] = request
+    answers = list(observe.run(requests["observe"])["answers"].values())
+    assert ["error" in answer for answer in answers] == [False]
+    assert transaction.run(requests["transaction"])["error"] is None
 
 
 def test_an_answer_that_unpacks_to_more_than_a_look_may_hold_is_refused() -> None:

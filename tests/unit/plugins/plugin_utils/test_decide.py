@@ -54,15 +54,15 @@ MATRIX = [
     (C24, {}, K130, "native-cdi", "nvidia", False, "cdi", False, False, "cdi-cri", "cdi.k8s.io/", "nvidia"),
     (C24, {}, K128, "native-cdi", "nvidia", False, "cdi", False, False, "cdi-annotations", "cdi.k8s.io/", "nvidia"),
     (CRIO, {}, NONE, "native-cdi", "nvidia", False, "cdi", False, False, "cdi-cri", "cdi.k8s.io/", "nvidia"),
-    (C16, {"cdi": "false"}, NONE, "legacy", "nvidia", True, "legacy", False, False, "envvar", "", "nvidia"),
-    (C23, {"cdi": "false"}, NONE, "legacy", "nvidia", True, "legacy", False, False, "envvar", "", "nvidia"),
-    (CRIO, {"cdi": "false"}, NONE, "oci-hook", "", False, "legacy", False, True, "envvar", "", ""),
+    (C16, {"cdi": "disabled"}, NONE, "legacy", "nvidia", True, "legacy", False, False, "envvar", "", "nvidia"),
+    (C23, {"cdi": "disabled"}, NONE, "legacy", "nvidia", True, "legacy", False, False, "envvar", "", "nvidia"),
+    (CRIO, {"cdi": "disabled"}, NONE, "oci-hook", "", False, "legacy", False, True, "envvar", "", ""),
     (CRIO, {"injection": "legacy"}, NONE, "legacy", "nvidia", True, "legacy", False, False, "envvar", "", "nvidia"),
     (C23, {"injection": "nvidia-runtime"}, NONE, "nvidia-runtime", "nvidia", True, "cdi", False, False,
      "envvar,cdi-annotations", "nvidia.cdi.k8s.io/", "nvidia"),
     (C23, {"injection": "jit-cdi"}, NONE, "jit-cdi", "nvidia", True, "jit-cdi", False, False, "envvar", "", "nvidia"),
-    (C23, {"default": "true"}, NONE, "native-cdi", "nvidia", True, "cdi", False, False, "cdi-cri", "cdi.k8s.io/", "nvidia"),
-    (C16, {"default": "false"}, NONE, "nvidia-runtime", "nvidia", False, "cdi", False, False,
+    (C23, {"set_as_default": "enabled"}, NONE, "native-cdi", "nvidia", True, "cdi", False, False, "cdi-cri", "cdi.k8s.io/", "nvidia"),
+    (C16, {"set_as_default": "disabled"}, NONE, "nvidia-runtime", "nvidia", False, "cdi", False, False,
      "envvar,cdi-annotations", "nvidia.cdi.k8s.io/", "nvidia"),
 ]  # fmt: skip
 
@@ -80,8 +80,8 @@ def test_the_matrix(row: tuple) -> None:
 REFUSED = [
     (C16, {"injection": "native-cdi"}, "native-cdi cannot work with containerd 1.6.20"),
     (C23, {"injection": "oci-hook"}, "only CRI-O and Podman read OCI hook files"),
-    (C23, {"injection": "native-cdi", "cdi": "false"}, "contradicts cdi: false"),
-    (CRIO, {"injection": "oci-hook", "default": "true"}, "there is no handler that could be the default"),
+    (C23, {"injection": "native-cdi", "cdi": "disabled"}, "contradicts cdi: disabled"),
+    (CRIO, {"injection": "oci-hook", "set_as_default": "enabled"}, "there is no handler that could be the default"),
     (C23, {"injection": "magic"}, "unknown injection 'magic'"),
 ]
 
@@ -125,10 +125,10 @@ def test_auto_never_takes_the_default_away_from_a_live_cluster(
         ([C23], {}, "strict"),
         ([C16], {}, "compatible"),
         ([C23, C16], {}, "compatible"),
-        ([C23], {"cdi": "false"}, "compatible"),
+        ([C23], {"cdi": "disabled"}, "compatible"),
         ([C16], {"isolation": "strict"}, "strict"),
         ([C23], {"isolation": "compatible"}, "compatible"),
-        ([C23], {"default": "true"}, "compatible"),
+        ([C23], {"set_as_default": "enabled"}, "compatible"),
     ],
 )
 def test_isolation(instances: list[Instance], options: dict, isolation: str) -> None:
@@ -145,7 +145,7 @@ def test_the_oldest_consumer_caps_the_cdi_version(instances: list[Instance], cap
 
 
 def test_two_modes_on_one_host_are_refused_unless_the_binaries_with_a_mode_of_their_own_are_there() -> None:
-    legacy = decide.decide_one(Policy(cdi="false"), C16, NONE)
+    legacy = decide.decide_one(Policy(cdi="disabled"), C16, NONE)
     native = decide.decide_one(Policy(), CRIO, NONE)
     with pytest.raises(PlanError, match="nvidia-container-toolkit-operator-extensions"):
         decide.arbitrate([native, legacy], {})
@@ -215,8 +215,8 @@ def test_engines_with_different_low_level_runtimes_are_refused() -> None:
     [
         ({}, C23, ["nvidia-container-toolkit-base"]),
         ({}, C16, ["nvidia-container-toolkit-base"]),
-        ({"cdi": "false"}, C23, list(decide.LEGACY_PACKAGES)),
-        ({"cdi": "false"}, CRIO, list(decide.LEGACY_PACKAGES)),
+        ({"cdi": "disabled"}, C23, list(decide.LEGACY_PACKAGES)),
+        ({"cdi": "disabled"}, CRIO, list(decide.LEGACY_PACKAGES)),
     ],
 )
 def test_the_base_package_is_enough_without_the_prestart_hook(options: dict, instance: Instance, names: list[str]) -> None:
@@ -225,8 +225,8 @@ def test_the_base_package_is_enough_without_the_prestart_hook(options: dict, ins
 
 ENGINES = [C16, C17, C170, C23, C24, CRIO]
 OPTIONS = [
-    {"injection": i, "cdi": c, "default": d}
-    for i, c, d in itertools.product(("auto", *decide.INJECTIONS), ("auto", "false"), ("auto", "true"))
+    {"injection": i, "cdi": c, "set_as_default": d}
+    for i, c, d in itertools.product(("auto", *decide.INJECTIONS), ("auto", "disabled"), ("auto", "enabled"))
 ]
 
 

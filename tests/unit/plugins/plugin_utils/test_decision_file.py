@@ -40,7 +40,7 @@ DECISION = Decision(
     hook=False,
     reasons=(Reason("injection", "native-cdi", "its switch is off and is turned on", "cri-status: enableCDI=false"),),
 )
-RECORD = dc.replace(resource.record_of_options("ours", "0.8.0"), decisions=(DECISION,))
+RECORD = dc.replace(resource.record_of_options("collection", "0.8.0"), decisions=(DECISION,))
 DRIVER = Driver("ok", "550.163.01", (Gpu(0, 0, "0000:17:00.0", "GPU-1", "NVIDIA H100"),), "module loaded")
 
 

@@ -71,7 +71,7 @@ SINCE: dict[str, dict[str, Any]] = {
     "it is of another release": {"engine_version": "2.3.1"},
     "the options name another engine": {"engines": ("crio",), "engine_version": "1.34.0"},
     "the handlers have other names": {"handlers": ()},
-    "the drop-in has another name": {"drop_in": "/etc/containerd/conf.d/50-other.toml"},
+    "the drop-in has another name": {"drop_in_path": "/etc/containerd/conf.d/50-other.toml"},
     "CDI specs lie elsewhere": {"cdi_spec_dirs": ("/opt/cdi",), "cdi_vendor": "example.com"},
     "GPUs are required": {"no_gpu": "fail"},
 }
@@ -350,7 +350,7 @@ def test_a_converged_host_keeps_what_somebody_put_into_the_handler(tmp_path: pat
 def test_what_the_module_of_an_engine_wrote_goes_without_a_journal(tmp_path: pathlib.Path, name: str) -> None:
     engine, version, files, place = ENGINES[name]
     made = tree(tmp_path, files)
-    assert made.single(engine, engine_version=version, default="true")["changed"] is True
+    assert made.single(engine, engine_version=version, set_as_default="enabled")["changed"] is True
     made.forget_journal()
     assert made.single(engine, state="absent", engine_version=version)["changed"] is True
     assert not made.path(place).exists() or "nvidia-container-runtime" not in made.read(place)

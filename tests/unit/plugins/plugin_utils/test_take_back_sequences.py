@@ -29,7 +29,7 @@ OLD, NEW, GONE = {"engine_version": "1.7.24"}, {"engine_version": "2.3.1"}, {"en
 CONVERGE: dict[str, dict[str, Any]] = {
     "containerd 1.7": {"engines": ("containerd",), **OLD},
     "containerd 2.3": {"engines": ("containerd",), **NEW},
-    "containerd 1.7, no CDI": {"engines": ("containerd",), "cdi": "false", **OLD},
+    "containerd 1.7, no CDI": {"engines": ("containerd",), "cdi": "disabled", **OLD},
     "another handler": {"engines": ("containerd",), "handlers": (Handler("gpu", "/opt/nvidia-container-runtime"),), **OLD},
     "Docker": {"engines": ("docker",), "engine_version": "26.1.5"},
     "CRI-O": {"engines": ("crio",), "engine_version": "1.34.0"},

@@ -250,8 +250,8 @@ def as_it_was(doc: toml.TomlDocument, at: tuple[str, ...], was: Mapping[str, Any
 
 
 def drop_in(policy: Policy) -> str:
-    if policy.drop_in not in ("auto", "never", ""):
-        return policy.drop_in
+    if policy.drop_in_path:
+        return policy.drop_in_path
     return posixpath.join(posixpath.dirname(policy.config_path or releases.CONFIG), "conf.d", releases.DROP_IN)
 
 

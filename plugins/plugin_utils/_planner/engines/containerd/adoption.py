@@ -182,7 +182,8 @@ def default_going(
     before, after = toml.lookup(with_it, DEFAULT), toml.lookup(then, DEFAULT)
     if before == after or any(w.path == DEFAULT for w in wanted):
         return ()  # the edit of our own file shows a default that is wanted
-    why = f"{before} is not to be the default handler: every container would go through it; default: true (gpufleet_default) keeps it"
+    keep = "set_as_default: enabled (gpufleet_set_as_default) keeps it"
+    why = f"{before} is not to be the default handler: every container would go through it; {keep}"
     return (Difference("file", found.file.path, toml.dotted((*names, *DEFAULT)), before, after, why),)
 
 

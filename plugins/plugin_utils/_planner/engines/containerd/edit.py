@@ -235,8 +235,8 @@ def _set(doc: toml.TomlDocument, names: Path, wanted: list[Setting]) -> toml.Tom
 
 def drop_in_path(policy: Policy, obs: Observation, files: FileSet) -> str:
     """Our file: where the user says, else where the root file's glob already looks, else conf.d beside the root file."""
-    if policy.drop_in not in ("auto", "never", ""):
-        return policy.drop_in
+    if policy.drop_in_path:
+        return policy.drop_in_path
     root = files.root
     own = posixpath.join(posixpath.dirname(files.root_path), "conf.d", releases.DROP_IN)
     if root is None:
@@ -262,7 +262,7 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
     if present.exists and present.content is not None and MARK not in present.content and present.content != text:
         raise PlanError(
             "this file exists and is not ours", where=path, why="it does not begin with our mark",
-            next="Move it away, or name another path by drop_in.")
+            next="Move it away, or name another path by drop_in_path.")
     if present.content != text:
         before = toml.parse(present.content, path) if present.exists and present.content is not None else None
         changes.append(FileChange(path, present.place, before, present.sha256 if present.exists else None, doc, whole=True))

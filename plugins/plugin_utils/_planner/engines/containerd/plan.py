@@ -141,7 +141,7 @@ def _staying(
 
 def _switched_on(policy: Policy, mine: ConfigFile | None) -> bool:
     """Whether CDI is on by our drop-in: no look at the engine tells by whom it is on."""
-    data = mine.doc.data if mine and policy.cdi != "false" else {}
+    data = mine.doc.data if mine and policy.cdi != "disabled" else {}
     return any(toml.lookup(data, (*table, "enable_cdi")) is True for table in (containerd_places.V2_NAMES, containerd_places.V3_NAMES))
 
 
@@ -309,7 +309,7 @@ def _changes(
         return edit.in_place(files, names, missing, version)
     # Our file carries the handlers complete, so that it stands by itself, and of the rest only what the others lack.
     own = [w for w in wanted if w.path[:2] == releases.RUNTIMES or w in missing]
-    path = _our_drop_in(policy, obs, files) if ours and policy.drop_in in ("auto", "never") else edit.drop_in_path(policy, obs, files)
+    path = _our_drop_in(policy, obs, files) if ours and not policy.drop_in_path else edit.drop_in_path(policy, obs, files)
     return edit.drop_in(obs, files, path, names, own, version)
 
 

@@ -158,7 +158,7 @@ def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...
     if judged.default not in ("", names[0]):
         return (
             f"it makes {judged.default} the default handler, and {names[0]} is the first one wanted",
-            "set the option default, or take that line out",
+            "set the option set_as_default, or take that line out",
         )
     if not wants_handler(policy):
         return "an OCI hook is wanted here and no handler, and pods may use this one", f"remove {path} once no pod uses it"
@@ -166,7 +166,7 @@ def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...
 
 
 def wants_handler(policy: Policy) -> bool:
-    return policy.single or not (policy.injection == "oci-hook" or (policy.injection == "auto" and policy.cdi == "false"))
+    return policy.single or not (policy.injection == "oci-hook" or (policy.injection == "auto" and policy.cdi == "disabled"))
 
 
 def _sleeping(found: FoundFile) -> FoundFile:

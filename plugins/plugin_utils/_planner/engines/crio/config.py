@@ -123,7 +123,7 @@ def places(policy: Policy, obs: Observation) -> Paths:
     # A main file of one's own has its drop-ins beside it, as the default one has.
     directory = flag(argv, "--config-dir", "-config-dir", "-d") or f"{config}.d"
     socket = policy.socket or flag(argv, "--listen", "-listen") or releases.SOCKET
-    drop_in = policy.drop_in if policy.drop_in.startswith("/") else posixpath.join(directory, releases.DROP_IN)
+    drop_in = policy.drop_in_path or posixpath.join(directory, releases.DROP_IN)
     return Paths(config, directory, socket, drop_in, crio_places.keep(policy.handlers))
 
 
@@ -133,7 +133,7 @@ def told_or_usual(policy: Policy, obs: Observation) -> Paths:
         return places(policy, obs)
     except PlanError:
         main = policy.config_path or releases.CONFIG
-        drop_in = policy.drop_in if policy.drop_in.startswith("/") else posixpath.join(f"{main}.d", releases.DROP_IN)
+        drop_in = policy.drop_in_path or posixpath.join(f"{main}.d", releases.DROP_IN)
         return Paths(main, f"{main}.d", policy.socket or releases.SOCKET, drop_in, crio_places.keep(policy.handlers))
 
 

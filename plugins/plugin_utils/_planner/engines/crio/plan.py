@@ -47,7 +47,7 @@ def own(file: File) -> File:
         "this file exists and is not ours",
         where=file.path,
         why="it does not begin with our mark",
-        next="move it away, or name another path by drop_in",
+        next="move it away, or name another path by drop_in_path",
     )
 
 
@@ -72,7 +72,7 @@ def desired(
         default, unwanted = decision.handler, ()
     elif declared.default in names:
         # Somebody else's file makes it the default: taken back only when asked for.
-        default, unwanted = (crio_base.successor(declared, names), unwanted) if policy.default == "false" else ("", ())
+        default, unwanted = (crio_base.successor(declared, names), unwanted) if policy.set_as_default == "disabled" else ("", ())
     return Desired(handlers, default, unwanted, policy.cdi_spec_dirs, bases)
 
 

@@ -198,7 +198,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     info = config.info(obs, instance.socket)
     lag = docker_plan.lag(desired, info)
     ended = docker_plan.cost(obs, instance, after, flags) if lag.restart else docker_plan.Cost()
-    restarted = lag.restart and (policy.restart == "always" or (policy.restart == "auto" and not ended.containers))
+    restarted = lag.restart and (policy.restart == "force" or (policy.restart == "auto" and not ended.containers))
     health = docker_plan.health(instance, desired, restarted)
     checked = docker_plan.validation(instance, config.process(obs) if policy.root == "/" else {}, planned)
     return docker_plan.acted(policy, obs, instance, checked, lag, ended, health)

@@ -85,10 +85,10 @@ def desired(
     default = wanted_default(policy, decision, doc, flags, before)
     if default and not config.by_flag(flags, "default-runtime"):
         tree["default-runtime"] = default
-    told = policy.single and policy.cdi == "true"
+    told = policy.single and policy.cdi == "enabled"
     cdi = decision.injection == "native-cdi" or told
     if told and not instance.cdi.able:
-        raise PlanError(f"Docker {instance.version} knows no CDI", where=doc.path, next="Upgrade Docker to 25.0, or leave out cdi: true")
+        raise PlanError(f"Docker {instance.version} knows no CDI", where=doc.path, next="Upgrade Docker to 25.0, or leave out cdi: enabled")
     if cdi and must_switch(instance, doc, flags):
         tree["features"] = {"cdi": True}
     dirs = wanted_dirs(policy, instance, doc, flags)
@@ -154,7 +154,7 @@ def wanted_default(
     now = named[-1] if named else json_text.lookup(doc, ("default-runtime",)) or ""
     if decision.default:
         wanted = decision.handler
-    elif policy.default == "false" and now in {h.name for h in policy.handlers}:
+    elif policy.set_as_default == "disabled" and now in {h.name for h in policy.handlers}:
         # Named, not taken out: a reload does not apply what is not there (daemon/reload_unix.go).
         wanted = str((before or {}).get("default-runtime") or BUILT_IN)
     else:
@@ -315,7 +315,7 @@ def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag:
         outside = f"this Docker runs outside systemd: restart it, so that {instance.config_path} counts"
         return dc.replace(plan, advice=(*plan.advice, outside))
     refuse_masked(obs, instance)
-    allowed = policy.restart == "always" or (policy.restart == "auto" and not ended.containers)
+    allowed = policy.restart == "force" or (policy.restart == "auto" and not ended.containers)
     restart = lag.restart and allowed
     left = lag.restart and not allowed
     actions: tuple[Restart, ...] = ()
@@ -341,7 +341,7 @@ def late(instance: Instance, restart: bool) -> Difference:
 
 def restart_advice(policy: Policy, instance: Instance, ended: Cost, left: bool, restart: bool) -> tuple[str, ...]:
     if restart and ended.containers:
-        return (f"the restart of {instance.unit} ends {ended.text}, as restart: always allows: Docker has no live-restore",)
+        return (f"the restart of {instance.unit} ends {ended.text}, as restart: force allows: Docker has no live-restore",)
     if not left:
         return ()
     if policy.restart == "never" and not ended.containers:
@@ -349,7 +349,7 @@ def restart_advice(policy: Policy, instance: Instance, ended: Cost, left: bool, 
     first = f', or set "live-restore": true in {instance.config_path} and reload Docker first'
     left_to_you = (
         f"a restart of {instance.unit} would end {ended.text}, since live-restore is off, so that it is left to you: restart it when that "
-        f"suits{'' if ended.swarm else first}, or run with restart: always"
+        f"suits{'' if ended.swarm else first}, or run with restart: force"
     )
     return (left_to_you,)
 

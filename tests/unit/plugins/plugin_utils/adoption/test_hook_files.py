@@ -86,7 +86,7 @@ def test_one_that_this_collection_has_written_is_no_leftover() -> None:
 
 
 def test_where_the_hook_is_wanted_one_in_the_other_directory_goes() -> None:
-    policy = Policy(cdi="false")
+    policy = Policy(cdi="disabled")
     seen = obs(files={USUAL: oci_hook.text(), ADMINS: json.dumps(OLDER), HOOK: ""})
     assert [c["path"] for c in oci_hook.plan(policy, seen, record(policy, CRIO)).changes] == [ADMINS]
 

@@ -28,15 +28,15 @@ def host(files: dict[str, Any] | None = None, units: dict[str, Any] | None = Non
 @pytest.mark.parametrize(
     ("case", "policy", "seen", "cap", "owner", "why"),
     [
-        ("no refresh unit", Policy(), host(units={}), "1.0.0", "ours", "is not on this host"),
-        ("enabled, file accepted", Policy(), host(REFRESHED), "1.0.0", "theirs", "every consumer here accepts"),
-        ("exactly the cap", Policy(), host(REFRESHED), "0.5.0", "theirs", "0.5.0"),
+        ("no refresh unit", Policy(), host(units={}), "1.0.0", "collection", "is not on this host"),
+        ("enabled, file accepted", Policy(), host(REFRESHED), "1.0.0", "toolkit", "every consumer here accepts"),
+        ("exactly the cap", Policy(), host(REFRESHED), "0.5.0", "toolkit", "0.5.0"),
         (
             "too new for the oldest engine",
             Policy(),
             host({**REFRESHED, owners.REFRESH_FILE: SPEC.replace("0.5.0", "0.7.0")}),
             "0.6.0",
-            "ours",
+            "collection",
             "0.7.0",
         ),
         (
@@ -44,25 +44,25 @@ def host(files: dict[str, Any] | None = None, units: dict[str, Any] | None = Non
             Policy(),
             host({**REFRESHED, owners.REFRESH_FILE: SPEC.replace("0.5.0", "0.10.0")}),
             "0.9.0",
-            "ours",
+            "collection",
             "0.10.0",
         ),
-        ("JSON", Policy(), host({**REFRESHED, owners.REFRESH_FILE: '{"cdiVersion": "0.6.0"}'}), "1.0.0", "theirs", "0.6.0"),
-        ("enabled, but nothing written", Policy(), host(ENABLED), "1.0.0", "ours", "is not there"),
-        ("disabled", Policy(), host({owners.REFRESH_FILE: SPEC}), "1.0.0", "ours", "not enabled"),
-        ("masked by us", Policy(), host({**REFRESHED, owners.MASKS[owners.SERVICE]: ""}), "1.0.0", "ours", "not enabled"),
+        ("JSON", Policy(), host({**REFRESHED, owners.REFRESH_FILE: '{"cdiVersion": "0.6.0"}'}), "1.0.0", "toolkit", "0.6.0"),
+        ("enabled, but nothing written", Policy(), host(ENABLED), "1.0.0", "collection", "is not there"),
+        ("disabled", Policy(), host({owners.REFRESH_FILE: SPEC}), "1.0.0", "collection", "not enabled"),
+        ("masked by us", Policy(), host({**REFRESHED, owners.MASKS[owners.SERVICE]: ""}), "1.0.0", "collection", "not enabled"),
         (
             "writes where no engine looks",
             Policy(),
             host({**REFRESHED, owners.REFRESH_ENV: "NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=/srv/n.yaml\n", "/srv/n.yaml": SPEC}),
             "1.0.0",
-            "ours",
+            "collection",
             "where no engine looks",
         ),
-        ("forced ours", Policy(cdi_owner="ours"), host(REFRESHED), "1.0.0", "ours", "forced"),
-        ("forced theirs", Policy(cdi_owner="theirs"), host(REFRESHED), "1.0.0", "theirs", "forced"),
-        ("forced theirs, comes with the packages", Policy(cdi_owner="theirs"), host(units={}), "1.0.0", "theirs", "forced"),
-        ("an image", Policy(root="/srv/tree"), host(REFRESHED), "1.0.0", "ours", "beneath another root"),
+        ("forced, the collection", Policy(cdi_owner="collection"), host(REFRESHED), "1.0.0", "collection", "forced"),
+        ("forced, the toolkit", Policy(cdi_owner="toolkit"), host(REFRESHED), "1.0.0", "toolkit", "forced"),
+        ("forced, the toolkit, comes with the packages", Policy(cdi_owner="toolkit"), host(units={}), "1.0.0", "toolkit", "forced"),
+        ("an image", Policy(root="/srv/tree"), host(REFRESHED), "1.0.0", "collection", "beneath another root"),
     ],
 )
 def test_one_owner(case: str, policy: Policy, seen: Observation, cap: str, owner: str, why: str) -> None:
@@ -76,8 +76,8 @@ def test_one_owner(case: str, policy: Policy, seen: Observation, cap: str, owner
     [(host({**REFRESHED, owners.REFRESH_FILE: SPEC.replace("0.5.0", "0.7.0")}), "0.5.0"), (host({owners.REFRESH_FILE: SPEC}), "1.0.0")],
 )
 def test_theirs_is_refused_where_it_cannot_work(seen: Observation, cap: str) -> None:
-    with pytest.raises(PlanError, match="cdi_owner: theirs cannot work"):
-        owners.cdi_owner(Policy(cdi_owner="theirs"), seen, cap)
+    with pytest.raises(PlanError, match="cdi_owner: toolkit cannot work"):
+        owners.cdi_owner(Policy(cdi_owner="toolkit"), seen, cap)
 
 
 BOTH = list(owners.MASKS.values())
@@ -89,12 +89,12 @@ BY_HAND = dict.fromkeys(BOTH, {"content": None, "type": "char", "real": "/dev/nu
 @pytest.mark.parametrize(
     ("case", "seen", "owner", "stopped", "masked"),
     [
-        ("both would write", host(REFRESHED), "ours", [owners.PATH], BOTH),
-        ("the service runs right now", host(REFRESHED, {owners.SERVICE: {"ActiveState": "activating"}}), "ours", [owners.SERVICE], BOTH),
-        ("theirs", host(REFRESHED), "theirs", [], []),
-        ("not there, and comes with the packages", host(units={}), "ours", [], BOTH),
-        ("done before", host({**REFRESHED, **DONE}, IDLE), "ours", [], []),
-        ("masked by hand", host({**REFRESHED, **BY_HAND}, IDLE), "ours", [], []),
+        ("both would write", host(REFRESHED), "collection", [owners.PATH], BOTH),
+        ("the service runs now", host(REFRESHED, {owners.SERVICE: {"ActiveState": "activating"}}), "collection", [owners.SERVICE], BOTH),
+        ("toolkit", host(REFRESHED), "toolkit", [], []),
+        ("not there, and comes with the packages", host(units={}), "collection", [], BOTH),
+        ("done before", host({**REFRESHED, **DONE}, IDLE), "collection", [], []),
+        ("masked by hand", host({**REFRESHED, **BY_HAND}, IDLE), "collection", [], []),
     ],
 )
 def test_taking_over(case: str, seen: Observation, owner: str, stopped: list[str], masked: list[str]) -> None:
@@ -106,7 +106,7 @@ def test_taking_over(case: str, seen: Observation, owner: str, stopped: list[str
 
 def test_a_unit_of_the_users_own_is_not_overwritten() -> None:
     with pytest.raises(PlanError, match="a unit of your own"):
-        owners.plan(Policy(), host({**REFRESHED, owners.MASKS[owners.SERVICE]: "[Service]\n"}), record(cdi_owner="ours"))
+        owners.plan(Policy(), host({**REFRESHED, owners.MASKS[owners.SERVICE]: "[Service]\n"}), record(cdi_owner="collection"))
 
 
 @pytest.mark.parametrize(
@@ -165,7 +165,7 @@ def test_no_kubelet() -> None:
     [(owners.OPERATOR_MARK, "GPU Operator"), (owners.KUBESPRAY_MARK, "Kubespray")],
 )
 def test_other_writers_are_named(mark: str, word: str) -> None:
-    assert any(word in a for a in owners.plan(Policy(), host({mark: ""}, {}), record(cdi_owner="theirs")).advice)
+    assert any(word in a for a in owners.plan(Policy(), host({mark: ""}, {}), record(cdi_owner="toolkit")).advice)
 
 
 @pytest.mark.parametrize("root", ["/", "/srv/image"])

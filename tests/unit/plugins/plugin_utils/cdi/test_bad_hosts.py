@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from tests.unit import builders, gpus
 
 SOURCE = "print('the probe')"
-RECORD = resource.record_of_options("ours", "0.6.0")
+RECORD = resource.record_of_options("collection", "0.6.0")
 MIGS = {0: [gpus.mig(0, 1), gpus.mig(1, 2)]}
 HOST = {**gpus.host(), **gpus.instances(0, (1, 0), (2, 0)), "/proc/driver/nvidia-caps/mig-minors": gpus.mig_minors()}
 TEXTS = sorted(path for path, content in HOST.items() if isinstance(content, str) and path.startswith(("/proc", "/sys")))
@@ -129,7 +129,7 @@ DIRECTORIES: dict[str, Any] = {
 def test_rubbish_in_a_cdi_directory(path: str, content: Any) -> None:
     found = outcome({path: content})
     assert sound(found)
-    report = run.report(Policy(state="validated"), builders.obs(files={path: content}), "")
+    report = run.report(Policy(), builders.obs(files={path: content}), "")
     assert bool(report.findings) is not (content == SPEC and not path.endswith(".yml"))
 
 

@@ -45,7 +45,7 @@ def look(files: dict[str, Any], answers: dict[str, Any] = BY_NVML, **more: Any) 
 
 def plan(there: Observation, cap: str = "1.0.0", **policy: Any) -> Plan:
     wanted = Policy(cdi_profile="devices", single=True, **policy)
-    return resource.plan(wanted, there, resource.record_of_options("ours", cap), gpus.parse(wanted, there), "")
+    return resource.plan(wanted, there, resource.record_of_options("collection", cap), gpus.parse(wanted, there), "")
 
 
 def written(made: Plan) -> dict[str, Spec]:
@@ -317,8 +317,8 @@ def test_platforms_are_refused_with_the_reason(files: dict[str, Any], sentence: 
     with pytest.raises(PlanError, match=sentence):
         plan(look(files, {}))
     calm = Policy()
-    advice = resource.plan(calm, look(files, {}), resource.record_of_options("ours", "1.0.0"), gpus.parse(calm, look(files, {})), "").advice
-    assert sentence in advice[0]
+    seen, record = look(files, {}), resource.record_of_options("collection", "1.0.0")
+    assert sentence in resource.plan(calm, seen, record, gpus.parse(calm, seen), "").advice[0]
 
 
 # ---------------------------------------------------------------- whatever the hardware

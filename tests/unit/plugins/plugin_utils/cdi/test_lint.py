@@ -31,7 +31,7 @@ def spec(edits: str = GPU, *, head: str = V050, kind: str = "nvidia.com/gpu", na
 
 
 def checked(files: Mapping[str, Any], *, cap: str = "", policy: Policy | None = None) -> run.Report:
-    return run.report(policy or Policy(state="validated"), builders.obs(files={**HOST, **files}), cap)
+    return run.report(policy or Policy(), builders.obs(files={**HOST, **files}), cap)
 
 
 def short(report: run.Report) -> list[tuple[str, int | None]]:
@@ -202,7 +202,7 @@ def test_on_the_host(edits: str, host: dict[str, Any], found: list[str]) -> None
 
 def test_an_offline_tree_has_no_nodes_but_files() -> None:
     text = spec(f"deviceNodes: [{{path: /dev/gone}}], {lib('/gone')}")
-    assert short(checked({ETC: text}, policy=Policy(state="validated", root="/srv/image"))) == [("mount-missing", 5)]
+    assert short(checked({ETC: text}, policy=Policy(root="/srv/image"))) == [("mount-missing", 5)]
 
 
 def file(**more: Any) -> dict[str, Any]:
@@ -294,7 +294,7 @@ def test_above_what_the_host_reads(head: str, cap: str, words: str) -> None:
 
 
 def test_paths_on_the_host_are_asked_for_once_and_all_together() -> None:
-    policy = Policy(state="validated")
+    policy = Policy()
     look = builders.Observation({}, {q["id"]: {"files": []} for q in run.questions(policy)})
     look = look.with_answers({"answers": {"glob:/etc/cdi/*": {"files": [{"path": ETC, **builders.file_answer(spec(lib()))}]}}})
     with pytest.raises(NeedMore) as need:

@@ -30,7 +30,7 @@ OURS = "/etc/cdi/nvidia.yaml"
 THEIRS = "/var/run/cdi/nvidia.yaml"
 UNUSED = ("GPU-????????-????-????-????-????????????",) * 2
 SOURCE = "print('the probe')"
-RECORD = resource.record_of_options("ours", "1.0.0")
+RECORD = resource.record_of_options("collection", "1.0.0")
 
 
 def seen(files: dict[str, Any] | None = None, **more: Any) -> Observation:
@@ -128,7 +128,7 @@ def test_a_node_that_is_not_there_yet_is_looked_for_where_the_others_are() -> No
 
 
 def test_a_consumer_below_0_5_0_gets_names_with_a_letter_first() -> None:
-    made = plan(seen(), resource.record_of_options("ours", "0.3.0"))
+    made = plan(seen(), resource.record_of_options("collection", "0.3.0"))
     assert [d.name for d in written(made).devices] == ["gpu0", "gpu1", UUIDS[0], UUIDS[1], "all"]
     assert written(made).version == "0.3.0"
     assert "oldest consumer accepts CDI 0.3.0" in made.advice[0]
@@ -190,11 +190,11 @@ def test_a_change_says_what_was_there() -> None:
 
 
 NOTHING = [
-    ("theirs", seen(), resource.record_of_options("theirs", "1.0.0")),
+    ("theirs", seen(), resource.record_of_options("toolkit", "1.0.0")),
     ("nobody reads specs", seen(), resource.record_of_options("none", "")),
     ("skipped", seen(), dc.replace(RECORD, skipped="no GPU")),
     ("no GPU", obs(files={}, packages={}), RECORD),
-    ("theirs, and a stranger's file", seen({OURS: file_of()}), resource.record_of_options("theirs", "1.0.0")),
+    ("theirs, and a stranger's file", seen({OURS: file_of()}), resource.record_of_options("toolkit", "1.0.0")),
 ]
 
 
@@ -203,7 +203,7 @@ def test_nothing_to_do(there: Observation, record: HostDecision) -> None:
     assert plan(there, record).empty
 
 
-@pytest.mark.parametrize("record", [resource.record_of_options("theirs", "1.0.0"), resource.record_of_options("none", "")])
+@pytest.mark.parametrize("record", [resource.record_of_options("toolkit", "1.0.0"), resource.record_of_options("none", "")])
 def test_our_file_goes_when_it_is_not_wanted_any_more(record: HostDecision) -> None:
     text = plan(seen()).changes[0]["content"]
     assert paths(plan(seen({OURS: text}), record)) == [("remove", OURS)]
@@ -234,10 +234,10 @@ def test_what_stood_in_our_place_and_what_the_unit_wrote_is_named(path: str, too
     assert [(x.tool, x.path, x.fate) for x in plan(seen({path: file_of()})).leftovers] == [(tool, path, "adopted")]
 
 
-AUTO = "Set adopt: auto to have it taken over, set cdi_owner: theirs"
+AUTO = "Set adopt: auto to have it taken over, set cdi_owner: toolkit"
 NEVER = [
     ("of nvidia-ctk", file_of(), "another's file is where the spec of this host is written", AUTO),
-    ("by hand", by_hand(), "with the variable A", "Set cdi_owner: theirs to leave the spec to its owner, or move the file out"),
+    ("by hand", by_hand(), "with the variable A", "Set cdi_owner: toolkit to leave the spec to its owner, or move the file out"),
     ("cut off", file_of()[:40], "another's file is where the spec of this host is written", AUTO),
     ("empty", "", "another's file is where the spec of this host is written", AUTO),
 ]

@@ -65,7 +65,7 @@ FILES = {
     HOOK: "",
 }
 WHOLE = {**host(), **FILES, THEIRS: {"content": CTK, "mtime": 100.0}}
-RECORD = resource.record_of_options("theirs", "1.0.0")
+RECORD = resource.record_of_options("toolkit", "1.0.0")
 REFRESH = {owners.SERVICE: {"ActiveState": "inactive"}, owners.PATH: {"ActiveState": "active"}}
 
 
@@ -82,13 +82,13 @@ def look(changes: dict[str, Any] | None = None, *, kernel: str = "6.1.0-40-amd64
 
 def verdict(seen: Observation, cap: str = "1.0.0", path: str = THEIRS) -> staleness.Verdict:
     policy = Policy()
-    found = resource.verdicts(policy, seen, resource.record_of_options("theirs", cap), gpus.parse(policy, seen))
+    found = resource.verdicts(policy, seen, resource.record_of_options("toolkit", cap), gpus.parse(policy, seen))
     return next(v for v in found if v.path == path)
 
 
 def test_a_spec_that_is_true() -> None:
     found = verdict(look())
-    assert (found.state, found.writer, found.version, found.reasons) == ("fresh", "theirs", "0.5.0", ())
+    assert (found.state, found.writer, found.version, found.reasons) == ("fresh", "toolkit", "0.5.0", ())
 
 
 NEW_DRIVER = {
@@ -168,12 +168,12 @@ def test_nodes_beneath_a_root_of_their_own() -> None:
 def test_nodes_alone_outlive_a_driver() -> None:
     """A spec of device nodes has nothing of one driver version in it."""
     policy = Policy(cdi_profile="devices")
-    mine = resource.plan(policy, look({THEIRS: None}), resource.record_of_options("ours", "1.0.0"), gpus.parse(policy, look()), "")
+    mine = resource.plan(policy, look({THEIRS: None}), resource.record_of_options("collection", "1.0.0"), gpus.parse(policy, look()), "")
     text = next(c["content"] for c in mine.changes if c["op"] == "write")
     assert verdict(look({OURS: text, **NEW_DRIVER}), path=OURS).state == "fresh"
 
 
-def planned(seen: Observation, owner: Any = "theirs") -> Plan:
+def planned(seen: Observation, owner: Any = "toolkit") -> Plan:
     policy = Policy(cdi_owner=owner)
     return resource.plan(policy, seen, resource.record_of_options(owner, "1.0.0"), gpus.parse(policy, seen), "")
 
@@ -191,8 +191,8 @@ def test_a_driver_that_does_not_work_is_not_asked_to_make_it_anew() -> None:
 
 
 def test_ours_says_why_it_is_written_anew() -> None:
-    first = next(c["content"] for c in planned(look({THEIRS: None}), "ours").changes if c["op"] == "write")
-    plan = planned(look({THEIRS: None, OURS: first, **SWAPPED}, answers=nvml(minors=(1, 0))), "ours")
+    first = next(c["content"] for c in planned(look({THEIRS: None}), "collection").changes if c["op"] == "write")
+    plan = planned(look({THEIRS: None, OURS: first, **SWAPPED}, answers=nvml(minors=(1, 0))), "collection")
     assert "stale: the spec says that 0 is /dev/nvidia0, and it is /dev/nvidia1 now" in plan.differences[0].why
 
 

@@ -24,7 +24,7 @@ ASIDE = f"{staleness_guard.ASIDE}/nvidia.yaml"
 PROGRAM = transport.resident_sources()["truths"]
 
 
-def planned(files: dict[str, Any] | None = None, owner: Any = "ours", policy: Policy = POLICY, active: bool = False) -> Plan:
+def planned(files: dict[str, Any] | None = None, owner: Any = "collection", policy: Policy = POLICY, active: bool = False) -> Plan:
     units = {
         u: {"ActiveState": "active"} for _name, names in staleness_guard.WATCHES for u in names if not u.endswith("service") and active
     }
@@ -68,7 +68,7 @@ def test_a_full_spec_is_true_for_its_driver_only() -> None:
 
 
 def test_theirs_is_made_anew_by_their_own_unit() -> None:
-    files = written(planned(owner="theirs"))
+    files = written(planned(owner="toolkit"))
     assert sorted(files) == sorted(
         [f"/etc/systemd/system/{staleness_guard.UNITS_THEIRS[0]}", host_service.drop_in(staleness_guard.NAME_THEIRS)]
     )
@@ -87,7 +87,7 @@ def test_a_spec_that_was_set_aside_is_stale_and_made_anew() -> None:
     first = written(planned())
     away = {path: text for path, text in first.items() if path != OURS}
     seen = obs(files={**host(), **away, ASIDE: first[OURS]}, answers=nvml())
-    verdicts = resource.verdicts(POLICY, seen, resource.record_of_options("ours", "1.0.0"), gpu.parse(POLICY, seen))
+    verdicts = resource.verdicts(POLICY, seen, resource.record_of_options("collection", "1.0.0"), gpu.parse(POLICY, seen))
     assert [(v.path, v.state) for v in verdicts] == [(OURS, "stale")]
     assert "set aside by the watch" in verdicts[0].sentence
     assert list(written(planned({**away, ASIDE: first[OURS]}, active=True))) == [OURS]

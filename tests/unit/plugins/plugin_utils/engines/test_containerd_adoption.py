@@ -112,7 +112,7 @@ def test_a_default_handler_that_goes_with_the_drop_in_is_shown(version: str, was
     assert found.leftovers[0].fate == "adopted", found.leftovers
     said = [d for d in found.differences if d.key.endswith("default_runtime_name") and d.path == THEIRS]
     assert [(d.path, d.before, d.after) for d in said] == shown
-    assert all("gpufleet_default" in d.why for d in said)
+    assert all("gpufleet_set_as_default" in d.why for d in said)
 
 
 OF_NVIDIA = '.runtimes.nvidia]\n          runtime_type = "io.containerd.runc.v2"\n'

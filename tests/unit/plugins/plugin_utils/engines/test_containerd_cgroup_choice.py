@@ -152,7 +152,7 @@ def test_a_default_that_would_change_the_driver_is_refused(release: str) -> None
     """nvidia is the default and has systemd; runc, which would take its place, does not."""
     text = config(release, "nvidia", nvidia="systemd", runc="cgroupfs")
     with pytest.raises(PlanError) as refused:
-        planned(release, text, policy=Policy(default="false"))
+        planned(release, text, policy=Policy(set_as_default="disabled"))
     assert "with runc as default instead of nvidia pods would get the cgroupfs cgroup driver instead of systemd" in str(refused.value)
     assert "Set SystemdCgroup = true in the options of the handler runc" in str(refused.value)
 

@@ -208,7 +208,7 @@ def test_another_text_of_the_same_meaning_is_written_without_a_restart() -> None
 
 def test_the_oci_hook_needs_no_drop_in() -> None:
     text, said = converged()
-    policy = Policy(cdi="false")
+    policy = Policy(cdi="disabled")
     assert planned(policy, host()).empty
     plan = planned(policy, host({OURS: text}, said))
     assert plan.changes == ({"path": OURS, "op": "remove", "expect": sha(text)},)
@@ -272,7 +272,7 @@ def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, said
     ("policy", "sentence"),
     [
         (Policy(drop_in="never"), "drop_in: never"),
-        (Policy(drop_in="/etc/crio/mine.conf"), "would not read"),
+        (Policy(drop_in_path="/etc/crio/mine.conf"), "would not read"),
         (Policy(handlers=(Handler(binary="/opt/none"),)), "/opt/none: the binary of the handler nvidia is not there"),
     ],
 )

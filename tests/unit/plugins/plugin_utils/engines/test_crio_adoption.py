@@ -233,7 +233,7 @@ TWO = {"handlers": (Handler("other"), Handler())}
 STAYS: list[tuple[str, str, dict[str, Any], str, str]] = [
     (COPY, THEIRS, {"adopt": "never"}, "adopt: never leaves it to its owner", "set adopt: auto"),
     (GPU, NAMED, {}, "declares the handler gpu, which is none of those wanted", "name gpu in the option handlers"),
-    (BARE_DEFAULT, NAMED, TWO, "makes nvidia the default handler, and other is", "option default"),
+    (BARE_DEFAULT, NAMED, TWO, "makes nvidia the default handler, and other is", "option set_as_default"),
     (COPY, NAMED, {"injection": "oci-hook"}, "an OCI hook is wanted here and no handler", "once no pod uses it"),
 ]
 

@@ -150,15 +150,15 @@ WISHES: dict[str, tuple[str, str | None, dict[str, Any], dict[str, Any], dict[st
         "28.5.2", '{"features": {"cdi": false}}', {}, {},
         {"runtimes.nvidia.path": BINARY, "features.cdi": True}, ["restart docker.service"]),
     "an old one gets the runtime": ("20.10.24", None, {}, {}, {"runtimes.nvidia.path": BINARY}, ["reload docker.service"]),
-    "no CDI wanted": ("26.1.5", None, {}, {"cdi": "false"}, {"runtimes.nvidia.path": BINARY}, ["reload docker.service"]),
+    "no CDI wanted": ("26.1.5", None, {}, {"cdi": "disabled"}, {"runtimes.nvidia.path": BINARY}, ["reload docker.service"]),
     "the default when asked for": (
-        "20.10.24", None, {}, {"default": "true"},
+        "20.10.24", None, {}, {"set_as_default": "enabled"},
         {"runtimes.nvidia.path": BINARY, "default-runtime": "nvidia"}, ["reload docker.service"]),
     "a default from before stays": (
         "24.0.7", json.dumps({"default-runtime": "nvidia", "runtimes": ENTRY}), {"Runtimes": OURS, "DefaultRuntime": "nvidia"}, {}, {}, []),
     "and goes when asked for, named, lest a reload miss it": (
         "24.0.7", json.dumps({"default-runtime": "nvidia", "runtimes": ENTRY}), {"Runtimes": OURS, "DefaultRuntime": "nvidia"},
-        {"default": "false"}, {"default-runtime": "runc"}, ["reload docker.service"]),
+        {"set_as_default": "disabled"}, {"default-runtime": "runc"}, ["reload docker.service"]),
     "as nvidia-ctk wrote it": (
         "24.0.7", '{"runtimes": {"nvidia": {"args": [], "path": "nvidia-container-runtime"}}}',
         {"Runtimes": {**RUNC, "nvidia": {"path": "nvidia-container-runtime"}}}, {}, {}, []),
@@ -202,7 +202,8 @@ def test_what_is_written_and_done(
 
 def test_flags_that_say_it_already() -> None:
     argv = [f"--add-runtime=nvidia={BINARY}", "--default-runtime", "nvidia", "--feature=cdi=true"]
-    plan = planned(Policy(default="true"), running("28.1.0", "{}", argv=argv, Runtimes=OURS, DefaultRuntime="nvidia", CDISpecDirs=DIRS))
+    seen = running("28.1.0", "{}", argv=argv, Runtimes=OURS, DefaultRuntime="nvidia", CDISpecDirs=DIRS)
+    plan = planned(Policy(set_as_default="enabled"), seen)
     assert plan.empty
     assert plan.restarts == ()
 
@@ -217,7 +218,7 @@ def test_dockerd_reads_the_new_file_with_the_flags_that_it_runs_with() -> None:
 
 
 def test_what_must_be_so_before_it_counts_as_done() -> None:
-    (check,) = planned(Policy(default="true"), running()).health
+    (check,) = planned(Policy(set_as_default="enabled"), running()).health
     assert (check["kind"], check["socket"], check["path"]) == ("http", docker_config.SOCKET, "/info")
     assert check["require"] == [
         {"path": ["Runtimes", "nvidia", "path"], "equals": BINARY},
@@ -230,9 +231,9 @@ def test_what_must_be_so_before_it_counts_as_done() -> None:
 DECISIONS: dict[str, tuple[str, str, dict[str, Any], str, str, bool, str]] = {
     "with CDI": ("26.1.5", "runc", {}, "native-cdi", "cdi", False, "compatible"),
     "without CDI": ("20.10.24", "runc", {}, "nvidia-runtime", "cdi", False, "compatible"),
-    "CDI not wanted": ("26.1.5", "runc", {"cdi": "false"}, "legacy", "legacy", False, "compatible"),
+    "CDI not wanted": ("26.1.5", "runc", {"cdi": "disabled"}, "legacy", "legacy", False, "compatible"),
     "a default that is there": ("26.1.5", "nvidia", {}, "native-cdi", "cdi", True, "compatible"),
-    "a default that is to go": ("26.1.5", "nvidia", {"default": "false"}, "native-cdi", "cdi", False, "compatible"),
+    "a default that is to go": ("26.1.5", "nvidia", {"set_as_default": "disabled"}, "native-cdi", "cdi", False, "compatible"),
     "strict": ("26.1.5", "runc", {"isolation": "strict"}, "native-cdi", "cdi", False, "strict"),
 }
 
@@ -253,7 +254,7 @@ LIVE = '{"live-restore": true}'
 # what it is: (file, live-restore in force, option restart, flags, what is done, left to somebody, words in the advice)
 COSTS: dict[str, tuple[str | None, bool, str, list[str], list[str], bool, str]] = {
     "containers would end": (None, False, "auto", [], ["reload docker.service"], True, "would end 2 running container(s) (db, web)"),
-    "asked for all the same": (None, False, "always", [], ["restart docker.service"], False, "ends 2 running container(s) (db, web)"),
+    "asked for all the same": (None, False, "force", [], ["restart docker.service"], False, "ends 2 running container(s) (db, web)"),
     "live-restore": (LIVE, True, "auto", [], ["restart docker.service"], False, ""),
     "live-restore by a flag": (None, True, "auto", ["--live-restore"], ["restart docker.service"], False, ""),
     "live-restore in the file only": (LIVE, False, "auto", [], ["reload docker.service"], True, "would end 2"),
@@ -289,7 +290,7 @@ def test_containers_are_asked_for_only_where_a_restart_would_end_them() -> None:
 
 def test_what_is_not_ours_stays_to_the_byte() -> None:
     text = '{\n\t"log-opts": {"max-size": "10m"},\r\n\t"mtu":1450.0, "x": "\\u00e9"}'
-    (change,) = planned(Policy(cdi="false"), running("26.1.5", text)).changes
+    (change,) = planned(Policy(cdi="disabled"), running("26.1.5", text)).changes
     entry = '\t"runtimes": {\n\t\t"nvidia": {\n\t\t\t"path": "/usr/bin/nvidia-container-runtime"\n\t\t}\n\t},\n'
     assert {**change, "result": ""} == {
         "path": CONFIG, "op": "edit", "expect": sha(text), "edits": [{"start": 1, "end": 1, "text": entry}], "result": "",
@@ -411,7 +412,7 @@ def test_a_daemon_outside_systemd_is_left_to_its_owner() -> None:
 
 def test_our_own_runtime_may_get_another_program() -> None:
     kept = {CONFIG: {"existed": False, "sha256_after": "x"}}
-    wanted = Policy(handlers=(Handler(binary="/usr/bin/nvidia-container-runtime.cdi"),), cdi="false")
+    wanted = Policy(handlers=(Handler(binary="/usr/bin/nvidia-container-runtime.cdi"),), cdi="disabled")
     files = {"/usr/bin/nvidia-container-runtime.cdi": ""}
     plan = planned(wanted, running("26.1.5", json.dumps({"runtimes": ENTRY}), files=files, originals=kept))
     assert [(d.before, d.after) for d in plan.differences] == [(BINARY, "/usr/bin/nvidia-container-runtime.cdi")]
@@ -431,7 +432,7 @@ def test_our_own_runtime_may_get_another_program() -> None:
 )
 def test_a_runtime_of_our_name_keeps_its_arguments_or_is_refused(program: str, handler: Handler, taken: bool) -> None:
     before = {"path": program, "runtimeArgs": ["--debug"], "options": {"x": 1}}
-    wanted = Policy(handlers=(handler,), cdi="false")
+    wanted = Policy(handlers=(handler,), cdi="disabled")
     seen = running("26.1.5", json.dumps({"runtimes": {"nvidia": before}}), files={handler.binary: ""})
     if not taken:
         with pytest.raises(PlanError, match="another runtime nvidia"):
@@ -461,7 +462,7 @@ def test_the_program_behind_the_default_runtime(default: str, runtimes: dict, ke
 def test_a_program_that_was_not_sent_is_no_blank_in_a_sentence() -> None:
     sent = file_places.shown(json.dumps({"runtimes": {"nvidia": {"path": "/opt/my runtime"}}}), docker_config.keep())
     with pytest.raises(PlanError) as found:
-        planned(Policy(cdi="false"), running("26.1.5", sent, files={BINARY: ""}))
+        planned(Policy(cdi="disabled"), running("26.1.5", sent, files={BINARY: ""}))
     assert "its program has a form that is not sent from a host" in str(found.value)
     assert "Set handlers.nvidia.binary to its program to go on" in str(found.value)
 
@@ -477,7 +478,7 @@ def test_a_program_that_was_not_sent_is_no_blank_in_a_sentence() -> None:
 def test_a_type_of_a_shim_is_no_program_to_set(entry: dict[str, Any], why: str) -> None:
     sent = file_places.shown(json.dumps({"runtimes": {"nvidia": entry}}), docker_config.keep())
     with pytest.raises(PlanError) as found:
-        planned(Policy(cdi="false"), running("26.1.5", sent, files={BINARY: ""}))
+        planned(Policy(cdi="disabled"), running("26.1.5", sent, files={BINARY: ""}))
     assert why in str(found.value)
     assert "binary" not in str(found.value)
     assert "Take it out or give it another name there" in str(found.value)

@@ -50,11 +50,11 @@ def test_nothing_is_less_afterwards(release: str) -> None:
     planned = []
 
     @settings(max_examples=EXAMPLES, deadline=None, derandomize="GPUFLEET_EXAMPLES" not in os.environ, database=None)
-    @given(cri=lowered.configurations(release), default=st.booleans(), wanted=st.sampled_from(["auto", "false"]))
+    @given(cri=lowered.configurations(release), default=st.booleans(), wanted=st.sampled_from(["auto", "disabled"]))
     def holds(cri: dict[str, Any], default: bool, wanted: Any) -> None:
         files = {ROOT: written(release, cri)}
         try:
-            found = plan(release, files, Policy(default=wanted), default=default and wanted == "auto")
+            found = plan(release, files, Policy(set_as_default=wanted), default=default and wanted == "auto")
         except PlanError as refused:
             planned.append(refused.what[:30])
             return
@@ -62,7 +62,7 @@ def test_nothing_is_less_afterwards(release: str) -> None:
         after = applied(files, found)
         assert lowered.losses(effective(release, files), effective(release, after), told=release.startswith("2.")) == []
         assert lowered.worse(found.differences) == []
-        assert plan(release, after, Policy(default=wanted), default=default and wanted == "auto").empty
+        assert plan(release, after, Policy(set_as_default=wanted), default=default and wanted == "auto").empty
 
     holds()
     assert planned.count("") > len(planned) * 2 // 3, planned

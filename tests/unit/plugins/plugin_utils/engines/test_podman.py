@@ -40,7 +40,7 @@ def test_a_host_with_podman_alone_gets_its_spec_and_nothing_else() -> None:
     node.require_engine(Policy(), seen)
     (decision,) = seen.record.decisions
     assert (decision.engine, decision.engine_version, decision.injection, decision.handler) == ("podman", "5.4.2", "native-cdi", "")
-    assert (seen.record.cdi_owner, seen.record.cdi_version_cap, seen.record.packages) == ("ours", "0.8.0", ())
+    assert (seen.record.cdi_owner, seen.record.cdi_version_cap, seen.record.packages) == ("collection", "0.8.0", ())
     plan = node.plan(Policy(), seen_with(NEW), seen, "")
     written = [c["path"] for c in plan.changes]
     assert "/etc/cdi/nvidia.yaml" in written
@@ -79,7 +79,7 @@ def test_beside_an_engine_that_is_managed_podman_is_a_reader_only(engines: tuple
     assert podman.counts(Policy(engines=engines), others) is counts
 
 
-@pytest.mark.parametrize("options", [{"injection": "legacy"}, {"injection": "nvidia-runtime"}, {"cdi": "false"}])
+@pytest.mark.parametrize("options", [{"injection": "legacy"}, {"injection": "nvidia-runtime"}, {"cdi": "disabled"}])
 def test_what_podman_cannot_have_is_refused_by_name(options: dict[str, Any]) -> None:
     with pytest.raises(PlanError, match=r"cannot work with Podman 5\.4\.2 .*by CDI only"):
         record(Policy(**options), the_podman())

@@ -137,7 +137,7 @@ SPECS = [
     ({"skipped": True, "decision": {"skipped": "no GPU: none on PCI"}}, False, "none", "no GPU: none on PCI"),
     ({"skipped": True}, False, "none", "nothing on this host reads CDI specs"),
     ({"skipped": True, "decision": {"cdi_owner": "none"}}, False, "none", "nothing on this host reads CDI specs"),
-    ({"skipped": True, "decision": {"cdi_owner": "ours"}}, False, "none", specs.NOT_YET),
+    ({"skipped": True, "decision": {"cdi_owner": "collection"}}, False, "none", specs.NOT_YET),
     (LOST, False, "lost", "connection refused"),
     ({"failed": True, "msg": "no nvml"}, False, "failed", "no nvml"),
 ]

@@ -154,7 +154,7 @@ def test_the_spec_is_planned_from_the_nodes_that_are_coming() -> None:
     bare = look({"/dev/nvidia-uvm": None, "/dev/nvidia1": None})
     driver = gpus.parse(POLICY, bare)
     policy = Policy(device_nodes="present", cdi_profile="devices", root="/")
-    record = resource.record_of_options("ours", "1.0.0")
+    record = resource.record_of_options("collection", "1.0.0")
     after = device_nodes.coming(policy, look({"/dev/nvidia-uvm": None, "/dev/nvidia1": None}, answers=nvml()), driver)
     made, _words = resource.outcome(policy, after, record, driver, "")
     text = next(c["content"] for c in made.changes if c["path"] == "/etc/cdi/nvidia.yaml")

@@ -16,7 +16,7 @@ from tests.unit.builders import obs, sha
 from tests.unit.records import instance, record
 
 PATH = "/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json"
-HOOK = Policy(cdi="false")
+HOOK = Policy(cdi="disabled")
 CDI = Policy()
 CRIO = instance("crio", "1.34.2", default_handler="crun", low_level="/usr/libexec/crio/crun")
 FOREIGN = '{"version": "1.0.0", "hook": {"path": "/opt/site/hook"}, "when": {"always": true}, "stages": ["prestart"]}'
@@ -69,7 +69,7 @@ def test_the_engines_own_directory_in_force_is_used() -> None:
     assert [c["path"] for c in plan.changes] == ["/run/containers/oci/hooks.d/oci-nvidia-hook.json"]
 
 
-@pytest.mark.parametrize("policy", [Policy(cdi="false", packages="ignore"), Policy(cdi="false", single=True)])
+@pytest.mark.parametrize("policy", [Policy(cdi="disabled", packages="ignore"), Policy(cdi="disabled", single=True)])
 def test_a_hook_without_its_program_is_refused(policy: Policy) -> None:
     with pytest.raises(PlanError, match="skips such a hook"):
         oci_hook.plan(policy, obs(), record(policy, CRIO))

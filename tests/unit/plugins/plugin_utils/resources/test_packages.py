@@ -16,7 +16,7 @@ from tests.unit.records import record
 
 BASE, HOOK, TOOLS, LIBRARY = packages.BASE, "nvidia-container-toolkit", "libnvidia-container-tools", "libnvidia-container1"
 ALL = (HOOK, BASE, TOOLS, LIBRARY)
-CDI, LEGACY = Policy(), Policy(cdi="false")
+CDI, LEGACY = Policy(), Policy(cdi="disabled")
 NEW, OLD = "1.20.1-1", "1.19.0-1"
 
 

@@ -79,7 +79,7 @@ CRIO = instance("crio", "1.34.2", default_handler="crun", low_level="/usr/libexe
     [
         ("native CDI", Policy(), instance(), "cdi", True, ["runc"]),
         ("no CDI in the engine", Policy(), OLD, "cdi", False, ["runc"]),
-        ("no CDI wanted", Policy(cdi="false"), instance(), "legacy", False, ["runc"]),
+        ("no CDI wanted", Policy(cdi="disabled"), instance(), "legacy", False, ["runc"]),
         ("spec in memory", Policy(injection="jit-cdi"), instance(), "jit-cdi", False, ["runc"]),
         ("CRI-O's crun outside PATH", Policy(), CRIO, "cdi", True, ["/usr/libexec/crio/crun"]),
         ("forced isolation", Policy(isolation="compatible"), instance(), "cdi", False, ["runc"]),

@@ -87,12 +87,12 @@ ROWS = [
         NONE,
         ("isolation", "", "env:all", "", "0,1,ctl,-uvm,-uvm-tools,-modeset"),
     ]),
-    ("nvidia-runtime that may not be the default", dc.replace(COMPATIBLE, default="false"), CONTAINERD_16, [
+    ("nvidia-runtime that may not be the default", dc.replace(COMPATIBLE, set_as_default="disabled"), CONTAINERD_16, [
         ("one", "nvidia", "env:0", "0,ctl", "1"),
         ("all", "nvidia", "env:all", "0,1,ctl", ""),
         ("none", "nvidia", "", "", NONE[4]),
     ]),
-    ("legacy", dc.replace(COMPATIBLE, cdi="false"), CONTAINERD_21, [
+    ("legacy", dc.replace(COMPATIBLE, cdi="disabled"), CONTAINERD_21, [
         ("one", "", "env:0", "0,ctl", "1"),
         ("all", "", "env:all", "0,1,ctl", ""),
         NONE,
@@ -108,7 +108,7 @@ ROWS = [
         ("all", "nvidia", "env:all", "0,1,ctl", ""),
         ("none", "nvidia", "", "", NONE[4]),
     ]),
-    ("oci-hook", dc.replace(COMPATIBLE, cdi="false"), CRIO, [
+    ("oci-hook", dc.replace(COMPATIBLE, cdi="disabled"), CRIO, [
         ("one", "", "env:0", "0,ctl", "1"),
         ("all", "", "env:all", "0,1,ctl", ""),
         NONE,
@@ -173,7 +173,7 @@ def test_an_engine_that_serves_no_cri_has_no_cases() -> None:
 
 @pytest.mark.parametrize("engine", [CONTAINERD_21, CRIO], ids=["legacy", "oci-hook"])
 def test_a_record_stands_for_the_nodes_where_no_driver_is(engine: Instance) -> None:
-    found = cases(dc.replace(COMPATIBLE, cdi="false"), engine, evidence_file=RECORD)
+    found = cases(dc.replace(COMPATIBLE, cdi="disabled"), engine, evidence_file=RECORD)
     assert [c["record"] for c in found] == [
         {"path": RECORD, "contains": ["--device=0(?![0-9])"], **SHOWS},
         {"path": RECORD, "contains": ["--device=all(?![0-9])"], **SHOWS},

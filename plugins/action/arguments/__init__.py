@@ -1,0 +1,122 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A task's options: the argument spec from the module's documentation, the values that a task may have, and the policy that they make.
+
+A package of one file, since ansible-test wants a module for every other file below plugins/action.
+"""
+
+from __future__ import annotations
+
+import ast
+import dataclasses as dc
+import importlib
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+import yaml
+from ansible.errors import AnsibleActionFail
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible.module_utils.errors import AnsibleValidationError, UnsupportedError
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.variables import PREFIX, suggestion
+
+MODULES = os.path.join(os.path.dirname(__file__), "..", "..", "modules")
+FRAGMENTS = "ansible_collections.gpufleet.nvidia.plugins.doc_fragments."
+TEST_HOSTS = "GPUFLEET_TEST_HOSTS"
+SPEC_KEYS = ("type", "elements", "choices", "default", "required", "aliases", "no_log")
+
+
+def documented(module: str, name: str = "DOCUMENTATION") -> str:
+    """One of a module's texts, read without importing it."""
+    with open(os.path.join(MODULES, module + ".py"), encoding="utf-8") as handle:
+        tree = ast.parse(handle.read())
+    return next(
+        str(n.value.value)
+        for n in tree.body
+        if isinstance(n, ast.Assign) and isinstance(n.value, ast.Constant) and getattr(n.targets[0], "id", "") == name
+    )
+
+
+def documentation(module: str) -> dict[str, Any]:
+    """A module's DOCUMENTATION with its fragments' options, read once when the action is loaded (before Ansible forks)."""
+    doc: dict[str, Any] = yaml.safe_load(documented(module))
+    found = dict(doc.get("options") or {})
+    for name in doc.get("extends_documentation_fragment") or []:
+        fragment, _dot, part = name.removeprefix("gpufleet.nvidia.").partition(".")
+        cls = importlib.import_module(FRAGMENTS + fragment).ModuleDocFragment
+        more = yaml.safe_load(getattr(cls, (part or "DOCUMENTATION").upper()))
+        found = {**(more.get("options") or {}), **found}
+    return {**doc, "options": found}
+
+
+def spec(module: str) -> dict[str, Any]:
+    """The argument spec is derived from the documentation, so that the two cannot drift."""
+    return {name: _option(option) for name, option in documentation(module)["options"].items()}
+
+
+def _option(option: Mapping[str, Any]) -> dict[str, Any]:
+    found = {k: option[k] for k in SPEC_KEYS if k in option}
+    if option.get("suboptions"):
+        found["options"] = {k: _option(v) for k, v in option["suboptions"].items()}
+    return found
+
+
+def of_task(action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = False) -> dict[str, Any]:
+    given = dict(action._task.args)
+    validated = ArgumentSpecValidator(dict(spec_)).validate(given)
+    if validated.error_messages:
+        unsupported = set(validated.unsupported_parameters)
+        raise AnsibleActionFail("; ".join(said(error, unsupported, spec_, given) for error in validated.errors))
+    # Values are plain again after a round trip: since ansible-core 2.19 they are tagged subclasses that tomlkit does not know.
+    plain: dict[str, Any] = {**json.loads(json.dumps(validated.validated_parameters)), **imitated()}
+    try:
+        options.check(plain, docker=docker)
+    except PlanError as error:
+        raise AnsibleActionFail(str(error), result=failure(error)) from None
+    return plain
+
+
+def imitated() -> dict[str, str]:
+    """Where test hosts have what stands for a GPU. No option, so that no inventory can carry it to a real host (ARCHITECTURE.md)."""
+    given: dict[str, str] = json.loads(os.environ.get(TEST_HOSTS) or "{}")
+    unknown = sorted(set(given) - {"proc_root", "sys_root", "evidence_file"})
+    if unknown:
+        raise AnsibleActionFail(f"the environment variable {TEST_HOSTS}, which only tests set, has unknown keys: {', '.join(unknown)}")
+    return given
+
+
+def said(error: AnsibleValidationError, unsupported: set[Any], known: Mapping[str, Any], given: Mapping[str, Any]) -> str:
+    """The validator's sentence; that of options which do not exist is half a sentence, without the name that was meant."""
+    if not isinstance(error, UnsupportedError):
+        return with_choice(str(error.msg), given)
+    wrong = sorted(item if isinstance(item, str) else ".".join(item) for item in unsupported)
+    named = ", ".join(f"{name}{suggestion(name, known)}" for name in wrong)
+    return f"Unsupported parameters: {named}. Supported parameters: {', '.join(sorted(known))}"
+
+
+def with_choice(sentence: str, given: Mapping[str, Any]) -> str:
+    """The validator's sentence about a value that is none of the choices, with the one that was meant."""
+    name = next((n for n in given if sentence.startswith(f"value of {n} must be one of")), "")
+    return sentence + (options.instead(name.removeprefix(PREFIX), given[name]) if name else "")
+
+
+def policy(args: Mapping[str, Any], **fixed: Any) -> Policy:
+    """Options to policy: same names, lists become tuples, handlers become values."""
+    known = {f.name for f in dc.fields(Policy)}
+    values: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in args.items() if k in known and v is not None}
+    if "handlers" in values:
+        values["handlers"] = tuple(handler(name, h or {}) for name, h in sorted(values["handlers"].items())) or (Handler(),)
+    return dc.replace(Policy(), **values, **fixed)
+
+
+def handler(name: str, value: Mapping[str, Any]) -> Handler:
+    return Handler(name, str(value.get("binary") or Handler.binary), dict(value.get("options") or {}), bool(value.get("binary")))
+
+
+def failure(error: PlanError) -> dict[str, Any]:
+    return {"error": {"what": error.what, "where": error.where, "line": error.line, "why": error.why, "next": error.next}}

@@ -1,0 +1,122 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The node's programs as a module, for connections that cannot feed a program to a host over stdin. No newer syntax than Python 3.6's."""
+
+DOCUMENTATION = r"""
+module: host_program
+short_description: Run one of the programs by which this collection reads and changes hosts
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Internal. The actions of this collection send the same programs over the connection's stdin where they can, which is faster; where they
+    cannot, or with O(gpufleet.nvidia.node#module:transport=module), they use this module. What a request holds is no part of the
+    collection's interface and may change in every release.
+  - Use M(gpufleet.nvidia.node_info) to look at a host, M(gpufleet.nvidia.node) to change one, and M(gpufleet.nvidia.node_check) to prove
+    one.
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+attributes:
+  action:
+    support: none
+    details:
+      - The actions of other modules use this module. It has none of its own.
+  check_mode:
+    support: partial
+    details:
+      - With O(program=observe) nothing is changed in any mode.
+      - With O(program=transaction) files are staged, validated and discarded.
+      - With O(program=container_check), which starts containers, nothing is done in check mode.
+  diff_mode:
+    support: none
+    details:
+      - The actions show differences. A request says what to write, and not what a person should read.
+  idempotent:
+    support: partial
+    details:
+      - With O(program=transaction) a request names the files as they were seen, so that it is refused after it was carried out once.
+options:
+  program:
+    description:
+      - V(observe) answers queries and changes nothing.
+      - V(transaction) checks that files, units and packages still are what was seen, lets a program validate the staged files, writes
+        them, restarts units, waits until they serve, and rolls everything back if they do not.
+      - V(container_check) starts test containers through an engine and removes them again.
+    type: str
+    choices:
+      - observe
+      - transaction
+      - container_check
+    required: true
+  request:
+    description:
+      - What the program is asked for, as base64 of zlib-compressed JSON. Compressed, since a module's arguments end up in logs of many
+        kinds.
+    type: str
+    required: true
+seealso:
+  - module: gpufleet.nvidia.node_info
+  - module: gpufleet.nvidia.node
+  - module: gpufleet.nvidia.node_check
+"""
+
+EXAMPLES = r"""
+- name: Ask for one file (the actions write such requests; a person uses ansible.builtin.slurp)
+  gpufleet.nvidia.host_program:
+    program: observe
+    # {"schema": 1,
+    #  "questions": [{"id": "a", "kind": "file", "path": "/etc/hosts", "keep": {"format": "whole"}}]}
+    request: eNoVijsOgCAQBe/yahJiy1WMxQaXQJSP7hoLwt3FbiYzHeIjZ4JbDK6HRVMtArd2pB0OBIMjlR9DOnlaI43TLKu3sYrKfzA3uI5Q70w66xvrnMfYxgfvVh+Z
+  register: seen
+
+- name: Try a transaction without changes
+  gpufleet.nvidia.host_program:
+    program: transaction
+    # {"schema": 1, "id": "0123456789abcdef0123456789abcdef", "root": "/", "check": true, "changes": []}
+    request: eJyrVipOzkjNTVSyUjDUUVDKTAEylAwMjYxNTM3MLSwTk5JTUtPQ+UpAlUX5+SUgtfogDtCI5Gwgr6SoNBXMTcxLTy0GCkTH1gIAFaIbPA==
+"""
+
+RETURN = r"""
+answer:
+  description: What the program says, written like O(request). A transaction that failed is an answer, too.
+  returned: success, except with O(program=container_check) in check mode
+  type: str
+  sample: eJyrVipOzkjNTVSyUjCsBQAflQQ5
+"""
+
+import base64
+import json
+import zlib
+
+from ansible.module_utils.basic import AnsibleModule
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import container_check, observe, transaction
+
+PROGRAMS = {"observe": observe, "transaction": transaction, "container_check": container_check}
+
+
+def main():
+    module = AnsibleModule(
+        argument_spec={
+            "program": {"type": "str", "choices": ["observe", "transaction", "container_check"], "required": True},
+            "request": {"type": "str", "required": True, "no_log": True},
+        },
+        supports_check_mode=True,
+    )
+    name = module.params["program"]
+    try:
+        request = json.loads(zlib.decompress(base64.b64decode(module.params["request"])).decode("utf-8"))
+    except (ValueError, zlib.error) as exc:
+        module.fail_json(msg=f"the request is not base64 of zlib-compressed JSON: {exc}")
+    if module.check_mode and name == "container_check":
+        module.exit_json(changed=False, skipped=True, msg="containers would be started and removed again")
+    if name == "transaction":
+        request = dict(request, check=module.check_mode or request.get("check", False))
+    answer = PROGRAMS[name].run(request)
+    packed = base64.b64encode(zlib.compress(json.dumps(answer).encode("utf-8"))).decode("ascii")
+    module.exit_json(changed=name == "transaction" and answer["changed"], answer=packed)
+
+
+if __name__ == "__main__":
+    main()

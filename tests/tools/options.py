@@ -1,0 +1,159 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What follows from the modules' documentation: the roles' argument specs and task arguments, and the results that modules share.
+
+    options.py [--write]      without --write: say which files are outdated
+
+An option is written once, in a doc fragment or in its module. Each option of a role's module is a variable of the role.
+"""
+
+from __future__ import annotations
+
+import copy
+import re
+import sys
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+ROOT = Path(__file__).resolve().parents[2]
+for entry in (ROOT, ROOT / ".cache" / "collections"):
+    sys.path.insert(0, str(entry))
+
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments
+
+HERE = "gpufleet.nvidia."
+PREFIX = "gpufleet_"
+SPEC_KEYS = ("type", "elements", "choices", "required", "default")
+# A role's entry points, each with its module. What the look of refresh_cdi decides is given to cdi_spec by hand.
+ENTRIES: Mapping[str, Mapping[str, str]] = {
+    "node": {"look": "node_info", "main": "node", "refresh_cdi": "node_info"},
+    "verify": {"main": "node_check"},
+    "toolkit": {"main": "toolkit_repository"},
+}
+# Options that carry another name as a variable, since there it has to say what of.
+NAMES: Mapping[str, Mapping[str, str]] = {
+    "node_check": {"image": "verify_image", "timeout": "verify_timeout"},
+    "toolkit_repository": {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"},
+}
+BY_HAND: Mapping[str, frozenset[str]] = {"cdi_spec": frozenset({"cdi_owner", "cdi_version", "state"})}
+MARKED = re.compile(r"\bO\((\w+)(=[^)]*)?\)")
+TASK = re.compile(rf"(?m)^(  {re.escape(HERE)}(\w+):\n)((?:    .*\n)+)")
+RETURN = re.compile(r'(RETURN = r"""\n)(.*?)(""")', re.DOTALL)
+RESULT = re.compile(r"(?m)^(\w+):\n((?:(?:[ ].*)?\n)+)")
+SAMPLE = re.compile(r"(?m)^  sample:.*\n(?:   .*\n)*")
+RESULTS = Path(__file__).with_name("results.yml")
+
+
+class Dumper(yaml.SafeDumper):
+    """Lists are indented, and what several entry points share is called `options`."""
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+    def generate_anchor(self, node: yaml.Node) -> str:
+        return "options"
+
+
+def variable(module: str, option: str) -> str:
+    """An option of a module, as the roles call it."""
+    return PREFIX + NAMES.get(module, {}).get(option, option)
+
+
+def variables(module: str) -> dict[str, dict[str, Any]]:
+    """A module's options as variables of a role, in the order of their names."""
+    documented = arguments.documentation(module)["options"]
+    found = {variable(module, option): of_role(module, text) for option, text in documented.items()}
+    return dict(sorted(found.items()))
+
+
+def of_role(module: str, option: Mapping[str, Any]) -> dict[str, Any]:
+    said = option["description"]
+    text = [renamed(module, sentence) for sentence in ([said] if isinstance(said, str) else said)]
+    spec = {key: option[key] for key in SPEC_KEYS if key in option}
+    return copy.deepcopy({"description": text, **spec})
+
+
+def renamed(module: str, sentence: str) -> str:
+    """A sentence about options, about the variables of the same meaning."""
+    known = arguments.documentation(module)["options"]
+    return MARKED.sub(lambda m: f"O({variable(module, m[1])}{m[2] or ''})" if m[1] in known else m[0], sentence)
+
+
+def spec_file(role: str) -> Path:
+    return ROOT / "roles" / role / "meta/argument_specs.yml"
+
+
+def specs(role: str, text: str) -> str:
+    """A role's argument specs with the options of its modules. What an entry point is for stays as it is written there."""
+    head = text.partition("---\n")[0]
+    entries = yaml.safe_load(text)["argument_specs"]
+    shared: dict[str, dict[str, Any]] = {}
+    for name, entry in entries.items():
+        found = variables(ENTRIES[role][name])
+        entry["options"] = next((known for known in shared.values() if known == found), found)
+        shared.setdefault(name, entry["options"])
+    dumped = yaml.dump({"argument_specs": entries}, Dumper=Dumper, sort_keys=False, width=120, allow_unicode=True)
+    return f"{head}---\n{dumped}"
+
+
+def tasks(text: str) -> str:
+    """A role's tasks, each with all the options of its module that are variables of the role."""
+    return TASK.sub(lambda found: found[1] + handed_on(found[2], found[3]), text)
+
+
+def handed_on(module: str, lines: str) -> str:
+    """The lines of one task's arguments."""
+    hand = BY_HAND.get(module, frozenset())
+    kept = {m[1]: m[0] for m in re.finditer(r"(?m)^    (\w+):.*\n", lines) if m[1] in hand}
+    documented = arguments.documentation(module)["options"]
+    everywhere = {name for entries in ENTRIES.values() for known in entries.values() for name in variables(known)}
+    given = {o: argument(module, o, spec) for o, spec in documented.items() if o not in hand and variable(module, o) in everywhere}
+    return "".join(line for _option, line in sorted({**given, **kept}.items()))
+
+
+def argument(module: str, option: str, spec: Mapping[str, Any]) -> str:
+    default = "" if spec.get("required") else " | default(omit)"
+    return f'    {option}: "{{{{ {variable(module, option)}{default} }}}}"\n'
+
+
+def results(module: str, text: str) -> str:
+    """A module's text with the results that it shares with others; samples are its own."""
+    return RETURN.sub(lambda found: found[1] + RESULT.sub(lambda one: result(module, one[1], one[0]), found[2]) + found[3], text)
+
+
+def result(module: str, name: str, text: str) -> str:
+    shared = next((s for s in yaml.safe_load(RESULTS.read_text()) if s["name"] == name and module in s["modules"]), None)
+    if shared is None:
+        return text
+    sample = SAMPLE.search(text)
+    head, contains, fields = str(shared["text"]).partition("contains:\n")
+    lines = "".join(f"  {line}\n" for line in head.splitlines())
+    more = "".join(f"  {line}\n" for line in (contains + fields).splitlines())
+    return f"{name}:\n{lines}{sample[0] if sample else ''}{more}"
+
+
+def files() -> Iterator[tuple[Path, str]]:
+    """Every file that something is written into, with its text as it has to be."""
+    for role in ENTRIES:
+        yield spec_file(role), specs(role, spec_file(role).read_text())
+        for path in sorted((ROOT / "roles" / role / "tasks").glob("*.yml")):
+            yield path, tasks(path.read_text())
+    for path in sorted((ROOT / "plugins/modules").glob("*.py")):
+        yield path, results(path.stem, path.read_text())
+
+
+def main(given: list[str]) -> int:
+    outdated = [(path, text) for path, text in files() if text != path.read_text()]
+    for path, text in outdated:
+        if "--write" in given:
+            path.write_text(text)
+        print(f"{'written' if '--write' in given else 'outdated, run make docs'}: {path.relative_to(ROOT)}")
+    return 1 if outdated and "--write" not in given else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
