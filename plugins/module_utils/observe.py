@@ -47,9 +47,10 @@ def run(request):
     answers, room = {}, limits["bytes"]
     commands.asked_for[:] = request.get("environment") or []
     look_system.forget()
+    questions = [_with_list(question, request.get("keeps") or ()) for question in request["questions"]]
     with _Alarm(deadline) as alarm:
-        told = _units_together(root, request["questions"], alarm)
-        for question in request["questions"]:
+        told = _units_together(root, questions, alarm)
+        for question in questions:
             answer = told.get(question.get("id")) or _ask(root, question, alarm)
             size = len(json.dumps(answer))
             if size > room:
@@ -58,6 +59,16 @@ def run(request):
             room -= size
             answers[question["id"]] = answer
     return {"schema": SCHEMA, "host": host(root), "answers": answers}
+
+
+def _with_list(question, keeps):
+    """A question with its list of what may travel, where that is said by its number."""
+    keep = question.get("keep")
+    if isinstance(keep, int) and 0 <= keep < len(keeps):
+        return dict(question, keep=keeps[keep])
+    if question.get("kind") == "originals" and isinstance(keep, list):
+        return dict(question, keep=[_with_list(entry, keeps) for entry in keep])
+    return question
 
 
 def host(root):

@@ -81,7 +81,7 @@ def look(
     asked = [with_source(q) for q in unique if q.get("kind") != "fetch"]
     if not asked:
         return before
-    request = {"schema": SCHEMA, "root": wanted.root, "questions": asked}
+    request = {"schema": SCHEMA, "root": wanted.root, **queries.with_lists_once(asked)}
     answer = transport.exchange(action, "observe", request, task_vars, way)
     if wanted.root == "/" and (answer.get("host") or {}).get("uid", 0) != 0:
         raise AnsibleActionFail(

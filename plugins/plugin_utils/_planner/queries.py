@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
@@ -37,6 +38,28 @@ def together(questions: list[Question]) -> list[Question]:
         both = bool(first and isinstance(question.get("keep"), Mapping) and first["keep"] != question["keep"])
         found[question["id"]] = {**question, "keep": _both(first["keep"], question["keep"])} if first and both else question
     return list(found.values())
+
+
+def with_lists_once(questions: Sequence[Question]) -> dict[str, Any]:
+    """Questions as they are sent: each list of what may travel once, and its number where it stands. Many have the same one."""
+    lists: list[Any] = []
+    numbers: dict[str, int] = {}
+
+    def number(keep: Any) -> int:
+        text = json.dumps(keep)
+        if text not in numbers:
+            numbers[text] = len(lists)
+            lists.append(keep)
+        return numbers[text]
+
+    def numbered(question: Question) -> Question:
+        if "keep" not in question:
+            return question
+        if question["kind"] == "originals":
+            return {**question, "keep": [{**entry, "keep": number(entry["keep"])} for entry in question["keep"]]}
+        return {**question, "keep": number(question["keep"])}
+
+    return {"questions": [numbered(question) for question in questions], "keeps": lists}
 
 
 def note_lists(answers: Mapping[str, Any], questions: list[Question]) -> None:

@@ -256,3 +256,16 @@ def test_a_package_database_that_cannot_be_read_is_no_host_without_packages(tmp_
     with pytest.raises(observe.nodefs.NodeError) as caught:
         observe.look_system._rpm(["containerd", "runc"])
     assert (caught.value.kind, "rpm -q says nothing of runc" in caught.value.message) == (kind, True)
+
+
+def test_a_list_of_what_may_travel_is_sent_once_and_named_by_its_number(tmp_path):
+    (tmp_path / "a").write_text("x = 1\ny = 2\n")
+    lists = [{"format": "toml", "places": [[["x"], "int"]]}, {"format": "whole"}]
+    asked = [{"id": str(n), "kind": "file", "path": str(tmp_path / "a"), "keep": n} for n in (0, 1, 2, -1)]
+    asked.append({"id": "o", "kind": "originals", "dir": str(tmp_path / "journal"), "keep": [{"path": "*", "keep": 0}]})
+    found = observe.run({"schema": 1, "root": "/", "questions": asked, "keeps": lists})["answers"]
+    assert "x = 1" in found["0"]["content"]
+    assert "y = 2" not in found["0"]["content"]
+    assert found["1"]["content"] == "x = 1\ny = 2\n"
+    assert [found[name]["error"]["kind"] for name in ("2", "-1")] == ["bad-question"] * 2, "no list, no content"
+    assert found["o"]["originals"] == {}

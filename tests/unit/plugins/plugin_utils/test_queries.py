@@ -1,14 +1,17 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What of a banner travels: the program and its version, as engines print them."""
+"""What of a banner travels: the program and its version, as engines print them; and that questions arrive as they were asked."""
 
 from __future__ import annotations
 
+import json
 import re
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, queries, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
 BANNERS = {
     "containerd github.com/containerd/containerd v1.7.24 88bf19b2": "1.7.24",
@@ -35,3 +38,11 @@ def test_a_banner_travels_as_far_as_its_version(line: str) -> None:
 def test_no_question_about_a_command_asks_for_all_that_it_prints() -> None:
     assert queries.command(["engine", "--version"])["shows"] == [queries.BANNER]
     assert queries.command(["engine", "config"], keep={"format": "toml", "places": []})["shows"] == []
+
+
+def test_a_host_reads_the_questions_that_were_asked() -> None:
+    asked = node.questions(Policy())
+    sent = json.loads(json.dumps(queries.with_lists_once(asked)))
+    assert [observe._with_list(question, sent["keeps"]) for question in sent["questions"]] == json.loads(json.dumps(asked))
+    assert len({json.dumps(keep) for keep in sent["keeps"]}) == len(sent["keeps"]), "each list once"
+    assert 3 * len(json.dumps(sent)) < 2 * len(json.dumps(asked))
