@@ -11,7 +11,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh, other_writers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, merge
@@ -21,7 +21,7 @@ SPEC = arguments.spec("cdi_spec")
 
 
 def questions(policy: Policy) -> list[dict[str, Any]]:
-    return [*gpus.questions(policy), *owners.questions(policy), *resource.questions(policy)]
+    return [*gpus.questions(policy), *other_writers.questions(policy), *resource.questions(policy)]
 
 
 def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
@@ -30,17 +30,17 @@ def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
         paths = (*resource.own_paths(policy), *resource.taken_over(policy, obs))
         return base.Outcome(originals.taken_back(obs, paths, lambda: absent(policy, obs)), facts(resource.NOTHING_MADE))
     # A kind that nvidia-cdi-refresh does not write has no other owner, and its units may go on.
-    owner = owners.cdi_owner(policy, obs, cap)[0] if shared else "collection"
+    owner = cdi_refresh.cdi_owner(policy, obs, cap)[0] if shared else "collection"
     record, driver = resource.record_of_options(owner, cap), gpus.parse(policy, obs)
     plan, made = resource.outcome(policy, obs, record, driver, transport.probe_source("nvml"))
     watch = resource.watched(policy, obs, record, (plan, made), transport.resident_sources()["truths"])
     verdicts = staleness.plain(resource.verdicts(policy, obs, record, driver))
-    others = [owners.plan(policy, obs, record)] if shared else []
+    others = [other_writers.plan(policy, obs, record)] if shared else []
     return base.Outcome(merge([plan, watch, *others]), {**facts(made), "freshness": verdicts})
 
 
 def absent(policy: Policy, obs: Observation) -> Plan:
-    return merge([resource.plan_absent(policy, obs), *([owners.plan_absent(policy, obs)] if resource.shared_kind(policy) else [])])
+    return merge([resource.plan_absent(policy, obs), *([cdi_refresh.plan_absent(policy, obs)] if resource.shared_kind(policy) else [])])
 
 
 def facts(made: resource.Made) -> dict[str, Any]:

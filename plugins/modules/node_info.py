@@ -66,7 +66,7 @@ instances:
       config_path: /etc/containerd/config.toml
       socket: /run/containerd/containerd.sock
       unit: containerd.service
-      owner: package
+      manager: package
       running: true
 driver:
   description: The NVIDIA driver and the GPUs as procfs and sysfs tell.

@@ -106,7 +106,7 @@ def with_crun() -> list[Host]:
 
 def open_hosts() -> list[Host]:
     """Those that no other system writes, so that nvidia-ctk and this collection are used there."""
-    return of_rows(row for row in public.CONTAINERDS if not row.home.owner)
+    return of_rows(row for row in public.CONTAINERDS if not row.home.manager)
 
 
 def wrong_bases() -> list[Host]:

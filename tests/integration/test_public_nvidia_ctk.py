@@ -20,7 +20,7 @@ from tests.unit.plugins.plugin_utils.engines.test_public_configurations import i
 DROP_IN = "/etc/containerd/conf.d/99-nvidia.toml"
 FLAGS = {"no flag": (), "default and CDI": ("--set-as-default", "--cdi.enabled")}
 # Hosts that we configure, each with its newest engine; one of the oldest; and one whose default handler has a name of its own.
-OPEN = {row.file: row for row in public.CONTAINERDS if not row.home.owner}
+OPEN = {row.file: row for row in public.CONTAINERDS if not row.home.manager}
 FOREIGN = next(row for row in public.CONTAINERDS if row.default == "shimpei")
 CASES = [*((row, row.releases[-1]) for row in OPEN.values()), (OPEN["kubespray-v2"], "1.6"), (FOREIGN, "1.7")]
 ROWS = [pytest.param(row, release, id=f"{row.file} {release}") for row, release in CASES]

@@ -32,7 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
@@ -242,9 +242,9 @@ def handler_of(name: str, entry: Mapping[str, Any], row: public.Public) -> str:
 
 
 def done(row: public.Public) -> str:
-    if row.home.owner:
-        owner = next(o for o in owners.OWNERS if o.name == row.home.owner)
-        return f"left alone. {owner.instead}"
+    manager = known.of_name(row.home.manager)
+    if manager.place is None:
+        return f"left alone. {manager.instead}"
     driver = [] if row.engine == "crio" else [f"{'systemd' if row.systemd else 'cgroupfs'} driver"]
     copied = ", ".join([*driver, *(f"`{key}`" for key in row.copied)])
     return f"`nvidia` is made as `{row.base}` is: {copied}; `{row.default}` stays the default"

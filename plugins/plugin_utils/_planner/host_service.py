@@ -14,6 +14,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, Policy, Restart, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OUR_UNIT, WHOLE
@@ -22,7 +23,10 @@ PROGRAMS = "/usr/local/libexec/gpufleet"
 SETTINGS = "/etc/gpufleet"
 UNITS = "/etc/systemd/system"
 # Whoever starts containers, or writes CDI specs from the nodes that are there.
-BEFORE = "containerd.service crio.service docker.service podman.service podman-restart.service kubelet.service nvidia-cdi-refresh.service"
+BEFORE = " ".join((
+    "containerd.service crio.service docker.service podman.service podman-restart.service kubelet.service nvidia-cdi-refresh.service",
+    *known.own_engine_units(),
+))
 # RHEL 8 has its Python in /usr/libexec only. By path: systemd's own PATH begins with /usr/local, which is not root's alone everywhere.
 PYTHONS = "/usr/bin/python3 /usr/libexec/platform-python /run/current-system/sw/bin/python3"
 START = "for p in {pythons}; do [ -x $$p ] && exec $$p -I -S {words}; done; echo There is no Python at {pythons} >&2; exit 127"

@@ -137,7 +137,7 @@ class Instance:
     socket: str
     config_path: str
     unit: str
-    owner: str  # package | docker | k3s | rke2 | microk8s | k0s | eks | bottlerocket | ...
+    manager: str  # who renders its configuration: package | docker | k3s | rke2 | microk8s | k0s | eks | bottlerocket | ...
     running: bool
     cdi: Cdi
     invocation_id: str = ""
@@ -151,11 +151,12 @@ class Instance:
     used_by_kubelet: bool = False
     pid: int = 0  # its process, and when that began, in the kernel's ticks; 0 where none was verified
     ticks: int = 0
+    by_path: bool = False  # its program is run by `binary`, not as the file of the process: one file of several programs
 
     @property
     def process(self) -> dict[str, int] | None:
         """The process whose program is run for it; None where the program is run by its path."""
-        return {"pid": self.pid, "ticks": self.ticks} if self.pid else None
+        return {"pid": self.pid, "ticks": self.ticks} if self.pid and not self.by_path else None
 
     @property
     def key(self) -> str:

@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     queries,
     take_back,
 )
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, owners, programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh, gpu_operator, other_writers, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers, resource, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
@@ -28,7 +28,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import detect as podman
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, device_plugin
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import owners as containerd_owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet as kubelets
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     JOURNAL_DIR,
     Decision,
@@ -57,7 +59,7 @@ ENGINES = {traits.CONTAINERD: containerd, traits.CRIO: crio, traits.DOCKER: dock
 CONFIGURED = {name: engine for name, engine in ENGINES.items() if traits.of(name).handlers}
 LEFTOVERS = {traits.CRIO: crio.leftovers}
 REASONED = {traits.CONTAINERD: containerd}  # whose handlers have a cgroup driver each
-KUBERNETES = (*(o.name for o in containerd_owners.OWNERS if o.kubernetes), "gpu-operator")  # owners that come with it
+KUBERNETES = (*known.with_kubernetes(), gpu_operator.TOOL)  # what comes with it, or needs it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 # CRI-O's own packages put its runtimes outside PATH (engines.md 2).
 LOW_LEVEL_PATHS = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/libexec/crio"]
@@ -95,7 +97,7 @@ def questions(policy: Policy) -> list[queries.Question]:
         gpus,
         device_nodes,
         consumers,
-        owners,
+        other_writers,
         device_plugin,
         packages,
         toolkit_config,
@@ -110,7 +112,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def see(policy: Policy, obs: Observation) -> Seen:
-    """Find the engines, the GPUs and the owners, and decide. Nothing has to be decidable for what is only taken back."""
+    """Find the engines, the GPUs and who else writes, and decide. Nothing has to be decidable for what is only taken back."""
     try:
         return decided(policy, obs)
     except PlanError:
@@ -125,7 +127,7 @@ def decided(policy: Policy, obs: Observation) -> Seen:
     instances = tuple(i for engine in ENGINES.values() for i in engine.find(policy, obs))
     if not podman.counts(policy, [i for i in instances if i.engine != podman.NAME]):
         instances = tuple(i for i in instances if i.engine != podman.NAME)
-    kubelet = owners.kubelet(policy, obs)
+    kubelet = kubelets.find(policy, obs)
     same = cgroup_driver.same_socket
     instances = tuple(dc.replace(i, used_by_kubelet=bool(kubelet.endpoint) and same(kubelet.endpoint, i.socket)) for i in instances)
     instances = tuple(beside_kubernetes(policy, i, kubelet, instances) for i in instances)
@@ -133,7 +135,7 @@ def decided(policy: Policy, obs: Observation) -> Seen:
     driver = gpus.parse(policy, obs)
     readers = consumers.others(policy, obs, instances)
     cap, _reason = decide.version_cap(instances, readers)
-    owner, owner_reason = owners.cdi_owner(policy, obs, cap)
+    owner, owner_reason = cdi_refresh.cdi_owner(policy, obs, cap)
     record = decide.decide(
         policy,
         instances,
@@ -159,7 +161,7 @@ def with_reasons(policy: Policy, obs: Observation, instances: tuple[Instance, ..
 
 def beside_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instances: tuple[Instance, ...]) -> Instance:
     """An engine that no kubelet can use is configured beside Kubernetes only when it is asked for by name."""
-    kubernetes = kubelet.present or any(i.owner in KUBERNETES for i in instances)
+    kubernetes = kubelet.present or any(i.manager in KUBERNETES for i in instances)
     engine = traits.of(instance.engine)
     if engine.kubernetes or not engine.handlers or instance.refusal or instance.engine in policy.engines or not kubernetes:
         return instance
@@ -178,7 +180,9 @@ def require_engine(policy: Policy, seen: Seen) -> None:
             why="looked for containerd, CRI-O and Docker by process, unit, socket and program, and for a Podman that reads CDI specs",
             next="install an engine first, or name config_path and socket where it lives elsewhere",
         )
-    stopped = [i for i in seen.instances if i.refusal and ((not i.running and i.owner == "package") or i.owner == processes.OWNER)]
+    stopped = [
+        i for i in seen.instances if i.refusal and ((not i.running and i.manager == PACKAGE.name) or i.manager == processes.UNVERIFIED)
+    ]
     if stopped and len(stopped) == len(seen.instances):
         raise refused(stopped[0])
     silent = [i for i in seen.instances if i.silent]
@@ -201,7 +205,7 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
     installing = packages.plan(policy, obs, record)
     engine_plans = [ENGINES[d.engine].plan(policy, obs, by_key[d.instance], d) for d in record.decisions]
     nodes = device_nodes.plan(policy, obs, seen.driver, (residents or {}).get("device_rules", ""))
-    others = owners.plan(policy, obs, record)
+    others = other_writers.plan(policy, obs, record)
     parts = [
         left_by_others(policy, obs, seen.instances, record.decisions),
         before(policy, obs, record, installing, others),
@@ -267,7 +271,7 @@ def coming(plan: Plan) -> Plan:
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """Give back what was there before. Packages stay: other things on the host may have come to need them."""
     rooms = [
-        room.plan_absent(policy, obs) for room in (toolkit_config, oci_hook, resource, device_nodes, owners, decision_file, repository)
+        room.plan_absent(policy, obs) for room in (toolkit_config, oci_hook, resource, device_nodes, cdi_refresh, decision_file, repository)
     ]
     return take_back.plan(policy, obs, CONFIGURED, rooms)
 

@@ -12,7 +12,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
-OWNER = "unverified"
+UNVERIFIED = "unverified"  # in the place of a manager
 DECLARE = "or name the engine by config_path, socket and service, which then count instead of the process"
 
 
@@ -45,7 +45,7 @@ def instance(engine: str, title: str, process: Mapping[str, Any]) -> Instance:
     """An engine that is here and not to be trusted. Nothing of what it says of itself is in it: no configuration, no socket, no unit."""
     nothing = Cdi(False, False, (), "", Evidence("files", "not looked at: nothing vouches for the process"))
     program_ = str(process.get("exe") or "")
-    return Instance(engine, "", program_, "", "", "", OWNER, True, nothing, cri=False, refusal=refusal(title, process))
+    return Instance(engine, "", program_, "", "", "", UNVERIFIED, True, nothing, cri=False, refusal=refusal(title, process))
 
 
 def others_advice(obs: Observation) -> tuple[str, ...]:

@@ -13,14 +13,16 @@ from collections.abc import Iterable, Mapping
 from typing import Protocol
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, low_level, originals, owned_file
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
 # By this name the programs of all handlers begin that this collection has ever written by itself.
 PROGRAM = low_level.PROGRAM
+# In whose configuration our part can be told from the rest. What other managers render is never edited.
+JUDGED = (*(m.name for m in known.MANAGERS if m.taken_back), nvidia_ctk.TOOL, gpu_operator.TOOL)
 
 
 class Engine(Protocol):
@@ -104,7 +106,7 @@ def of_instances(
     broken: dict[str, str] = {}
     theirs: dict[str, str] = {}
     for instance in found.instances:
-        if instance.refusal and instance.owner not in owners.JUDGED:
+        if instance.refusal and instance.manager not in JUDGED:
             theirs.setdefault(instance.engine, instance.refusal)
             continue
         try:

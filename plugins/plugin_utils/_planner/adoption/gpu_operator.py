@@ -19,10 +19,10 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, originals, owned_file, processes, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import owners as containerd_owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, kubelet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Leftover, NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -44,7 +44,7 @@ HAND_OVER = (
 )
 KUBELET_QUESTIONS = (
     cgroup_driver.process_question(),
-    *(queries.file(path, content=False) for path in owners.KUBELETS),
+    *(queries.file(path, content=False) for path in kubelet.PROGRAMS),
 )
 
 
@@ -92,7 +92,7 @@ def state(policy: Policy, obs: Observation, instances: Iterable[Instance], files
     if unseen:
         raise NeedMore(unseen)
     programs = dict.fromkeys(program for i in found for program in its_handlers(i).values())
-    traces = (*(mark for mark in MARKS if owners.exists(obs, mark)), *programs, *files)
+    traces = (*(mark for mark in MARKS if obs.exists(mark)), *programs, *files)
     if not traces:
         return State("absent")
     if policy.root != "/":
@@ -128,8 +128,10 @@ def _evidence(obs: Observation, instances: tuple[Instance, ...]) -> list[queries
 
 
 def _unit(obs: Observation) -> str:
-    process = cgroup_driver.process(obs)
-    return str(process.get("unit") or "") if process and process.get("unit") else owners.KUBELET_UNIT
+    process, within = cgroup_driver.process(obs), known.with_kubelet(obs)
+    if process and process.get("unit"):
+        return str(process["unit"])
+    return within[1] if within and not process else kubelet.UNIT
 
 
 def _root(obs: Observation) -> str:
@@ -163,20 +165,15 @@ def _pods(obs: Observation, instance: Instance) -> Mapping[str, Any]:
 
 def _kubelet_possible(policy: Policy, obs: Observation) -> bool:
     """Whether there is one, running or not: one that was stopped brings the pod back when it starts."""
-    return owners.kubelet(policy, obs).expected or bool(obs.unit(owners.KUBELET_UNIT)) or _distribution(obs) != ""
-
-
-def _distribution(obs: Observation) -> str:
-    """A Kubernetes whose kubelet is a part of another program."""
-    return next((o.title for o in containerd_owners.OWNERS if o.own_engine and any(obs.unit(u) for u in o.units)), "")
+    return kubelet.find(policy, obs).expected or bool(obs.unit(kubelet.UNIT)) or known.distribution(obs) != ""
 
 
 def _doubt(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> str:
     """The first thing that keeps "no sign of it" from being a proof."""
     if cgroup_driver.process(obs) is None and processes.called(obs, "kubelet"):
         return "nothing vouches for the kubelet that runs here"
-    if cgroup_driver.process(obs) is None:
-        title = _distribution(obs)
+    if cgroup_driver.process(obs) is None and not known.with_kubelet(obs):
+        title = known.distribution(obs)
         return f"the kubelet of {title} cannot be asked for how long it has run" if title else "the kubelet of this host does not run"
     active = obs.active_seconds(_unit(obs))
     if active is None:

@@ -14,7 +14,7 @@ from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, owned_file, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, NeedMore, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -48,7 +48,7 @@ def gone(obs: Observation, instances: Iterable[Instance]) -> tuple[MissingProgra
     unseen = [q for q in (queries.file(path, content=False) for path in dict.fromkeys(it.program for it in named)) if not obs.asked(q)]
     if unseen:
         raise NeedMore(unseen)
-    return tuple(it for it in named if not owners.exists(obs, it.program))
+    return tuple(it for it in named if not obs.exists(it.program))
 
 
 def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: Iterable[Decision]) -> Plan:
@@ -77,7 +77,7 @@ def brings(policy: Policy, program: str) -> bool:
 
 def comes(policy: Policy, obs: Observation, program: str) -> bool:
     """Whether a program that is wanted is there after this run."""
-    return brings(policy, program) or not program.startswith("/") or owners.exists(obs, program)
+    return brings(policy, program) or not program.startswith("/") or obs.exists(program)
 
 
 # ---------------------------------------------------------------- programs that stay
@@ -105,13 +105,13 @@ def kept(
 
 
 def _works_alone(policy: Policy, obs: Observation, wanted: str, program: str) -> bool:
-    return not brings(policy, wanted) and not owners.exists(obs, wanted) and owners.exists(obs, program)
+    return not brings(policy, wanted) and not obs.exists(wanted) and obs.exists(program)
 
 
 def _mode(obs: Observation, wanted: str, program: str, theirs: bool) -> bool:
     """Whether a program sets the mode, and somebody else named it: in a file that is there, or in one that was taken over."""
     known = theirs or (obs.asked(owned_file.ORIGINALS) and any(_named(o, program) for o in owned_file.originals(obs).values()))
-    return sets_mode(wanted, program) and known and (owners.exists(obs, program) or not owners.exists(obs, wanted))
+    return sets_mode(wanted, program) and known and (obs.exists(program) or not obs.exists(wanted))
 
 
 def _named(original: Mapping[str, Any], program: str) -> bool:

@@ -17,7 +17,7 @@ from collections.abc import Callable, Mapping
 from typing import Literal
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files, gpu_operator, owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files, cdi_refresh, gpu_operator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import other_files, staleness, staleness_guard
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, sources
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, discover, roots
@@ -190,7 +190,7 @@ def record_of_options(owner: Literal["collection", "toolkit", "none"], cap: str)
 
 def own_paths(policy: Policy) -> tuple[str, ...]:
     """The files that a spec of these kinds is in, and those that go with it."""
-    others = (REFRESH_FILE, *owners.MASKS.values()) if shared_kind(policy) else ()
+    others = (REFRESH_FILE, *cdi_refresh.MASKS.values()) if shared_kind(policy) else ()
     return (*(path(policy, name) for name, _layout in kinds(policy)), *others)
 
 
@@ -294,7 +294,7 @@ def recorded(policy: Policy, obs: Observation) -> list[Spec]:
 def verdicts(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> tuple[staleness.Verdict, ...]:
     """Whether the specs on this host are still true: our file and nvidia-cdi-refresh's, as far as they are there."""
     own = [path(policy, name) for name, _layout in kinds(policy)]
-    theirs = [owners.refresh(policy, obs).output] if shared_kind(policy) else []
+    theirs = [cdi_refresh.refresh(policy, obs).output] if shared_kind(policy) else []
     wanted = [p for p in dict.fromkeys((*own, *theirs)) if p in own or seen(policy, obs, p).exists]
     found = [v for v in (verdict(policy, obs, host, driver, p) for p in wanted) if v]
     return tuple(sorted(found, key=lambda v: not seen(policy, obs, v.path).exists))  # those that were withdrawn last
@@ -313,20 +313,20 @@ def writer(policy: Policy, obs: Observation, file: File) -> staleness.Writer:
     """Who wrote a spec: by its first line, else by the place where nvidia-cdi-refresh puts its own."""
     if is_ours(file):
         return "collection"
-    return "toolkit" if shared_kind(policy) and file.path == owners.refresh(policy, obs).output else "other"
+    return "toolkit" if shared_kind(policy) and file.path == cdi_refresh.refresh(policy, obs).output else "other"
 
 
 def refresh_theirs(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
     """Let nvidia-cdi-refresh write its file anew where that mends it. A driver that does not work is not asked."""
     if host.cdi_owner != "toolkit" or policy.root != "/" or driver.state != "ok":
         return Plan()
-    output = owners.refresh(policy, obs).output
+    output = cdi_refresh.refresh(policy, obs).output
     found = next((v for v in verdicts(policy, obs, host, driver) if v.path == output and v.state == "stale"), None)
-    if found is None or not obs.unit(owners.SERVICE) or all(r.what == "cap" for r in found.reasons):
+    if found is None or not obs.unit(cdi_refresh.SERVICE) or all(r.what == "cap" for r in found.reasons):
         return Plan()
     why = f"{output} {found.sentence}"
-    start = {"argv": ["systemctl", "start", owners.SERVICE], "timeout": 120, "why": why}
-    return Plan(differences=(Difference("unit", owners.SERVICE, output, "stale", "fresh", why),), commands=(start,))
+    start = {"argv": ["systemctl", "start", cdi_refresh.SERVICE], "timeout": 120, "why": why}
+    return Plan(differences=(Difference("unit", cdi_refresh.SERVICE, output, "stale", "fresh", why),), commands=(start,))
 
 
 def place(policy: Policy, obs: Observation, spec: Spec) -> File:
@@ -378,7 +378,7 @@ def describe(spec: Spec) -> str:
 
 
 def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
-    """nvidia-cdi-refresh's file goes, now or right after the package that brings its units wrote it. Units are the affair of `owners`."""
+    """nvidia-cdi-refresh's file goes, now or once the package that brings its units wrote it. Units are the affair of `cdi_refresh`."""
     if policy.root != "/" or not shared_kind(policy) or path(policy, KIND) == REFRESH_FILE:
         return Plan()
     if host.packages and obs.package(packages.BASE) is None and packages.plan(policy, obs, host).commands:
@@ -387,7 +387,7 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
     if not file.exists:
         return Plan()
     mine = path(policy, KIND)
-    if not owners.refresh(policy, obs).present:
+    if not cdi_refresh.refresh(policy, obs).present:
         other_files.require_explained(policy, file, f"it would hide {mine}, which is ours on this host")
     why = f"nvidia-cdi-refresh wrote it; it would hide {mine}, which is ours on this host"
     left = Leftover(cdi_files.REFRESH, REFRESH_FILE, (), True, "adopted", why, "set cdi_owner: toolkit to leave the spec to it")
@@ -429,7 +429,7 @@ def leaves_as_it_is(policy: Policy, obs: Observation, there: File, spec: Spec) -
     """Of adopt: never: a file that says what ours would, and the one of nvidia-cdi-refresh, which is the affair of cdi_owner."""
     if policy.adopt != "never":
         return False
-    of_units = there.path == REFRESH_FILE and owners.refresh(policy, obs).present
+    of_units = there.path == REFRESH_FILE and cdi_refresh.refresh(policy, obs).present
     return of_units or (not there.is_link and owned_file.right_mode(there, MODE) and same(there.content or "", spec))
 
 

@@ -22,7 +22,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
@@ -65,7 +65,7 @@ def plan(policy: Policy, obs: Observation, owner: str, specs: Mapping[str, tuple
     if policy.cdi_refresh != "watch" or owner == "none":
         return without(policy, obs, "cdi_refresh: converge", NAME, NAME_THEIRS)
     if owner == "toolkit":
-        unit = {UNITS_THEIRS[0]: path_unit(owners.SERVICE)}
+        unit = {UNITS_THEIRS[0]: path_unit(cdi_refresh.SERVICE)}
         there = host_service.plan(policy, obs, host_service.Resident(NAME_THEIRS, unit, UNITS_THEIRS, WHY))
         return merge([without(policy, obs, "nvidia-cdi-refresh writes the spec now", NAME), there])
     if not specs:

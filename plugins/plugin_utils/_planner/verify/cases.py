@@ -17,6 +17,7 @@ from typing import Any, Literal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import verify as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Driver, Gpu, HostDecision, Instance
 
 Expect = Literal["allowed", "refused", "optional"]
@@ -69,12 +70,12 @@ def cases(
 ) -> list[dict[str, Any]]:
     """Every case of a host, engine by engine. `statuses`: CRI status by socket, for the cgroup driver in force; `switches`: nodes of
     NVSwitches, which every container with a GPU may have."""
-    known = {i.key: i for i in instances}
+    by_key = {i.key: i for i in instances}
     found = []
     engines = [d.engine for d in host.decisions]
     for decision in host.decisions:
         subject = decision.engine if engines.count(decision.engine) == 1 else decision.instance
-        instance = known[decision.instance]
+        instance = by_key[decision.instance]
         if (instance.cri or traits.of(instance.engine).proof != "cri") and not instance.refusal:
             status = (statuses or {}).get(instance.socket, {})
             row = _by_row(host, decision, instance, driver.gpus, evidence_file)
@@ -193,6 +194,7 @@ def _finished(
         **found,
         "name": f"{subject}: {case['name']}",
         "engine": decision.engine,
+        "manager": instance.manager,
         "injection": decision.injection,
         "socket": instance.socket,
         "image": image,
@@ -329,10 +331,10 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
 )
 
 
-def advice(engine: str, injection: str, text: str) -> str:
+def advice(engine: str, injection: str, text: str, manager: str = "") -> str:
     """What to do next about one error or problem; '' when nothing is known."""
     if re.search(r"image .* is not on this host", text):
-        return f"load it: {traits.of(engine).load_image}; or name another in the option image"
+        return f"load it: {known.place(manager).load_image or traits.of(engine).load_image}; or name another in the option image"
     for pattern, only, sentence in ADVICE:
         if only in ("", engine, f"{engine} {injection}") and re.search(pattern, text):
             return sentence
@@ -361,7 +363,7 @@ def evidence(planned: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[d
 
 
 def _with_advice(case: Mapping[str, Any], found: Mapping[str, Any]) -> dict[str, Any]:
-    next_step = "" if found["ok"] else advice(case["engine"], case["injection"], sentence(found))
+    next_step = "" if found["ok"] else advice(case["engine"], case["injection"], sentence(found), case["manager"])
     return {**_asked(case), "found": {}, **found, "advice": next_step}
 
 

@@ -169,7 +169,7 @@ def test_a_host_without_a_gpu_fails_where_that_is_wished() -> None:
 
 
 def test_a_refused_instance_is_reported_and_never_decided_on() -> None:
-    k3s = dc.replace(C23, owner="k3s", refusal="k3s writes this file at every start")
+    k3s = dc.replace(C23, manager="k3s", refusal="k3s writes this file at every start")
     record = decide.decide(Policy(), [k3s, CRIO], GPU, NONE)
     assert [d.engine for d in record.decisions] == ["crio"]
     assert record.refused == ((k3s.key, "k3s writes this file at every start"),)

@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes as verified
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, NeedMore, PlanError, Policy, refused
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -47,7 +47,7 @@ def seen(name: str, processes: list[dict[str, Any]], *, peer: int = 5, files: di
 @pytest.mark.parametrize("name", FINDERS)
 def test_what_cannot_be_verified_is_refused_with_the_rule_and_the_remedy_and_nothing_of_it_is_used(name: str) -> None:
     (found,) = FINDERS[name](Policy(), seen(name, [process(name)]))
-    assert (found.owner, found.running, found.cri) == (verified.OWNER, True, False)
+    assert (found.manager, found.running, found.cri) == (verified.UNVERIFIED, True, False)
     assert (found.binary, found.unit, found.socket, found.config_path, found.pid) == (f"/opt/{name}", "", "", "", 0)
     assert "nothing vouches for it (service)" in found.refusal
     assert found.refusal.endswith(f"Mend it, {verified.DECLARE}")
@@ -76,7 +76,7 @@ def test_other_users_processes_are_a_number_and_nothing_else(name: str) -> None:
     answers = {**alone.answers, "processes:of this test": more}
     crowded = dc.replace(alone, answers=type(alone.answers)(alone.answers.files, answers))  # type: ignore[attr-defined, call-arg]
     assert FINDERS[name](Policy(), crowded) == FINDERS[name](Policy(), alone)
-    assert owners.kubelet(Policy(), crowded) == Kubelet()
+    assert kubelet.find(Policy(), crowded) == Kubelet()
     assert f"80 {name}" in verified.others_advice(crowded)[0]
     assert verified.others_advice(alone) == ()
 
@@ -120,7 +120,7 @@ def test_an_engine_that_the_options_describe_needs_no_process(name: str) -> None
 
 
 def test_a_kubelet_that_nothing_vouches_for_still_means_kubernetes_and_says_nothing_else() -> None:
-    assert owners.kubelet(Policy(), obs(processes=[process("kubelet")])) == Kubelet(present=True)
+    assert kubelet.find(Policy(), obs(processes=[process("kubelet")])) == Kubelet(present=True)
 
 
 @pytest.mark.parametrize("name", ["containerd", "crio", "dockerd", "kubelet"])
@@ -128,7 +128,7 @@ def test_no_process_is_known_by_the_name_that_it_was_started_with(name: str) -> 
     called = {"pid": 7, "exe": "/usr/bin/sleep", "argv": [name, *EVIL], "unit": "cron.service"}
     given = obs(processes=[called])
     assert all(find(Policy(), given) == () for find in FINDERS.values())
-    assert owners.kubelet(Policy(), given) == Kubelet()
+    assert kubelet.find(Policy(), given) == Kubelet()
 
 
 REFUSALS = {

@@ -17,6 +17,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Place
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Cdi,
     Difference,
@@ -54,7 +57,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     version = plan.version_of(instance) if instance.version else SOME
     files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
     leaving = [f.path for f in files.files[1:] if is_ours(f)]
-    parts = [of_file(policy, obs, files, file, leaving, version) for file in files.files]
+    parts = [of_file(policy, obs, files, file, leaving, version, instance.manager) for file in files.files]
     gone = tuple(g for p in parts for g in p.gone)
     edited = [e for p in parts for e in p.edited]
     advice = tuple(a for p in parts for a in p.advice)
@@ -83,13 +86,17 @@ def is_ours(file: ConfigFile) -> bool:
     return file.doc.text.startswith(edit.MARK)
 
 
-def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, leaving: list[str], version: Version) -> Part:
+def of_file(
+    policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, leaving: list[str], version: Version, manager: str
+) -> Part:
     original = owned_file.originals(obs).get(file.real)
     if original and original.get("sha256_after") == file.sha256:
         said = owned_file.back(file.path, True, bool(original.get("existed", True)), owned_file.BACK)
         return Part(gone=({"path": file.real, "op": "restore"},), differences=(said,), diffs=(_diff(file, original),))
     if file is not files.root:
         return of_drop_in(file, original) if is_ours(file) else Part()
+    if not known.place(manager).main_edited:
+        return Part()  # its manager renders it, so that nothing in it is from here
     return of_root(policy, obs, files, file, original, leaving, version)
 
 
@@ -249,19 +256,30 @@ def as_it_was(doc: toml.TomlDocument, at: tuple[str, ...], was: Mapping[str, Any
 # ---------------------------------------------------------------- without an engine
 
 
-def drop_in(policy: Policy) -> str:
+def homes(policy: Policy) -> list[tuple[str, Place]]:
+    """Main files of which one may be here, the one that is meant at first, and where our part goes beside each."""
+    if policy.config_path:
+        manager = known.of_config(policy.config_path)
+        return [(policy.config_path, known.place(manager.name if manager else ""))]
+    return [(releases.CONFIG, known.place("")), *((m.config, known.place(m.name)) for m in known.served() if m.config)]
+
+
+def drop_ins(policy: Policy) -> list[str]:
     if policy.drop_in_path:
-        return policy.drop_in_path
-    return posixpath.join(posixpath.dirname(policy.config_path or releases.CONFIG), "conf.d", releases.DROP_IN)
+        return [policy.drop_in_path]
+    every = [(posixpath.dirname(config), name) for config, place in homes(policy) for name in place.drop_ins]
+    return [posixpath.join(directory, name, releases.DROP_IN) for directory, name in every]
 
 
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
     """The configuration of a containerd that is not here any more."""
-    config = policy.config_path or releases.CONFIG
-    if not obs.file(config, containerd_places.keep(policy.handlers)).exists:
+    keep = containerd_places.keep(policy.handlers)
+    config = next((path for path, _place in homes(policy) if obs.file(path, keep).exists), None)
+    if config is None:
         return None
     nothing = Cdi(False, False, (), "", Evidence("files", "no containerd is here"))
-    return Instance("containerd", "", "", policy.socket or releases.SOCKET, config, "", "package", False, nothing)
+    manager = known.of_config(config) or PACKAGE
+    return Instance("containerd", "", "", policy.socket or releases.SOCKET, config, "", manager.name, False, nothing)
 
 
 def main(policy: Policy, obs: Observation) -> str:
@@ -269,10 +287,10 @@ def main(policy: Policy, obs: Observation) -> str:
 
 
 def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    file = obs.file(drop_in(policy), containerd_places.keep(policy.handlers))
-    return (file.path,) if file.content and file.content.startswith(edit.MARK) else ()
+    files = [obs.file(path, containerd_places.keep(policy.handlers)) for path in drop_ins(policy)]
+    return tuple(file.path for file in files if file.content and file.content.startswith(edit.MARK))
 
 
 def claims(policy: Policy, obs: Observation, path: str) -> bool:
-    config = policy.config_path or releases.CONFIG
-    return path in (config, drop_in(policy)) or path.startswith(posixpath.dirname(config).rstrip("/") + "/")
+    below = tuple(posixpath.dirname(config).rstrip("/") + "/" for config, _place in homes(policy))
+    return path in drop_ins(policy) or path.startswith(below)

@@ -13,14 +13,15 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import absent, options, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import absent, edit, options, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import plan as containerd_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import owners
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.owners import Owner
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import docker, known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, NeedMore, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
@@ -34,12 +35,16 @@ main = absent.main
 marked = absent.marked
 claims = absent.claims
 
-PACKAGES = ["containerd", "containerd.io", "moby-containerd", *owners.DOCKER_PACKAGES]
-NAMES = ["containerd"]
+PACKAGES = ["containerd", "containerd.io", "moby-containerd", *docker.PACKAGES]
+NAMES = [known.DAEMON]
 OTHER_PROGRAMS = ("dockerd", "crio")  # of engines that a version may stand for in another root directory
 RELATIVE = (
     "containerd runs with a configuration whose path is relative ({config}), so that nobody knows which file it is: start it with an "
     "absolute path and run again, or take containerd out of the option engines")
+CRI_OFF = (
+    "CRI is switched off in this containerd: {where} lists it in disabled_plugins, so that nothing written for CRI would have an effect. "
+    "Take \"{entry}\" out of disabled_plugins, restart containerd and run again."
+)
 READ_FLAGS: Mapping[str, str] = {"--config": "path", "-c": "path", "--address": "address", "-a": "address"}
 
 
@@ -52,32 +57,42 @@ class Daemon:
     binary: str
     unit: str
     running: bool
-    owner: Owner | None = None
+    manager: Manager = PACKAGE
     pid: int = 0
     ticks: int = 0
+    by_path: bool = False  # its program is run by a path of its own, not as the file of the process
 
     @property
     def process(self) -> dict[str, int] | None:
-        return {"pid": self.pid, "ticks": self.ticks} if self.pid else None
+        return {"pid": self.pid, "ticks": self.ticks} if self.pid and not self.by_path else None
+
+    @property
+    def socket(self) -> str:
+        """The one that it is known to have, whatever its files say."""
+        return self.address or self.manager.socket
 
 
 def questions(policy: Policy) -> list[queries.Question]:
     """Everything a normal host needs, in one look."""
-    config = policy.config_path or releases.CONFIG
-    drop_ins = posixpath.join(posixpath.dirname(config), "conf.d")
-    # Ours by name as well: a glob does not tell that it is not there, and on untouched hosts the plan needs to know.
-    keep = containerd_places.keep(policy.handlers)
-    ours = queries.file(posixpath.join(drop_ins, releases.DROP_IN), keep)
-    files = [queries.file(config, keep), queries.glob(posixpath.join(drop_ins, "*.toml"), keep), ours, queries.package(PACKAGES)]
-    files.append(queries.file(nvidia_ctk.MISPLACED, content=False))
+    files = [q for config, place in absent.homes(policy) for q in _files_at(policy, config, place)]
+    files += [queries.package(PACKAGES), queries.file(nvidia_ctk.MISPLACED, content=False), *known.questions()]
     if policy.root != "/":
-        return [*files, *owners.questions()]
-    socket = policy.socket or releases.SOCKET
-    unit = policy.service or releases.UNIT
+        return files
+    units = [policy.service or releases.UNIT, *known.unit_names()]
+    sockets = dict.fromkeys([policy.socket or releases.SOCKET, *(m.socket for m in known.served() if m.socket)])
     return [
-        *files, *owners.questions(), *cgroup_driver.questions(), queries.processes(NAMES, READ_FLAGS),
-        queries.units([unit, *owners.unit_names()]), queries.which(NAMES), queries.cri(socket, "Status"), queries.cri(socket, "Version"),
-    ]  # fmt: skip
+        *files, *cgroup_driver.questions(), queries.processes(known.executables(), READ_FLAGS), queries.units(units), queries.which(NAMES),
+        *(queries.cri(socket, method) for socket in sockets for method in ("Status", "Version")),
+    ]
+
+
+def _files_at(policy: Policy, config: str, place: Place) -> list[queries.Question]:
+    """A main file and its drop-ins. Ours by name as well: a glob does not tell that it is not there, which a plan needs to know."""
+    keep, found = containerd_places.keep(policy.handlers), []
+    for name in place.drop_ins:
+        directory = posixpath.join(posixpath.dirname(config), name)
+        found += [queries.glob(posixpath.join(directory, "*.toml"), keep), queries.file(posixpath.join(directory, releases.DROP_IN), keep)]
+    return [queries.file(config, keep), *found]
 
 
 def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
@@ -96,28 +111,34 @@ def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
 def _daemons(policy: Policy, obs: Observation) -> list[Daemon]:
     found = []
     for process in obs.processes():
-        argv = [str(a) for a in process.get("argv") or ()]
-        if processes.program(process) != "containerd":
-            continue
-        config = option(argv, "--config", "-c") or releases.CONFIG
-        owner = owners.of_process(obs, process, config)
-        address, unit = option(argv, "--address", "-a"), _unit(policy, obs, process)
-        known = {"pid": int(process["pid"]), "ticks": int(process.get("ticks") or 0)}
-        found.append(Daemon(config, address, str(process.get("exe") or ""), unit, True, owner, **known))
-    for owner in owners.present(obs):
-        if not any(d.owner is owner for d in found):
-            found.append(Daemon(owner.config, owner.socket, "", "", False, owner))
-    if not any(d.owner is None or not d.owner.own_engine for d in found) and not processes.called(obs, "containerd"):
+        program = known.program(process)
+        if program:
+            found.append(_running(policy, obs, process, *program))
+    for manager in known.present(obs):
+        if not any(d.manager is manager for d in found):
+            found.append(Daemon(manager.config, manager.socket, "", known.unit(obs, manager), False, manager))
+    if all(d.manager.own_engine for d in found) and not processes.called(obs, "containerd"):
         installed = obs.raw(queries.which(NAMES)).get("found", {}).get("containerd")
         if installed or obs.unit(policy.service or releases.UNIT):
             found.append(_stopped(policy, obs, releases.CONFIG))
     return found
 
 
-def _unit(policy: Policy, obs: Observation, process: Mapping[str, Any]) -> str:
+def _running(policy: Policy, obs: Observation, process: Mapping[str, Any], binary: str, itself: bool) -> Daemon:
+    argv = [str(a) for a in process.get("argv") or ()]
+    config = option(argv, "--config", "-c") or releases.CONFIG
+    manager = known.of_process(obs, process, config)
+    return Daemon(
+        config, option(argv, "--address", "-a"), binary, _unit(policy, obs, process, manager), True, manager, pid=int(process["pid"]),
+        ticks=int(process.get("ticks") or 0), by_path=not itself)
+
+
+def _unit(policy: Policy, obs: Observation, process: Mapping[str, Any], manager: Manager) -> str:
     """The daemon's unit by its control group; by systemd's word on the usual unit where a hybrid hierarchy hides it."""
     if policy.service or process.get("unit"):
         return policy.service or str(process["unit"])
+    if manager.own_engine:
+        return known.unit(obs, manager)
     return releases.UNIT if obs.unit(releases.UNIT).get("MainPID") == str(process.get("pid")) else ""
 
 
@@ -133,7 +154,7 @@ def _by_options(policy: Policy, obs: Observation) -> list[Daemon]:
 def _stopped(policy: Policy, obs: Observation, config: str) -> Daemon:
     binary = obs.raw(queries.which(NAMES)).get("found", {}).get("containerd") or ""
     unit = policy.service or (releases.UNIT if obs.unit(releases.UNIT) else "")
-    return Daemon(config, "", binary, unit, False, owners.of_path(config) or owners.of_host(obs))
+    return Daemon(config, "", binary, unit, False, known.of_config(config) or known.of_host(obs))
 
 
 def option(argv: list[str], *names: str) -> str:
@@ -146,38 +167,43 @@ def option(argv: list[str], *names: str) -> str:
 
 
 def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
-    if daemon.owner:
-        return _refused(daemon, daemon.owner.name, daemon.owner.refusal)
-    if daemon.config.startswith(owners.DOCKER_HOMES):
-        return dc.replace(_refused(daemon, "docker", owners.DOCKER_OWN_REFUSAL), cri=False)
+    if daemon.manager.place is None:
+        return _refused(daemon, daemon.manager.refusal)
     if not daemon.config.startswith("/"):
-        return dc.replace(_refused(daemon, "package", RELATIVE.format(config=daemon.config)), silent=True)
+        return dc.replace(_refused(daemon, RELATIVE.format(config=daemon.config)), silent=True)
     guess = versions.parse(policy.engine_version) or Version(2, 0)
     files = _files(policy, obs, daemon.config, guess)
-    socket = policy.socket or daemon.address or (containerd_files.socket(files) if files else "") or releases.SOCKET
+    socket = policy.socket or daemon.socket or (containerd_files.socket(files) if files else "") or releases.SOCKET
     status = obs.try_cri(socket, pid=daemon.pid) if daemon.running else {}  # one that does not answer is refused below
     info = (status.get("info") or {}).get("config")
     config: Mapping[str, Any] = info if isinstance(info, Mapping) else {}
     off = containerd_files.cri_disabled(files) if files and not config else None
     # One that is left alone is not worth a second look for its program's own word.
     silent = daemon.running and not off and not (status and obs.try_cri(socket, "Version"))
-    version_text = _packaged(obs) if off or silent else _version(obs, daemon, socket)
+    version_text = _packaged(obs, daemon.manager) if off or silent else _version(obs, daemon, socket)
     version = versions.parse(version_text) or guess
     if daemon.unit and not obs.unit_asked(daemon.unit):
         # Without its InvocationID a restart could hit a daemon that someone else has restarted meanwhile.
         raise NeedMore([queries.units([daemon.unit])])
-    owner, refusal = _cri_off(obs, files, off) if files and off else ("package", "")
+    manager, refusal = _cri_off(obs, files, off, daemon.manager) if files and off else (daemon.manager, "")
     cri = containerd_files.effective(files, version) if files else {}
     serves = not refusal
     refusal = refusal or _stopped_refusal(obs, daemon) or (_silence(obs, daemon, socket) if silent else "")
+    refusal = refusal or _unreachable(policy, files, manager, version)
     return Instance(
         engine="containerd", version=version_text, binary=daemon.binary, socket=socket, config_path=daemon.config, unit=daemon.unit,
-        owner=owner, running=daemon.running, schema=files.schema if files else 0,
+        manager=manager.name, running=daemon.running, schema=files.schema if files else 0,
         cdi=_cdi(obs, daemon, config, files, version, ask_dump=not refusal), cri=serves, refusal=refusal, silent=silent,
         invocation_id=obs.unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
         default_handler=_default_handler(config, cri), handlers=_handlers(config, cri, version),
         low_level=containerd_plan.low_level(policy, obs, files, version) if files else "",
-        pid=daemon.pid, ticks=daemon.ticks)
+        pid=daemon.pid, ticks=daemon.ticks, by_path=daemon.by_path)
+
+
+def _unreachable(policy: Policy, files: FileSet | None, manager: Manager, version: Version) -> str:
+    """A main file that is rendered anew at each start, and reads nothing that we could write."""
+    why = edit.unreachable(policy, manager, files, version) if files else ""
+    return edit.rendered(manager, files, why) if files and why else ""
 
 
 def _stopped_refusal(obs: Observation, daemon: Daemon) -> str:
@@ -199,11 +225,11 @@ def _silence(obs: Observation, daemon: Daemon, socket: str) -> str:
         "\"failed to load plugin\", mend that and run again, or take containerd out of the option engines")
 
 
-def _refused(daemon: Daemon, owner: str, refusal: str) -> Instance:
+def _refused(daemon: Daemon, refusal: str) -> Instance:
     nothing = Cdi(False, False, (), "", Evidence("files", "not looked at: the configuration belongs to another system"))
     return Instance(
         engine="containerd", version="", binary=daemon.binary, socket=daemon.address or releases.SOCKET, config_path=daemon.config,
-        unit=daemon.unit, owner=owner, running=daemon.running, cdi=nothing, refusal=refusal)
+        unit=daemon.unit, manager=daemon.manager.name, running=daemon.running, cdi=nothing, cri=daemon.manager.cri, refusal=refusal)
 
 
 def _files(policy: Policy, obs: Observation, config: str, version: Version) -> FileSet | None:
@@ -229,18 +255,19 @@ def _version(obs: Observation, daemon: Daemon, socket: str) -> str:
     return versions.banner(asked([daemon.binary, "--version"], daemon.process).stdout)
 
 
-def _packaged(obs: Observation) -> str:
-    return next((v for v in (obs.package(p) for p in PACKAGES[:3]) if v), "")
+def _packaged(obs: Observation, manager: Manager) -> str:
+    """By the package database, which knows nothing of a containerd that somebody brings along."""
+    return "" if manager.own_engine else next((v for v in (obs.package(p) for p in PACKAGES[:3]) if v), "")
 
 
-def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None]) -> tuple[str, str]:
+def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None], manager: Manager) -> tuple[Manager, str]:
     path, line = off
     file = files.get(path)
     entries = [e for e in (file.doc.data.get("disabled_plugins", []) if file else []) if e in releases.CRI_PLUGINS]
-    docker = owners.docker_here(obs)
-    text = owners.DOCKER_REFUSAL if docker else owners.CRI_REFUSAL
+    dockers = manager is PACKAGE and docker.here(obs)
+    text = docker.SERVES_DOCKER_ONLY if dockers else CRI_OFF
     where = f"{path}:{line}" if line else path
-    return ("docker" if docker else "package"), text.format(where=where, entry=entries[0] if entries else "cri")
+    return docker.DOCKER if dockers else manager, text.format(where=where, entry=entries[0] if entries else "cri")
 
 
 def _cdi(
@@ -311,21 +338,24 @@ def _of_another(policy: Policy, obs: Observation) -> bool:
 
 def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     """Another root directory: nothing runs there, so only files, the package database and the user can tell."""
-    others = [Daemon(o.config, o.socket, "", "", False, o) for o in owners.present(obs)]
+    there = [_in_tree(policy, obs, m.config, m) for m in known.present(obs)]
     config = policy.config_path or releases.CONFIG
-    owner_ = owners.of_path(config)
-    if owner_:
-        return (_instance(policy, obs, Daemon(config, owner_.socket, "", "", False, owner_)),)
-    packaged = _packaged(obs)
-    if others and not (policy.config_path or packaged or obs.file(config, containerd_places.keep(policy.handlers)).exists):
-        return tuple(_instance(policy, obs, d) for d in others)  # theirs is the containerd of this tree, and no second one is made up
-    if not (
-        packaged
-        or obs.file(config, containerd_places.keep(policy.handlers)).exists
-        or (policy.engine_version and not _of_another(policy, obs))
-    ):
-        return tuple(_instance(policy, obs, d) for d in others)
-    text = policy.engine_version or packaged
+    manager = known.of_config(config)
+    if manager:
+        return (_in_tree(policy, obs, config, manager),)
+    packaged = _packaged(obs, PACKAGE)
+    written = obs.file(config, containerd_places.keep(policy.handlers)).exists
+    if there and not (policy.config_path or packaged or written):
+        return tuple(there)  # theirs is the containerd of this tree, and no second one is made up
+    if not (packaged or written or (policy.engine_version and not _of_another(policy, obs))):
+        return tuple(there)
+    return (*there, _in_tree(policy, obs, config, PACKAGE))
+
+
+def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager) -> Instance:
+    if manager.place is None:
+        return _instance(policy, obs, Daemon(config, manager.socket, "", "", False, manager))
+    text = policy.engine_version or _packaged(obs, manager)
     version = versions.parse(text)
     if version is None:
         raise PlanError(
@@ -334,23 +364,23 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
             next='Set engine_version (gpufleet_engine_version), for example to "1.7.24".')
     files = _files(policy, obs, config, version)
     off = containerd_files.cri_disabled(files) if files else None
-    owner, refusal = _cri_off(obs, files, off) if files and off else ("package", "")
+    told, refusal = _cri_off(obs, files, off, manager) if files and off else (manager, "")
+    serves, refusal = not refusal, refusal or _unreachable(policy, files, manager, version)
     cri = containerd_files.effective(files, version) if files else {}
-    plain = Instance(
+    return Instance(
         engine="containerd",
         version=str(version),
         binary="/usr/bin/containerd",
-        socket=policy.socket or releases.SOCKET,
+        socket=policy.socket or manager.socket or releases.SOCKET,
         config_path=config,
-        unit=policy.service or releases.UNIT,
-        owner=owner,
+        unit=policy.service or manager.place.units[0],
+        manager=told.name,
         running=False,
         schema=files.schema if files else 0,
-        cri=not refusal,
+        cri=serves,
         refusal=refusal,
         cdi=_cdi_of_files(files, version, cdi_versions.max_cdi(traits.CONTAINERD, str(version)), releases.cri_field(version)),
         default_handler=_default_handler({}, cri),
         handlers=_handlers({}, cri, version),
         low_level=containerd_plan.low_level(policy, obs, files, version) if files else "",
     )
-    return (*(_instance(policy, obs, d) for d in others), plain)

@@ -14,6 +14,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.base import Base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Handler, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
@@ -233,18 +235,56 @@ def _set(doc: toml.TomlDocument, names: Path, wanted: list[Setting]) -> toml.Tom
     return toml.set_values(doc, [((*names, *setting.path), setting.value) for setting in wanted])
 
 
-def drop_in_path(policy: Policy, obs: Observation, files: FileSet) -> str:
-    """Our file: where the user says, else where the root file's glob already looks, else conf.d beside the root file."""
+def require_allowed(policy: Policy, manager: Manager, files: FileSet, wanted: list[Setting], version: Version) -> None:
+    """Before a line is written: a key that the manager sets in another place, or a file that it renders anew."""
+    why = unreachable(policy, manager, files, version)
+    if why:
+        raise PlanError(rendered(manager, files, why), where=files.root_path)
+    for setting in wanted:
+        for path, instead in known.place(manager.name).never:
+            if setting.path[: len(path)] == path:
+                raise PlanError(
+                    f"{toml.dotted(setting.path)} is not written here", where=files.root_path,
+                    why=f"it is a setting of {manager.title}", next=instead)
+
+
+def unreachable(policy: Policy, manager: Manager, files: FileSet, version: Version) -> str:
+    """Why no drop-in of ours is read here, where the main file may not be edited; '' where one is, or that file may be."""
+    root, place = files.root, known.place(manager.name)
+    if place.main_edited:
+        return ""
+    if root is None:
+        return "it is not there yet, so that nothing tells which drop-ins this release reads"
+    if releases.facts(version).merge == "replace":
+        return f"a drop-in would replace all that it says of CRI on containerd {version}"
+    if policy.drop_in == "never":
+        return "drop_in: never allows no other way"
+    path = drop_in_path(policy, place, files)
+    return "" if _names(root, path) else f"its imports ({', '.join(config.imports(root)) or 'none'}) do not name {path}"
+
+
+def rendered(manager: Manager, files: FileSet, why: str) -> str:
+    """A refusal, in a sentence and the step."""
+    step = manager.place.not_imported if manager.place else ""
+    return f"{manager.title} renders {files.root_path} at each start, so that it is not edited, and {why}. {step}"
+
+
+def _names(root: config.ConfigFile, path: str) -> bool:
+    return any(one == path or config.covers(one, path) for one in (config.absolute(root, p) for p in config.imports(root)))
+
+
+def drop_in_path(policy: Policy, place: Place, files: FileSet) -> str:
+    """Our file: where the user says, else where the root file's glob already looks, else in the manager's directory beside it."""
     if policy.drop_in_path:
         return policy.drop_in_path
     root = files.root
-    own = posixpath.join(posixpath.dirname(files.root_path), "conf.d", releases.DROP_IN)
+    beside = [posixpath.join(posixpath.dirname(files.root_path), name, releases.DROP_IN) for name in place.drop_ins]
     if root is None:
-        return own
+        return beside[0]
     globs = [config.absolute(root, p) for p in config.imports(root)]
     places = [(g, posixpath.join(posixpath.dirname(g), releases.DROP_IN)) for g in globs if "*" not in posixpath.dirname(g)]
     fitting = [place for g, place in places if config.covers(g, place)]
-    return own if own in fitting or not fitting else fitting[0]
+    return next((path for path in beside if path in fitting), fitting[0] if fitting else beside[0])
 
 
 def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: list[Setting], version: Version) -> list[FileChange]:
@@ -278,8 +318,7 @@ def _imported(obs: Observation, files: FileSet, path: str, version: Version) -> 
     if root is None:
         text = f"{MARK}\nversion = {releases.facts(version).new_file}\nimports = [{toml.dumps(_pattern(obs, files, path, pattern))}]\n"
         return FileChange(files.root_path, files.root_path, None, None, toml.parse(text, files.root_path), whole=True)
-    known = [config.absolute(root, p) for p in config.imports(root)]
-    if any(k == path or config.covers(k, path) for k in known):
+    if _names(root, path):
         return None
     after = toml.append(root.doc, ("imports",), _pattern(obs, files, path, pattern))
     return FileChange(root.path, root.real, root.doc, root.sha256, after, whole=False)

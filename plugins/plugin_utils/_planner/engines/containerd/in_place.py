@@ -16,7 +16,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import MARK
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.releases import RUNTIMES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Leftover, Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Leftover, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import TABLES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
@@ -24,12 +25,13 @@ UNKNOWN = "an unknown tool"
 WHY = "it was edited into this file, whose other lines stay; the handler is this collection's from now on"
 
 
-def taken_over(policy: Policy, files: FileSet, planned: Plan, version: Version) -> tuple[Leftover, ...]:
+def taken_over(policy: Policy, instance: Instance, files: FileSet, planned: Plan, version: Version) -> tuple[Leftover, ...]:
     """Those that this run changes. A handler that is right already is the host's own configuration."""
     settled = {left.path for left in planned.leftovers}
     wanted = [handler.name for handler in policy.handlers]
     changed = [name for name in wanted if any(f".runtimes.{toml.key(name)}." in d.key for d in planned.differences)]
-    theirs = [f for f in files.files if not f.doc.text.startswith(MARK) and f.path not in settled]
+    rendered = files.root if not known.place(instance.manager).main_edited else None  # a handler there is the manager's own, at each start
+    theirs = [f for f in files.files if f is not rendered and not f.doc.text.startswith(MARK) and f.path not in settled]
     return tuple(row for file in theirs for row in _rows(file, changed, version, planned))
 
 

@@ -26,6 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     JOURNAL_DIR,
     Decision,
@@ -98,13 +99,13 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
         left.append(adoption.judge(policy, obs, instance, files, aim.base, found, aim.wanted, version))
         if left[-1].fate == "adopted":
             planned = dc.replace(_planned(policy, obs, instance, files, aim, version), leftovers=tuple(left))
-            return dc.replace(planned, leftovers=(*left, *in_place.taken_over(policy, aim.files, planned, version)))
+            return dc.replace(planned, leftovers=(*left, *in_place.taken_over(policy, instance, aim.files, planned, version)))
     try:
         planned = _planned(policy, obs, instance, files, _aim(policy, obs, instance, decision, files, version), version)
     except Shadowed as error:
         raise next((hidden_by(one) for one in left if one.path == error.where), error) from None
     planned = dc.replace(planned, leftovers=tuple(left))
-    return dc.replace(planned, leftovers=(*left, *in_place.taken_over(policy, files, planned, version)))
+    return dc.replace(planned, leftovers=(*left, *in_place.taken_over(policy, instance, files, planned, version)))
 
 
 def hidden_by(left: Leftover) -> PlanError:
@@ -163,7 +164,7 @@ def _without(
 
 
 def _planned(policy: Policy, obs: Observation, instance: Instance, files: FileSet, aim: Aim, version: Version) -> Plan:
-    changes = _changes(policy, obs, aim.files, aim.base, aim.names, aim.cri, aim.wanted, version)
+    changes = _changes(policy, obs, instance, aim.files, aim.base, aim.names, aim.cri, aim.wanted, version)
     after = files
     if changes or aim.going:
         gone = {aim.going.file.path: File(aim.going.file.path, exists=False)} if aim.going else {}
@@ -294,8 +295,8 @@ def _bases(
 
 
 def _changes(
-    policy: Policy, obs: Observation, files: FileSet, base: FileSet, names: Path, cri: Mapping[str, Any], wanted: list[Setting],
-    version: Version
+    policy: Policy, obs: Observation, instance: Instance, files: FileSet, base: FileSet, names: Path, cri: Mapping[str, Any],
+    wanted: list[Setting], version: Version
 ) -> list[FileChange]:
     said: dict[str, Any] = {}
     for file in base.files:
@@ -304,12 +305,14 @@ def _changes(
     ours = base is not files
     if not missing and not ours:
         return []
+    manager, place = known.of_name(instance.manager), known.place(instance.manager)
+    edit.require_allowed(policy, manager, base, missing, version)
     if releases.facts(version).merge == "replace" or (policy.drop_in == "never" and not ours):
         # 1.x: a drop-in that names the CRI table replaces all that the root file says there (containerd#5837).
         return edit.in_place(files, names, missing, version)
     # Our file carries the handlers complete, so that it stands by itself, and of the rest only what the others lack.
     own = [w for w in wanted if w.path[:2] == releases.RUNTIMES or w in missing]
-    path = _our_drop_in(policy, obs, files) if ours and not policy.drop_in_path else edit.drop_in_path(policy, obs, files)
+    path = _our_drop_in(policy, obs, files) if ours and not policy.drop_in_path else edit.drop_in_path(policy, place, files)
     return edit.drop_in(obs, files, path, names, own, version)
 
 

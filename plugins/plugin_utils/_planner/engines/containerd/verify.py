@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Instance, Plan, PlanError, Policy, Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import output_places
@@ -136,7 +137,7 @@ def validation(instance: Instance, files: FileSet, changes: list[FileChange], wa
         "baseline": baseline, "allow": _allow(wanted), "names": list(NAMED),
         "why": "containerd itself reads the new configuration, and nothing but our keys differs", "process": instance.process,
     }  # fmt: skip
-    if not instance.binary:
+    if not instance.binary or not known.place(instance.manager).dump:
         return {}
     return {
         "stage_files": tuple({"name": path.lstrip("/"), "source": real} for path, real in every.items()),

@@ -83,7 +83,7 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         socket=where.socket,
         config_path=where.config,
         unit=unit,
-        owner="package",
+        manager="package",
         running=running,
         cdi=cdi_of(config.pair(version), releases.CDI_DIRS, "version", version),
         invocation_id=obs.unit(unit).get("InvocationID", ""),
@@ -103,8 +103,8 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     )
     found = leftover_files(policy, obs, where, force, instance)
     instance = dc.replace(instance, low_level=low_level(policy, obs, where, adoption.taken(found), config.pair(version)))
-    owner, refusal = nvidia_owner(policy, obs, where, found, instance)
-    return (dc.replace(instance, owner=owner or instance.owner, refusal=refusal),)
+    tool, refusal = written_by_nvidias(policy, obs, where, found, instance)
+    return (dc.replace(instance, manager=tool or instance.manager, refusal=refusal),)
 
 
 def low_level(policy: Policy, obs: Observation, where: config.Paths, gone: tuple[config.Layer, ...], version: tuple[int, int]) -> str:
@@ -194,7 +194,7 @@ def stopped(obs: Observation, where: config.Paths, unit: str) -> str:
     return f"CRI-O is installed but not running ({unit} is {state}): start it and run again, or take crio out of the option engines"
 
 
-def nvidia_owner(
+def written_by_nvidias(
     policy: Policy, obs: Observation, where: config.Paths, found: tuple[adoption.FoundFile, ...], instance: Instance
 ) -> tuple[str, str]:
     """A file of NVIDIA's own configurator is read after ours and replaces our handler: one that is not taken over is left alone."""
@@ -232,7 +232,7 @@ def leftover_files(
 
 def leftovers(policy: Policy, obs: Observation, instance: Instance) -> tuple[Leftover, ...]:
     """What others left in the configuration of an instance that is left alone."""
-    if instance.owner not in (nvidia_ctk_crio.TOOL, nvidia_ctk_crio.OPERATOR):
+    if instance.manager not in (nvidia_ctk_crio.TOOL, nvidia_ctk_crio.OPERATOR):
         return ()
     where = config.places(policy, obs)
     force = config.in_force(policy, obs, where, instance.binary, config.pair(instance.version))

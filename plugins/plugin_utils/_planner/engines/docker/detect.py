@@ -70,9 +70,9 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
         return ()
     where = config.places(policy, obs)
     if elsewhere:
-        owner, path, sentence = elsewhere
+        manager, path, sentence = elsewhere
         nothing = Cdi(False, False, (), "", Evidence("files", path))
-        return (Instance("docker", "", binary, where.socket, path, "", owner, bool(daemon), nothing, cri=False, refusal=sentence),)
+        return (Instance("docker", "", binary, where.socket, path, "", manager, bool(daemon), nothing, cri=False, refusal=sentence),)
     info = config.info(obs, where.socket) if running else {}
     version = version_of(policy, obs, "" if running else binary, packaged, info)
     found = Instance(
@@ -82,7 +82,7 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
         socket=where.socket,
         config_path=where.config,
         unit=where.unit,
-        owner="package",
+        manager="package",
         running=running,
         cdi=cdi(version, info, switch(obs, where.config)),
         invocation_id=obs.unit(where.unit).get("InvocationID", ""),
@@ -125,7 +125,7 @@ def plain(version: str) -> str:
 
 
 def refused_elsewhere(obs: Observation, daemon: Mapping[str, Any]) -> tuple[str, str, str] | None:
-    """A Docker that is not the host's own: (owner, where it is configured, what to do instead)."""
+    """A Docker that is not the host's own: (manager, where it is configured, what to do instead)."""
     if config.snapped(daemon) or (not daemon and any(config.snapped(p) for p in processes.called(obs, "dockerd"))):
         return "snap", config.SNAP_CONFIG, (
             "This Docker is a snap, whose confinement keeps the driver's files and the NVIDIA runtime from it. Install Docker Engine from "

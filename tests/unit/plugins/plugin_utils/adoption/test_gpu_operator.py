@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, owners, sandboxes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, other_writers, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, NeedMore, Policy, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -29,7 +29,7 @@ NO_CDI = Cdi(False, False, (), "", Evidence("files", ""))
 def engine(handlers: Mapping[str, str] | None = None, name: str = "containerd", **more: Any) -> Instance:
     usual: dict[str, Any] = {
         "engine": name, "version": "2.1.4", "binary": f"/usr/bin/{name}", "socket": SOCKET, "config_path": f"/etc/{name}/config",
-        "unit": f"{name}.service", "owner": "package", "running": True, "cdi": NO_CDI, "default_handler": "runc", "pid": 7,
+        "unit": f"{name}.service", "manager": "package", "running": True, "cdi": NO_CDI, "default_handler": "runc", "pid": 7,
         "used_by_kubelet": True,
     }  # fmt: skip
     return Instance(**{**usual, "handlers": THREE if handlers is None else handlers, **more})
@@ -76,7 +76,7 @@ STATES: list[tuple[str, dict[str, Any], str, str]] = [
      "processes": (ELSEWHERE,)}, "live", "the kubelet keeps a pod"),
     ("a kubelet that has settled, and nothing of it", {"files": PODS}, "dead", "active for 10 minutes"),
     ("the same with what a process has left", {"files": PODS, "marks": (TOOLKIT, gpu_operator.PID_FILE)}, "dead", "active for 10 minutes"),
-    ("the same with what the validator writes whoever has installed the toolkit", {"files": {**PODS, owners.OPERATOR_MARK: ""}}, "dead",
+    ("with what the validator writes whoever installed the toolkit", {"files": {**PODS, other_writers.OPERATOR_MARK: ""}}, "dead",
      "active for 10 minutes"),
     ("no kubelet on this host", {"processes": (), "unit": None}, "dead", "no kubelet is on this host"),
     ("a kubelet that was stopped", {"processes": (), "unit": {"ActiveState": "inactive"}, "files": PODS}, "unknown", "does not run"),

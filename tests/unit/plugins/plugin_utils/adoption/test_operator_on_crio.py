@@ -64,5 +64,5 @@ STAYS: list[tuple[str, str, dict[str, Any], list[dict[str, Any]], str]] = [
 def test_it_stays_with_one_sentence(case: str, text: str, pods: dict[str, Any], processes: list[dict[str, Any]], why: str) -> None:
     look = seen(text, pods, processes)
     (instance,) = gpu_operator.leave_alone(Policy(), look, crio.find(Policy(), look))
-    assert instance.owner == "gpu-operator"
+    assert instance.manager == "gpu-operator"
     assert why in instance.refusal, instance.refusal

@@ -9,7 +9,7 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
@@ -66,7 +66,7 @@ FILES = {
 }
 WHOLE = {**host(), **FILES, THEIRS: {"content": CTK, "mtime": 100.0}}
 RECORD = resource.record_of_options("toolkit", "1.0.0")
-REFRESH = {owners.SERVICE: {"ActiveState": "inactive"}, owners.PATH: {"ActiveState": "active"}}
+REFRESH = {cdi_refresh.SERVICE: {"ActiveState": "inactive"}, cdi_refresh.PATH: {"ActiveState": "active"}}
 
 
 def look(changes: dict[str, Any] | None = None, *, kernel: str = "6.1.0-40-amd64", toolkit: str = "1.20.1-1", **more: Any) -> Observation:
@@ -180,8 +180,8 @@ def planned(seen: Observation, owner: Any = "toolkit") -> Plan:
 
 def test_theirs_is_made_anew_by_them() -> None:
     plan = planned(look({"/dev/nvidia-uvm": node(510, 0)}))
-    assert [c["argv"] for c in plan.commands] == [["systemctl", "start", owners.SERVICE]]
-    assert [(d.path, d.before, d.after) for d in plan.differences] == [(owners.SERVICE, "stale", "fresh")]
+    assert [c["argv"] for c in plan.commands] == [["systemctl", "start", cdi_refresh.SERVICE]]
+    assert [(d.path, d.before, d.after) for d in plan.differences] == [(cdi_refresh.SERVICE, "stale", "fresh")]
     assert "records /dev/nvidia-uvm as 511:0" in plan.differences[0].why
     assert planned(look()) == Plan()
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource, staleness_guard
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus as gpu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, merge
@@ -72,7 +72,7 @@ def test_theirs_is_made_anew_by_their_own_unit() -> None:
     assert sorted(files) == sorted(
         [f"/etc/systemd/system/{staleness_guard.UNITS_THEIRS[0]}", host_service.drop_in(staleness_guard.NAME_THEIRS)]
     )
-    assert f"Unit={owners.SERVICE}" in files[f"/etc/systemd/system/{staleness_guard.UNITS_THEIRS[0]}"]
+    assert f"Unit={cdi_refresh.SERVICE}" in files[f"/etc/systemd/system/{staleness_guard.UNITS_THEIRS[0]}"]
 
 
 def test_the_watch_goes_when_it_is_not_wanted_any_more() -> None:

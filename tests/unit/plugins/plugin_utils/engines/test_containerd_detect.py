@@ -12,10 +12,12 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, NeedMore, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
+from tests.fixtures.managers import LEFT_ALONE
 from tests.unit import builders
 
 SOCKET = "/run/containerd/containerd.sock"
@@ -59,7 +61,13 @@ def test_a_host_full_of_containers_is_looked_at_like_any() -> None:
 def test_a_running_daemon() -> None:
     (found,) = find(processes=[daemon()], cri=said("v1.7.24"))
     assert (found.version, found.binary, found.socket, found.config_path) == ("1.7.24", "/usr/bin/containerd", SOCKET, CONFIG)
-    assert (found.unit, found.invocation_id, found.owner, found.running, found.cri) == ("containerd.service", "abc", "package", True, True)
+    assert (found.unit, found.invocation_id, found.manager, found.running, found.cri) == (
+        "containerd.service",
+        "abc",
+        "package",
+        True,
+        True,
+    )
     assert (found.schema, found.default_handler, found.handlers) == (2, "runc", {"runc": ""})
     assert found.refusal == ""
 
@@ -144,70 +152,64 @@ DOCKER_CONFIG = 'disabled_plugins = ["cri"]\n'
 
 
 @pytest.mark.parametrize(
-    ("units", "owner", "sentence"),
+    ("units", "manager", "sentence"),
     [
         ({**UNIT, "docker.service": {}}, "docker", f'serves Docker only: {CONFIG}:1 switches CRI off.*take "cri" out'),
         (UNIT, "package", f'CRI is switched off in this containerd: {CONFIG}:1 .*Take "cri" out'),
     ],
 )
-def test_cri_disabled(units: Any, owner: str, sentence: str) -> None:
+def test_cri_disabled(units: Any, manager: str, sentence: str) -> None:
     cri = {f"Status:{SOCKET}": DEAD, f"Version:{SOCKET}": DEAD}
     packages = {"containerd": "1.7.24~ds1-6"}  # its program is not asked: that would be a second look
     (found,) = find(files={CONFIG: DOCKER_CONFIG}, units=units, processes=[daemon()], cri=cri, packages=packages)
-    assert (found.owner, found.cri, found.version) == (owner, False, "1.7.24~ds1-6")
+    assert (found.manager, found.cri, found.version) == (manager, False, "1.7.24~ds1-6")
     assert re.search(sentence, found.refusal)
 
 
-OTHERS = {
-    "k3s": ("-c", "/var/lib/rancher/k3s/agent/etc/containerd/config.toml"),
-    "rke2": ("-c", "/var/lib/rancher/rke2/agent/etc/containerd/config.toml"),
-    "k0s": ("--config=/etc/k0s/containerd.toml",),
-    "microk8s": ("--config", "/var/snap/microk8s/current/args/containerd.toml"),
-}
+ALONE = LEFT_ALONE.config
 
 
-@pytest.mark.parametrize(("owner", "args"), OTHERS.items())
-def test_a_daemon_of_another_system_is_recognised_and_left_alone(owner: str, args: tuple[str, ...]) -> None:
-    (found,) = find(files={}, units={}, processes=[daemon(*args, unit=None)])
-    assert found.owner == owner
-    assert "writes this containerd's configuration" in found.refusal
+@pytest.fixture
+def left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One more manager, that is recognised and left alone."""
+    monkeypatch.setattr(known, "MANAGERS", (LEFT_ALONE, *known.MANAGERS))
 
 
-@pytest.mark.parametrize(
-    ("owner", "unit"),
-    [
-        ("k3s", "k3s-agent.service"),
-        ("rke2", "rke2-server.service"),
-        ("k0s", "k0sworker.service"),
-        ("microk8s", "snap.microk8s.daemon-containerd.service"),
-    ],
-)
-def test_another_system_that_is_stopped(owner: str, unit: str) -> None:
-    (found,) = find(files={}, units={unit: {}})
-    assert (found.owner, found.running, bool(found.refusal)) == (owner, False, True)
+@pytest.mark.usefixtures("left_alone")
+def test_a_daemon_of_another_system_is_recognised_and_left_alone() -> None:
+    (found,) = find(files={}, units={}, processes=[daemon("-c", ALONE, unit=None)])
+    assert (found.manager, found.running) == ("nodeware", True)
+    assert found.refusal == "Nodeware writes this containerd's configuration. Put the handler into its own settings."
+
+
+@pytest.mark.usefixtures("left_alone")
+def test_another_system_that_is_stopped() -> None:
+    (found,) = find(files={}, units={"nodeware.service": {}})
+    assert (found.manager, found.running, bool(found.refusal)) == ("nodeware", False, True)
 
 
 @pytest.mark.parametrize(
-    ("owner", "seen"),
+    ("manager", "seen"),
     [
         ("eks", {"units": {**UNIT, "nodeadm-config.service": {}}}),
         ("bottlerocket", {"host": {"os_release": {"ID": "bottlerocket"}}}),
         ("talos", {"host": {"os_release": {"ID": "talos"}}}),
     ],
 )
-def test_a_system_that_owns_the_plain_daemon(owner: str, seen: Any) -> None:
+def test_a_system_that_owns_the_plain_daemon(manager: str, seen: Any) -> None:
     (found,) = find(processes=[daemon()], **seen)
-    assert (found.owner, bool(found.refusal)) == (owner, True)
+    assert (found.manager, bool(found.refusal)) == (manager, True)
 
 
-def test_a_plain_daemon_beside_k3s() -> None:
-    found = find(processes=[daemon(), daemon(*OTHERS["k3s"], pid=8, unit="k3s.service")], cri=said("1.7.24"))
-    assert [(i.owner, bool(i.refusal)) for i in found] == [("package", False), ("k3s", True)]
+@pytest.mark.usefixtures("left_alone")
+def test_a_plain_daemon_beside_another() -> None:
+    found = find(processes=[daemon(), daemon("-c", ALONE, pid=8, unit="nodeware.service")], cri=said("1.7.24"))
+    assert [(i.manager, bool(i.refusal)) for i in found] == [("package", False), ("nodeware", True)]
 
 
 def test_dockers_own_daemon() -> None:
     (found,) = find(files={}, units={}, processes=[daemon("--config", "/var/run/docker/containerd/containerd.toml", unit="docker.service")])
-    assert (found.owner, found.cri, bool(found.refusal)) == ("docker", False, True)
+    assert (found.manager, found.cri, bool(found.refusal)) == ("docker", False, True)
 
 
 TREES: dict[str, tuple[dict[str, Any], str, str, bool]] = {
@@ -239,22 +241,23 @@ def test_another_root_directory() -> None:
         find(Policy(root="/image"))
 
 
+@pytest.mark.usefixtures("left_alone")
 @pytest.mark.parametrize(
     ("case", "policy", "files", "found"),
     [
-        ("theirs alone", {}, (), [("k3s", True)]),
-        ("theirs, named by config_path", {"config_path": OTHERS["k3s"][1]}, (), [("k3s", True)]),
-        ("another version of it, named by config_path", {"config_path": "/var/lib/rancher/k3s/x/config.toml"}, (), [("k3s", True)]),
-        ("a plain one beside it", {}, (CONFIG,), [("k3s", True), ("package", False)]),
-        ("a plain one that is asked for", {"config_path": CONFIG}, (), [("k3s", True), ("package", False)]),
+        ("theirs alone", {}, (), [("nodeware", True)]),
+        ("theirs, named by config_path", {"config_path": ALONE}, (), [("nodeware", True)]),
+        ("another version of it, named by config_path", {"config_path": "/opt/nodeware/x/config.toml"}, (), [("nodeware", True)]),
+        ("a plain one beside it", {}, (CONFIG,), [("nodeware", True), ("package", False)]),
+        ("a plain one that is asked for", {"config_path": CONFIG}, (), [("nodeware", True), ("package", False)]),
     ],
 )
 def test_a_tree_of_another_system(case: str, policy: dict[str, str], files: tuple[str, ...], found: list[tuple[str, bool]]) -> None:
     """What it is and whose, and no configuration is made up beside it."""
-    texts = {OTHERS["k3s"][1]: "version = 2\n", **dict.fromkeys(files, "version = 2\n")}
+    texts = {ALONE: "version = 2\n", **dict.fromkeys(files, "version = 2\n")}
     seen = find(Policy(root="/image", engine_version="1.7.24", **policy), files=texts)  # type: ignore[arg-type]
-    assert [(i.owner, bool(i.refusal)) for i in seen] == found, case
-    assert all("k3s writes this containerd's configuration" in i.refusal for i in seen if i.owner == "k3s")
+    assert [(i.manager, bool(i.refusal)) for i in seen] == found, case
+    assert all("Nodeware writes this containerd's configuration" in i.refusal for i in seen if i.manager == "nodeware")
 
 
 @pytest.mark.parametrize("method", ["Status", "Version"])

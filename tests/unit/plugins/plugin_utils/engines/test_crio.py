@@ -79,7 +79,7 @@ def test_a_running_crio_is_found_with_its_own_word() -> None:
     assert (found.engine, found.version, found.socket, found.unit, found.running) == ("crio", "1.34.2", SOCKET, "crio.service", True)
     assert (found.default_handler, found.handlers) == ("crun", {"crun": "/usr/libexec/crio/crun"})
     assert (found.cdi.able, found.cdi.enabled, found.cdi.max_version, found.cdi.evidence.source) == (True, True, "1.0.0", "cri-status")
-    assert (found.refusal, found.invocation_id, found.owner) == ("", "abc", "package")
+    assert (found.refusal, found.invocation_id, found.manager) == ("", "abc", "package")
 
 
 @pytest.mark.parametrize(
@@ -264,7 +264,7 @@ def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, said
     works = [PROCESS, {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}]
     answers = operators.answers(SOCKET, (), traits.of(traits.CRIO).pod_note, pid=7)
     (found,) = crio.find(Policy(), host({f"{DIRECTORY}/{name}": text}, processes=works, answers=answers))
-    assert found.owner == owner
+    assert found.manager == owner
     assert said in found.refusal
 
 

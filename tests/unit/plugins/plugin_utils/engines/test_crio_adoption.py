@@ -198,7 +198,7 @@ UNEXPLAINED = [
 def test_a_file_with_more_in_it_stays_and_each_key_is_named(text: str, keys: tuple[str, ...]) -> None:
     seen = host({THEIRS: shown(text)}, status(nvidia=NVIDIA))
     (instance,) = crio.find(Policy(), seen)
-    assert instance.owner == "nvidia-ctk"
+    assert instance.manager == "nvidia-ctk"
     assert f"nvidia-ctk runtime configure does not explain {', '.join(keys)}" in instance.refusal
     (left,) = crio.leftovers(Policy(), seen, instance)
     assert (left.settings, left.exact, left.fate) == (keys, False, "kept")
@@ -308,7 +308,7 @@ def test_the_operators_file_is_left_to_the_operator() -> None:
     answers = operators.answers("/var/run/crio/crio.sock", ["nvidia"], traits.of(traits.CRIO).pod_note, pid=7)
     seen = host({f"{DIRECTORY}/99-nvidia.conf": shown(OPERATOR)}, status(nvidia=NVIDIA), processes=works, answers=answers)
     (instance,) = crio.find(Policy(), seen)
-    assert (instance.owner, crio.leftovers(Policy(), seen, instance)) == ("gpu-operator", ())
+    assert (instance.manager, crio.leftovers(Policy(), seen, instance)) == ("gpu-operator", ())
     assert "toolkit.enabled=false" in instance.refusal
 
 

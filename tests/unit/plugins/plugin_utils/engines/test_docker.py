@@ -109,7 +109,7 @@ def test_no_docker() -> None:
 
 def test_docker_desktop() -> None:
     (found,) = docker.find(Policy(), obs(packages={"docker-desktop": "4.45.0"}))
-    assert (found.owner, found.running) == ("docker-desktop", False)
+    assert (found.manager, found.running) == ("docker-desktop", False)
     assert "virtual machine" in found.refusal
 
 
@@ -132,11 +132,12 @@ def test_beside_kubernetes_it_is_configured_by_name_only(kubelet: bool, engines:
 
 
 @pytest.mark.parametrize(
-    ("owner", "left"), [("k3s", True), ("rke2", True), ("gpu-operator", True), ("package", False), ("docker", False), ("nvidia-ctk", False)]
+    ("manager", "left"),
+    [("k3s", True), ("rke2", True), ("gpu-operator", True), ("package", False), ("docker", False), ("nvidia-ctk", False)],
 )
-def test_an_engine_of_kubernetes_is_enough_of_a_sign(owner: str, left: bool) -> None:
+def test_an_engine_of_kubernetes_is_enough_of_a_sign(manager: str, left: bool) -> None:
     (found,) = docker.find(Policy(), running())
-    other = dc.replace(found, engine="containerd", owner=owner)
+    other = dc.replace(found, engine="containerd", manager=manager)
     assert bool(node.beside_kubernetes(Policy(), found, Kubelet(), (found, other)).refusal) == left
 
 

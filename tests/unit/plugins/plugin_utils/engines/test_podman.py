@@ -64,7 +64,7 @@ def test_no_engine_at_all_is_still_an_error_and_podman_is_named(version: str | N
         node.require_engine(Policy(), node.see(Policy(), seen_with(version)))
 
 
-K3S = instance(refusal="k3s writes this configuration", owner="k3s")
+K3S = instance(refusal="k3s writes this configuration", manager="k3s")
 COUNTS = [
     # engines asked for, the other engines, whether Podman is one of its own
     (("auto",), [], True),

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ve
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 from tests.fixtures import earlier_content as earlier
@@ -31,7 +31,7 @@ WAYS = ("single", "node")
 
 
 def rows(table: Iterable[Public]) -> list[Any]:
-    return [pytest.param(row, release, id=f"{row.file} {release} {row.home.owner}".strip()) for row in table for release in row.releases]
+    return [pytest.param(row, release, id=f"{row.file} {release} {row.home.manager}".strip()) for row in table for release in row.releases]
 
 
 TAKEN = rows({row.file: row for row in (*public.CONTAINERDS, *earlier.ROWS) if not row.refused}.values())
@@ -119,6 +119,10 @@ def test_what_is_refused_stays_as_it_was(tmp_path: pathlib.Path, row: Public, re
 # ---------------------------------------------------------------- on the hosts where such files are found
 
 
+def left_alone(row: Public) -> bool:
+    return known.of_name(row.home.manager).place is None
+
+
 def node(row: Public, release: str) -> hosts.Node:
     """A live node of a cluster: its engine with this configuration in force, and its kubelet."""
     told = toml.lookup(toml.loads(row.text, ""), (*_names(row), "containerd", "runtimes"), {})
@@ -134,17 +138,17 @@ def node(row: Public, release: str) -> hosts.Node:
     return dc.replace(found, files={**files, row.home.config: row.text}, processes=processes, units=units)
 
 
-@pytest.mark.parametrize(("row", "release"), rows(row for row in public.CONTAINERDS if row.home.owner))
+@pytest.mark.parametrize(("row", "release"), rows(row for row in public.CONTAINERDS if left_alone(row)))
 def test_a_host_of_another_system_is_left_alone_and_says_what_to_do_there(row: Public, release: str) -> None:
-    owner = next(o for o in owners.OWNERS if o.name == row.home.owner)
+    manager = known.of_name(row.home.manager)
     came = hosts.planned(node(row, release), os_id=row.home.os_id)
     assert came.plan is not None, came.said
-    assert owner.refusal in came.plan.advice
+    assert manager.refusal in came.plan.advice
     assert [c["path"] for c in came.plan.changes if "containerd" in c["path"]] == []
     assert came.plan.restarts == ()
 
 
-OPEN = rows(row for row in public.CONTAINERDS if not row.home.owner)
+OPEN = rows(row for row in public.CONTAINERDS if not row.home.manager)
 
 
 @pytest.mark.parametrize(("row", "release"), [case for case in OPEN if case.values[1] != "1.6"])

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import owners
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh, other_writers
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
@@ -16,9 +17,9 @@ from tests.unit.builders import obs, sha
 from tests.unit.records import record
 
 SPEC = "cdiVersion: 0.5.0\nkind: nvidia.com/gpu\ndevices: []\n"
-UNITS = {owners.SERVICE: {"ActiveState": "inactive"}, owners.PATH: {"ActiveState": "active"}}
-ENABLED = {**dict.fromkeys(owners.LINKS.values(), ""), owners.UNIT_FILES[0]: ""}
-REFRESHED = {**ENABLED, owners.REFRESH_FILE: SPEC}
+UNITS = {cdi_refresh.SERVICE: {"ActiveState": "inactive"}, cdi_refresh.PATH: {"ActiveState": "active"}}
+ENABLED = {**dict.fromkeys(cdi_refresh.LINKS.values(), ""), cdi_refresh.UNIT_FILES[0]: ""}
+REFRESHED = {**ENABLED, cdi_refresh.REFRESH_FILE: SPEC}
 
 
 def host(files: dict[str, Any] | None = None, units: dict[str, Any] | None = None, **more: Any) -> Observation:
@@ -34,7 +35,7 @@ def host(files: dict[str, Any] | None = None, units: dict[str, Any] | None = Non
         (
             "too new for the oldest engine",
             Policy(),
-            host({**REFRESHED, owners.REFRESH_FILE: SPEC.replace("0.5.0", "0.7.0")}),
+            host({**REFRESHED, cdi_refresh.REFRESH_FILE: SPEC.replace("0.5.0", "0.7.0")}),
             "0.6.0",
             "collection",
             "0.7.0",
@@ -42,19 +43,19 @@ def host(files: dict[str, Any] | None = None, units: dict[str, Any] | None = Non
         (
             "0.10.0 is newer than 0.9.0",
             Policy(),
-            host({**REFRESHED, owners.REFRESH_FILE: SPEC.replace("0.5.0", "0.10.0")}),
+            host({**REFRESHED, cdi_refresh.REFRESH_FILE: SPEC.replace("0.5.0", "0.10.0")}),
             "0.9.0",
             "collection",
             "0.10.0",
         ),
-        ("JSON", Policy(), host({**REFRESHED, owners.REFRESH_FILE: '{"cdiVersion": "0.6.0"}'}), "1.0.0", "toolkit", "0.6.0"),
+        ("JSON", Policy(), host({**REFRESHED, cdi_refresh.REFRESH_FILE: '{"cdiVersion": "0.6.0"}'}), "1.0.0", "toolkit", "0.6.0"),
         ("enabled, but nothing written", Policy(), host(ENABLED), "1.0.0", "collection", "is not there"),
-        ("disabled", Policy(), host({owners.REFRESH_FILE: SPEC}), "1.0.0", "collection", "not enabled"),
-        ("masked by us", Policy(), host({**REFRESHED, owners.MASKS[owners.SERVICE]: ""}), "1.0.0", "collection", "not enabled"),
+        ("disabled", Policy(), host({cdi_refresh.REFRESH_FILE: SPEC}), "1.0.0", "collection", "not enabled"),
+        ("masked by us", Policy(), host({**REFRESHED, cdi_refresh.MASKS[cdi_refresh.SERVICE]: ""}), "1.0.0", "collection", "not enabled"),
         (
             "writes where no engine looks",
             Policy(),
-            host({**REFRESHED, owners.REFRESH_ENV: "NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=/srv/n.yaml\n", "/srv/n.yaml": SPEC}),
+            host({**REFRESHED, cdi_refresh.REFRESH_ENV: "NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=/srv/n.yaml\n", "/srv/n.yaml": SPEC}),
             "1.0.0",
             "collection",
             "where no engine looks",
@@ -66,31 +67,40 @@ def host(files: dict[str, Any] | None = None, units: dict[str, Any] | None = Non
     ],
 )
 def test_one_owner(case: str, policy: Policy, seen: Observation, cap: str, owner: str, why: str) -> None:
-    found, reason = owners.cdi_owner(policy, seen, cap)
+    found, reason = cdi_refresh.cdi_owner(policy, seen, cap)
     assert (found, reason.value) == (owner, owner), case
     assert why in reason.why
 
 
 @pytest.mark.parametrize(
     ("seen", "cap"),
-    [(host({**REFRESHED, owners.REFRESH_FILE: SPEC.replace("0.5.0", "0.7.0")}), "0.5.0"), (host({owners.REFRESH_FILE: SPEC}), "1.0.0")],
+    [
+        (host({**REFRESHED, cdi_refresh.REFRESH_FILE: SPEC.replace("0.5.0", "0.7.0")}), "0.5.0"),
+        (host({cdi_refresh.REFRESH_FILE: SPEC}), "1.0.0"),
+    ],
 )
 def test_theirs_is_refused_where_it_cannot_work(seen: Observation, cap: str) -> None:
     with pytest.raises(PlanError, match="cdi_owner: toolkit cannot work"):
-        owners.cdi_owner(Policy(cdi_owner="toolkit"), seen, cap)
+        cdi_refresh.cdi_owner(Policy(cdi_owner="toolkit"), seen, cap)
 
 
-BOTH = list(owners.MASKS.values())
+BOTH = list(cdi_refresh.MASKS.values())
 DONE = dict.fromkeys(BOTH, "")
-IDLE = {owners.PATH: {"ActiveState": "inactive"}, owners.SERVICE: {"ActiveState": "inactive"}}
+IDLE = {cdi_refresh.PATH: {"ActiveState": "inactive"}, cdi_refresh.SERVICE: {"ActiveState": "inactive"}}
 BY_HAND = dict.fromkeys(BOTH, {"content": None, "type": "char", "real": "/dev/null"})
 
 
 @pytest.mark.parametrize(
     ("case", "seen", "owner", "stopped", "masked"),
     [
-        ("both would write", host(REFRESHED), "collection", [owners.PATH], BOTH),
-        ("the service runs now", host(REFRESHED, {owners.SERVICE: {"ActiveState": "activating"}}), "collection", [owners.SERVICE], BOTH),
+        ("both would write", host(REFRESHED), "collection", [cdi_refresh.PATH], BOTH),
+        (
+            "the service runs now",
+            host(REFRESHED, {cdi_refresh.SERVICE: {"ActiveState": "activating"}}),
+            "collection",
+            [cdi_refresh.SERVICE],
+            BOTH,
+        ),
         ("toolkit", host(REFRESHED), "toolkit", [], []),
         ("not there, and comes with the packages", host(units={}), "collection", [], BOTH),
         ("done before", host({**REFRESHED, **DONE}, IDLE), "collection", [], []),
@@ -98,7 +108,7 @@ BY_HAND = dict.fromkeys(BOTH, {"content": None, "type": "char", "real": "/dev/nu
     ],
 )
 def test_taking_over(case: str, seen: Observation, owner: str, stopped: list[str], masked: list[str]) -> None:
-    plan = owners.plan(Policy(), seen, record(cdi_owner=owner))
+    plan = other_writers.plan(Policy(), seen, record(cdi_owner=owner))
     assert [c["argv"] for c in plan.commands] == ([["systemctl", "stop", *stopped]] if stopped else []), case
     assert [(c["path"], c["op"], c["content"]) for c in plan.changes] == [(path, "write", "") for path in masked]
     assert (plan.restarts, plan.disable_units) == ((), ())
@@ -106,22 +116,24 @@ def test_taking_over(case: str, seen: Observation, owner: str, stopped: list[str
 
 def test_a_unit_of_the_users_own_is_not_overwritten() -> None:
     with pytest.raises(PlanError, match="a unit of your own"):
-        owners.plan(Policy(), host({**REFRESHED, owners.MASKS[owners.SERVICE]: "[Service]\n"}), record(cdi_owner="collection"))
+        other_writers.plan(
+            Policy(), host({**REFRESHED, cdi_refresh.MASKS[cdi_refresh.SERVICE]: "[Service]\n"}), record(cdi_owner="collection")
+        )
 
 
 @pytest.mark.parametrize(
     ("case", "files", "links"),
-    [("they were enabled before", REFRESHED, 0), ("they came with our packages", {owners.UNIT_FILES[1]: ""}, 2)],
+    [("they were enabled before", REFRESHED, 0), ("they came with our packages", {cdi_refresh.UNIT_FILES[1]: ""}, 2)],
 )
 def test_absent_enables_the_units_again(case: str, files: dict[str, Any], links: int) -> None:
     seen = host({**files, **DONE}, originals=dict.fromkeys(BOTH, {"existed": False, "sha256_after": sha("")}))
-    plan = owners.plan_absent(Policy(state="absent"), seen)
+    plan = cdi_refresh.plan_absent(Policy(state="absent"), seen)
     assert [c["op"] for c in plan.changes] == ["restore", "restore"], case
-    assert [c["argv"][-1] for c in plan.commands] == list(owners.LINKS.values())[:links]
+    assert [c["argv"][-1] for c in plan.commands] == list(cdi_refresh.LINKS.values())[:links]
 
 
 def test_absent_leaves_a_mask_alone_that_is_not_ours() -> None:
-    assert owners.plan_absent(Policy(state="absent"), host(DONE)).empty
+    assert cdi_refresh.plan_absent(Policy(state="absent"), host(DONE)).empty
 
 
 @pytest.mark.parametrize(
@@ -132,13 +144,13 @@ def test_absent_leaves_a_mask_alone_that_is_not_ours() -> None:
         (
             "kubeadm's flags",
             ["kubelet"],
-            {owners.KUBEADM_FLAGS: 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///run/b.sock --x=1"\n'},
+            {kubelet.KUBEADM_FLAGS: 'KUBELET_KUBEADM_ARGS="--container-runtime-endpoint=unix:///run/b.sock --x=1"\n'},
             "unix:///run/b.sock",
         ),
         (
             "its configuration",
             ["kubelet"],
-            {owners.KUBELET_CONFIG: 'a: 1\ncontainerRuntimeEndpoint: "unix:///run/c.sock"\n'},
+            {kubelet.CONFIG: 'a: 1\ncontainerRuntimeEndpoint: "unix:///run/c.sock"\n'},
             "unix:///run/c.sock",
         ),
         (
@@ -153,23 +165,23 @@ def test_absent_leaves_a_mask_alone_that_is_not_ours() -> None:
 def test_kubelet(case: str, argv: list[str], files: dict[str, str], endpoint: str) -> None:
     process = {"pid": 9, "exe": "/usr/bin/kubelet", "argv": argv}
     seen = obs(files=files, processes=[process], commands={"kubelet --version": "Kubernetes v1.34.2\n"})
-    assert owners.kubelet(Policy(), seen) == Kubelet(True, "1.34.2", endpoint), case
+    assert kubelet.find(Policy(), seen) == Kubelet(True, "1.34.2", endpoint), case
 
 
 def test_no_kubelet() -> None:
-    assert owners.kubelet(Policy(), obs()) == Kubelet()
+    assert kubelet.find(Policy(), obs()) == Kubelet()
 
 
 @pytest.mark.parametrize(
     ("mark", "word"),
-    [(owners.OPERATOR_MARK, "GPU Operator"), (owners.KUBESPRAY_MARK, "Kubespray")],
+    [(other_writers.OPERATOR_MARK, "GPU Operator"), (other_writers.KUBESPRAY_MARK, "Kubespray")],
 )
 def test_other_writers_are_named(mark: str, word: str) -> None:
-    assert any(word in a for a in owners.plan(Policy(), host({mark: ""}, {}), record(cdi_owner="toolkit")).advice)
+    assert any(word in a for a in other_writers.plan(Policy(), host({mark: ""}, {}), record(cdi_owner="toolkit")).advice)
 
 
 @pytest.mark.parametrize("root", ["/", "/srv/image"])
 @pytest.mark.parametrize(("files", "installed"), [({}, False), ({"/usr/bin/kubelet": ""}, True), ({"/opt/bin/kubelet": ""}, True)])
 def test_a_kubelet_that_does_not_run_is_known_by_its_program(files: dict[str, str], installed: bool, root: str) -> None:
-    found = owners.kubelet(Policy(root=root), obs(files=files, processes=[]))
+    found = kubelet.find(Policy(root=root), obs(files=files, processes=[]))
     assert (found.present, found.installed, found.expected) == (False, installed, installed)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who else writes on this host: the toolkit's nvidia-cdi-refresh, the GPU Operator, Kubespray; and the kubelet that uses an engine."""
+"""The toolkit's nvidia-cdi-refresh: whether it or this collection owns the host's CDI spec, and how its units are masked and given back."""
 
 from __future__ import annotations
 
@@ -10,13 +10,11 @@ import posixpath
 import re
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, originals, owned_file, processes, queries
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, originals, owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     Difference,
     HostDecision,
-    Kubelet,
     Leftover,
     Plan,
     PlanError,
@@ -37,67 +35,18 @@ UNIT_FILES = (f"/lib/systemd/system/{SERVICE}", f"/usr/lib/systemd/system/{SERVI
 MASKS = {unit: f"/etc/systemd/system/{unit}" for unit in (PATH, SERVICE)}
 # systemd keeps the state "enabled" of a loaded unit in mind until it reloads; the links on disk are the truth.
 LINKS = {unit: f"/etc/systemd/system/multi-user.target.wants/{unit}" for unit in (PATH, SERVICE)}
-
-# The GPU Operator's validator writes it, with toolkit.enabled=false, too (cmd/nvidia-validator in gpu-operator).
-OPERATOR_MARK = "/run/nvidia/validations/toolkit-ready"
-KUBESPRAY_MARK = "/etc/kubernetes/kubelet.env"
-KUBELET_CONFIG = "/var/lib/kubelet/config.yaml"
-KUBEADM_FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
 # What of these files may travel.
 KEPT = {
     REFRESH_FILE: file_places.SPEC_VERSION,
     REFRESH_ENV: file_places.REFRESH_ENV,
     **dict.fromkeys(MASKS.values(), file_places.EMPTY_OR_NOT),
-    KUBELET_CONFIG: file_places.KUBELET_CONFIG,
-    KUBEADM_FLAGS: file_places.KUBEADM_FLAGS,
 }
-KUBELETS = ("/usr/bin/kubelet", "/usr/local/bin/kubelet", "/opt/bin/kubelet")
-KUBELET_UNIT = "kubelet.service"  # asked for with the others, so that its process can be verified without a further call
 
 
 def questions(policy: Policy) -> list[queries.Question]:
     files = [queries.file(p, keep) for p, keep in KEPT.items()]
-    marks = [queries.file(p, content=False) for p in (*UNIT_FILES, *LINKS.values(), OPERATOR_MARK, KUBESPRAY_MARK, *KUBELETS)]
-    if policy.root != "/":
-        return [*files, *marks]
-    return [
-        *files,
-        *marks,
-        queries.units([SERVICE, PATH, KUBELET_UNIT]),
-        cgroup_driver.process_question(),
-        queries.command(cgroup_driver.KUBELET_VERSION, process="kubelet"),
-        queries.package([REFRESH_PACKAGE]),
-    ]
-
-
-# ---------------------------------------------------------------- kubelet
-
-
-def kubelet(policy: Policy, obs: Observation) -> Kubelet:
-    """The kubelet that runs here, and the engine's socket that it uses: by its arguments, kubeadm's flags, its configuration file."""
-    running = cgroup_driver.process(obs)
-    if policy.root != "/" or running is None:
-        # One that nothing vouches for says nothing, and still: Kubernetes is here, and its engine is not to be restarted lightly.
-        installed = any(exists(obs, path) for path in KUBELETS)
-        return Kubelet(present=policy.root == "/" and bool(processes.called(obs, "kubelet")), installed=installed)
-    argv = [str(a) for a in running.get("argv") or ()]
-    config = cgroup_driver.option(argv, "--config") or KUBELET_CONFIG
-    endpoint = (
-        cgroup_driver.option(argv, "--container-runtime-endpoint")
-        or cgroup_driver.option(obs.text(KUBEADM_FLAGS).replace('"', " ").split(), "--container-runtime-endpoint")
-        or setting(obs.text(config, file_places.KUBELET_CONFIG), "containerRuntimeEndpoint")
-    )
-    # Distributions have their kubelet outside of PATH, or in another program; without a number, it is taken for one of today's.
-    return Kubelet(present=True, version=cgroup_driver.version(obs), endpoint=endpoint)
-
-
-def setting(text: str, key: str) -> str:
-    """A top-level scalar of a YAML file, which is all that is needed here."""
-    found = re.search(rf"(?m)^{re.escape(key)}:[ \t]*[\"']?([^\s\"'#]+)", text)
-    return found.group(1) if found else ""
-
-
-# ---------------------------------------------------------------- CDI spec
+    files += [queries.file(p, content=False) for p in (*UNIT_FILES, *LINKS.values())]
+    return [*files, queries.units([SERVICE, PATH]), queries.package([REFRESH_PACKAGE])] if policy.root == "/" else files
 
 
 @dc.dataclass(frozen=True)
@@ -112,9 +61,9 @@ class Refresh:
 
 
 def refresh(policy: Policy, obs: Observation) -> Refresh:
-    present = any(obs.unit(u) for u in LINKS) or any(exists(obs, p) for p in UNIT_FILES)
+    present = any(obs.unit(u) for u in LINKS) or any(obs.exists(p) for p in UNIT_FILES)
     masked = is_mask(obs.file(MASKS[SERVICE]))
-    enabled = not masked and any(exists(obs, link) for link in LINKS.values())
+    enabled = not masked and any(obs.exists(link) for link in LINKS.values())
     output = re.findall(r"(?m)^NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=[\"']?([^\s\"']+)", obs.text(REFRESH_ENV))
     where = output[-1] if output else REFRESH_FILE
     found = re.search(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)", obs.text(where, file_places.SPEC_VERSION))
@@ -123,10 +72,6 @@ def refresh(policy: Policy, obs: Observation) -> Refresh:
 
 def is_mask(file: File) -> bool:
     return file.exists and (file.real == "/dev/null" or (file.type == "file" and file.content == ""))
-
-
-def exists(obs: Observation, path: str) -> bool:
-    return bool(obs.raw(queries.file(path, content=False)).get("exists"))
 
 
 def cdi_owner(policy: Policy, obs: Observation, cap: str) -> tuple[Literal["collection", "toolkit", "none"], Reason]:
@@ -175,17 +120,7 @@ def release_of(version: str) -> tuple[int, ...]:
 # ---------------------------------------------------------------- plans
 
 
-def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
-    """What other writers have to stop doing, and what is worth knowing about them."""
-    if record.skipped:
-        return Plan()
-    parts = [Plan(advice=(*operator_advice(obs), *kubespray_advice(obs)))]
-    if record.cdi_owner == "collection":
-        parts.append(stop_refresh(policy, obs, record))
-    return merge(parts)
-
-
-def stop_refresh(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     """Mask and stop the units.
 
     systemd is not told to reload: that takes GPUs from containers that got them by the legacy hook (nvidia-container-toolkit issue 48).
@@ -207,7 +142,7 @@ def stop_refresh(policy: Policy, obs: Observation, record: HostDecision) -> Plan
     planned = merge([stops, *(mask(obs, path, why) for path in MASKS.values())])
     if not found.present or planned.empty:
         return planned
-    unit = next((path for path in UNIT_FILES if exists(obs, path)), UNIT_FILES[0])
+    unit = next((path for path in UNIT_FILES if obs.exists(path)), UNIT_FILES[0])
     left = Leftover("nvidia-cdi-refresh", unit, (), True, "adopted", why, "set cdi_owner: toolkit to leave the spec to it")
     return dc.replace(planned, leftovers=(left,))
 
@@ -242,26 +177,12 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     back = merge([owned_file.give_back(obs, obs.file(path), why=why, ours=True) for path in ours])
     if policy.root != "/":
         return back
-    unit_dir = posixpath.dirname(next((p for p in UNIT_FILES if exists(obs, p)), UNIT_FILES[0]))
+    unit_dir = posixpath.dirname(next((p for p in UNIT_FILES if obs.exists(p)), UNIT_FILES[0]))
     # Where the units came with our installation they were disabled at once. This is what `systemctl enable` does, less its daemon-reload.
     links = tuple(
         {"argv": ["ln", "-sfn", f"{unit_dir}/{u}", link], "timeout": 10, "why": f"enable {u} again"}
         for u, link in LINKS.items()
-        if not exists(obs, link)
+        if not obs.exists(link)
     )
     advice = ("nvidia-cdi-refresh is enabled again and writes the CDI spec from the next boot on; `systemctl start` does it now",)
     return dc.replace(back, commands=links, advice=(*back.advice, *advice))
-
-
-def operator_advice(obs: Observation) -> tuple[str, ...]:
-    if not exists(obs, OPERATOR_MARK):
-        return ()
-    step = "its toolkit has to be off (toolkit.enabled=false in its ClusterPolicy) where this collection configures the engines"
-    return (f"the GPU Operator works or worked here ({OPERATOR_MARK}): {step}",)
-
-
-def kubespray_advice(obs: Observation) -> tuple[str, ...]:
-    if not exists(obs, KUBESPRAY_MARK):
-        return ()
-    hint = "name the handler in its containerd_additional_runtimes, too, so that its next run keeps it"
-    return (f"{KUBESPRAY_MARK} is Kubespray's mark, and Kubespray renders the engine's configuration anew: {hint}",)

@@ -1,0 +1,45 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who else writes on a host: nvidia-cdi-refresh, the GPU Operator, Kubespray. What they have to stop doing, and what to know of them."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Plan, Policy, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+# The GPU Operator's validator writes it, with toolkit.enabled=false, too (cmd/nvidia-validator in gpu-operator).
+OPERATOR_MARK = "/run/nvidia/validations/toolkit-ready"
+KUBESPRAY_MARK = "/etc/kubernetes/kubelet.env"
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    marks = [queries.file(path, content=False) for path in (OPERATOR_MARK, KUBESPRAY_MARK)]
+    return [*cdi_refresh.questions(policy), *kubelet.questions(policy), *marks]
+
+
+def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+    """What other writers have to stop doing, and what is worth knowing about them."""
+    if record.skipped:
+        return Plan()
+    parts = [Plan(advice=(*operator_advice(obs), *kubespray_advice(obs)))]
+    if record.cdi_owner == "collection":
+        parts.append(cdi_refresh.stop(policy, obs, record))
+    return merge(parts)
+
+
+def operator_advice(obs: Observation) -> tuple[str, ...]:
+    if not obs.exists(OPERATOR_MARK):
+        return ()
+    step = "its toolkit has to be off (toolkit.enabled=false in its ClusterPolicy) where this collection configures the engines"
+    return (f"the GPU Operator works or worked here ({OPERATOR_MARK}): {step}",)
+
+
+def kubespray_advice(obs: Observation) -> tuple[str, ...]:
+    if not obs.exists(KUBESPRAY_MARK):
+        return ()
+    hint = "name the handler in its containerd_additional_runtimes, too, so that its next run keeps it"
+    return (f"{KUBESPRAY_MARK} is Kubespray's mark, and Kubespray renders the engine's configuration anew: {hint}",)

@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The kubelet of a host, and the engine's socket that it uses."""
+
+from __future__ import annotations
+
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+
+CONFIG = "/var/lib/kubelet/config.yaml"
+KUBEADM_FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
+PROGRAMS = ("/usr/bin/kubelet", "/usr/local/bin/kubelet", "/opt/bin/kubelet")
+UNIT = "kubelet.service"  # asked for with the others, so that its process can be verified without a further call
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    files = [queries.file(CONFIG, file_places.KUBELET_CONFIG), queries.file(KUBEADM_FLAGS, file_places.KUBEADM_FLAGS)]
+    files += [queries.file(path, content=False) for path in PROGRAMS]
+    if policy.root != "/":
+        return files
+    return [
+        *files,
+        queries.units([UNIT, *known.kubelet_units()]),
+        cgroup_driver.process_question(),
+        queries.command(cgroup_driver.KUBELET_VERSION, process="kubelet"),
+    ]
+
+
+def find(policy: Policy, obs: Observation) -> Kubelet:
+    """The kubelet that runs here, and the engine's socket that it uses: by its arguments, kubeadm's flags, its configuration file."""
+    running = cgroup_driver.process(obs)
+    within = known.with_kubelet(obs) if policy.root == "/" and running is None else None
+    if within:
+        return Kubelet(present=True, endpoint=within[0].socket)
+    if policy.root != "/" or running is None:
+        # One that nothing vouches for says nothing, and still: Kubernetes is here, and its engine is not to be restarted lightly.
+        installed = any(obs.exists(path) for path in PROGRAMS)
+        return Kubelet(present=policy.root == "/" and bool(processes.called(obs, "kubelet")), installed=installed)
+    argv = [str(a) for a in running.get("argv") or ()]
+    config = cgroup_driver.option(argv, "--config") or CONFIG
+    endpoint = (
+        cgroup_driver.option(argv, "--container-runtime-endpoint")
+        or cgroup_driver.option(obs.text(KUBEADM_FLAGS).replace('"', " ").split(), "--container-runtime-endpoint")
+        or setting(obs.text(config, file_places.KUBELET_CONFIG), "containerRuntimeEndpoint")
+    )
+    # Distributions have their kubelet outside of PATH, or in another program; without a number, it is taken for one of today's.
+    return Kubelet(present=True, version=cgroup_driver.version(obs), endpoint=endpoint)
+
+
+def setting(text: str, key: str) -> str:
+    """A top-level scalar of a YAML file, which is all that is needed here."""
+    found = re.search(rf"(?m)^{re.escape(key)}:[ \t]*[\"']?([^\s\"'#]+)", text)
+    return found.group(1) if found else ""

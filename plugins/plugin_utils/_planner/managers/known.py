@@ -1,0 +1,139 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Every manager, and which of them a host shows. Each has its own file, and all that others know of one is its value."""
+
+from __future__ import annotations
+
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.bottlerocket import BOTTLEROCKET
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.cos import COS
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.docker import DOCKER
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.docker import UNITS as DOCKER_UNITS
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.eks import EKS
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.flatcar import FLATCAR
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.k0s import K0S
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.k3s import K3S
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.microk8s import MICROK8S
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.rke2 import RKE2
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.talos import TALOS
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+MANAGERS = (K3S, RKE2, K0S, MICROK8S, EKS, BOTTLEROCKET, TALOS, COS, FLATCAR, DOCKER, PACKAGE)
+DAEMON = "containerd"  # the name that the daemon's program has, or is started with
+
+
+def of_name(name: str) -> Manager:
+    """By the name in a result. What else may stand there (a tool that wrote CRI-O's files) changes nothing about whose file it is."""
+    return next((m for m in MANAGERS if m.name == name), PACKAGE)
+
+
+def place(name: str) -> Place:
+    """Where our part goes; of one that is left alone, where it may be from before: in the package's place."""
+    found = of_name(name).place or PACKAGE.place
+    assert found is not None
+    return found
+
+
+def served() -> list[Manager]:
+    """Those beside the package that are served."""
+    return [m for m in MANAGERS if m.place is not None and m is not PACKAGE]
+
+
+# ---------------------------------------------------------------- what is asked
+
+
+def questions() -> list[queries.Question]:
+    return [queries.file(m.config, content=False) for m in MANAGERS if m.config]
+
+
+def unit_names() -> list[str]:
+    return [unit for m in MANAGERS for unit in m.units] + list(DOCKER_UNITS)
+
+
+def own_engine_units() -> list[str]:
+    """What starts a containerd of its own."""
+    return [unit for m in MANAGERS if m.own_engine for unit in m.units]
+
+
+def executables() -> list[str]:
+    """The names of files that a containerd may run from."""
+    return [DAEMON, *(m.place.executable for m in MANAGERS if m.place and m.place.executable)]
+
+
+# ---------------------------------------------------------------- what is seen
+
+
+def program(process: Mapping[str, Any]) -> tuple[str, bool] | None:
+    """The path by which a containerd's program is run, and whether it is the very file of the process; None of any other process.
+
+    Where several programs are one file (k3s), each has a link to it beside the file, and is told by the name that it was started with.
+    """
+    called, exe = processes.program(process), str(process.get("exe") or "")
+    if called == DAEMON:
+        return exe, True
+    name = posixpath.basename(str(next(iter(process.get("argv") or ()), "")))
+    return (posixpath.join(posixpath.dirname(exe), DAEMON), False) if called in executables() and name == DAEMON else None
+
+
+def of_process(obs: Observation, process: Mapping[str, Any], config: str) -> Manager:
+    """The system that started this daemon, by its config, its program, its unit, or the host it runs on."""
+    places = (config, str(process.get("exe") or ""))
+    for manager in MANAGERS:
+        if any(p.startswith(h) for p in places for h in manager.homes) or process.get("unit") in manager.units:
+            return manager
+    return of_host(obs)
+
+
+def of_config(config: str) -> Manager | None:
+    """The system below whose directories this configuration lies."""
+    return next((m for m in MANAGERS if config and (config == m.config or any(config.startswith(h) for h in m.homes))), None)
+
+
+def of_host(obs: Observation) -> Manager:
+    """Who renders the configuration of the plain containerd of the host."""
+    ids = obs.host.get("os_release") or {}
+    for manager in MANAGERS:
+        if not manager.own_engine and (ids.get("ID") in manager.os_ids or any(obs.unit(u) for u in manager.units)):
+            return manager
+    return PACKAGE
+
+
+def present(obs: Observation) -> list[Manager]:
+    """Systems with a containerd of their own that are on this host, running or not."""
+    return [m for m in MANAGERS if m.own_engine and (any(obs.unit(u) for u in m.units) or (m.config and obs.exists(m.config)))]
+
+
+def unit(obs: Observation, manager: Manager) -> str:
+    """The unit that starts the daemon, one that is active at first; '' where systemd knows none, or the manager is left alone."""
+    there = [u for u in (manager.place.units if manager.place else ()) if obs.unit(u)]
+    return next((u for u in there if obs.unit(u).get("ActiveState") == "active"), there[0] if there else "")
+
+
+# ---------------------------------------------------------------- Kubernetes
+
+
+def with_kubernetes() -> list[str]:
+    """Names of those that come with it."""
+    return [m.name for m in MANAGERS if m.kubernetes]
+
+
+def distribution(obs: Observation) -> str:
+    """A Kubernetes whose kubelet is a part of another program."""
+    return next((m.title for m in MANAGERS if m.own_engine and any(obs.unit(u) for u in m.units)), "")
+
+
+def kubelet_units() -> list[str]:
+    return [unit for m in MANAGERS if m.place and m.place.kubelet for unit in m.place.units]
+
+
+def with_kubelet(obs: Observation) -> tuple[Manager, str] | None:
+    """A manager in whose program a kubelet runs now, and its unit."""
+    found = ((m, unit) for m in MANAGERS if m.place and m.place.kubelet for unit in m.place.units)
+    return next(((m, unit) for m, unit in found if obs.unit(unit).get("ActiveState") == "active"), None)

@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the planner asks of who renders a containerd's configuration: how it is recognised and, where it is served, where our part goes."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+
+
+@dc.dataclass(frozen=True)
+class Place:
+    """Where our part of a configuration goes, and what runs the daemon. The defaults are those of a distribution's package.
+
+    What a release reads is told by the `imports` of its main file, never by its version.
+    """
+
+    units: tuple[str, ...]  # of the daemon, or of the program that starts it: what is restarted
+    drop_ins: tuple[str, ...] = ("conf.d",)  # directories beside the main file that are looked at; the first is made where none is read
+    main_edited: bool = True  # False: the main file is rendered anew at each start, so that a drop-in has to be imported already
+    not_imported: str = ""  # what to do where that file imports no such directory
+    executable: str = ""  # the file of the daemon where that is no containerd: one file of several programs, told apart by the name of each
+    dump: bool = True  # the daemon's program reads staged files and prints what it has read, before they are swapped
+    kubelet: bool = False  # a kubelet runs inside the program of `units`, on the manager's socket
+    never: tuple[tuple[tuple[str, ...], str], ...] = ()  # keys below the CRI table that are not written here, and what sets them instead
+    load_image: str = ""  # how a person brings an image there; empty: as with any containerd
+
+
+@dc.dataclass(frozen=True)
+class Manager:
+    """A system that renders a configuration. It is recognised by where its files are, its units, or the operating system's id.
+
+    place: None where it is recognised and left alone; `instead` then says what to do.
+    """
+
+    name: str
+    title: str
+    instead: str
+    config: str = ""
+    socket: str = ""
+    homes: tuple[str, ...] = ()  # a configuration or a program below one of these is its own
+    units: tuple[str, ...] = ()
+    os_ids: tuple[str, ...] = ()
+    own_engine: bool = True  # brings a containerd of its own, beside which a plain one may run
+    kubernetes: bool = True  # comes with Kubernetes
+    cri: bool = True  # its containerd serves CRI
+    told_apart: bool = False  # left alone, and still our part of the configuration can be told from the rest, so that it is taken back
+    sentence: str = ""  # why it is left alone, where that differs from the usual
+    place: Place | None = None
+
+    @property
+    def refusal(self) -> str:
+        sentence = self.sentence or f"{self.title} writes this containerd's configuration."
+        return f"{sentence} {self.instead}"
+
+    @property
+    def taken_back(self) -> bool:
+        return self.told_apart or self.place is not None
