@@ -147,6 +147,13 @@ devices:
   containerEdits:
     deviceNodes:
     - path: /dev/nvidia0
+""",
+    "/etc/cdi/site.yaml": """\
+cdiVersion: 0.5.0
+kind: vendor.example/site
+devices:
+- name: site0
+  containerEdits:
     hooks:
     - hookName: createContainer
       path: /usr/bin/nvidia-cdi-hook
@@ -168,7 +175,8 @@ def test_a_cdi_spec_of_somebody_elses_is_judged_and_its_secrets_stay(fleet: Flee
     answer = judged.of("cdi_spec_info")[ENGINE]
     found = {(f["file"].rpartition("/")[2], f["rule"], f["line"]) for f in answer["findings"]}
     assert {("vendor.json", "unknown-field", 1), ("odd.yaml", "not-read", 1)} <= found
-    assert answer["devices"] == ["nvidia.com/gpu=all", "vendor.example/card=card0", "vendor.example/card=card1"]
+    theirs = [f"vendor.example/{name}" for name in ("card=card0", "card=card1", "site=site0")]
+    assert answer["devices"] == ["nvidia.com/gpu=all", *theirs]
     node = planned.of("node")[ENGINE]
     assert (planned.failed, told.failed, node["changed"]) == ({}, {}, True)
     assert "/etc/cdi/nvidia.yaml" in {d["path"] for d in node["differences"]}

@@ -140,8 +140,8 @@ class Page(HTMLParser):
         self.targets: set[str] = set()
         self.feed(text)
 
-    def handle_starttag(self, tag: str, attributes: list[tuple[str, str | None]]) -> None:
-        for name, value in attributes:
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        for name, value in attrs:
             if name in ("id", "name") and value:
                 self.anchors.add(value)
             if name in ("href", "src") and value:

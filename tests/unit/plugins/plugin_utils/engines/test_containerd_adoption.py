@@ -412,7 +412,7 @@ BinaryName = "/usr/bin/nvidia-container-runtime"
 @OPTION@
 """
 # What nvidia-ctk 1.20 writes on containerd 2.x: the handler alone, a copy of runc.
-HANDLER = "".join(line for line in COPY.split("        [plugins.@CRI@.containerd.runtimes.runc]")[0].splitlines(keepends=True)
+HANDLER = "".join(line for line in COPY.partition("        [plugins.@CRI@.containerd.runtimes.runc]")[0].splitlines(keepends=True)
                   if not any(key in line for key in ("enable_", "max_container", "default_runtime")))  # fmt: skip
 # the handler in the main file beyond its program -> what stays in force; () where the two say the same of the cgroup driver
 LENT: dict[str, tuple[str, str, bool]] = {
