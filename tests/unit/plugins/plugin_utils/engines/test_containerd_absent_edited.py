@@ -41,7 +41,7 @@ def test_what_others_wrote_stays_and_nothing_else(tmp_path: pathlib.Path, name: 
     def run(**options: Any) -> dict[str, Any]:
         if how == "node":
             return home.node(engines=("containerd",), engine_version="1.7.24", **options)
-        return home.single("containerd", engine_version="1.7.24", default="true", **options)
+        return home.single("containerd", engine_version="1.7.24", set_as_default="enabled", **options)
 
     assert run()["changed"] is True
     home.write(ROOT, HEAD + home.read(ROOT) + TAIL)
@@ -53,7 +53,7 @@ def test_what_others_wrote_stays_and_nothing_else(tmp_path: pathlib.Path, name: 
 def test_a_header_with_a_persons_comment_stays(tmp_path: pathlib.Path, mark: str) -> None:
     home = Tree(tmp_path / "host")
     home.write(ROOT, BEFORE["runc alone"])
-    home.single("containerd", engine_version="1.7.24", default="true")
+    home.single("containerd", engine_version="1.7.24", set_as_default="enabled")
     ours = f"[{CRI}.containerd]\n"
     there = home.read(ROOT)
     assert ours in there
