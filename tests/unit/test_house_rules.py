@@ -96,13 +96,13 @@ def foreign_to_planner(imported: str) -> bool:
     return top in IMPURE or top in {"ansible", "ansible_collections"} or top not in sys.stdlib_module_names | THIRD_PARTY
 
 
-OF_OLDER_PYTHONS = {"_sha256"}  # in the standard library up to 3.11
+OF_OTHER_PYTHONS = {"_sha256", "_sha2"}  # of the standard library up to 3.11, and from 3.12 on
 
 
 def foreign_to_node(imported: str) -> bool:
     """Say whether a program of the node side may not import this: only the standard library and its own package."""
     top = imported.split(".")[0]
-    return not imported.startswith((OWN + "module_utils", ".")) and top not in sys.stdlib_module_names | {"__future__"} | OF_OLDER_PYTHONS
+    return not imported.startswith((OWN + "module_utils", ".")) and top not in sys.stdlib_module_names | {"__future__"} | OF_OTHER_PYTHONS
 
 
 def without_documentation(tree: ast.Module) -> list[ast.stmt]:

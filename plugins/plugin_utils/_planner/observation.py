@@ -167,9 +167,12 @@ class Observation:
 
     @functools.cached_property
     def _listed(self) -> Mapping[str, Mapping[str, Any]]:
-        """What is known of files that some look met without asking for them by name; the first word counts."""
+        """What is known of files that some glob met without asking for them by name; the first answer counts.
+
+        A list of `paths` is no such answer: it says where each path leads, and neither whether that exists nor what is in it.
+        """
         found: dict[str, Mapping[str, Any]] = {}
-        for a in self.answers.values():
+        for _qid, a in self._of_kind.get("glob", ()):
             for f in a.get("files") or ():
                 found.setdefault(f.get("path"), f)
         return found

@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import json
 import re
+from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 BANNERS = {
     "containerd github.com/containerd/containerd v1.7.24 88bf19b2": "1.7.24",
@@ -46,3 +48,11 @@ def test_a_host_reads_the_questions_that_were_asked() -> None:
     assert [observe._with_list(question, sent["keeps"]) for question in sent["questions"]] == json.loads(json.dumps(asked))
     assert len({json.dumps(keep) for keep in sent["keeps"]}) == len(sent["keeps"]), "each list once"
     assert 3 * len(json.dumps(sent)) < 2 * len(json.dumps(asked))
+
+
+def test_a_list_of_paths_does_not_say_that_a_file_is_missing(tmp_path: Path) -> None:
+    """The node's own answers: the driver's list of programs names a file, and says nothing that counts as its absence."""
+    tmp_path.joinpath("program").write_text("")
+    asked = [queries.paths("programs", [f"{tmp_path}/*"]), queries.file(f"{tmp_path}/program", content=False)]
+    obs = Observation({}, observe.run({"questions": asked})["answers"])
+    assert obs.exists(f"{tmp_path}/program")
