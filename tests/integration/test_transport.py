@@ -106,7 +106,7 @@ def test_a_tree_here_and_a_tree_there_become_the_same(transport: str, fleet: Fle
     config.write_text("version = 2\n" + OUTSIDE)
     fleet.shell("way17", f"rm -rf {place}; mkdir -p {config.parent}")
     fleet.lab.exec("way17", ["tee", str(config)], stdin=config.read_text())
-    options = {"root": str(place), "engine_version": "1.7.24", "transport": transport, "default": True}
+    options = {"root": str(place), "engine_version": "1.7.24", "transport": transport, "set_as_default": "enabled"}
     here = {"ansible_connection": "local", "ansible_python_interpreter": "/usr/bin/python3"}
     for state in ("present", "absent"):
         answers = [

@@ -28,7 +28,8 @@ COMMANDS = {"nvidia-cdi-hook": 1, "nvidia-ctk": 2}
 FLAGS = {
     "hook": "name",
     "--link": "link", "--folder": "path", "--path": "path", "--mode": "number", "--host-driver-version": "version",
-    "--host-cuda-version": "version", "--ldconfig-path": "path",
+    "--host-cuda-version": "version", "--ldconfig-path": "path", "--cuda-compat-container-root": "path", "--driver-root": "path",
+    "--gpu-id": "numbered name",
 }  # fmt: skip
 EDITS: Mapping[tuple[str, ...], Any] = {
     ("env", "[]"): ENV,

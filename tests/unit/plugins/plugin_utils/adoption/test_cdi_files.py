@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec, from_document
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
@@ -114,3 +115,8 @@ def test_names_that_somebody_chose_are_not_lost_where_ours_takes_the_place(path:
         assert [x.fate for x in plan(seen(files)).leftovers] == ["adopted"]
     if says and name.startswith("gpu"):
         assert ("write", OURS) in paths(plan(seen(files), cdi_device_names=("index", "uuid", "type-index")))
+
+
+def test_every_flag_that_the_tool_writes_leaves_a_host() -> None:
+    """A flag that stays there counts as a person's, and the tool's own spec would be refused for it."""
+    assert {flag for flags in cdi_files.FLAGS.values() for flag in flags} <= set(projection.FLAGS)
