@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import package
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.bottlerocket import BOTTLEROCKET
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.cos import COS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.docker import DOCKER
@@ -36,9 +37,7 @@ def of_name(name: str) -> Manager:
 
 def place(name: str) -> Place:
     """Where our part goes; of one that is left alone, where it may be from before: in the package's place."""
-    found = of_name(name).place or PACKAGE.place
-    assert found is not None
-    return found
+    return of_name(name).place or package.PLACE
 
 
 def served() -> list[Manager]:

@@ -7,5 +7,5 @@ from __future__ import annotations
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
 
-PACKAGE = Manager(
-    "package", "the distribution's package", "", own_engine=False, kubernetes=False, place=Place(units=("containerd.service",)))
+PLACE = Place(units=("containerd.service",))
+PACKAGE = Manager("package", "the distribution's package", "", own_engine=False, kubernetes=False, place=PLACE)

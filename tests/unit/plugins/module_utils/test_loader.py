@@ -237,7 +237,11 @@ def test_what_takes_its_place_after_it_was_opened_is_not_read(base, monkeypatch,
 def test_a_full_disk_is_nobodys_concern(base, monkeypatch):
     (base / "compiled").mkdir(mode=0o700)
     (base / "compiled").chmod(0o700)
-    monkeypatch.setattr(os, "rename", lambda *args, **more: (_ for _ in ()).throw(OSError(28, "no room")))
+
+    def full(*_args, **_more):
+        raise OSError(28, "no room")
+
+    monkeypatch.setattr(os, "rename", full)
     form(base).write({"used": b""})
     assert os.listdir(str(base / "compiled")) == []
 
