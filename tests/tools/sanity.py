@@ -54,9 +54,17 @@ def tracked() -> list[Path]:
 
 
 def shipped(files: Iterable[Path]) -> list[Path]:
-    """Leave out what galaxy.yml keeps out of the archive; that file itself stays, since ansible-test reads it."""
+    """Leave out what galaxy.yml keeps out of the archive; that file itself stays, since ansible-test reads it.
+
+    So does .gitignore: 2.19 judges its own environment below tests/output, too, unless git ignores that.
+    """
+    kept = {Path(".gitignore")}
     ignored = yaml.safe_load((ROOT / "galaxy.yml").read_text())["build_ignore"]
-    return [path for path in files if not any(fnmatch.fnmatch(part, rule) for part in (str(path), path.parts[0]) for rule in ignored)]
+    return [
+        path
+        for path in files
+        if path in kept or not any(fnmatch.fnmatch(part, rule) for part in (str(path), path.parts[0]) for rule in ignored)
+    ]
 
 
 def fingerprint(files: Iterable[Path], core: str, python: Path) -> str:
