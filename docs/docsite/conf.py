@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What Sphinx is told for the site that `make docs` builds (tests/tools/docsite.py copies the pages beside this file first)."""
+"""The settings of Sphinx for the site that `make docs` builds (tests/tools/docsite.py copies the pages beside this file first)."""
 
 project = "gpufleet.nvidia"
 copyright = "The gpufleet.nvidia contributors"

@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils.api_check import A
 
 RUNTIME, IMAGES = "runtime.v1.RuntimeService", "runtime.v1.ImageService"
 LABEL = "gpufleet-check"
-LEFT_OVER_AFTER = 900  # seconds; a sandbox of ours older than this belongs to a check that was killed
+LEFT_OVER_AFTER = 900  # seconds; our sandbox older than this belongs to a check that was killed
 NOT_FOUND = 5  # gRPC status code
 TRIES = 3
 

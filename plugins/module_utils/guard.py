@@ -104,7 +104,7 @@ def arm(base, request, program):
 
 
 def arm_boot(base, program):
-    """From here on the next boot takes the transaction back. Not sooner: packages' scripts make systemd read its units anew."""
+    """From here on the next boot takes the transaction back. Not sooner: packages' scripts make systemd read its units again."""
     if not has_systemd():
         return
     text = _BOOT % {"base": base, "command": line(command(program, "boot", base))}

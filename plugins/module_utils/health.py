@@ -77,7 +77,7 @@ def going_down():
 
 
 def crashed(units, restarts):
-    """Why the units do not stand, None when they do. restarts: how often systemd had started each anew of itself when they did.
+    """Why the units do not stand, None when they do. restarts: how often systemd had started each again of itself when they did.
 
     Somebody who stops or restarts one meanwhile is none of our failures.
     """

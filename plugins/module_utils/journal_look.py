@@ -10,7 +10,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, j
 
 
 def look(root, directory, cap=nodefs.MIB, keep=(), listing=False, beside=()):
-    """The answer to an `originals` question; with listing, the journal as people read it. beside: where names of ours may lie about."""
+    """The answer to an `originals` question; with listing, the journal as people read it. beside: where our names may lie about."""
     base, originals, broken = journal.place(root, directory), {}, []
     for name in journal.names(base, "originals"):
         kept_in = os.path.join(base, "originals", name)
@@ -38,7 +38,7 @@ def look(root, directory, cap=nodefs.MIB, keep=(), listing=False, beside=()):
 
 
 def strays(root, base, directories):
-    """Names of ours beside files that no transaction refers to: their journal was removed while they were in use."""
+    """Our names beside files that no transaction refers to: their journal was removed while they were in use."""
     found = []
     for directory in directories:
         place_ = nodefs.full(root, nodefs.resolve(root, directory)[0])

@@ -42,7 +42,7 @@ PARTS = (
 ).split()
 KEPT = 3  # versions of the hands
 START = 30  # seconds within which the hands begin
-_BEGIN = """# The hands of gpufleet.nvidia: carries out transactions, and takes them back. Kept by them, renewed with every version.
+_BEGIN = """# The executor of gpufleet.nvidia: carries out transactions, and takes them back. Kept by them, renewed with every version.
 import os, sys
 if sys.argv[1] == 'after' and os.environ.get('SERVICE_RESULT') == 'success': sys.exit(0)
 """
@@ -60,7 +60,7 @@ def source(part):
 
 
 def program():
-    """The hands as one file: the loader, and the parts as they were sent, where they were."""
+    """The executor as one file: the loader, and the parts as they were sent, where they were."""
     own, packed = getattr(__spec__.loader, "own", None), getattr(__spec__.loader, "packed", None)
     if packed is None:
         own, packed = source("loader"), zlib.compress(json.dumps([(part, source(part)) for part in PARTS]).encode("utf-8"), 9)

@@ -36,7 +36,7 @@ def fsync_dir(path):
 
 
 def write_durably(path, data, mode=0o600):
-    """Write a file of ours so that after a power loss it is there whole or not at all."""
+    """Write our file so that after a power loss it is there whole or not at all."""
     spare = path + ".new"
     with contextlib.suppress(FileNotFoundError):  # of somebody who died: never written to, since it need not be as we would make it
         os.unlink(spare)

@@ -145,7 +145,7 @@ def _matcher(part):
 def list_paths(root, patterns):
     """What matches many patterns and where it leads, in their order, each place once; nothing is read.
 
-    `spot` is told where the path lies behind a linked folder: the same place without that link.
+    `spot` is given where the path lies behind a linked folder: the same place without that link.
     """
     found, met, folders = [], set(), Folders(root)
     for pattern in patterns:

@@ -217,7 +217,7 @@ def programs(paths):
 def words_of(pid, ticks, without):
     """The arguments of one process, told by its number and beginning, without some flags and their values. They stay on this host."""
     argv = (nodefs.read_text("", "/proc/%d/cmdline" % pid, 256 * 1024) or "").split("\0")[:-1]
-    if not argv or started(pid) != ticks:  # asked after the reading: a number that was given anew has another beginning
+    if not argv or started(pid) != ticks:  # asked after the reading: a number that was given again has another beginning
         raise nodefs.NodeError("conflict", "process %d is gone, or is another one by now" % pid)
     words, skip = [], False
     for word in argv[1:]:

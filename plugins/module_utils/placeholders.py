@@ -25,7 +25,7 @@ Header = collections.namedtuple("Header", "start end path parts above shared arr
 
 
 class Unreadable(Exception):
-    """A text that is not what it should be: a code of ours and the line. Never the text's own words, nor a parser's."""
+    """A text that is not what it should be: our code and the line. Never the text's own words, nor a parser's."""
 
     def __init__(self, code, line):
         super(Unreadable, self).__init__("%s in line %d" % (code, line))

@@ -214,7 +214,7 @@ _REQUEST = (
         "probation": _or_none(_seconds),
         "pending": _or_none(_list(_text)),
         "told": _or_none(_list(_text)),
-        "strays": _or_none(_list(_matching(r"/(?:[^\0]*/)?" + journal.BESIDE, "a name of ours beside a file"))),
+        "strays": _or_none(_list(_matching(r"/(?:[^\0]*/)?" + journal.BESIDE, "our name beside a file"))),
         "environment": _or_none(_list(_text)),
     },
     ("schema", "id"),

@@ -97,7 +97,7 @@ def _is_before(record, present):
 
 
 def _old(root, record, token, entry):
-    """A file with the state from before, ready to be renamed: the very file where it still has its second name, else written anew."""
+    """A file with the state from before, ready to be renamed: the very file where it still has its second name, else written again."""
     directory = spot(root, record["real"], record["made_dirs"], token)[0]
     with contextlib.suppress(OSError, nodefs.NodeError):
         path = directory + "/old"

@@ -10,7 +10,7 @@ Every step may have been done before, whole or in part, and is done again withou
     swapping     files, directories and switched-off units may be new: all of the above, and these back; restart what started meanwhile
     swapped      the same, and restart what the hands have restarted
     probation    all was well: commit if it still is (or if the host has been switched off since), else as `swapped`
-    undoing      somebody was taking it back: begin anew, from the state it was in before
+    undoing      somebody was taking it back: begin again, from the state it was in before
     committed    only tidy up
     rolled_back  only tidy up
 
@@ -197,7 +197,7 @@ def _forward(meta):
 
 
 def _acted(meta, was):
-    """The units that may run with the new files: those that the hands acted on, and those that began anew by themselves since."""
+    """The units that may run with the new files: those that the hands acted on, and those that began again by themselves since."""
     if was["state"] in _EARLY:
         return []
     if was["state"] in ("swapped", "probation"):

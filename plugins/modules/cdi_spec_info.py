@@ -69,7 +69,7 @@ findings:
       level: error
       message: /dev/nvidia-uvm is 511:0 on this host, recorded is 510:0
       effect: The recorded ones win, so a container gets a node that leads nowhere (CUDA error 999, no devices found)
-      remedy: Generate the file anew, without the numbers that the kernel hands out at run time
+      remedy: Generate the file again, without the numbers that the kernel hands out at run time
   contains:
     file:
       description: The file or directory.

@@ -40,10 +40,10 @@ SEED = 5
 
 # A part of the soak: what is done to whom, in words, and who has to clean up.
 PARTS: dict[str, tuple[str, str, str]] = {
-    "kill, systemd": ("the hands are killed; systemd takes back what they left", "systemd", sweep.KILL),
-    "kill, timer": ("the hands and their caller are killed, systemd does nothing; the timer takes it back", "timer", sweep.KILL),
-    "kill, next": ("the hands and their caller are killed, systemd does nothing; the next run takes it back", "next", sweep.KILL),
-    "kill caller": ("the caller is killed; the hands go on alone", "caller", sweep.KILL),
+    "kill, systemd": ("the executor is killed; systemd takes back what it left", "systemd", sweep.KILL),
+    "kill, timer": ("the executor and its caller are killed, systemd does nothing; the timer takes it back", "timer", sweep.KILL),
+    "kill, next": ("the executor and its caller are killed, systemd does nothing; the next run takes it back", "next", sweep.KILL),
+    "kill caller": ("the caller is killed; the executor goes on alone", "caller", sweep.KILL),
     **{error: (f"the call fails with {error}", "systemd", error) for error in sweep.ERRORS},
     "power": ("the power goes; the next boot takes it back", "boot", "power"),
 }
@@ -143,7 +143,7 @@ class Bench:
 def rows(results: list[Result]) -> list[str]:
     """The table: one row for each engine and part."""
     found = [
-        "| engine | what happens | instants | tried | followed up | old | new | half | hands |",
+        "| engine | what happens | instants | tried | followed up | old | new | half | executor |",
         "| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | --- |",
     ]
     for kind in EVERY:
@@ -167,7 +167,7 @@ def write_table(results: list[Result], path: Path) -> None:
     struck = [r for r in results if r["hit"]]
     half = sum(not r["fine"] for r in struck)
     versions = ", ".join(f"`{name}` ({count})" for name, count in Counter(r["hands"] for r in struck).most_common())
-    summary = f"{len(struck)} tries, {half} half. Versions of the hands (by a digest), and how often each was struck: {versions}."
+    summary = f"{len(struck)} tries, {half} half. Versions of the executor (by a digest), and how often each was struck: {versions}."
     path.write_text("\n".join([head + begin, "", summary, "", *rows(results), "", end + tail]))
 
 
@@ -179,7 +179,7 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--hosts", type=int, default=3, help="how many hosts are at work at once")
     parser.add_argument("--outages", type=int, default=50, help="how often the power goes, on each kind")
     parser.add_argument("--lab", default="gpufleet-soak", help="the name of the lab")
-    parser.add_argument("--table", action="store_true", help="only write the table anew")
+    parser.add_argument("--table", action="store_true", help="only write the table again")
     options = parser.parse_args(arguments)
     log = Log(PLACE / "results.jsonl")
     if not options.table:

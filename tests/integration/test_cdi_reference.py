@@ -30,7 +30,7 @@ EXAMPLES = int(os.environ.get("GPUFLEET_CDI_EXAMPLES") or 60)
 pytestmark = pytest.mark.skipif(bool(reference.obstacle()), reason=reference.obstacle() or "-")
 many = settings(max_examples=EXAMPLES, deadline=None, derandomize=EXAMPLES <= 60, suppress_health_check=list(HealthCheck), database=None)
 
-# Where we and the library may differ, with the reason. Everything else is a fault of ours.
+# Where we and the library may differ, with the reason. Everything else is our fault.
 DIFFERENCES: tuple[tuple[str, Callable[[tuple[schema.Problem, ...]], bool]], ...] = (
     (
         "a field in two spellings: Go's JSON reader merges lists and mappings of both into one value; we take the last one, and warn",

@@ -46,7 +46,7 @@ def test_where_both_would_write_only_one_does(fleet: Fleet) -> None:
     assert fleet.shell(HOST, SPECS).split() == [THEIRS]
     assert node(fleet).changed == {}
 
-    # nvidia-ctk records the number of nvidia-uvm, which a boot may change: theirs is judged, too, and made anew by their own unit.
+    # nvidia-ctk records the number of nvidia-uvm, which a boot may change: theirs is judged, too, and made again by their own unit.
     fleet.shell(HOST, "rm /dev/nvidia-uvm; mknod -m 666 /dev/nvidia-uvm c 500 0")
     stale = fleet.task("node", [HOST], arguments=["--check"]).of("node")[HOST]
     assert [(v["writer"], v["state"]) for v in stale["freshness"]] == [("toolkit", "stale")]

@@ -251,7 +251,7 @@ def test_containers_with_gpus_live_through_restarts_of_their_engine(host: str, s
 def changed(story: Story) -> dict[str, tuple[Tree, str]]:
     """Everything is converged again, somebody writes to the files, and then all is taken back: hosts, and what was printed."""
     fleet, hosts = story.fleet, list(HOSTS)
-    # The packages and their nvidia-cdi-refresh are there by now, which would do; a directory of ours is wanted here.
+    # The packages and their nvidia-cdi-refresh are there by now, which would do; our directory is wanted here.
     assert fleet.play("site", hosts, variables={"gpufleet_cdi_owner": "collection"}).failed == {}
     for host, (_kind, path, line) in HOSTS.items():
         fleet.shell(host, f"printf '{line}' >>{path}; printf '{THEIRS}' >>{TOOLKIT}; echo theirs >/etc/cdi/theirs.txt")

@@ -61,7 +61,7 @@ def set_link(lab: str, host_machine: str, state: str) -> None:
 
 
 def forget(lab: str, address: str) -> None:
-    """Let the controller ask anew who has an address: it would try the hardware address of a host that left for seconds."""
+    """Let the controller ask again who has an address: it would try the hardware address of a host that left for seconds."""
     subprocess.run(["ip", "-n", lab, "neighbour", "delete", address, "dev", BRIDGE], capture_output=True, check=False)
 
 

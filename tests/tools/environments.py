@@ -5,7 +5,7 @@
 
     environments.py dev            prints the folder of its programs, after making it when it is missing or outdated
 
-An environment is made anew when its requirements or its interpreter change, so a stale one is never used silently.
+An environment is made again when its requirements or its interpreter change, so a stale one is never used silently.
 """
 
 from __future__ import annotations

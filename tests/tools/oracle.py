@@ -100,15 +100,15 @@ def planned(wanted: Policy, seen: Observation, profile: profiles.Profile = "full
     """From one observation to a spec: the part that is pure."""
     driver = gpus.parse(wanted, seen)
     found = discover.discover(seen, wanted, wanted.cdi_features or catalogue.FEATURES, driver.version)
-    wish = profiles.MountPlan(profile, PROGRAM, wanted.cdi_driver_root, str(seen.host["machine"]), layout == layouts.MANAGEMENT)
+    how = profiles.MountPlan(profile, PROGRAM, wanted.cdi_driver_root, str(seen.host["machine"]), layout == layouts.MANAGEMENT)
     links = discover.dri_links(wanted, seen)
 
     def of_gpu(drm: tuple[str, ...]) -> Edits:
-        return profiles.of_gpu(drm, links, wish)
+        return profiles.of_gpu(drm, links, how)
 
     options = build.Options(cap="1.1.0", layout=layout)
     there, _words = sources.identified(wanted, seen, inventory.observe(wanted, seen, driver.gpus), transport.probe_source("nvml"))
-    return build.generate(there, options, profiles.common(found, wish), of_gpu).spec
+    return build.generate(there, options, profiles.common(found, how), of_gpu).spec
 
 
 # ---------------------------------------------------------------- comparing

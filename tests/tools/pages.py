@@ -125,7 +125,7 @@ def containerd() -> str:
         [span(f.first, after), code(f.schemas), str(f.new_file), MERGES[f.merge], SWITCHES[f.cdi], "; ".join(traps(f))]
         for f, after in zip(facts, (*(f.first for f in facts[1:]), None), strict=True)
     ]
-    return table(["releases", "reads config version", "a file of ours has version", "`imports`", "CDI", "beware"], rows)
+    return table(["releases", "reads config version", "our file has version", "`imports`", "CDI", "beware"], rows)
 
 
 def span(first: tuple[int, int], following: tuple[int, int] | None) -> str:

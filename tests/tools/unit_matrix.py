@@ -21,7 +21,7 @@ import environments
 NODE_SIDE = "tests/unit/plugins/module_utils"
 PLAYBOOKS = "tests/unit/playbooks"
 
-# group -> what pytest is told; every other group runs the node side's
+# group -> the arguments of pytest; every other group runs the node side's
 TESTS = {"core-2-16": ("tests/unit", f"--ignore={NODE_SIDE}"), "core-2-18": (PLAYBOOKS,)}
 # What is drawn at random is drawn in full on the newest release; here so many times.
 EXAMPLES = {"GPUFLEET_EXAMPLES": "5"}

@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import results as differences_
 
 SCHEMA = 1
-PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine anew after 5
+PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine again after 5
 # A normal host needs one look; an import, a socket, a probe or the loader's cache may cost one more each. What ends a plan that would ask
 # for ever is that it asks nothing new; this bound is for a host that goes on answering with something new to ask for.
 LOOKS = 100
@@ -131,11 +131,11 @@ def plan_from(
 def converge(
     action: ActionBase, task_vars: dict[str, Any], wanted: Policy, questions: Questions, planner: Planner, *, reason: str, way: str
 ) -> dict[str, Any]:
-    """One task: look, plan, apply as one transaction, shape the result. A conflict (the host moved on in between) is planned anew once."""
+    """One task: look, plan, apply as one transaction, shape the result. A conflict (the host moved on in between) is planned again once."""
     check = bool(action._task.check_mode)
     seen = look(action, task_vars, wanted, questions(wanted), way)
     ended: tuple[str, ...] = ()
-    if past.cut_short(seen) and not check:  # what it left may look like the wish, and would be taken back once nobody looks
+    if past.cut_short(seen) and not check:  # what it left may look like the desired state, and would be taken back once nobody looks
         request = transaction(Plan(), wanted, seen, check=False, reason=f"{reason}: end what was cut short", pending=[])
         ended = end(transport.exchange(action, "transaction", {**request, "expect": {}}, task_vars, way))
         seen = look(action, task_vars, wanted, questions(wanted), way)

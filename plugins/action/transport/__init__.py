@@ -60,7 +60,7 @@ INSTALL = "install python3 (3.6 or newer), or set ansible_python_interpreter to 
 # own packages, -S the site's packages and what their .pth files run. All of these may be written by an account that becomes root here.
 ISOLATED = "-I -S"
 
-# What the interpreter is told on its command line: to run what comes first over stdin (module_utils/loader.py), which reads the rest.
+# What the interpreter gets on its command line: to run what comes first over stdin (module_utils/loader.py), which reads the rest.
 # Bytes, as they are: base64 would be a third more, and a long program on the command line would be in the way of a host's limits.
 START = (
     "import sys,zlib;s=sys.stdin.buffer;n=[int(w) for w in s.readline().split()];"

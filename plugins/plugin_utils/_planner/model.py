@@ -24,7 +24,7 @@ JOURNAL_DIR = "/var/lib/gpufleet"
 
 
 class PlanError(Exception):
-    """A wish that cannot be met, as one sentence a person can act on. Nothing was changed."""
+    """A request that cannot be satisfied, as one sentence a person can act on. Nothing was changed."""
 
     def __init__(self, what: str, *, where: str = "", why: str = "", next: str = "", line: int | None = None) -> None:
         self.what, self.where, self.why, self.next, self.line = what, where, why, next, line
@@ -316,7 +316,7 @@ class Plan:
     diffs: tuple[tuple[str, str, str], ...] = ()  # (path, text before, text after) for --diff, as the host shows them
     leftovers: tuple[Leftover, ...] = ()
     released: tuple[str, ...] = ()  # state: absent: files that were judged, and in which nothing of ours is left
-    first: tuple[Plan, ...] = ()  # transactions of their own before this one; then the host is looked at and planned anew
+    first: tuple[Plan, ...] = ()  # transactions of their own before this one; then the host is looked at and planned again
 
     @property
     def empty(self) -> bool:

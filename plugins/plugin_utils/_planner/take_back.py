@@ -57,7 +57,7 @@ class Search:
 
 
 def find(policy: Policy, obs: Observation, engines: Engines) -> Search:
-    """Every engine with its instances, whatever `engines` says: a file of ours is taken back also where that option has changed since."""
+    """Every engine with its instances, whatever `engines` says: our file is taken back also where that option has changed since."""
     instances: list[Instance] = []
     obstacles: dict[str, str] = {}
     for name, engine in engines.items():
@@ -144,7 +144,7 @@ def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Pla
 
 
 def suspected(policy: Policy, obs: Observation, path: str) -> bool:
-    """Whether a file that cannot be judged may hold keys of ours that no journal knows."""
+    """Whether a file that cannot be judged may hold our keys that no journal knows."""
     file = obs.file(path, file_places.NOTHING)
     if not file.exists or not may_be_ours(policy, obs):
         return False

@@ -19,7 +19,7 @@ from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as wishes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as option_rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
@@ -110,7 +110,7 @@ def say_repository(case: Case, _place: Path) -> None:
     seen = builders.obs(host={"os_release": {"ID": "debian", **(case.get("os") or {})}, "epoch": 1.0})
     known = {"url": "https://mirror.example/deb", "key": "", "expected": "", "state": "present"}
     options = {**known, **{k: v for k, v in case.items() if k in known}}
-    wishes.check(options)
+    option_rules.check(options)
     repository.plan(seen, **options)
 
 

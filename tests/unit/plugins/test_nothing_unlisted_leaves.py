@@ -158,7 +158,7 @@ def test_a_secret_at_no_listed_place(node: Node, name: str, monkeypatch: pytest.
         digests = [hashlib.sha256(text.encode()).hexdigest() for path, text in spec.files.items() if text != ENGINES[name].files[path]]
         assert [digest for digest in digests if digest in shown] == []
         others = {path for path, held in run.readable if secret.encode() in held and path not in spec.files}
-        assert others == set() or mode == 0o644, "a file of ours that everybody may read holds what root alone could"
+        assert others == set() or mode == 0o644, "our file that everybody may read holds what root alone could"
         if place.startswith("odd"):  # that a value is there is told, and no more of it
             again, other = iter(drawn), ENGINES[name].copy()
             places(other)[place](other, "o" * len(secret), lambda choices: choices[next(again)])

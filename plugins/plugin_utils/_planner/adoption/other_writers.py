@@ -42,4 +42,4 @@ def kubespray_advice(obs: Observation) -> tuple[str, ...]:
     if not obs.exists(KUBESPRAY_MARK):
         return ()
     hint = "name the handler in its containerd_additional_runtimes, too, so that its next run keeps it"
-    return (f"{KUBESPRAY_MARK} is Kubespray's mark, and Kubespray renders the engine's configuration anew: {hint}",)
+    return (f"{KUBESPRAY_MARK} is Kubespray's mark, and Kubespray renders the engine's configuration again: {hint}",)

@@ -40,7 +40,7 @@ def others(policy: Policy, obs: Observation, instances: Iterable[Instance]) -> t
 
 
 def podman(obs: Observation) -> tuple[Consumer, ...]:
-    """Podman makes its cache anew for every command, and a spec that is too new for it is an `unresolvable` device, no more is said."""
+    """Podman makes its cache again for every command, and a spec that is too new for it is an `unresolvable` device, no more is said."""
     version = obs.package(PODMAN) or ""
     there = version or (obs.raw(QUESTION).get("found") or {}).get(PODMAN)
     if not there:

@@ -43,7 +43,7 @@ DEVIATIONS = (
         "node numbers",
         "type, major, minor, mode and owner of every node, since 1.19",
         "major and minor of nodes with NVIDIA's own major 195 only; `cdi_node_attributes` changes it",
-        "the kernel hands out the majors of nvidia-uvm and nvidia-caps anew at every boot, and a recorded number wins over the live node",
+        "the kernel hands out the majors of nvidia-uvm and nvidia-caps again at every boot, and a recorded number wins over the live node",
         (f"{TOOLKIT}#1934",),
     ),
     Deviation(
@@ -86,7 +86,7 @@ DEVIATIONS = (
     ),
     Deviation(
         "place",
-        "`/var/run/cdi/nvidia.yaml`, made anew by a unit after each boot",
+        "`/var/run/cdi/nvidia.yaml`, made again by a unit after each boot",
         "`/etc/cdi/nvidia.yaml`",
         "/var/run is empty after a boot, and an engine that starts containers before the unit has run does not find the devices",
         ("NixOS/nixpkgs#420638",),

@@ -241,10 +241,10 @@ def make(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
 
 def of_driver(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> OfDriver:
     """The files of the kernel module's version, since no others work with it."""
-    wish, links = profiles.mount_plan(policy, obs, host), discover.dri_links(policy, obs)
+    how, links = profiles.mount_plan(policy, obs, host), discover.dri_links(policy, obs)
     found = discover.discover(obs, policy, policy.cdi_features or catalogue.FEATURES, driver.version)
-    common = profiles.common(found, wish)
-    return OfDriver(common, lambda drm: profiles.of_gpu(drm, links, wish), wish.profile, found.missing, found.left_out)
+    common = profiles.common(found, how)
+    return OfDriver(common, lambda drm: profiles.of_gpu(drm, links, how), how.profile, found.missing, found.left_out)
 
 
 def generated(policy: Policy, host: HostDecision, of: OfDriver, look: inventory.Hardware, words: tuple[str, ...] = ()) -> Made:
@@ -317,7 +317,7 @@ def writer(policy: Policy, obs: Observation, file: File) -> staleness.Writer:
 
 
 def refresh_theirs(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
-    """Let nvidia-cdi-refresh write its file anew where that mends it. A driver that does not work is not asked."""
+    """Let nvidia-cdi-refresh write its file again where that mends it. A driver that does not work is not asked."""
     if host.cdi_owner != "toolkit" or policy.root != "/" or driver.state != "ok":
         return Plan()
     output = cdi_refresh.refresh(policy, obs).output
@@ -330,7 +330,7 @@ def refresh_theirs(policy: Policy, obs: Observation, host: HostDecision, driver:
 
 
 def place(policy: Policy, obs: Observation, spec: Spec) -> File:
-    """The file that a spec of ours is in, or will be."""
+    """The file that our spec is in, or will be."""
     file = seen(policy, obs, path(policy, spec.kind))
     if file.is_link:
         why = "an engine would read another file than the one that is written"

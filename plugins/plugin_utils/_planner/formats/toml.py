@@ -211,7 +211,7 @@ def _along(data: Mapping[str, Any], path: Path) -> tuple[dict[str, Any], dict[st
 
 
 def _proven(before: TomlDocument, after: TomlDocument, path: Path) -> TomlDocument:
-    """The text read anew has to mean what it should."""
+    """The text read again has to mean what it should."""
     try:
         data = loads(after.clean, after.path)
     except TomlError as exc:

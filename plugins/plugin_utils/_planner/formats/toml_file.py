@@ -87,7 +87,7 @@ def hidden(value: Any) -> list[Hidden]:
 
 
 def written(path: str, expect: str | None, text: str, copied: list[Hidden], keep: Mapping[str, Any]) -> dict[str, Any]:
-    """The change that writes a text of ours, in which hidden values stand as they do in the files that they are copied from."""
+    """The change that writes our text, in which hidden values stand as they do in the files that they are copied from."""
     change: dict[str, Any] = {"path": path, "op": "write", "content": text, "mode": "0644", "expect": expect}
     references, at = [], 0
     data = text.encode("utf-8", "surrogateescape")

@@ -72,7 +72,7 @@ def executables() -> list[str]:
 def program(process: Mapping[str, Any]) -> tuple[str, bool] | None:
     """The path by which a containerd's program is run, and whether it is the very file of the process; None of any other process.
 
-    Where several programs are one file (k3s), each has a link to it beside the file, and is told by the name that it was started with.
+    Where several programs are one file (k3s), each has a link to it beside the file, and is known by the name that it was started with.
     """
     called, exe = processes.program(process), str(process.get("exe") or "")
     if called == DAEMON:

@@ -12,12 +12,12 @@ import dataclasses as dc
 class Place:
     """Where our part of a configuration goes, and what runs the daemon. The defaults are those of a distribution's package.
 
-    What a release reads is told by the `imports` of its main file, never by its version.
+    What a release reads is shown by the `imports` of its main file, never by its version.
     """
 
     units: tuple[str, ...]  # of the daemon, or of the program that starts it: what is restarted
     drop_ins: tuple[str, ...] = ("conf.d",)  # directories beside the main file that are looked at; the first is made where none is read
-    main_edited: bool = True  # False: the main file is rendered anew at each start, so that a drop-in has to be imported already
+    main_edited: bool = True  # False: the main file is rendered again at each start, so that a drop-in has to be imported already
     not_imported: str = ""  # what to do where that file imports no such directory
     executable: str = ""  # the file of the daemon where that is no containerd: one file of several programs, told apart by the name of each
     dump: bool = True  # the daemon's program reads staged files and prints what it has read, before they are swapped

@@ -27,7 +27,7 @@ SERVER_KEYS = frozenset((
 ))  # fmt: skip
 
 MARK = "# Written by the Ansible collection gpufleet.nvidia; changes made by hand are overwritten."
-# A handler's properties (pkg/cri/config), each with the shape in which it may leave a host. No other is copied into a handler of ours:
+# A handler's properties (pkg/cri/config), each with the shape in which it may leave a host. No other is copied into our handler:
 # containerd ignores keys that it does not know.
 HANDLER: Mapping[Path, str] = {
     ("runtime_type",): "name", ("runtime_path",): "path", ("runtime_engine",): "program", ("runtime_root",): "path",

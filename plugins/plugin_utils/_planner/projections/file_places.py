@@ -107,7 +107,7 @@ def _travels(places: list[tuple[list[str], Any]], path: Path, value: Any) -> boo
 
 
 def shown(text: str, wanted: Keep) -> str:
-    """A text of ours as the node would show it."""
+    """Our text as the node would show it."""
     return str(projection.project(text.encode("utf-8", "surrogateescape"), wanted).data, "utf-8", "surrogateescape")
 
 

@@ -220,11 +220,11 @@ def coming(policy: Policy, obs: Observation, driver: Driver) -> Observation:
     """The host as it is after plan(): with all nodes. What is planned from the nodes in the same transaction looks at this one."""
     if policy.device_nodes != "present" or policy.root != "/" or driver.state != "ok" or objection(policy, obs, driver):
         return obs
-    wishes = {want.path: want for want in wanted(policy, obs)}
+    by_path = {want.path: want for want in wanted(policy, obs)}
     answers: dict[str, Mapping[str, Any]] = {}
     for pattern in gpu.DEV_GLOBS[:2]:
-        kept = [f for f in obs.raw(queries.glob(pattern, content=False)).get("files") or () if f.get("path") not in wishes]
-        made = [as_answer(want) for path, want in wishes.items() if ("/nvidia-caps/" in path) == ("/nvidia-caps/" in pattern)]
+        kept = [f for f in obs.raw(queries.glob(pattern, content=False)).get("files") or () if f.get("path") not in by_path]
+        made = [as_answer(want) for path, want in by_path.items() if ("/nvidia-caps/" in path) == ("/nvidia-caps/" in pattern)]
         answers[queries.glob(pattern, content=False)["id"]] = {"files": sorted([*kept, *made], key=lambda f: str(f["path"]))}
     return Observation(obs.host, ChainMap(answers, obs.answers))  # type: ignore[arg-type]
 

@@ -47,7 +47,7 @@ class Ask:
 
 
 def asks(gpus: tuple[Gpu, ...]) -> tuple[Ask, ...]:
-    """The three wishes of a workload: one GPU, all of them, none."""
+    """The three requests of a workload: one GPU, all of them, none."""
     none = Ask("none", (), "", "a container that asks for no GPU gets none")
     if not gpus:
         return (none,)

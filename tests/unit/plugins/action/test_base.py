@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as wishes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as option_rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     Difference,
@@ -117,7 +117,7 @@ def shaped(answer: dict[str, Any], **options: Any) -> dict[str, Any]:
     ("options", "docker"), [({"handlers": {"NVIDIA": {}}}, True), ({"engines": ["docker"], "handlers": {"NVIDIA": {}}}, False)]
 )
 def test_a_runtime_in_capitals_is_dockers_own_affair(options: dict[str, Any], docker: bool) -> None:
-    wishes.check(options, docker=docker)
+    option_rules.check(options, docker=docker)
 
 
 def test_a_result_lists_what_differs_and_what_is_done() -> None:
@@ -192,7 +192,7 @@ def test_what_was_rolled_back_while_nobody_looked_is_told_with_the_next_transact
 
 
 def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:
-    """What it left may look just like the wish: the plan would be empty, and the host would take it all back later."""
+    """What it left may look just like the desired state: the plan would be empty, and the host would take it all back later."""
     left = {"id": "a1", "state": "swapped", "reason": "gpufleet.nvidia.node", "at_work": False}
     sent: list[tuple[str, dict[str, Any]]] = []
 

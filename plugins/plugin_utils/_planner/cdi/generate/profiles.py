@@ -70,13 +70,13 @@ def mount_plan(policy: Policy, obs: Observation, record: HostDecision) -> MountP
 
 
 @functools.lru_cache(maxsize=64)  # hosts with the same files get the same
-def common(driver: DriverFiles, wish: MountPlan) -> Edits:
+def common(driver: DriverFiles, how: MountPlan) -> Edits:
     """What every container with a GPU gets of the driver's files."""
-    if wish.profile == "devices" or not driver.libraries:
+    if how.profile == "devices" or not driver.libraries:
         return Edits()
-    driver = for_agents(driver) if wish.agents else driver
-    made = full(driver, wish) if wish.profile == "full" else hookless(driver, wish.cpu)
-    return roots.place(made, wish.driver_root)
+    driver = for_agents(driver) if how.agents else driver
+    made = full(driver, how) if how.profile == "full" else hookless(driver, how.cpu)
+    return roots.place(made, how.driver_root)
 
 
 def for_agents(driver: DriverFiles) -> DriverFiles:
@@ -85,30 +85,30 @@ def for_agents(driver: DriverFiles) -> DriverFiles:
     return dc.replace(driver, platforms=(), xorg=(), files=(), binaries=programs)
 
 
-def of_gpu(drm: Iterable[str], links: Mapping[str, Iterable[tuple[str, str]]], wish: MountPlan) -> Edits:
+def of_gpu(drm: Iterable[str], links: Mapping[str, Iterable[tuple[str, str]]], how: MountPlan) -> Edits:
     """A GPU's own links: those by which its DRM nodes are found by bus. Only hooks can make links in a container."""
     arguments = [f"{target}::{link}" for node in drm for target, link in links.get(node, ())]
-    if wish.profile != "full" or not wish.program or not arguments:
+    if how.profile != "full" or not how.program or not arguments:
         return Edits()
-    return Edits(hooks=(symlinks(wish.program, sorted(arguments, key=lambda a: a.partition("::")[2])),))
+    return Edits(hooks=(symlinks(how.program, sorted(arguments, key=lambda a: a.partition("::")[2])),))
 
 
 # ---------------------------------------------------------------- full
 
 
-def full(driver: DriverFiles, wish: MountPlan) -> Edits:
+def full(driver: DriverFiles, how: MountPlan) -> Edits:
     libraries = (Mount(lib.path, lib.path, READ_ONLY) for lib in (*driver.platforms, *driver.libraries))
     mounts = [*libraries, *(Mount(f.path, f.container, READ_ONLY) for f in driver.xorg), *others(driver)]
     env = (f"{LIBCUDA_DIR}={':'.join(driver.folders)}",) if driver.folders else ()
-    return Edits(env=env, mounts=ordered(mounts), hooks=tuple(hooks(driver, wish)))
+    return Edits(env=env, mounts=ordered(mounts), hooks=tuple(hooks(driver, how)))
 
 
-def hooks(driver: DriverFiles, wish: MountPlan) -> Iterator[Hook]:
+def hooks(driver: DriverFiles, how: MountPlan) -> Iterator[Hook]:
     """In upstream's order: links before the cache, the compatibility libraries before it, too."""
-    program = wish.program
+    program = how.program
     if program is None:
         return
-    for links in ([] if wish.agents else graphics_links(driver), library_links(driver)):
+    for links in ([] if how.agents else graphics_links(driver), library_links(driver)):
         if links:
             yield symlinks(program, links)
     if program.knows("enable-cuda-compat"):
@@ -116,7 +116,7 @@ def hooks(driver: DriverFiles, wish: MountPlan) -> Iterator[Hook]:
     folders = dict.fromkeys(lib.folder for lib in driver.libraries)
     if folders:
         yield program.hook("update-ldcache", [word for folder in folders for word in ("--folder", folder)])
-    for command in () if wish.agents else ("disable-device-node-modification", "update-application-profile"):
+    for command in () if how.agents else ("disable-device-node-modification", "update-application-profile"):
         if program.knows(command):
             yield program.hook(command)
 

@@ -51,8 +51,8 @@ RULES: Mapping[str, Rule] = {
         "Engines follow the link; this check did not, since what other files of a host say is none of its business",
         "Put the file itself there",
     ),
-    "empty": _lost("A spec is not empty", "Write it anew, or remove the file"),
-    "yaml": _lost("A spec is YAML or JSON", "Mend the text, or generate the file anew"),
+    "empty": _lost("A spec is not empty", "Write it again, or remove the file"),
+    "yaml": _lost("A spec is YAML or JSON", "Mend the text, or generate the file again"),
     "duplicate-key": _lost("No key is there twice", "Remove one of the two"),
     "unknown-field": _lost("Every field is one of the specification", "Correct its spelling and place, or remove it"),
     "wrong-type": _lost("Every value is of the field's type", "Correct the value"),
@@ -170,10 +170,10 @@ RULES: Mapping[str, Rule] = {
         "error",
         "Device nodes are there",
         NO_START + ': "failed to stat CDI host device"',
-        "Make the node (nvidia-smi -L and nvidia-modprobe do), or generate the file anew",
+        "Make the node (nvidia-smi -L and nvidia-modprobe do), or generate the file again",
     ),
     "node-absent": Rule(
-        "warning", "Device nodes are there", "A container starts and gets a node without a driver behind it", "Generate the file anew"
+        "warning", "Device nodes are there", "A container starts and gets a node without a driver behind it", "Generate the file again"
     ),
     "no-node": Rule(
         "error", "Device nodes are nodes, not links or files", NO_START + ': "not a device node"', "Name the node itself in hostPath"
@@ -183,13 +183,13 @@ RULES: Mapping[str, Rule] = {
         "error",
         "Recorded numbers are those of the host's node",
         "The recorded ones win, so a container gets a node that leads nowhere (CUDA error 999, no devices found)",
-        "Generate the file anew, without the numbers that the kernel hands out at run time",
+        "Generate the file again, without the numbers that the kernel hands out at run time",
     ),
     "mount-missing": Rule(
         "error",
         "What is mounted is there",
         NO_START + ", in runc's words: no such file or directory",
-        "Generate the file anew; after a driver upgrade the names of libraries differ",
+        "Generate the file again; after a driver upgrade the names of libraries differ",
     ),
     "not-sent": Rule(
         "note",

@@ -189,7 +189,7 @@ def without_keys(policy: Policy, doc: toml.TomlDocument, was: Mapping[str, Any] 
 
 
 def without_headers(doc: toml.TomlDocument, there: toml.TomlDocument, original: Original | None) -> toml.TomlDocument:
-    """Headers that came with keys of ours, under which nothing is left now that these are gone."""
+    """Headers that came with our keys, under which nothing is left now that these are gone."""
     if not original or original.get("content") is None:
         return doc
     try:

@@ -201,7 +201,7 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
 
 
 def _unreachable(policy: Policy, files: FileSet | None, manager: Manager, version: Version) -> str:
-    """A main file that is rendered anew at each start, and reads nothing that we could write."""
+    """A main file that is rendered again at each start, and reads nothing that we could write."""
     why = edit.unreachable(policy, manager, files, version) if files else ""
     return edit.rendered(manager, files, why) if files and why else ""
 

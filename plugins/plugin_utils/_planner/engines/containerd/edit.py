@@ -236,7 +236,7 @@ def _set(doc: toml.TomlDocument, names: Path, wanted: list[Setting]) -> toml.Tom
 
 
 def require_allowed(policy: Policy, manager: Manager, files: FileSet, wanted: list[Setting], version: Version) -> None:
-    """Before a line is written: a key that the manager sets in another place, or a file that it renders anew."""
+    """Before a line is written: a key that the manager sets in another place, or a file that it renders again."""
     why = unreachable(policy, manager, files, version)
     if why:
         raise PlanError(rendered(manager, files, why), where=files.root_path)
