@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import json
 import re
 import shutil
@@ -18,6 +17,7 @@ from types import ModuleType
 import pytest
 import yaml
 
+from tests.unit import tool_modules
 from tests.unit.playbooks import bare
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -36,14 +36,7 @@ CONTENT = {
 @pytest.fixture(scope="module")
 def tool() -> Iterator[ModuleType]:
     """tests/tools/archive.py, which imports its neighbours by their names."""
-    sys.path.insert(0, str(ROOT / "tests/tools"))
-    spec = importlib.util.spec_from_file_location("archive", ROOT / "tests/tools/archive.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    sys.path.remove(str(ROOT / "tests/tools"))
+    yield from tool_modules.imported("archive")
 
 
 @pytest.fixture(scope="module")

@@ -5,13 +5,13 @@
 
 from __future__ import annotations
 
-import importlib.util
-import sys
 from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
 import pytest
+
+from tests.unit import tool_modules
 
 ROOT = Path(__file__).resolve().parents[2]
 MODULES = "https://github.com/gpufleet/gpufleet.nvidia/blob/main/"
@@ -20,14 +20,7 @@ MODULES = "https://github.com/gpufleet/gpufleet.nvidia/blob/main/"
 @pytest.fixture(scope="module")
 def tool() -> Iterator[ModuleType]:
     """tests/tools/docsite.py, which imports its neighbours by their names."""
-    sys.path.insert(0, str(ROOT / "tests/tools"))
-    spec = importlib.util.spec_from_file_location("docsite", ROOT / "tests/tools/docsite.py")
-    assert spec
-    assert spec.loader
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    yield module
-    sys.path.remove(str(ROOT / "tests/tools"))
+    yield from tool_modules.imported("docsite")
 
 
 @pytest.mark.parametrize(
