@@ -268,7 +268,7 @@ class _Check(object):
             said = self.tries(case, nodes)
             answer["listed"], answer["found"], answer["problems"] = judge(nodes, said)
             answer["unexpected"] = [path for path in answer["listed"] if answer["expected"].get(path, "refused") == "refused"]
-            answer["problems"] += ["%s is in the container and was not asked for" % path for path in answer["unexpected"]]
+            answer["problems"] += ["%s is in the container and was not requested" % path for path in answer["unexpected"]]
             answer["record"], more = _record(case.get("record"), size)
             answer["problems"] += more
             answer["ok"] = not answer["problems"]
@@ -408,10 +408,10 @@ def _problem(path, expect, kind, result):
         if kind == "unmade" and result in ("EPERM", "EACCES"):
             return []  # it may not even make the node
         if result in OPENED:
-            return ["%s can be opened although it was not asked for (%s)" % (path, result)]
-        return [] if result == "EPERM" else ["%s: whether it is refused could not be seen (%s)" % (path, result)]
+            return ["%s can be opened although it was not requested (%s)" % (path, result)]
+        return [] if result == "EPERM" else ["%s: whether access is refused could not be determined (%s)" % (path, result)]
     if kind != "there":
-        return [] if expect == "optional" else ["%s was asked for and is not in the container" % path]
+        return [] if expect == "optional" else ["%s was requested and is not in the container" % path]
     if result in ("EPERM", "EACCES"):
         return ["%s is in the container, but opening it is refused (%s)" % (path, result)]
     return [] if result in OPENED else ["%s: opening it gave %r" % (path, result)]
@@ -444,6 +444,6 @@ def _record(record, before):
             lines += stream.read(1 << 16).decode("utf-8", "replace").splitlines()
     shown = [" ".join(re.findall(record.get("shows") or "$^", line)) for line in lines]  # of each line what is asked for
     if record.get("silent"):
-        return shown, ["%s grew although nothing was asked for" % record["path"]] if lines else []
+        return shown, ["%s grew although nothing was requested" % record["path"]] if lines else []
     missing = [wanted for wanted in record.get("contains") or () if not any(re.search(wanted, line) for line in lines)]
     return shown, ["%s says nothing that matches %s" % (record["path"], wanted) for wanted in missing]

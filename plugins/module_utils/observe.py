@@ -232,7 +232,7 @@ def _paths(root, question):
 
 
 def _mentioned(root, question):
-    # What files point at, whichever files and paths that may be: nobody can ask for those by name before having read the files.
+    # What files point at, whichever files and paths that may fail: nobody can ask for those by name before having read the files.
     readable = functools.partial(_may_be_read, root, question)
     cap = question.get("max", nodefs.MIB)
     return look_files.mentioned(root, question["pattern"], question["find"], cap, readable, question.get("keep"))

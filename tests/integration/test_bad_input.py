@@ -61,19 +61,19 @@ CASES = {
         "bad-17",
         file(TOML, f'version = 2\nimports = ["{CONF_D}/*.toml"]')
         + file(f"{CONF_D}/99-site.toml", f"version = 2\n\n[{V2}.containerd]\n  discard_unpacked_layers = true"),
-        (f"{CONF_D}/99-site.toml:3: ", "would have no effect", "takes its whole CRI table", "Move its CRI settings"),
+        (f"{CONF_D}/99-site.toml:3: ", "would have no effect", "uses its whole CRI table", "Move its CRI settings"),
     ),
     "a root file that shadows a newer drop-in": Case(
         "bad-23",
         file(TOML, f'version = 2\nimports = ["{CONF_D}/*.toml"]') + file(f"{CONF_D}/10-a.toml", "version = 3"),
-        (f"{CONF_D}/10-a.toml:1: this file says version = 3 and its root {TOML} says 2", "does not start", "Write it as version 2"),
+        (f"{CONF_D}/10-a.toml:1: this file has version = 3, but its root {TOML} has 2", "does not start", "Write it as version 2"),
     ),
     "imports that go round in a circle": Case(
         "bad-23",
         file(TOML, 'version = 3\nimports = ["/etc/containerd/a.toml"]')
         + file("/etc/containerd/a.toml", 'version = 3\nimports = ["/etc/containerd/b.toml"]')
         + file("/etc/containerd/b.toml", 'version = 3\n\nimports = ["/etc/containerd/a.toml"]'),
-        ("/etc/containerd/b.toml:3: the import /etc/containerd/a.toml leads back", "Take it out of `imports`"),
+        ("/etc/containerd/b.toml:3: the import /etc/containerd/a.toml leads back", "Remove it from `imports`"),
     ),
     "an imported file that is not there": Case(
         "bad-23",
@@ -83,7 +83,7 @@ CASES = {
     "a version that this containerd refuses": Case(
         "bad-16",
         file(TOML, "# for newer ones\nversion = 3"),
-        (f"{TOML}:2: this file says version = 3, and containerd 1.6", "knows only 1 and 2"),
+        (f"{TOML}:2: this file has version = 3, but containerd 1.6", "supports only 1 and 2"),
     ),
     "values of the wrong type": Case(
         "bad-17",
@@ -98,7 +98,7 @@ CASES = {
     "CRI switched off": Case(
         "bad-16",
         file(TOML, 'version = 2\ndisabled_plugins = ["cri"]'),
-        (f"{TOML}:2: disabled_plugins switches CRI off", "Take the CRI plugin out of disabled_plugins"),
+        (f"{TOML}:2: disabled_plugins switches CRI off", "Remove the CRI plugin from disabled_plugins"),
     ),
     "a stray file in CRI-O's directory": Case(
         "bad-crio",

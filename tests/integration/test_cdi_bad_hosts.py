@@ -26,7 +26,7 @@ REFUSED = {
     "NVML: the driver is not loaded": (f"echo 'error nvmlInit 9' >>{NVML}", "modprobe nvidia"),
     "NVML: a GPU is lost": (f"echo 'error nvmlDeviceGetUUID@1 15' >>{NVML}", "Reset or replace the GPU"),
     "nvidia-smi: 9": (NO_NVML + SMI.format("exit 9"), "modprobe nvidia"),
-    "the version files are cut short": (f"for f in {VERSIONS}; do : >$f; done", "tells no version"),
+    "the version files are cut short": (f"for f in {VERSIONS}; do : >$f; done", "contains no version"),
     "a GPU's page is cut short": (f"head -c 20 {INFORMATION} >/tmp/cut; cat /tmp/cut >{INFORMATION}", INFORMATION),
     "a directory in place of our file": ("mkdir -p /etc/cdi/nvidia.yaml", "/etc/cdi/nvidia.yaml"),
     "a link to nothing in place of our file": ("mkdir -p /etc/cdi; ln -s /nowhere /etc/cdi/nvidia.yaml", "/etc/cdi/nvidia.yaml"),

@@ -89,7 +89,7 @@ def test_what_the_tool_wrote_is_recognised_whatever_its_flags_were(tree: Tree, r
     left = next(p for p in tree.directory.iterdir() if p.name in ("50-gpu.toml", "99-nvidia.toml"))
     will = "/run/runc" if root == "runc as default" else "/run/crun"
     if combination["default"] and kept_below(tree, "gpu" if combination["name"] else "nvidia") != will:
-        with pytest.raises(PlanError, match=f"{left}: containers of .* are kept below .* takes its place below {will} "):
+        with pytest.raises(PlanError, match=f"{left}: containers of .* keep their state below .* of its replacement below {will} "):
             tree.plan(tree.policy(**options_of(combination)))
         return
     plan = tree.plan(tree.policy(**options_of(combination)))

@@ -142,7 +142,7 @@ def test_what_docker_refuses_is_known_in_check_mode(fleet: Fleet) -> None:
     for arguments in (["--check"], []):
         run = fleet.task("docker_runtime", [NEW], NO_LIST, arguments=arguments)
         assert "validate: " in run.failed[NEW]
-        assert "a value in the JSON is a string, where it takes another type" in run.failed[NEW]
+        assert "a value in the JSON is a string, but another type is expected" in run.failed[NEW]
     assert differing(tree, fleet.tree(NEW)) == {}
 
 

@@ -174,7 +174,7 @@ def test_what_docker_refuses_is_known_before_anything_is_touched(tmp_path: Path)
     for check in (True, False):
         told = hands.apply(hands.plan(), check=check)
         assert told["error"]["phase"] == "validate"
-        assert "a value in the JSON is a string, where it takes another type" in results.trouble(told)
+        assert "a value in the JSON is a string, but another type is expected" in results.trouble(told)
         assert hands.files() == was
 
 

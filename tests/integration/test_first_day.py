@@ -85,7 +85,7 @@ def test_a_repository_that_another_key_signed_is_refused_before_it_is_put_in_pla
     said = run.of("node")[FRESH]
     assert (said["status"], said["changed"]) == ("failed", False)
     assert "apt-get" in said["msg"]
-    assert "not signed with the key that counts for it" in said["msg"]
+    assert "not signed with the configured key" in said["msg"]
     assert "toolkit_repository (gpufleet_toolkit_repository)" in " ".join(said["advice"])
     assert fleet.shell(FRESH, f"test -e {data.FAMILIES['debian'].list_path} || echo none").strip() == "none"
 

@@ -137,7 +137,7 @@ def test_root_s_own_that_nothing_vouches_for_is_refused_and_neither_run_nor_obey
     answer = info(attacked)
     refused = [sentence for _key, sentence in answer["decision"]["refused"]]
     assert len(refused) == 1
-    assert "nothing vouches for it (service)" in refused[0]
+    assert "its process could not be verified (service)" in refused[0]
     assert "runs in other.scope" in refused[0]
     assert [d["instance"] for d in answer["decision"]["decisions"]] == ["containerd:/etc/containerd/config.toml"]
     assert {d["key"] for d in answer["differences"]} == {"decision"}, "the host's record says that it is there"

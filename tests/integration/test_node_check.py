@@ -142,7 +142,7 @@ def of(results: dict[str, dict[str, Any]], host: str, fleet: Fleet) -> dict[str,
 
 # What an untouched host of that kind must complain about.
 COMPLAINTS = [
-    ("check-16", "/dev/nvidia0 was asked for and is not in the container"),
+    ("check-16", "/dev/nvidia0 was requested and is not in the container"),
     ("check-17", "enable_cdi is false: run the module node"),
     ("check-21", "unresolvable CDI devices nvidia.com/gpu=0"),
     ("check-24", 'no runtime for "nvidia" is configured'),

@@ -120,12 +120,12 @@ def by_spec_alone(policy: Policy, instance: Instance) -> Decision:
         asked = f"injection: {policy.injection}" if policy.injection != "auto" else "cdi: disabled"
         raise PlanError(
             f"{asked} cannot work with {engine.title} {instance.version}".strip(),
-            why="this collection gives it GPUs by CDI only",
-            next="leave both options at auto for this host, or name other engines in the option engines",
+            why="this collection supports only CDI for it",
+            next="leave both options at auto for this host, or list other engines in the option engines",
         )
     name = f"{engine.title} {instance.version}".strip()
     evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
-    why = f"{name} resolves CDI devices itself ({engine.asks_device}), so that the CDI spec is all there is to do"
+    why = f"{name} resolves CDI devices itself ({engine.asks_device}), so it needs nothing but the CDI spec"
     return Decision(
         instance=instance.key,
         engine=instance.engine,
@@ -183,8 +183,8 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
 
 def class_why(handler: str, engine: traits.Traits) -> str:
     if not engine.kubernetes:
-        return f"{engine.asks_handler} {handler} asks for the handler"
-    return "management containers ask for the handler by RuntimeClass" if handler else "the hook answers every container"
+        return f"{engine.asks_handler} {handler} requests the handler"
+    return "management containers request the handler by RuntimeClass" if handler else "the hook runs for every container"
 
 
 def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str]:
@@ -196,9 +196,9 @@ def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str
     if policy.cdi == "disabled":
         if engine.hooks:
             return "oci-hook", f"CDI is not wanted (cdi: disabled), and {engine.title} runs OCI hooks by itself"
-        return "legacy", "CDI is not wanted (cdi: disabled), so the NVIDIA runtime injects through its prestart hook"
+        return "legacy", "CDI is not wanted (cdi: disabled), so the NVIDIA runtime injects GPUs through its prestart hook"
     if instance.cdi.able:
-        switch = "" if instance.cdi.enabled else "; its switch is off and is turned on"
+        switch = "" if instance.cdi.enabled else "; CDI is off and will be switched on"
         return "native-cdi", f"{name} resolves CDI devices itself{switch}"
     if not engine.kubernetes:
         return "nvidia-runtime", f"{name} cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode ({engine.asks_handler})"
@@ -212,7 +212,7 @@ def forced(policy: Policy, instance: Instance) -> Injection:
         raise PlanError(
             f"injection: native-cdi cannot work with {name}",
             where=instance.config_path,
-            why=f"it knows no CDI ({instance.cdi.evidence.source}: {instance.cdi.evidence.text})",
+            why=f"it does not support CDI ({instance.cdi.evidence.source}: {instance.cdi.evidence.text})",
             next=f"use injection: nvidia-runtime there, or upgrade to {traits.cdi_releases()}",
         )
     if injection in ("native-cdi", "nvidia-runtime") and policy.cdi == "disabled":
@@ -235,7 +235,7 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
         if policy.set_as_default == "enabled":
             raise PlanError(
                 "set_as_default: enabled contradicts injection: oci-hook",
-                why="there is no handler that could be the default",
+                why="that injection has no handler to make the default",
                 next="use injection: legacy",
             )
         return False, "there is no handler"
@@ -243,18 +243,19 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
         return policy.set_as_default == "enabled", "forced by the option set_as_default"
     if not traits.of(instance.engine).kubernetes:
         if instance.default_handler == handler:
-            return True, "it is the default today, which containers may count on, and stays so until set_as_default: disabled"
-        return False, "whoever runs a container names the device or the runtime"
+            return True, "it is the default now, which containers may rely on, and stays the default until set_as_default: disabled"
+        return False, "users name the device or the runtime when they run a container"
     if injection != "native-cdi":
-        return True, "workloads get GPUs from the NVIDIA runtime, so that it has to start every container"
+        return True, "workloads get GPUs from the NVIDIA runtime, so it has to start every container"
     declared = [s for s in policy.device_plugin_strategy if s.startswith("cdi-")]
     if (kubelet.expected or instance.used_by_kubelet) and instance.default_handler == handler and not declared:
         where = "runs" if kubelet.present or instance.used_by_kubelet else "is installed"
         return True, (
-            f"a kubelet {where} here and the handler is the default today; it stays so until device_plugin_strategy says that the device "
-            "plugin uses CDI, else running workloads would lose their GPUs at the next restart"
+            f"a kubelet {where} here and the handler is the default now; it stays the default until "
+            "device_plugin_strategy states that the device "
+            "plugin uses CDI; otherwise running workloads would lose their GPUs at their next restart"
         )
-    return False, "the engine injects by itself; only containers that ask for the handler by RuntimeClass use it"
+    return False, "the engine injects by itself; only containers that request the handler by RuntimeClass use it"
 
 
 def device_list_strategy(policy: Policy, instance: Instance, injection: Injection, kubelet: Kubelet) -> tuple[tuple[str, ...], str]:
@@ -267,7 +268,7 @@ def device_list_strategy(policy: Policy, instance: Instance, injection: Injectio
     if injection == "nvidia-runtime":
         return ("envvar", "cdi-annotations"), "the NVIDIA runtime reads both the variable and its own annotation prefix"
     if injection != "native-cdi":
-        return ("envvar",), "injection without CDI knows the variable only"
+        return ("envvar",), "without CDI, only the environment variable works"
     if not instance.cdi.cri_field:
         return ("cdi-annotations",), f"{instance.engine} {instance.version} reads CDI annotations but not the CRI field"
     if kubelet.present and kubelet.version and minor(kubelet.version) < (1, 29):
@@ -295,7 +296,7 @@ def arbitrate(decisions: list[Decision], binaries: Mapping[str, str | None]) -> 
         if not binary or not binaries.get(binary):
             names = ", ".join(f"{d.instance} needs {d.runtime_mode}" for d in decisions)
             raise PlanError(
-                f"one host, two modes of the NVIDIA runtime: {names}",
+                f"this host needs two modes of the NVIDIA runtime: {names}",
                 why=f"the mode is one setting per host and {binary or mode} is not installed",
                 next="install nvidia-container-toolkit-operator-extensions, or choose one injection for the host",
             )
@@ -310,17 +311,17 @@ def isolate(policy: Policy, decisions: list[Decision], plugin: Strategies = NO_P
         return "compatible", Reason("isolation", "compatible", "forced by the option isolation")
     by_env = [d for d in decisions if d.default or "envvar" in d.device_list_strategy]
     if by_env:
-        why = "workloads ask by NVIDIA_VISIBLE_DEVICES here, so that it has to count for unprivileged containers too"
+        why = "workloads request GPUs by NVIDIA_VISIBLE_DEVICES here, so the variable has to work for unprivileged containers as well"
         return "compatible", Reason("isolation", "compatible", why)
     asking = next((engine for engine in (traits.of(d.engine) for d in decisions) if engine.asks_variable), None)
     if asking:
-        allowed = f"whoever may run containers in {asking.title} may do everything"
-        why = f"{asking.asks_variable} ask by NVIDIA_VISIBLE_DEVICES, and {allowed}"
+        allowed = f"users who may run containers in {asking.title} can do anything on the host anyway"
+        why = f"{asking.asks_variable} request GPUs by NVIDIA_VISIBLE_DEVICES, and {allowed}"
         return "compatible", Reason("isolation", "compatible", why)
     pods = device_plugin.isolation(plugin, decisions)
     if pods:
         return "strict" if pods.value == "strict" else "compatible", pods
-    return "strict", Reason("isolation", "strict", "the engine injects by CDI, so that the variable counts for privileged containers only")
+    return "strict", Reason("isolation", "strict", "the engine injects by CDI, so the variable works for privileged containers only")
 
 
 def version_cap(instances: Iterable[Instance], others: Iterable[Consumer] = ()) -> tuple[str, Reason]:
@@ -328,7 +329,9 @@ def version_cap(instances: Iterable[Instance], others: Iterable[Consumer] = ()) 
     able = [Consumer(i.engine, i.version, i.cdi.max_version) for i in instances if i.cdi.able and i.cdi.max_version]
     known = [*able, *others]
     if not known:
-        return "0.6.0", Reason("cdi_version_cap", "0.6.0", "the NVIDIA runtime reads the spec here and its library is not known")
+        return "0.6.0", Reason(
+            "cdi_version_cap", "0.6.0", "the NVIDIA runtime reads the spec here, and the version of its CDI library is not known"
+        )
     oldest = min(known, key=lambda c: tuple(int(n) for n in c.newest.split(".")))
     text = f"{oldest.name} {oldest.version}".strip() + " is the oldest consumer of the host's CDI spec"
     return oldest.newest, Reason("cdi_version_cap", oldest.newest, text)

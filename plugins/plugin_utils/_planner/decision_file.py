@@ -45,7 +45,7 @@ def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, g
     if host.skipped:
         return Plan()
     if not host.decisions:
-        return withdraw(obs, "nothing is decided for this host any more")
+        return withdraw(obs, "this host has no decision any more")
     files = taken_over(obs, going)
     wanted = {**record(host, driver), **({"taken_over": list(files)} if files else {})}
     return merge([write(obs, path, wanted) for path in (DECISION_PATH, FACT_PATH)])
@@ -81,7 +81,7 @@ def write(obs: Observation, path: str, wanted: dict[str, Any]) -> Plan:
     before = parsed(file)
     if owned_file.right_mode(file, MODE) and lasting(before) == lasting(wanted):
         return Plan()
-    why = "others on the host can read how containers get GPUs here"
+    why = "other programs on the host can read how containers get GPUs here"
     was, will = headline(before), headline(wanted)
     if was == will:  # what both begin with
         was, will = "other content", f"another {' and '.join(_other(before, wanted))}" if _other(before, wanted) else "our record"

@@ -274,7 +274,7 @@ class Difference:
 class Leftover:
     """What another tool left on the host, and what becomes of it.
 
-    settings: what of the file is the tool's, as dotted keys; () where the whole file is. exact: every key of it is explained by that tool's
+    settings: what of the file is the tool's, as dotted keys; () where the whole file is. exact: every key in it is explained by that tool's
     own rules and by the rest of the configuration. fate: `adopted` (it goes, or is ours from now on, and the journal keeps its bytes),
     `kept` (somebody has to decide), `live` (its tool still works here, and is never fought).
     """

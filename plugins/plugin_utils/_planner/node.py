@@ -120,7 +120,7 @@ def see(policy: Policy, obs: Observation) -> Seen:
             raise
         nothing = resource.record_of_options("none", "")
         here = tuple(i for i in take_back.find(policy, obs, CONFIGURED).instances if i.binary)
-        return Seen(here, Driver("none", "", (), "not looked at"), Kubelet(), nothing)
+        return Seen(here, Driver("none", "", (), "not inspected"), Kubelet(), nothing)
 
 
 def decided(policy: Policy, obs: Observation) -> Seen:
@@ -166,8 +166,8 @@ def beside_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, inst
     if engine.kubernetes or not engine.handlers or instance.refusal or instance.engine in policy.engines or not kubernetes:
         return instance
     refusal = (
-        f"{engine.title} {instance.version} is left alone beside Kubernetes, whose pods do not run in it: write engines: "
-        f"[auto, {instance.engine}] to have it configured, too"
+        f"{engine.title} {instance.version} is left alone on a host of Kubernetes, whose pods do not run in it: set engines: "
+        f"[auto, {instance.engine}] to have it configured as well"
     )
     return dc.replace(instance, refusal=refusal)
 
@@ -177,8 +177,9 @@ def require_engine(policy: Policy, seen: Seen) -> None:
     if not seen.instances:
         raise PlanError(
             "no container engine found on this host",
-            why="looked for containerd, CRI-O and Docker by process, unit, socket and program, and for a Podman that reads CDI specs",
-            next="install an engine first, or name config_path and socket where it lives elsewhere",
+            why="containerd, CRI-O and Docker were searched for by process, unit, socket and program, and Podman by a release that "
+                "reads CDI specs",
+            next="install an engine first, or set config_path and socket if it is in another place",
         )
     stopped = [
         i for i in seen.instances if i.refusal and ((not i.running and i.manager == PACKAGE.name) or i.manager == processes.UNVERIFIED)
@@ -190,7 +191,7 @@ def require_engine(policy: Policy, seen: Seen) -> None:
         raise refused(silent[0])
     for engine in policy.engines:
         if engine != "auto" and not any(i.engine == engine for i in seen.instances):
-            raise PlanError(f"engine {engine} is not on this host", next=f"found: {', '.join(i.key for i in seen.instances)}")
+            raise PlanError(f"the engine {engine} is not on this host", next=f"found: {', '.join(i.key for i in seen.instances)}")
 
 
 def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, residents: Mapping[str, str] | None = None) -> Plan:
@@ -243,7 +244,7 @@ def left_by_others(policy: Policy, obs: Observation, instances: tuple[Instance, 
 def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: Plan, program: str) -> Plan:
     """The spec of the host as it is once its device nodes are right. A driver that this very run loads tells its GPUs only afterwards."""
     if seen.driver.state == "not-loaded" and nodes.restarts:
-        return Plan(advice=("The NVIDIA driver is loaded by this run; what names its GPUs, the CDI spec, is written by the next one",))
+        return Plan(advice=("This run loads the NVIDIA driver; the next run writes the CDI spec, which names the driver's GPUs",))
     after = device_nodes.coming(policy, obs, seen.driver)
     done = resource.outcome(policy, after, seen.record, seen.driver, probe_source)
     return merge([done[0], resource.watched(policy, after, seen.record, done, program)])
@@ -264,7 +265,7 @@ def before(policy: Policy, obs: Observation, record: HostDecision, installing: P
 
 def coming(plan: Plan) -> Plan:
     """Where the package brings the file: its other lines stay, and are not known yet."""
-    note = "# (the package brings the file, and its other lines stay)\n"
+    note = "# (the package installs the file, and its other lines stay)\n"
     return dc.replace(plan, diffs=tuple((path, old, new if old else note + new) for path, old, new in plan.diffs))
 
 
@@ -295,8 +296,8 @@ def left_alone(record: HostDecision) -> bool:
 def taken_back(plan: Plan) -> str:
     """For the table: what becomes of the host, and what is left to do."""
     if not plan.changes:
-        return "nothing of this collection is here"
-    left = f"; left to do: restart {' and '.join(plan.pending)}" if plan.pending else ""
+        return "nothing that this collection wrote is here"
+    left = f"; left for you to do: restart {' and '.join(plan.pending)}" if plan.pending else ""
     return f"taken back: {files(plan)}{left}"
 
 
@@ -333,9 +334,9 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
     if not found and instances:
         raise refused(instances[0])
     if not found:
-        raise PlanError(f"no {engine} found on this host", next="install it first, or name config_path and socket where it lives elsewhere")
+        raise PlanError(f"no {engine} found on this host", next="install it first, or set config_path and socket if it is in another place")
     if len(found) > 1:
-        raise PlanError(f"several {engine} instances: {', '.join(i.key for i in found)}", next="name one by config_path")
+        raise PlanError(f"several {engine} instances: {', '.join(i.key for i in found)}", next="choose one by config_path")
     instance, handler = found[0], policy.handlers[0].name
     told = dc.replace(policy, injection="nvidia-runtime", cdi="auto")
     if policy.set_as_default == "auto":  # leaves the engine's default as it is

@@ -19,29 +19,29 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 # What could not be learned, by the query's kind, which its id begins with.
 UNKNOWN = {
     "file": "this file could not be read",
-    "stat": "this path could not be looked at",
+    "stat": "this path could not be inspected",
     "dir": "this directory could not be listed",
     "glob": "the files of this pattern could not be listed",
     "paths": "the files of the driver could not be listed",
-    "mentioned": "what these files point at could not be looked at",
+    "mentioned": "the targets of these files could not be inspected",
     "tags": "the keys of this file could not be compared",
-    "which": "programs could not be looked for",
+    "which": "programs could not be searched for",
     "command": "this command could not be run",
-    "package": "the packages of this host could not be looked at",
-    "units": "systemd could not be asked about its units",
+    "package": "the packages of this host could not be queried",
+    "units": "the units of systemd could not be queried",
     "processes": "the processes of this host could not be listed",
     "cri": "the engine does not answer over CRI",
     "http": "the engine does not answer over HTTP",
-    "probe": "this library could not be asked",
+    "probe": "this library could not be queried",
     "originals": "the journal of this host could not be read",
 }
 PLACED = ("file", "stat", "dir", "glob", "mentioned", "tags", "command", "cri", "http")  # whose ids end in a place that a person knows
 NEXT = {
-    "timeout": "Find out what hangs or takes so long there, then run again",
+    "timeout": "Find out what hangs or takes that long there, then run again",
     "too-large": "Make it smaller, then run again",
-    "denied": "Give it back to root, or take away what keeps root from it, then run again",
+    "denied": "Make it accessible to root again, then run again",
 }
-MEND = "Mend what the message names, then run again"
+MEND = "Correct what the message names, then run again"
 
 
 def failed(qid: str, error: Mapping[str, Any]) -> QueryFailed:
@@ -88,7 +88,7 @@ class File:
         if self.error:
             text = self.error.removeprefix(f"{self.path}: ")
             return f"it {text}" if text.startswith("is ") else text
-        return f"it is {kinds[self.type]}" if self.type in kinds else "its content did not arrive"
+        return f"it is {kinds[self.type]}" if self.type in kinds else "its content was not sent"
 
     @property
     def text(self) -> str:
@@ -325,7 +325,7 @@ class Observation:
         a = self.attempt(question)
         if "error" in a or not pid or a.get("peer") in (None, 1, pid):
             return a
-        return {"error": {"kind": "untrusted", "message": f"{question['socket']} is answered by process {a.get('peer')}, not by {pid}"}}
+        return {"error": {"kind": "untrusted", "message": f"{question['socket']} is served by process {a.get('peer')}, not by {pid}"}}
 
     def cri(self, socket: str, method: str = "Status", pid: int = 0) -> Mapping[str, Any]:
         """The engine's own word. pid: its process, where one was verified."""

@@ -17,8 +17,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ow
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
-WHY = "state: absent gives back what the journal kept, whatever has become of its engine"
-UNKNOWN = "what of it is from here cannot be told"
+WHY = "state: absent restores what the journal kept, whether or not the engine still exists"
+UNKNOWN = "it is not known which part of it this collection wrote"
 
 
 @dc.dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Original:
     @property
     def by_hand(self) -> str:
         bytes_ = f" (its bytes from before are in {self.directory}/content)" if self.existed else " (there was no such file)"
-        return f"Bring it to where it should be by hand{bytes_}, then remove {self.directory}"
+        return f"Bring it into the intended state by hand{bytes_}, then remove {self.directory}"
 
 
 Covers = Callable[[str], bool]
@@ -94,14 +94,14 @@ def whole(
     left = [sentence for sentence in (_left(o, obstacle(o.path)) for o in rest) if sentence]
     refuse(left)
     back = [o for o in rest if o.now == o.after and o.now != o.before]
-    gone = tuple(f"{o.path} was removed by somebody since it was written here; it is left like that" for o in rest if _removed(o))
+    gone = tuple(f"{o.path} was removed after this collection had written it; it stays removed" for o in rest if _removed(o))
     return merge([plan, *(_restored(obs, o) for o in back), *(reader(o.path) for o in back), Plan(advice=gone)])
 
 
 def refuse(left: Iterable[str]) -> None:
     sentences = tuple(left)
     if sentences:
-        raise PlanError(f"not everything can be taken back, so nothing was touched: {'; '.join(sentences)}")
+        raise PlanError(f"not everything can be restored, so nothing was changed: {'; '.join(sentences)}")
 
 
 def _left(one: Original, obstacle: str) -> str:
@@ -109,7 +109,7 @@ def _left(one: Original, obstacle: str) -> str:
     if one.trouble:
         return f"{one.trouble}. {one.by_hand}"
     if one.touched and not _removed(one):
-        return f"{one.path}: somebody has changed it since it was written here, and {obstacle or UNKNOWN}. {one.by_hand}"
+        return f"{one.path}: it was changed after this collection had written it, and {obstacle or UNKNOWN}. {one.by_hand}"
     return ""
 
 

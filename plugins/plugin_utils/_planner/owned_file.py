@@ -13,8 +13,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Difference, Plan, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
-CHANGED_SINCE = "it goes all the same, and the newest entry of the host's journal keeps what it held"
-BACK = "state: absent gives back what was there before"
+CHANGED_SINCE = "it is removed all the same, and the newest entry of the host's journal keeps its content"
+BACK = "state: absent restores what was there before"
 ORIGINALS = queries.originals(JOURNAL_DIR)
 
 
@@ -23,7 +23,7 @@ def readable(file: File) -> File:
     if file.error:
         raise PlanError("this file could not be read", where=file.path, why=file.error, next="Make it readable for root, or remove it")
     if file.exists and file.type not in ("file", ""):
-        raise PlanError(f"this is no regular file but a {file.type}", where=file.path, next="Remove it, then run again")
+        raise PlanError(f"this is not a regular file but a {file.type}", where=file.path, next="Remove it, then run again")
     return file
 
 
@@ -68,13 +68,15 @@ def give_back(obs: Observation, file: File, *, why: str, ours: bool) -> Plan:
     if not file.exists:
         return Plan(released=(file.path,) if original else ())
     if ours and original:
-        advice = f"{file.path} was changed by somebody since it was written here, but is ours alone: {CHANGED_SINCE}"
+        advice = (
+            f"{file.path} was changed after this collection had written it, but the whole file belongs to this collection: {CHANGED_SINCE}"
+        )
         back = restore(file, original, why, changed=True) if original.get("existed") else forgotten(remove(file, why=why))
         return dc.replace(back, advice=(advice,))
     if ours:
         return forgotten(remove(file, why=why))
     if original:
-        told = f"{file.path} is somebody else's by now, with nothing of this collection in it; it is left alone"
+        told = f"{file.path} has been replaced and contains nothing of this collection any more; it is left alone"
         return Plan(advice=(told,), released=(file.path,))
     return Plan()
 
@@ -104,7 +106,7 @@ def back(path: str, exists: bool, existed: bool, why: str) -> Difference:
 
 def keys_out(path: str) -> Difference:
     """What a file becomes that somebody else has changed since, or of which there is no copy."""
-    return Difference("file", path, "", "with this collection's keys", "without them", "taken out key by key")
+    return Difference("file", path, "", "with this collection's keys", "without them", "removed key by key")
 
 
 def originals(obs: Observation) -> Mapping[str, Mapping[str, Any]]:

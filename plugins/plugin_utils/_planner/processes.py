@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 UNVERIFIED = "unverified"  # in the place of a manager
-DECLARE = "or name the engine by config_path, socket and service, which then count instead of the process"
+DECLARE = "or describe the engine by config_path, socket and service, which are then used instead of the process"
 
 
 def program(process: Mapping[str, Any]) -> str:
@@ -36,14 +36,14 @@ def refusal(title: str, process: Mapping[str, Any]) -> str:
     row = process.get("unverified")
     place = process.get("place") if row == "unit" else process.get("exe")
     return (
-        f"{title} runs here, but nothing vouches for it ({row}): {place} {process.get('why')}. "
-        f"It is neither run nor read nor restarted. {process.get('remedy')}, {DECLARE}"
+        f"{title} runs here, but its process could not be verified ({row}): {place} {process.get('why')}. "
+        f"Its program is not run, its files are not read, and it is not restarted. {process.get('remedy')}, {DECLARE}"
     )
 
 
 def instance(engine: str, title: str, process: Mapping[str, Any]) -> Instance:
     """An engine that is here and not to be trusted. Nothing of what it says of itself is in it: no configuration, no socket, no unit."""
-    nothing = Cdi(False, False, (), "", Evidence("files", "not looked at: nothing vouches for the process"))
+    nothing = Cdi(False, False, (), "", Evidence("files", "not inspected: the process could not be verified"))
     program_ = str(process.get("exe") or "")
     return Instance(engine, "", program_, "", "", "", UNVERIFIED, True, nothing, cri=False, refusal=refusal(title, process))
 
@@ -54,5 +54,5 @@ def others_advice(obs: Observation) -> tuple[str, ...]:
     if not found:
         return ()
     listed = ", ".join(f"{number} {name}" for name, number in sorted(found.items()))
-    belongs = "a rootless engine belongs to a person, and so does its configuration"
+    belongs = "a rootless engine and its configuration belong to its user"
     return (f"processes of other users with an engine's name are left alone ({listed}): {belongs}; the CDI spec in /etc/cdi serves it",)

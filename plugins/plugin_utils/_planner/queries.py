@@ -78,7 +78,7 @@ def _both(one: Keep, other: Keep) -> Keep:
 
 def _listed(path: str, keep: Keep | None) -> Keep:
     if keep is None:
-        raise ValueError(f"the content of {path} is asked for without a list of what may travel")
+        raise ValueError(f"the content of {path} is queried without a list of what may be sent")
     return keep
 
 

@@ -93,9 +93,9 @@ def lost(policy: Policy, obs: Observation, done: Plan) -> tuple[str, ...]:
         return ()
     known = () if policy.single else decision_file.taken_over(obs)
     files = f": {', '.join(known)}" if known else ", if there were any"
-    gone = "This host's journal, which kept the files from before, is gone"
-    said = f"{gone}. Files of other tools that were taken over cannot come back{files}"
-    return (f"{said}. Where one is wanted, have its tool write it again ({nvidia_ctk.COMMAND})",)
+    gone = "The journal of this host, which kept the original files, is gone"
+    said = f"{gone}. Files of other tools that were taken over cannot be restored{files}"
+    return (f"{said}. Where you need one, have its tool write it again ({nvidia_ctk.COMMAND})",)
 
 
 def of_instances(
@@ -121,7 +121,7 @@ def unknown(policy: Policy, instance: Instance, done: Plan, why: str) -> Plan:
     """What is left to do where nobody could look for the engine: it may run with what is taken out now."""
     if not why or not done.changes or policy.root != "/":
         return Plan()
-    told = f"{instance.config_path} was given back, but whether {instance.engine} runs could not be told ({why}): restart it where it does"
+    told = f"{instance.config_path} was restored, but it is not known whether {instance.engine} runs ({why}): restart it if it does"
     return Plan(advice=(told,))
 
 
@@ -129,7 +129,7 @@ def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:
     """A single-resource module works on one instance, which has to be named where several have something of ours."""
     ours = sorted(key for key, one in plans.items() if one.changes)
     if policy.single and len(ours) > 1:
-        raise PlanError(f"several instances: {', '.join(ours)}", next="name one by config_path")
+        raise PlanError(f"several instances: {', '.join(ours)}", next="choose one by config_path")
 
 
 def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Plan, broken: Mapping[str, str]) -> None:
@@ -137,8 +137,8 @@ def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Pla
     done = {str(change["path"]) for change in merged.changes} | set(merged.released) | set(owned_file.originals(obs))
     marked = [(name, path) for name, engine in engines.items() for path in engine.marked(policy, obs) if path not in done]
     step = "Take it out of the configuration that names it, then remove it"
-    left = [f"{path}: this file is from here, and {broken.get(name) or originals.UNKNOWN}. {step}" for name, path in marked]
-    lost = "Mend that, since there is no journal that would know what of it is from here"
+    left = [f"{path}: this collection wrote this file, and {broken.get(name) or originals.UNKNOWN}. {step}" for name, path in marked]
+    lost = "Correct that first: without a journal it is not known which part of the file this collection wrote"
     left += [f"{why}. {lost}" for name, why in broken.items() if suspected(policy, obs, engines[name].main(policy, obs))]
     originals.refuse(left)
 
@@ -159,8 +159,10 @@ def may_be_ours(policy: Policy, obs: Observation) -> bool:
 def other_name(name: str, program: str, where: str, line: int | None) -> PlanError:
     """In a file that others have changed, our handlers are found by their names, and silence about one that is left would be untrue."""
     return PlanError(
-        f"the handler {name} with the program {program} was not there before our first change, and is none of those asked for",
-        where=where, line=line, next="Name it in the option handlers to have it taken out, or take it out by hand if it is not from here",
+        f"the handler {name} with the program {program} did not exist before the first change of this collection, and is not one of "
+        "those named in handlers",
+        where=where, line=line, next="Name it in the option handlers to have it removed, or remove it by hand if this collection did "
+            "not write it",
     )  # fmt: skip
 
 
@@ -190,5 +192,5 @@ class Context:
             return Plan()  # in force from its next start
         units = tuple(i.unit for i in running if i.unit)
         who = " and ".join(units) or name
-        told = f"{path} was given back, but {who} could not be judged and was not restarted ({why}): restart it when that suits"
+        told = f"{path} was restored, but {who} could not be inspected and was not restarted ({why}): restart it at a convenient time"
         return Plan(advice=(told,), pending=units)

@@ -35,7 +35,7 @@ TAGS = (
     "The playbooks of this collection have no tags: leave --tags and --skip-tags out. For one part alone run gpufleet.nvidia.verify (the"
     " proof) or gpufleet.nvidia.refresh_cdi (the CDI specs)"
 )
-FOR_OWN = f"Names that begin with {PREFIX} belong to the collection; list one of your own in {OWN}"
+FOR_OWN = f"Names that begin with {PREFIX} are reserved for the collection; list a variable of your own in {OWN}"
 
 
 def problems(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], known: Iterable[str], own: Iterable[str] = ()) -> list[str]:
@@ -55,7 +55,7 @@ def _unknown(hosts: Mapping[str, Mapping[str, Any]], known: set[str], own: set[s
                 found.setdefault(name, []).append(host)
     short = {name.removeprefix(PREFIX) for name in known}
     return [
-        f"There is no variable {name}{suggestion(name.removeprefix(PREFIX), short, PREFIX)}, and it is set for {names.some(places)}"
+        f"There is no variable {name}{suggestion(name.removeprefix(PREFIX), short, PREFIX)}, but it is set for {names.some(places)}"
         for name, places in sorted(found.items())
     ]
 
@@ -67,8 +67,8 @@ def _ignored(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]) -> 
         places = [host for host, variables in hosts.items() if name in variables and (name not in run or run[name] != variables[name])]
         if places:
             found.append(
-                f"{name} is set in the inventory, for {names.some(places)}, where it would be ignored, since it counts for the whole run."
-                f" Take it out there and give it on the command line: -e @rollout.yml, with `{name}: {example}` in that file"
+                f"{name} is set in the inventory, for {names.some(places)}, where it would have no effect, since it applies to the "
+                f"whole run. Remove it there and pass it on the command line: -e @rollout.yml, with `{name}: {example}` in that file"
             )
     return found
 
@@ -79,7 +79,7 @@ def _waves(serial: Any) -> list[str]:
         return []
     sizes = [str(size).strip() for size in (serial if isinstance(serial, list) else [serial])]
     wrong = [size or "''" for size in sizes if not re.fullmatch(r"-?\d+\s*%?", size)]
-    says = "where a wave is a number of hosts or a percentage; write it as"
+    says = "but the size of a wave is a number of hosts or a percentage; write it like"
     return [f"gpufleet_serial has {', '.join(wrong)}, {says} gpufleet_serial: {RUN['gpufleet_serial']}"] if wrong else []
 
 

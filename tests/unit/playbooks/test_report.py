@@ -181,7 +181,7 @@ def test_a_rollback_says_what_it_will_do_before_the_first_change(place: Place) -
     assert place.play("site", ["gpu3"]).status == 0
     run = place.play("rollback", ["gpu3"])
     announced, deed = run.words.split("PLAY [Take the collection's changes back]")
-    assert "/etc/containerd/config.toml\n    present -> none\n      state: absent gives back" in announced
+    assert "/etc/containerd/config.toml\n    present -> none\n      state: absent restores" in announced
     assert "1 host: 1 would change" in announced
     assert "1 host: 1 changed" in deed
     assert run.status == 0

@@ -82,7 +82,7 @@ def test_waves_are_what_the_command_line_says(name: str, serial: Any, sizes: lis
 def test_a_setting_that_would_be_ignored_ends_the_run_before_it_begins(name: str, inventory: Inventory, tmp_path: Path) -> None:
     status, words = play(tmp_path, inventory(tmp_path, {"gpufleet_serial": [1, "10%", "50%"]}), name)
     assert status == 2, words
-    assert "gpufleet_serial is set in the inventory, for gpu[1-9], where it would be ignored" in words
+    assert "gpufleet_serial is set in the inventory, for gpu[1-9], where it would have no effect" in words
     assert "-e @rollout.yml" in words
     assert "node : " not in words, "nothing was looked at"
 

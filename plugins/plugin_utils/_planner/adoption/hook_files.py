@@ -76,7 +76,7 @@ def adopted(path: str, found: str) -> Leftover:
 
 def kept(path: str, found: str) -> Leftover:
     step = f"set adopt: auto, or rm {path}: a hook beside CDI injects GPUs twice"
-    return Leftover(tool(found), path, (), True, "kept", "adopt: never leaves it", step)
+    return Leftover(tool(found), path, (), True, "kept", "adopt: never leaves it in place", step)
 
 
 def scripts(obs: Observation) -> Plan:

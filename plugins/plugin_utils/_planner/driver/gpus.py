@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 NVIDIA_VENDOR = "0x10de"
 GPU_CLASSES = ("0x0300", "0x0302")  # VGA and 3D controllers; NVSwitches are 0x0680
-FOREIGN_DRIVERS = {"nouveau": "the nouveau driver has it", "vfio-pci": "it is given away to virtual machines (vfio-pci)"}
+FOREIGN_DRIVERS = {"nouveau": "it is bound to the nouveau driver", "vfio-pci": "it is passed through to virtual machines (vfio-pci)"}
 DEV_GLOBS = ("/dev/nvidia*", "/dev/nvidia-caps/nvidia-cap*", "/dev/nvidia-caps-imex-channels/channel*", "/dev/dri/*")
 # Debian, Ubuntu and SUSE on any CPU; Fedora and RHEL; Debian's own packages, which put an alternatives link in between.
 LIBRARY_GLOBS = (
@@ -139,7 +139,7 @@ def parse(policy: Policy, obs: Observation) -> Driver:
         return without_module(obs, p, pci, ours, held, disk)
     version, where = module_version(obs, p)
     if not version:
-        return Driver("broken", "", (), f"The NVIDIA module is loaded, but {where} tells no version")
+        return Driver("broken", "", (), f"The NVIDIA module is loaded, but {where} contains no version")
     gpus, complaint = read_gpus(obs, p)
     gpus = tuple(dc.replace(g, migs=migs(policy, obs, g.minor)) for g in gpus)
     if any(TEGRA_MODEL.search(g.model) for g in gpus):
@@ -184,7 +184,7 @@ def not_loaded(buses: list[str], held: dict[str, str], disk: mismatch.Modules) -
 def with_module(version: str, where: str, gpus: tuple[Gpu, ...], ours: list[str], user: dict[str, str]) -> Driver:
     """The module is loaded, its files are whole, and the libraries are of its version: does it serve the GPUs?"""
     if not gpus and ours:
-        text = f"The NVIDIA module {version} is loaded, but does not serve GPU {ours[0]}; the kernel log says why"
+        text = f"The NVIDIA module {version} is loaded, but does not drive GPU {ours[0]}; the kernel log says why"
         return Driver("broken", version, (), text)
     if not gpus:
         return Driver("none", version, (), f"The NVIDIA module {version} is loaded, but there is no GPU")
@@ -232,7 +232,7 @@ def read_gpus(obs: Observation, p: Paths) -> tuple[tuple[Gpu, ...], str]:
         bus, minor = facts.get("Bus Location", "").lower(), facts.get("Device Minor", "")
         if not BUS_ID.fullmatch(bus) or not minor.isdigit():
             lacking = "Device Minor" if BUS_ID.fullmatch(bus) else "Bus Location"
-            complaint = complaint or f"{f.path} is cut short or unreadable: it has no usable {lacking!r}"
+            complaint = complaint or f"{f.path} is truncated or unreadable: it has no usable {lacking!r}"
             continue
         found.append((bus, int(minor), known(facts.get("GPU UUID", "")), facts.get("Model", "")))
     gpus = (Gpu(index, minor, bus, uuid, model) for index, (bus, minor, uuid, model) in enumerate(sorted(found)))

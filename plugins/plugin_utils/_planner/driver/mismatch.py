@@ -80,7 +80,7 @@ def compare(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules
         return apart(loaded, where, libraries, disk)
     if len(versions) > 1:
         others = ", ".join(path for path, version in sorted(libraries.items()) if version != loaded)
-        return Mismatch(text=f"there are libraries of another driver version beside those of {loaded}: {others}", remedy="Remove them")
+        return Mismatch(text=f"libraries of another driver version exist in addition to those of {loaded}: {others}", remedy="Remove them")
     if disk.built and loaded not in disk.built:
         version, path = newest(disk.built)
         text = f"works until the next reboot, which loads the kernel module {version} ({path}) under libraries of {loaded}"
@@ -99,7 +99,7 @@ def apart(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) 
         return Mismatch(True, text, f"Reboot; or, with nothing on the GPUs, reload the module: {RELOAD}")
     if disk.built:
         found, path = newest(disk.built)
-        text += f"; the module on disk is {found} ({path}), so that a reboot alone does not help"
+        text += f"; the module on disk is {found} ({path}), so a reboot alone does not help"
         return Mismatch(True, text, f"{rebuild(disk, version)}, or bring the libraries back to {found}; then reboot")
     if disk.kernels and disk.kernel not in disk.kernels:
         return Mismatch(True, f"{text}; {no_module(disk)}", f"{rebuild(disk, version)}; then reboot")

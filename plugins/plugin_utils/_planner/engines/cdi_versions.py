@@ -35,7 +35,7 @@ MAX_CDI_PACKAGED: tuple[tuple[str, str, str], ...] = (("containerd", r"v?1\.7\.2
 
 
 def max_cdi(engine: str, version: str) -> str:
-    """The newest cdiVersion this release reads, '' when it knows no CDI (or is not known here)."""
+    """The newest cdiVersion this release reads, '' when it does not support CDI (or is not known here)."""
     for name, pattern, newest in MAX_CDI_PACKAGED:
         if name == engine and re.fullmatch(pattern, version):
             return newest

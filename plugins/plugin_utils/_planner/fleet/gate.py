@@ -25,7 +25,7 @@ class GateDecision:
 
     @property
     def sentence(self) -> str:
-        return f"{self.lost} of {self.total} hosts failed or were lost, {self.allowed} may be"
+        return f"{self.lost} of {self.total} hosts failed or were lost, but at most {self.allowed} may fail"
 
 
 def gate(lost: int, total: int, max_failed: int | str) -> GateDecision:
@@ -39,7 +39,7 @@ def budget(max_failed: int | str, total: int) -> int:
     number, percent = (float(found.group(1)), found.group(2)) if found else (-1.0, "")
     if not found or (percent and number > 100) or (not percent and number != int(number)):
         why = "it is neither a number of hosts nor a percentage"
-        raise PlanError(f"max_failed is {max_failed!r}", why=why, next="Say for example 2, or 10%")
+        raise PlanError(f"max_failed is {max_failed!r}", why=why, next="Use for example 2 or 10%")
     # The small addend keeps 7% of 100 from being 6.999...
     return int(number * total / 100 + 1e-9) if percent else int(number)
 

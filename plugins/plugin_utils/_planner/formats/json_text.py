@@ -217,7 +217,7 @@ def merge(doc: JsonDocument, wanted: Mapping[str, Any]) -> tuple[JsonDocument, t
         after = spliced(doc.text, splices)
     changed = parse(after, doc.path)
     if changed.data != granted(doc.data, wanted):
-        raise PlanError("the change would alter more than our keys", where=doc.path, next="Please report this file")
+        raise PlanError("the change would alter more than the keys of this collection", where=doc.path, next="Please report this file")
     return changed, splices
 
 

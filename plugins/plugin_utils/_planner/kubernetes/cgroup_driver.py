@@ -81,8 +81,8 @@ def in_use(obs: Observation) -> InUse:
         raise PlanError(
             "pods of this node use both cgroup drivers",
             where=systemd,
-            why=f"there is {cgroupfs}, too, so that the kubelet's driver was changed while pods were running",
-            next="drain the node and start its kubelet again, then run again",
+            why=f"{cgroupfs} exists as well, so the kubelet's driver was changed while pods were running",
+            next="drain the node and restart its kubelet, then run again",
         )
     if systemd:
         return InUse("systemd", f"the kubelet uses the systemd cgroup driver now ({systemd})")
@@ -129,19 +129,19 @@ def _started_with(obs: Observation, instance: Instance) -> InUse:
     if _asks(obs, argv, release):
         told = _answer(obs, instance)
         if told:
-            return InUse(told, f"the kubelet asks {instance.engine} for the cgroup driver (RuntimeConfig), which says {told}")
+            return InUse(told, f"the kubelet asks {instance.engine} for the cgroup driver (RuntimeConfig), which answers {told}")
     flag = option(argv, "--cgroup-driver")
     if flag:
         return _stated(flag, "its flag --cgroup-driver")
     for path, value in _said(obs, argv, "cgroupDriver"):
         return _stated(str(value), path)
-    return InUse("cgroupfs", "the kubelet uses the cgroupfs cgroup driver, which is built in: neither its flags nor its files name one")
+    return InUse("cgroupfs", "the kubelet uses the cgroupfs cgroup driver, its built-in default: neither its flags nor its files set one")
 
 
 def _stated(value: str, where: str) -> InUse:
     if value not in ("systemd", "cgroupfs"):
         raise PlanError(
-            "the kubelet's cgroup driver is not known", where=where, why=f"{value} is no driver that this collection knows",
+            "the kubelet's cgroup driver is not known", where=where, why=f"{value} is not a driver that this collection knows",
             next="write systemd or cgroupfs there")
     return InUse(cast(Driver, value), f"the kubelet is set to the {value} cgroup driver ({where})")
 
@@ -194,7 +194,7 @@ def _setting(file: File, key: str) -> Any:
     if file.content is None:
         raise PlanError(
             "the kubelet's configuration cannot be read", where=file.path, why=file.trouble,
-            next="make it readable, or name the cgroup driver by the option handlers (options: SystemdCgroup)")
+            next="make it readable, or set the cgroup driver in the option handlers (options: SystemdCgroup)")
     file_places.require_shown(file.path, [entry for entry in file.withheld if entry["path"][0] == key])
     try:
         data = json.loads(file.content) if file.content.lstrip().startswith("{") else yaml.safe_load(file.content)

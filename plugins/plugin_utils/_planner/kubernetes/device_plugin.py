@@ -57,7 +57,7 @@ def strategies(policy: Policy, obs: Observation, kubelet: Kubelet) -> Strategies
     if not kubelet.expected:
         return Strategies()
     where = "runs here" if kubelet.present else "is installed here"
-    return by_process(obs) or by_spec(obs) or Strategies(DEFAULT, "default", f"a kubelet {where}, and {OPTION} declares nothing")
+    return by_process(obs) or by_spec(obs) or Strategies(DEFAULT, "default", f"a kubelet {where}, and {OPTION} is not set")
 
 
 def by_process(obs: Observation) -> Strategies | None:
@@ -68,7 +68,7 @@ def by_process(obs: Observation) -> Strategies | None:
         said = flag(process.get("argv") or ()) or str((process.get("environment") or {}).get(VARIABLE) or "")
         names = tuple(name for name in said.split(",") if name in KNOWN)
         if names:
-            return Strategies(names, "seen", f"the process {process.get('pid')} of {PROGRAM} has it so")
+            return Strategies(names, "seen", f"the process {process.get('pid')} of {PROGRAM} is set like that")
     return None
 
 
@@ -86,7 +86,7 @@ def by_spec(obs: Observation) -> Strategies | None:
     seen = obs.raw(queries.file(SPEC, content=False))
     if not seen.get("exists") or seen.get("uid") != 0 or int(seen.get("mode") or 0) & 0o022:
         return None
-    return Strategies(BY_CDI, "seen", f"{SPEC} is there, which the plugin writes with a strategy of CDI only")
+    return Strategies(BY_CDI, "seen", f"{SPEC} exists, which the plugin writes only with a CDI strategy")
 
 
 # ---------------------------------------------------------------- what follows
@@ -97,11 +97,11 @@ def isolation(found: Strategies, decisions: Iterable[Decision]) -> Reason | None
     if found.source in ("", "declared") or not any(d.runtime_class for d in decisions):
         return None
     if found.by_cdi:
-        why = "the device plugin asks by CDI, so that the variable counts for privileged containers only"
+        why = "the device plugin requests devices by CDI, so the variable works for privileged containers only"
         return Reason("isolation", "strict", why, found.why)
     if not found.by_variable:
         return None
-    why = "NVIDIA's device plugin asks by NVIDIA_VISIBLE_DEVICES unless it is told otherwise, so it has to count for pods"
+    why = "NVIDIA's device plugin uses NVIDIA_VISIBLE_DEVICES unless it is configured otherwise, so the variable has to work for pods"
     return Reason("isolation", "compatible", why, found.why)
 
 
@@ -114,10 +114,10 @@ def advise(policy: Policy, record: HostDecision) -> Plan:
     wanted = ",".join(first.device_list_strategy)
     setting = f"deviceListStrategy: {wanted} in the plugin's chart ({VARIABLE}={wanted})"
     if policy.isolation == "strict":
-        said = "isolation is strict, and a device plugin with its default strategy envvar gives no pod a GPU then"
+        said = "isolation is strict, so a device plugin with its default strategy envvar gives no pod a GPU"
         return Plan(advice=(f"{said}. Set {setting}, and {OPTION}: [{wanted}] here",))
     if record.isolation == "strict" or "envvar" in first.device_list_strategy:
         return Plan()
-    said = "isolation is compatible, since NVIDIA's device plugin asks by NVIDIA_VISIBLE_DEVICES unless it is told otherwise"
+    said = "isolation is compatible, since NVIDIA's device plugin uses NVIDIA_VISIBLE_DEVICES unless it is configured otherwise"
     needs = f"its pods need runtimeClassName: {first.runtime_class} then"
     return Plan(advice=(f"{said}, and {needs}. With {setting} and {OPTION}: [{wanted}] here, it would be strict",))

@@ -17,8 +17,8 @@ DOCKER = Manager(
 
 # Of the package's containerd. The file stays the package's, so that our part of it is taken back as there.
 SERVES_DOCKER_ONLY = (
-    "This containerd serves Docker only: {where} switches CRI off. It is left alone, as Docker has a configuration of its own. "
-    "For Kubernetes, take \"{entry}\" out of disabled_plugins, restart containerd and run again."
+    "This containerd serves Docker only: {where} switches CRI off. It is left alone, since Docker has a configuration of its own. "
+    "For Kubernetes, remove \"{entry}\" from disabled_plugins, restart containerd and run again."
 )
 
 

@@ -9,6 +9,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.
 
 MICROK8S = Manager(
     "microk8s", "MicroK8s",
-    "Use `microk8s enable nvidia`, or edit args/containerd-template.toml, from which the file is made at every start.",
+    "Use `microk8s enable nvidia`, or edit args/containerd-template.toml, from which it generates the file at every start.",
     config="/var/snap/microk8s/current/args/containerd.toml", socket="/var/snap/microk8s/common/run/containerd.sock",
     homes=("/var/snap/microk8s/", "/snap/microk8s/"), units=("snap.microk8s.daemon-containerd.service",))

@@ -32,8 +32,8 @@ CONTROL = "/dev/nvidiactl"
 # Majors of these are dynamic, the node looks them up; which of them a container gets depends on who wrote the CDI spec.
 COMPANIONS = ("/dev/nvidia-uvm", "/dev/nvidia-uvm-tools", "/dev/nvidia-modeset")
 LISTED = "/dev/nvidia*"
-WHY_ONE = "a container that asks for one GPU gets exactly its nodes"
-WHY_MIG = "a container that asks for one MIG device gets the nodes of its GPU and of no other"
+WHY_ONE = "a container that requests one GPU gets exactly the device nodes of that GPU"
+WHY_MIG = "a container that requests one MIG device gets the device nodes of its GPU and of no other"
 
 
 @dc.dataclass(frozen=True)
@@ -48,13 +48,13 @@ class Ask:
 
 def asks(gpus: tuple[Gpu, ...]) -> tuple[Ask, ...]:
     """The three requests of a workload: one GPU, all of them, none."""
-    none = Ask("none", (), "", "a container that asks for no GPU gets none")
+    none = Ask("none", (), "", "a container that requests no GPU gets none")
     if not gpus:
         return (none,)
     first = min(gpus, key=lambda g: (not g.migs, g.index))
     # A GPU in MIG mode is given away by its MIG devices only; `0:0` is the first of GPU 0.
     one = Ask("one", (first.minor,), f"{first.index}:0" if first.migs else str(first.index), WHY_MIG if first.migs else WHY_ONE)
-    everything = Ask("all", tuple(g.minor for g in gpus), "all", "a container that asks for all GPUs gets all of them")
+    everything = Ask("all", tuple(g.minor for g in gpus), "all", "a container that requests all GPUs gets all of them")
     return (one, none) if len(gpus) == 1 else (one, everything, none)
 
 
@@ -135,7 +135,7 @@ def _management(decision: Decision, gpus: tuple[Gpu, ...], strict: bool) -> dict
 
 def _by_option(gpus: tuple[Gpu, ...], handler: str, strict: bool) -> dict[str, Any]:
     """Docker's other way, `docker run --runtime nvidia`."""
-    all_gpus = Ask("runtime", tuple(g.minor for g in gpus), "all", f"a container that asks for the runtime {handler} gets all GPUs")
+    all_gpus = Ask("runtime", tuple(g.minor for g in gpus), "all", f"a container that uses the runtime {handler} gets all GPUs")
     return _by_runtime(all_gpus, handler, gpus, strict=strict, record="")
 
 
@@ -157,7 +157,7 @@ def _as_plugin(host: HostDecision, decision: Decision, gpus: tuple[Gpu, ...]) ->
 def _refused_variable(handler: str, gpus: tuple[Gpu, ...], record: str) -> dict[str, Any]:
     case: dict[str, Any] = {
         "name": "isolation",
-        "why": "strict isolation: the variable of an unprivileged container gives it nothing",
+        "why": "strict isolation: the variable gives an unprivileged container no GPU",
         "handler": handler,
         "env": {ENV: "all"},
         "nodes": _nodes((), gpus),
@@ -269,13 +269,14 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
     (
         r"unresolvable CDI devices",
         "",
-        "the CDI spec lacks this device or lies outside the engine's directories: run the module node, then look at cdi_spec_dirs",
+        "the CDI spec lacks this device or is outside the engine's directories: run the module node, then check cdi_spec_dirs",
     ),
-    (r"CDI support is explicitly disabled", "", "the engine's CDI switch is off: run the module node, which turns it on"),
+    (r"CDI support is explicitly disabled", "", "CDI is switched off in the engine: run the module node, which switches it on"),
     (
         r"no runtime for .* is configured|failed to find runtime handler|runtime handler .* not supported",
         "",
-        "the running engine does not have this handler: run the module node, or restart the engine if the file has it already",
+        ("the running engine does not have this handler: run the module node, or restart the engine if its configuration "
+        "already has the handler"),
     ),
     (
         r"unknown service runtime\.v1",
@@ -304,24 +305,25 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
         "the engine's socket does not answer: see systemctl status of its unit",
     ),
     (
-        r"was asked for and is not in the container",
+        r"was requested and is not in the container",
         "containerd native-cdi",
-        "no injection took place; up to containerd 2.2 a CDI request is dropped in silence while enable_cdi is false: run the module node",
+        "no injection took place; up to containerd 2.2, CDI requests are ignored silently while enable_cdi is false: run the module node",
     ),
     (
-        r"was asked for and is not in the container",
+        r"was requested and is not in the container",
         "",
         "no injection took place: compare the decision for this host with the CDI spec's device nodes, and run the module node",
     ),
     (
         r"in the container, but opening it is refused",
         "",
-        "the node is seen but not allowed: systemctl daemon-reload takes the legacy way's device rule from a container, or SELinux refuses",
+        ("the node is visible but access is denied: systemctl daemon-reload removes the device rule that legacy injection set, or "
+        "SELinux refuses"),
     ),
     (
-        r"can be opened although|and was not asked for",
+        r"can be opened although|and was not requested",
         "",
-        "a container gets more than it asked for: look for NVIDIA_VISIBLE_DEVICES in the image, a hook file beside CDI, and at isolation",
+        "a container gets more than it requested: check NVIDIA_VISIBLE_DEVICES in the image, hook files in addition to CDI, and isolation",
     ),
     (
         r"says nothing that matches",
@@ -334,7 +336,7 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
 def advice(engine: str, injection: str, text: str, manager: str = "") -> str:
     """What to do next about one error or problem; '' when nothing is known."""
     if re.search(r"image .* is not on this host", text):
-        return f"load it: {known.place(manager).load_image or traits.of(engine).load_image}; or name another in the option image"
+        return f"load it: {known.place(manager).load_image or traits.of(engine).load_image}; or set the option image to another one"
     for pattern, only, sentence in ADVICE:
         if only in ("", engine, f"{engine} {injection}") and re.search(pattern, text):
             return sentence
@@ -346,7 +348,7 @@ def nothing_to_prove(host: HostDecision, planned: list[dict[str, Any]]) -> str:
     if planned:
         return ""
     refused = "; ".join(sentence for _key, sentence in host.refused)
-    return host.skipped or refused or "no engine on this host that a proof can start containers with"
+    return host.skipped or refused or "this host has no engine that can start containers for the proof"
 
 
 def unproven(planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -358,7 +360,7 @@ def unproven(planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
 def evidence(planned: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The node's answers beside what was planned, with advice: the `checks` of a result."""
     answers = {a["name"]: a for a in answer.get("cases") or ()}
-    none = {"ok": False, "error": {"step": "run", "message": "the node gave no answer"}}
+    none = {"ok": False, "error": {"step": "run", "message": "the node returned no result"}}
     return [_with_advice(c, answers.get(c["name"]) or {"name": c["name"], **none}) for c in planned]
 
 

@@ -58,7 +58,7 @@ def test_a_proven_host(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_a_host_that_is_not_proven_fails_with_the_evidence(monkeypatch: pytest.MonkeyPatch) -> None:
-    problem = "/dev/nvidia0 was asked for and is not in the container"
+    problem = "/dev/nvidia0 was requested and is not in the container"
     answer = {"cases": [{"name": "containerd: one", "ok": False, "problems": [problem], "error": None}], "left": [{"sandbox": "s"}]}
     result = Stage(monkeypatch, answer=answer).run()
     assert (result["failed"], result["proven"], result["left"]) == (True, False, [{"sandbox": "s"}])

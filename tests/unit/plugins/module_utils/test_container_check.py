@@ -130,21 +130,21 @@ VERDICTS = [
     ("the optional node is there as well", GOOD + lines(("listed", CONTROL, ""), ("there", CONTROL, ENXIO)), []),
     ("a container that may not even make nodes", GOOD.replace("made|" + GPU1, "unmade|" + GPU1), []),
     ("nothing was injected", GOOD.replace("there|" + GPU0, "made|" + GPU0).replace("listed|%s|\n" % GPU0, ""),
-     [GPU0 + " was asked for and is not in the container"]),
+     [GPU0 + " was requested and is not in the container"]),
     ("seen but not allowed", GOOD.replace("there|%s|%s" % (GPU0, ENXIO), "there|%s|%s" % (GPU0, EPERM)),
      [GPU0 + " is in the container, but opening it is refused (EPERM)"]),
     ("another GPU can be opened by a node of its own making", GOOD.replace("made|%s|%s" % (GPU1, EPERM), "made|%s|%s" % (GPU1, ENXIO)),
-     [GPU1 + " can be opened although it was not asked for (ENXIO)"]),
+     [GPU1 + " can be opened although it was not requested (ENXIO)"]),
     ("another GPU is simply there", GOOD.replace("made|%s|%s" % (GPU1, EPERM), "there|%s|ok" % GPU1) + lines(("listed", GPU1, "")),
-     [GPU1 + " can be opened although it was not asked for (ok)", GPU1 + " is in the container and was not asked for"]),
+     [GPU1 + " can be opened although it was not requested (ok)", GPU1 + " is in the container and was not requested"]),
     ("a node that nobody knows of", GOOD + lines(("listed", "/dev/gpufleet-test7", "")),
-     ["/dev/gpufleet-test7 is in the container and was not asked for"]),
+     ["/dev/gpufleet-test7 is in the container and was not requested"]),
     ("the image has no mknod", GOOD.replace("made|%s|%s" % (GPU1, EPERM), "unmade|%s|sh: mknod: not found" % GPU1),
-     [GPU1 + ": whether it is refused could not be seen (mknod: not found)"]),
+     [GPU1 + ": whether access is refused could not be determined (mknod: not found)"]),
     ("refused by something other than the device cgroup", GOOD.replace("made|%s|%s" % (GPU1, EPERM), "made|%s|%s" % (GPU1, EACCES)),
-     [GPU1 + ": whether it is refused could not be seen (EACCES)"]),
+     [GPU1 + ": whether access is refused could not be determined (EACCES)"]),
     ("the shell said nothing", "",
-     [GPU0 + " was asked for and is not in the container", GPU1 + ": whether it is refused could not be seen (no answer)"]),
+     [GPU0 + " was requested and is not in the container", GPU1 + ": whether access is refused could not be determined (no answer)"]),
 ]
 
 
@@ -276,7 +276,7 @@ RECORDS = [
     ({"contains": ["--device=0(?![0-9])"]}, "--device=01\n", ["says nothing that matches --device=0(?![0-9])"]),
     ({"contains": ["--device=0(?![0-9])"]}, "", ["says nothing that matches --device=0(?![0-9])"]),
     ({"silent": True}, "", []),
-    ({"silent": True}, "--device=all\n", ["grew although nothing was asked for"]),
+    ({"silent": True}, "--device=all\n", ["grew although nothing was requested"]),
 ]
 
 

@@ -14,11 +14,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ca
 
 CRI = "io.containerd.grpc.v1.cri"
 LINES = {
-    "containerd: failed to load TOML: /etc/containerd/config.toml: (12, 5): was expecting token =": "the TOML is broken at line 12",
-    "containerd: failed to load TOML from /etc/containerd/config.toml: toml: line 3: expected": "the TOML is broken at line 3",
+    "containerd: failed to load TOML: /etc/containerd/config.toml: (12, 5): was expecting token =": "the TOML is invalid at line 12",
+    "containerd: failed to load TOML from /etc/containerd/config.toml: toml: line 3: expected": "the TOML is invalid at line 3",
     "containerd: failed to unmarshal TOML: strict mode: fields in the document are missing": "the TOML cannot be read",
     "containerd: expected containerd config version equal to or less than `3`, got `4`":
-        "it reads configurations up to version 3, and this one says 4",
+        "it reads configurations up to version 3, but this one declares version 4",
     f'msg="failed to load plugin {CRI}" error="invalid plugin config: `mirrors` cannot be set when `config_path` is provided"':
         "registry mirrors and config_path exclude one another",
     f'level=warning msg="failed to load plugin {CRI}" error="password=x"': f"its plugin {CRI} did not load",
@@ -26,25 +26,25 @@ LINES = {
         "the default handler is not among the handlers",
     f'level=warning msg="failed to load plugin" error="x: no such file or directory" id={CRI} type=io.containerd.grpc.v1':
         f"its plugin {CRI} did not load",
-    "containerd: mkdir /dev/full: not a directory": "a path that it needs goes through a file",
+    "containerd: mkdir /dev/full: not a directory": "a component of a path that it needs is not a directory",
     "level=fatal msg=\"validating runtime config: invalid runtime_path for runtime 'nvidia': \\\"stat /x: no such file or directory\\\"\"":
-        "the program of the handler nvidia is not there",
+        "the program of the handler nvidia does not exist",
     "with file /etc/docker/daemon.json: the following directives don't match any configuration option: splunk-token":
-        "the file has a key that it does not know",
+        "the file has an unknown key",
     "the following directives are specified both as a flag and in the configuration file: hosts: (from flag: [fd://], from file: [x])":
-        "hosts is given both as a flag and in the file",
+        "hosts is set both by a flag and in the file",
     "with file /etc/docker/daemon.json: invalid character '}' looking for beginning of object key string":
         "the JSON cannot be read",
     "json: cannot unmarshal string into Go struct field Runtime.runtimes of type []string":
-        "a value in the JSON is a string, where it takes another type",
-    "failed to load listeners: listen unix /run/x.sock: bind: address already in use": "somebody else listens at its socket",
+        "a value in the JSON is a string, but another type is expected",
+    "failed to load listeners: listen unix /run/x.sock: bind: address already in use": "another process already listens on its socket",
     "panic: runtime error: index out of range": "it panicked",
-    "E: Unable to locate package nvidia-container-toolkit": "no repository of this host has the package nvidia-container-toolkit",
+    "E: Unable to locate package nvidia-container-toolkit": "no repository on this host has the package nvidia-container-toolkit",
     "Error: Unable to find a match: x\nNo match for argument: nvidia-container-toolkit":
-        "no repository of this host has the package nvidia-container-toolkit",
-    "E: Version '1.99-1' for 'libnvidia-container1' was not found": "no repository of this host has libnvidia-container1 in version 1.99-1",
+        "no repository on this host has the package nvidia-container-toolkit",
+    "E: Version '1.99-1' for 'libnvidia-container1' was not found": "no repository on this host has version 1.99-1 of libnvidia-container1",
     "E: Failed to fetch https://user:pw@mirror/dists/InRelease  401  Unauthorized": "a repository cannot be reached",
-    "E: Could not get lock /var/lib/dpkg/lock-frontend": "another package manager is at work",
+    "E: Could not get lock /var/lib/dpkg/lock-frontend": "another package manager is running",
     "open /x: no space left on device": "no space is left on a file system",
     'level=fatal msg="login failed: password=hunter2"': "",
 }  # fmt: skip

@@ -81,7 +81,7 @@ REFUSED = [
     (C16, {"injection": "native-cdi"}, "native-cdi cannot work with containerd 1.6.20"),
     (C23, {"injection": "oci-hook"}, "only CRI-O and Podman read OCI hook files"),
     (C23, {"injection": "native-cdi", "cdi": "disabled"}, "contradicts cdi: disabled"),
-    (CRIO, {"injection": "oci-hook", "set_as_default": "enabled"}, "there is no handler that could be the default"),
+    (CRIO, {"injection": "oci-hook", "set_as_default": "enabled"}, "that injection has no handler to make the default"),
     (C23, {"injection": "magic"}, "unknown injection 'magic'"),
 ]
 

@@ -18,9 +18,9 @@ PATH = "/etc/x/90-gpufleet.conf"
 CASES: dict[str, tuple[str | None, dict[str, Any] | None, bool, dict[str, Any] | None, str]] = {
     "as written, new": ("ours", {"existed": False, "sha256_after": sha("ours")}, True, {"op": "restore"}, ""),
     "as written, over another's": ("ours", {"existed": True, "sha256_after": sha("ours")}, True, {"op": "restore"}, ""),
-    "changed since, new": ("edited", {"existed": False, "sha256_after": sha("ours")}, True, {"op": "remove"}, "goes all the same"),
+    "changed since, new": ("edited", {"existed": False, "sha256_after": sha("ours")}, True, {"op": "remove"}, "is removed all the same"),
     "changed since, over another's": (
-        "edited", {"existed": True, "sha256_after": sha("ours")}, True, {"op": "restore", "changed": True}, "goes all the same",
+        "edited", {"existed": True, "sha256_after": sha("ours")}, True, {"op": "restore", "changed": True}, "is removed all the same",
     ),
     "another's by now": ("theirs", {"existed": True, "sha256_after": sha("ours")}, False, None, "left alone"),
     "ours, and the journal is gone": ("ours", None, True, {"op": "remove"}, ""),

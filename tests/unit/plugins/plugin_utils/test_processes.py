@@ -49,7 +49,7 @@ def test_what_cannot_be_verified_is_refused_with_the_rule_and_the_remedy_and_not
     (found,) = FINDERS[name](Policy(), seen(name, [process(name)]))
     assert (found.manager, found.running, found.cri) == (verified.UNVERIFIED, True, False)
     assert (found.binary, found.unit, found.socket, found.config_path, found.pid) == (f"/opt/{name}", "", "", "", 0)
-    assert "nothing vouches for it (service)" in found.refusal
+    assert "its process could not be verified (service)" in found.refusal
     assert found.refusal.endswith(f"Mend it, {verified.DECLARE}")
     with pytest.raises(PlanError) as caught:
         node.require_engine(Policy(), node.Seen((found,), None, Kubelet(), None))  # type: ignore[arg-type]
@@ -133,8 +133,8 @@ def test_no_process_is_known_by_the_name_that_it_was_started_with(name: str) -> 
 
 REFUSALS = {
     "a sentence and a step": (
-        'CRI is switched off here: /etc/x.toml:2 lists it. Take "cri" out of disabled_plugins and run again.',
-        ("CRI is switched off here: /etc/x.toml:2 lists it", 'Take "cri" out of disabled_plugins and run again.'),
+        'CRI is switched off here: /etc/x.toml:2 lists it. Remove "cri" from disabled_plugins and run again.',
+        ("CRI is switched off here: /etc/x.toml:2 lists it", 'Remove "cri" from disabled_plugins and run again.'),
     ),
     "one sentence": ("Docker is installed but not running: start it", ("Docker is installed but not running: start it", "")),
 }

@@ -87,7 +87,7 @@ def test_every_byte_mode_and_owner_is_as_before(tmp_path: pathlib.Path, name: st
     assert made.state() == before
     assert made.originals == {}
     again = made.node(state="absent", engines=(engine,), engine_version=version)
-    assert (again["failed"], again["changed"], again["row"]["why"]) == (False, False, "nothing of this collection is here")
+    assert (again["failed"], again["changed"], again["row"]["why"]) == (False, False, "nothing that this collection wrote is here")
 
 
 @pytest.mark.parametrize("gone", [False, True], ids=["installed", "removed"])
@@ -157,7 +157,7 @@ def test_a_drop_in_that_somebody_edited_goes_all_the_same(tmp_path: pathlib.Path
     made.write(place, made.read(place) + FOREIGN)
     back = made.node(state="absent", engines=(ENGINES[name][0],), engine_version=ENGINES[name][1])
     assert back["failed"] is False
-    assert "is ours alone" in " ".join(back["advice"])
+    assert "the whole file belongs to this collection" in " ".join(back["advice"])
     assert made.state() == before
 
 
@@ -250,7 +250,10 @@ def test_a_handler_whose_name_nobody_remembers_is_named(tmp_path: pathlib.Path, 
     now = made.state()
     back = made.single(engine, state="absent", engine_version=version)
     assert back["failed"], back
-    assert "the handler gpu with the program /opt/nvidia-container-runtime was not there before our first change" in back["msg"]
+    assert (
+        "the handler gpu with the program /opt/nvidia-container-runtime did not exist before the first change of this collection"
+        in back["msg"]
+    )
     assert made.state() == now
     assert made.single(engine, state="absent", engine_version=version, handlers=gpu)["failed"] is False
     assert "gpu" not in made.read(place)
@@ -307,8 +310,8 @@ HAND_MADE = OPERATORS.replace("@MORE@", "privileged_without_host_devices = true"
 TOOLS = OPERATORS.replace("@MORE@", "").replace('container_annotations = ["nvidia.cdi.k8s.io/*"]\n', "")
 # what stands there -> what the result says of it
 THEIRS = {
-    "a property that is not copied": (HAND_MADE, "privileged_without_host_devices is not what it would write there"),
-    "no annotations, as nvidia-ctk leaves it": (TOOLS, "it would write another container_annotations there"),
+    "a property that is not copied": (HAND_MADE, "its privileged_without_host_devices would differ"),
+    "no annotations, as nvidia-ctk leaves it": (TOOLS, "its container_annotations would differ"),
 }  # fmt: skip
 
 
@@ -401,11 +404,12 @@ TOO_MANY = {"processes:containerd": {"error": {"kind": "too-large", "message": "
 # the configuration as we left it -> what is seen of the host; the sentence about what is left to do; units that wait for a restart
 LEFT_TO_DO: dict[str, tuple[str, str, dict[str, Any], str, tuple[str, ...]]] = {
     "stopped": (ROOT, CTK, {"files": {"/usr/bin/containerd": "elf"}}, "", ()),
-    "its processes could not be looked at": (ROOT, CTK, {"answers": TOO_MANY}, "whether containerd runs could not be told", ()),
-    "its CRI is off by now": (ROOT, OFF + CTK, {"processes": [DAEMON_RUNS]}, "its CRI is off, so that nothing was in force there", ()),
+    "its processes could not be looked at": (ROOT, CTK, {"answers": TOO_MANY}, "it is not known whether containerd runs", ()),
+    "its CRI is off by now": (ROOT, OFF + CTK, {"processes": [DAEMON_RUNS]}, ("its CRI plugin is disabled, so nothing in "
+        "this file was in use"), ()),
     "EKS writes it by now": (
         ROOT, CTK, {"processes": [DAEMON_RUNS], "units": {"containerd.service": {}, "nodeadm-run.service": {}}},
-        "was given back, but containerd.service could not be judged and was not restarted (EKS nodeadm", ("containerd.service",)),
+        "was restored, but containerd.service could not be inspected and was not restarted (EKS nodeadm", ("containerd.service",)),
     "Docker is stopped": (JSON, NVIDIA, {"files": {"/usr/bin/dockerd": "elf"}}, "", ()),
 }  # fmt: skip
 
@@ -479,4 +483,4 @@ def test_a_hook_file_that_somebody_put_in_our_place_stays(tmp_path: pathlib.Path
     made.write(HOOK, FOREIGN_HOOK)
     back = made.hook(HOOK, state="absent")
     assert (back["failed"], back["changed"], made.read(HOOK)) == (False, False, FOREIGN_HOOK)
-    assert "is somebody else's by now" in " ".join(back["advice"])
+    assert "has been replaced and contains nothing of this collection any more" in " ".join(back["advice"])

@@ -32,7 +32,7 @@ MISSPELT = [
 @pytest.mark.parametrize(("name", "meant"), MISSPELT)
 def test_a_misspelt_variable_is_named_with_the_nearest_right_one(name: str, meant: str) -> None:
     found = said({"gpu1": {"gpufleet_isolation": "strict", name: 1}, "gpu2": {}})
-    assert found == [f"There is no variable {name}{meant}, and it is set for gpu1", OWN]
+    assert found == [f"There is no variable {name}{meant}, but it is set for gpu1", OWN]
 
 
 def test_names_of_ones_own_results_of_the_roles_and_of_other_people_are_no_mistakes() -> None:

@@ -78,7 +78,9 @@ def unproven(policy: Policy, instance: Instance) -> Plan:
     if instance.cri or not instance.running or policy.root != "/":
         return Plan()
     unit = instance.unit or "containerd"
-    told = f"{instance.config_path}: its CRI is off, so that nothing was in force there; {unit} reads the file at its next start"
+    told = (
+        f"{instance.config_path}: its CRI plugin is disabled, so nothing in this file was in use; {unit} reads the file at its next start"
+    )
     return Plan(advice=(told,))
 
 
@@ -102,7 +104,10 @@ def of_file(
 
 def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
     """It is ours alone, so that it goes also where somebody has changed it."""
-    told = (f"{file.path} was changed by somebody since it was written here, but is ours alone: {owned_file.CHANGED_SINCE}",)
+    told = (
+        (f"{file.path} was changed after this collection had written it, but the whole file belongs to this collection: "
+        f"{owned_file.CHANGED_SINCE}"),
+    )
     if original and original.get("existed"):
         said = owned_file.back(file.path, True, True, owned_file.BACK)
         change: Mapping[str, Any] = {"path": file.real, "op": "restore", "expect": file.sha256, "changed": True}
@@ -123,7 +128,9 @@ def of_root(
     doc = without_imports(files, file, leaving, was)
     theirs = {} if original else whose.others(policy, obs, files, file, version)
     named = [name for name in theirs if without_keys(only(policy, [name]), doc, was).text != doc.text]
-    advice = tuple(f"{file.path}: has a handler that looks like ours ({name}), {theirs[name]}; it is left alone" for name in named)
+    advice = tuple(
+        f"{file.path}: has a handler that looks like one of this collection ({name}), {theirs[name]}; it is left alone" for name in named
+    )
     doc = without_keys(only(policy, [h.name for h in policy.handlers if h.name not in theirs]), doc, was)
     doc = without_headers(doc, file.doc, original)
     refuse_other_names(doc, was)
@@ -132,7 +139,9 @@ def of_root(
         return Part(advice=advice, released=released)
     change = FileChange(file.path, file.real, file.doc, file.sha256, doc, whole=False, forget=True)
     said = owned_file.keys_out(file.path)
-    told = f"{file.path}: changed by others since, or without a copy in the journal; only our keys were taken out."
+    told = (
+        f"{file.path}: changed by others in the meantime, or without a copy in the journal; only the keys of this collection were removed."
+    )
     return Part(edited=(change,), differences=(said,), advice=(*advice, told), released=released)
 
 
@@ -277,7 +286,7 @@ def remnant(policy: Policy, obs: Observation) -> Instance | None:
     config = next((path for path, _place in homes(policy) if obs.file(path, keep).exists), None)
     if config is None:
         return None
-    nothing = Cdi(False, False, (), "", Evidence("files", "no containerd is here"))
+    nothing = Cdi(False, False, (), "", Evidence("files", "containerd is not installed here"))
     manager = known.of_config(config) or PACKAGE
     return Instance("containerd", "", "", policy.socket or releases.SOCKET, config, "", manager.name, False, nothing)
 

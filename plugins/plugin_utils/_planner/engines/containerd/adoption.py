@@ -46,9 +46,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions 
 
 SWITCH: Path = ("enable_cdi",)
 PROGRAM: Path = ("options", "BinaryName")
-NEXT = "Run `{command}` again, which copies {root} again, or move what differs to {root}; then run again"
-CARRIED = f"the handler was made by {nvidia_ctk.COMMAND}, and pods may name it"
-COPIED = f"as the file of {nvidia_ctk.COMMAND} has it, which was made like another handler"
+NEXT = "Run `{command}` again, which copies {root} anew, or move the differing settings to {root}; then run again"
+CARRIED = f"the handler was created by {nvidia_ctk.COMMAND}, and pods may use it"
+COPIED = f"as in the file of {nvidia_ctk.COMMAND}, which copied it from another handler"
 CARRIED_DEFAULT = f"{nvidia_ctk.COMMAND} made it the default"
 NAMED = 3  # differences in a sentence
 
@@ -76,9 +76,13 @@ class FoundDropIn:
         return {name: found[name] for name in self.handlers}
 
     def goes(self, wanted: list[Setting]) -> Leftover:
-        whose = "nvidia-ctk's own rules" if self.tool == nvidia_ctk.TOOL else "the rules of the GPU Operator's toolkit, which is gone,"
+        whose = (
+            "nvidia-ctk's own rules"
+            if self.tool == nvidia_ctk.TOOL
+            else "the rules of the GPU Operator's toolkit, which no longer runs here,"
+        )
         after = {w.path[2]: w.value for w in wanted if w.path[:2] == RUNTIMES and w.path[3:] == PROGRAM}
-        why = f"every key of it is explained by {whose} and by the other files{nvidia_ctk.mode_said(self.programs, after)}"
+        why = f"every key in it is explained by {whose} and by the other files{nvidia_ctk.mode_said(self.programs, after)}"
         return Leftover(self.tool, self.file.path, (), True, "adopted", why)
 
 
@@ -88,7 +92,8 @@ def find(policy: Policy, obs: Observation, files: FileSet, instance: Instance) -
     if len(found) > 1:
         names = " and ".join(f.file.path for f in found)
         step = "Remove the one that is not wanted, restart containerd and run again"
-        return tuple(dc.replace(f, obstacle=f"{names} define handlers of NVIDIA, so that two tools were at work", next=step) for f in found)
+        both = f"{names} define NVIDIA handlers, so two tools configured this containerd"
+        return tuple(dc.replace(f, obstacle=both, next=step) for f in found)
     return tuple(_of_operator(policy, obs, instance, _judged(policy, obs, files, f, instance)) for f in found)
 
 
@@ -115,7 +120,7 @@ def unread(obs: Observation, files: FileSet) -> tuple[Leftover, ...]:
     paths += (
         [nvidia_ctk.MISPLACED] if obs.asked(queries.file(nvidia_ctk.MISPLACED, content=False)) and obs.exists(nvidia_ctk.MISPLACED) else []
     )
-    why = "no file imports it, so that it has no effect"
+    why = "no file imports it, so it has no effect"
     return tuple(Leftover(nvidia_ctk.TOOL, p, (), False, "kept", why, f"Remove it: rm {p}") for p in paths if not files.get(p))
 
 
@@ -129,7 +134,7 @@ def _drop_in(file: ConfigFile) -> FoundDropIn | None:
         tool = gpu_operator.TOOL if any(gpu_operator.is_its(programs[n]) for n in names) else nvidia_ctk.TOOL
         why = nvidia_ctk.wrote(file.doc.text, file.doc.data, table) if names else ""
         if names and (not why or file.path.endswith(nvidia_ctk.DROP_IN)):
-            step = f"Take that out of {file.path} and run again"
+            step = f"Remove that from {file.path} and run again"
             return FoundDropIn(file, names, f"{why}, which nvidia-ctk does not write" if why else "", step, tool)
     return None
 
@@ -140,17 +145,18 @@ def _judged(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn
     named = next((f for f in files.files for p in config.imports(f) if config.absolute(f, p) == file.path), None)
     known = owned_file.originals(obs).get(file.real) if obs.asked(owned_file.ORIGINALS) else None
     if policy.adopt == "never":
-        return dc.replace(found, obstacle="adopt: never leaves it", next="Set adopt: auto to have it taken over")
+        return dc.replace(found, obstacle="adopt: never leaves it in place", next="Set adopt: auto to have it taken over")
     if found.obstacle:
         return found
     if named:
         step = f"Import its directory by {file.path.rpartition('/')[0]}/*.toml instead, and run again"
         return dc.replace(found, obstacle=f"{named.path} imports it by name, and containerd does not start without it", next=step)
     if file.real != file.path:
-        return dc.replace(found, obstacle=f"it is a link to {file.real}", next="Put the file itself there, and run again")
+        step = "Replace the link by the file itself, and run again"
+        return dc.replace(found, obstacle=f"it is a symbolic link to {file.real}", next=step)
     if known and owned_file.taken_away(known):
         step = "Find out what writes it (a boot script, a configuration management, an operator), end that, remove the file and run again"
-        return dc.replace(found, obstacle="it was taken over before and is back, so that something writes it again", next=step)
+        return dc.replace(found, obstacle="it was taken over before and exists again, so something writes it", next=step)
     leaves.require(obs, files, other_roots.question(files))  # in one look
     needed = other_roots.reads(policy, obs, files, instance, file.path)
     if needed:
@@ -183,7 +189,7 @@ def default_going(
     if before == after or any(w.path == DEFAULT for w in wanted):
         return ()  # the edit of our own file shows a default that is wanted
     keep = "set_as_default: enabled (gpufleet_set_as_default) keeps it"
-    why = f"{before} is not to be the default handler: every container would go through it; {keep}"
+    why = f"{before} should not be the default handler, since every container would go through it; {keep}"
     return (Difference("file", found.file.path, toml.dotted((*names, *DEFAULT)), before, after, why),)
 
 
@@ -284,7 +290,7 @@ def judge(
     then = {**rest, **{path: Leaf(value) for path, value in ours.items()}}
     if not _loaded(obs, instance, leaves.merged(obs, files, version), found):
         step = f"Restart {instance.unit or 'containerd'} and run again"
-        return found.stays("the running containerd has not loaded it, so that nobody knows whether it works", step)
+        return found.stays("the running containerd has not loaded it, so it is not known whether it works", step)
     sides = Sides(found, now, then, rest, ours, {}, _bare(staying), {h.name: h.chosen for h in policy.handlers})
     if policy.root == "/" and any(_one_sided(sides, path) for path in _differing(sides)):
         sides = dc.replace(sides, release=leaves.of_release(obs, files, instance))
@@ -436,6 +442,6 @@ def _said(sides: Sides, path: Path) -> str:
         return f"{leaf.place if leaf else ''}, which only one of the files has"
     if len(path) == len(RUNTIMES) + 1:
         return f"the handler {path[-1]}, which only {sides.found.file.path} has"
-    here = f"{now.place} says {toml.dumps(now.value)}" if now else f"{sides.found.file.path} does not say it"
-    there = f"{then.place} says {toml.dumps(then.value)}" if then and then.file else "no other file does"
+    here = f"{now.place} has {toml.dumps(now.value)}" if now else f"{sides.found.file.path} does not set it"
+    there = f"{then.place} has {toml.dumps(then.value)}" if then and then.file else "no other file does"
     return f"{toml.dotted(path)} ({here}, {there})"

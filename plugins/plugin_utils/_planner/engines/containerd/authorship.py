@@ -34,7 +34,7 @@ def others(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, v
     if file.doc.text.startswith(MARK):
         return {}
     if not take_back.may_be_ours(policy, obs):
-        return {h.name: "which this host's journal does not know" for h in policy.handlers}
+        return {h.name: "which the journal of this host does not know" for h in policy.handlers}
     known = decision_file.was_here(obs) or any(f.doc.text.startswith(MARK) for f in files.files)
     found = {}
     for handler in policy.handlers:
@@ -51,7 +51,7 @@ def _differs(policy: Policy, files: FileSet, handler: Handler, entry: Mapping[st
     copied = _copied(files, handler, version)
     strange = [path for path, value in said.items() if path not in (*WRITTEN, (ANNOTATIONS,)) and copied.get(path) != value]
     if strange:
-        return f"which is not this collection's: {toml.dotted(strange[0])} is not what it would write there"
+        return f"which this collection did not write: its {toml.dotted(strange[0])} would differ"
     if known:
         return ""
     # Nothing else shows that this collection was ever here, so that the entry alone has to.
@@ -60,7 +60,7 @@ def _differs(policy: Policy, files: FileSet, handler: Handler, entry: Mapping[st
     missing = [path for path in wanted if path not in said]
     if not missing and not {f"{prefix.rstrip('/')}/*" for prefix in prefixes} <= set(said[(ANNOTATIONS,)]):
         missing = [(ANNOTATIONS,)]
-    return f"which is not this collection's: it would write another {toml.dotted(missing[0])} there" if missing else ""
+    return f"which this collection did not write: its {toml.dotted(missing[0])} would differ" if missing else ""
 
 
 def _leaves(entry: Mapping[str, Any], at: Path = ()) -> Iterator[tuple[Path, Any]]:

@@ -81,9 +81,9 @@ def choose(cri: Mapping[str, Any], handler: Handler, *, written: bool = False, d
     _require_sent(origin, entry)
     says = {name: bool(o["SystemdCgroup"]) for name, e in found if "SystemdCgroup" in (o := options_of(cri, e))}
     first, systemd = next(iter(says.items()))  # the built-in one says it
-    why = f"as {first} has it" if first == origin else f"as {first} has it; {origin} does not say"
+    why = f"as {first} has it" if first == origin else f"as {first} has it; {origin} does not set it"
     others = [name for name, other in says.items() if other is not systemd and name != BUILTIN]
-    doubt = f"{first} says SystemdCgroup = {str(systemd).lower()}, not so {', '.join(others)}" if others else ""
+    doubt = f"{first} sets SystemdCgroup = {str(systemd).lower()}, in contrast to {', '.join(others)}" if others else ""
     unsaid = first != origin or origin == BUILTIN
     declared = toml.lookup(cri, ("containerd", "runtimes", "runc")) is not None
     return Base(origin, entry, {**options_of(cri, entry), "SystemdCgroup": systemd}, why, doubt, unsaid, runc_declared=declared)
@@ -132,8 +132,8 @@ def _require_sent(origin: str, entry: Mapping[str, Any]) -> None:
     for path in containerd_places.HANDLER:
         if file_places.hidden(toml.lookup(entry, path)):
             raise PlanError(
-                f"the handler {origin} has a value of {'.'.join(path)} that is not sent from a host",
-                why="its form is another than such values have, and ours is copied from this handler",
+                f"the handler {origin} has a value in {'.'.join(path)} that is not sent from the host",
+                why="it does not have the form of such values, and the new handler is copied from this one",
                 next="write it in the usual form",
             )
 
@@ -143,7 +143,7 @@ def _require_fitting(cri: Mapping[str, Any], handler: Handler) -> None:
     entry = toml.lookup(cri, ("containerd", "runtimes", handler.name))
     if not isinstance(entry, Mapping):
         return
-    step = "choose another name by the option handlers, or take this handler out of the configuration"
+    step = "choose another name in the option handlers, or remove this handler from the configuration"
     if not fits(entry):
         kind = entry.get("runtime_path") or entry.get("runtime_type") or toml.lookup(entry, ("options", "BinaryName"))
         raise PlanError(f"the handler {handler.name} is of another kind ({kind})", why="it is not one of runc's", next=step)
@@ -151,6 +151,6 @@ def _require_fitting(cri: Mapping[str, Any], handler: Handler) -> None:
     if low_level.foreign(program) and program != handler.binary and not handler.chosen:
         raise PlanError(
             f"the handler {handler.name} runs {program}",
-            why="it is not a known place of the NVIDIA runtime",
-            next=f"name the program that is wanted by the option handlers ({handler.name}: binary), or {step}",
+            why="that is not a known path of the NVIDIA runtime",
+            next=f"set the intended program in the option handlers ({handler.name}: binary), or {step}",
         )

@@ -74,8 +74,8 @@ def _of_default(decision: Decision, cri: Mapping[str, Any], version: Version, ba
         return UNKNOWN
     if version.series >= ASKED_SINCE:
         driver: cgroup_driver.Driver = "systemd" if reports_systemd(cri) else "cgroupfs"
-        return InUse(driver, f"containerd goes on telling the kubelet {driver}, as it does with {now} as default")
-    return InUse("systemd", f"as the default handler {now} has it, whose place it takes") if _systemd(cri, now) else UNKNOWN
+        return InUse(driver, f"containerd continues to report {driver} to the kubelet, as it does with {now} as default")
+    return InUse("systemd", f"as in the default handler {now}, which it replaces") if _systemd(cri, now) else UNKNOWN
 
 
 def _differs(default: InUse, base: Base) -> bool:
@@ -118,7 +118,7 @@ def require_kept(
     change = f"with {new} as default instead of {old}" if new != old else "with the handlers of this plan"
     raise PlanError(
         f"{change} pods would get the {names[then]} cgroup driver instead of {names[before]}", where=where,
-        why="containerd tells the kubelet what its default handler has, and a kubelet that changes its driver loses its pods"
-        if asked else "the kubelet would go on with the driver that it has",
-        next=f"Set SystemdCgroup = {str(before).lower()} in the options of the handler {new}, or name the value by the option handlers "
+        why="containerd reports the driver of its default handler to the kubelet, and a kubelet that changes its driver loses its pods"
+        if asked else "the kubelet would continue to use its present driver",
+        next=f"Set SystemdCgroup = {str(before).lower()} in the options of the handler {new}, or set the value in the option handlers "
         "(options: SystemdCgroup)")

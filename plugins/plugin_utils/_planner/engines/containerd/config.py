@@ -159,7 +159,7 @@ def _resolve(sight: Sight, current: ConfigFile, pattern: str, version: Version) 
         # dump swallows this on 2.x and exits 0, yet the daemon does not start.
         raise PlanError(
             f"the imported file {path} does not exist", where=current.path, line=line,
-            why="containerd does not start with a missing import", next="Create the file, or take it out of `imports`.")
+            why="containerd does not start with a missing import", next="Create the file, or remove it from `imports`.")
     if file.type == "dir":
         raise PlanError(
             f"the import {path} is a directory", where=current.path, line=line, why="containerd does not start with it",
@@ -179,7 +179,7 @@ def _read(file: File, path: str, parents: tuple[str, ...]) -> ConfigFile:
 def _loop(current: ConfigFile, path: str, pattern: str) -> PlanError:
     return PlanError(
         f"the import {pattern} leads back to {path}", where=current.path, line=toml.line_of(current.doc, ("imports",)),
-        why="files that import each other have no order that can be relied on", next="Take it out of `imports`.")
+        why="files that import each other have no defined order", next="Remove it from `imports`.")
 
 
 def check_schema(files: FileSet, version: Version) -> None:
@@ -195,8 +195,8 @@ def check_schema(files: FileSet, version: Version) -> None:
             toml_types.check_encoding(file.doc, f"containerd {version} refuses it")
         if declared not in known:
             raise PlanError(
-                f"this file says version = {declared}, and containerd {version} knows only {_list(known)}", where=file.path,
-                line=toml.line_of(file.doc, ("version",)), why="containerd refuses or ignores such a file",
+                f"this file has version = {declared}, but containerd {version} supports only {_list(known)}", where=file.path,
+                line=toml.line_of(file.doc, ("version",)), why="containerd rejects or ignores such a file",
                 next="Write it for this containerd, or upgrade containerd.")
 
 

@@ -39,11 +39,12 @@ PACKAGES = ["containerd", "containerd.io", "moby-containerd", *docker.PACKAGES]
 NAMES = [known.DAEMON]
 OTHER_PROGRAMS = ("dockerd", "crio")  # of engines that a version may stand for in another root directory
 RELATIVE = (
-    "containerd runs with a configuration whose path is relative ({config}), so that nobody knows which file it is: start it with an "
-    "absolute path and run again, or take containerd out of the option engines")
+    "containerd was started with a relative configuration path ({config}), so the file cannot be determined: start it with an "
+    "absolute path and run again, or remove containerd from the option engines"
+)
 CRI_OFF = (
-    "CRI is switched off in this containerd: {where} lists it in disabled_plugins, so that nothing written for CRI would have an effect. "
-    "Take \"{entry}\" out of disabled_plugins, restart containerd and run again."
+    "CRI is switched off in this containerd: {where} lists it in disabled_plugins, so settings for CRI would have no effect. "
+    "Remove \"{entry}\" from disabled_plugins, restart containerd and run again."
 )
 READ_FLAGS: Mapping[str, str] = {"--config": "path", "-c": "path", "--address": "address", "-a": "address"}
 
@@ -213,7 +214,7 @@ def _stopped_refusal(obs: Observation, daemon: Daemon) -> str:
     state = obs.unit(daemon.unit).get("ActiveState") if daemon.unit else ""
     return (
         f"containerd is installed but not running ({daemon.unit or 'its unit'} is {state or 'not known to systemd'}): "
-        "start it and run again, or take containerd out of the option engines")
+        "start it and run again, or remove containerd from the option engines")
 
 
 def _silence(obs: Observation, daemon: Daemon, socket: str) -> str:
@@ -222,11 +223,11 @@ def _silence(obs: Observation, daemon: Daemon, socket: str) -> str:
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
     return (
         f"containerd runs, but its CRI does not answer at {socket} ({why}): see `journalctl -u {daemon.unit or 'containerd'}` for "
-        "\"failed to load plugin\", mend that and run again, or take containerd out of the option engines")
+        "\"failed to load plugin\", correct that and run again, or remove containerd from the option engines")
 
 
 def _refused(daemon: Daemon, refusal: str) -> Instance:
-    nothing = Cdi(False, False, (), "", Evidence("files", "not looked at: the configuration belongs to another system"))
+    nothing = Cdi(False, False, (), "", Evidence("files", "not inspected: another system owns the configuration"))
     return Instance(
         engine="containerd", version="", binary=daemon.binary, socket=daemon.address or releases.SOCKET, config_path=daemon.config,
         unit=daemon.unit, manager=daemon.manager.name, running=daemon.running, cdi=nothing, cri=daemon.manager.cri, refusal=refusal)
@@ -295,7 +296,7 @@ def _switch(found: Mapping[str, Any], switch: str, dirs: str, newest: str, field
     """Both absent: no CDI (1.6). Directories without a switch: always on (2.4)."""
     where = tuple(str(d) for d in found.get(dirs) or ())
     if switch not in found and dirs not in found:
-        return Cdi(False, False, (), "", Evidence(source, f"neither {switch} nor {dirs}: this containerd knows no CDI"), False)
+        return Cdi(False, False, (), "", Evidence(source, f"neither {switch} nor {dirs}: this containerd does not support CDI"), False)
     if switch not in found:
         return Cdi(True, True, where, newest, Evidence(source, f"{dirs} and no {switch}: CDI is always on"), field)
     on = found[switch] is True
@@ -305,7 +306,7 @@ def _switch(found: Mapping[str, Any], switch: str, dirs: str, newest: str, field
 def _cdi_of_files(files: FileSet | None, version: Version, newest: str, field: bool) -> Cdi:
     facts = releases.facts(version)
     if facts.cdi == "none":
-        return Cdi(False, False, (), "", Evidence("version", f"containerd {version} knows no CDI"), False)
+        return Cdi(False, False, (), "", Evidence("version", f"containerd {version} does not support CDI"), False)
     cri = containerd_files.effective(files, version) if files else {}
     dirs = tuple(str(d) for d in cri.get("cdi_spec_dirs") or releases.CDI_SPEC_DIRS)
     if facts.cdi == "always":
@@ -360,7 +361,7 @@ def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager) ->
     if version is None:
         raise PlanError(
             f"the version of containerd {'is not readable: ' + text if text else 'is not known'}", where=policy.root,
-            why="nothing runs in another root directory, and its package database names none",
+            why="engines do not run in another root directory, and its package database has no version",
             next='Set engine_version (gpufleet_engine_version), for example to "1.7.24".')
     files = _files(policy, obs, config, version)
     off = containerd_files.cri_disabled(files) if files else None

@@ -105,9 +105,9 @@ def settings(
 def _handler(handler: Handler, decision: Decision, base: Base) -> list[Setting]:
     origin, entry = base.origin, base.entry
     at: Path = ("containerd", "runtimes", handler.name)
-    found = [Setting((*at, "runtime_type"), releases.RUNC_TYPE, f"as {origin} has it; an empty type fails when a sandbox is made")]
+    found = [Setting((*at, "runtime_type"), releases.RUNC_TYPE, f"as in {origin}; an empty type fails when a sandbox is created")]
     if entry.get("runtime_type", "") not in ("", releases.RUNC_TYPE):
-        why = f"{entry['runtime_type']}, as {origin} has it, is an older name of this type"
+        why = f"{entry['runtime_type']}, as in {origin}, is an older name of this type"
         found = [Setting((*at, "runtime_type"), releases.RUNC_TYPE, why)]
     found += [Setting((*at, k), v, f"as {origin} has it") for k, v in _copied(entry).items()]
     # containerd hands no annotation on to an OCI runtime that its handler does not list.
@@ -146,7 +146,7 @@ def _runc(files: FileSet, cri: Mapping[str, Any], version: Version, default_afte
     if named and entry is None and default_after != "runc":
         return []
     at: Path = ("containerd", "runtimes", "runc")
-    why = f"containerd {version} drops its built-in runc when a file names another handler"
+    why = f"containerd {version} drops its built-in runc when a file defines another handler"
     found = []
     if not named or entry is None or not entry.get("runtime_type"):
         found.append(Setting((*at, "runtime_type"), releases.RUNC_TYPE, why, explicit=True))
@@ -161,7 +161,7 @@ def _successor(default: list[Setting], bases: Mapping[str, Base]) -> list[Settin
     if not default or default[0].value != "runc" or base is None or base.origin == "runc" or base.runc_declared:
         return []
     at: Path = ("containerd", "runtimes", "runc")
-    why = f"as {base.origin} has it, whose place it takes as default handler"
+    why = f"as in {base.origin}, which it replaces as default handler"
     values: dict[Path, Any] = {("runtime_type",): releases.RUNC_TYPE, **{(k,): v for k, v in _copied(base.entry).items()}}
     if base.entry.get(ANNOTATIONS):
         values[(ANNOTATIONS,)] = base.entry[ANNOTATIONS]
@@ -179,7 +179,7 @@ def _default(policy: Policy, decision: Decision, cri: Mapping[str, Any], reset_t
         return []
     others = [n for n in toml.lookup(cri, ("containerd", "runtimes"), {}) if n not in [h.name for h in policy.handlers]]
     before = reset_to if reset_to in others else ("runc" if "runc" in others else (others[0] if others else "runc"))
-    return [Setting(at, before, f"{now} is not to be the default handler: every container would go through it")]
+    return [Setting(at, before, f"{now} should not be the default handler, since every container would go through it")]
 
 
 def _cdi(policy: Policy, decision: Decision, cri: Mapping[str, Any], version: Version) -> list[Setting]:
@@ -202,7 +202,7 @@ def unmet(cri: Mapping[str, Any], wanted: list[Setting], explicit: Mapping[str, 
 def default_of(cri: Mapping[str, Any], wanted: list[Setting]) -> Setting:
     """The default handler that the files give in the end, wished for or not."""
     at: Path = ("containerd", "default_runtime_name")
-    return Setting(at, toml.lookup(granted(cri, wanted), at, "runc"), "what the files say")
+    return Setting(at, toml.lookup(granted(cri, wanted), at, "runc"), "as in the files")
 
 
 def granted(cri: Mapping[str, Any], wanted: list[Setting]) -> dict[str, Any]:
@@ -298,11 +298,13 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
     present = obs.file(path, files.keep)
     text = file_places.shown(doc.text, present.keep) if present.keep else doc.text
     if present.exists and present.content is None:
-        raise PlanError("this is the place of our drop-in, and it is taken", where=path, why=present.trouble, next="Move it away.")
+        raise PlanError(
+            "the drop-in of this collection belongs here, but the path is in use", where=path, why=present.trouble, next="Move it away."
+        )
     if present.exists and present.content is not None and MARK not in present.content and present.content != text:
         raise PlanError(
-            "this file exists and is not ours", where=path, why="it does not begin with our mark",
-            next="Move it away, or name another path by drop_in_path.")
+            "this file exists and was not written by this collection", where=path, why="it does not begin with this collection's marker",
+            next="Move it away, or set another path in drop_in_path.")
     if present.content != text:
         before = toml.parse(present.content, path) if present.exists and present.content is not None else None
         changes.append(FileChange(path, present.place, before, present.sha256 if present.exists else None, doc, whole=True))

@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 UNKNOWN = "an unknown tool"
-WHY = "it was edited into this file, whose other lines stay; the handler is this collection's from now on"
+WHY = "a tool wrote it into this file, whose other lines stay; from now on this collection manages the handler"
 
 
 def taken_over(policy: Policy, instance: Instance, files: FileSet, planned: Plan, version: Version) -> tuple[Leftover, ...]:

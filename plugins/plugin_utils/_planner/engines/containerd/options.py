@@ -58,9 +58,9 @@ def require_own_spelling(doc: TomlDocument, table: Path, setting: Path, path: st
     other = next((key for key in there if key.lower() == name.lower() and key != name), "")
     if other:
         raise PlanError(
-            f"{toml.dotted(setting)} is written {other} here",
+            f"{toml.dotted(setting)} is spelled {other} here",
             where=path,
             line=toml.line_of(doc, (*table, *above, other)),
-            why="containerd 2.x takes this spelling before the usual one, so that ours would have no effect",
-            next=f"Write it {name}, and run again.",
+            why="containerd 2.x prefers this spelling to the usual one, so the line of this collection would have no effect",
+            next=f"Spell it {name}, and run again.",
         )

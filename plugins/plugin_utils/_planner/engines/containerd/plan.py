@@ -75,7 +75,7 @@ class Going:
 
     @property
     def differences(self) -> tuple[Difference, ...]:
-        why = "what its tool set is in our own file from now on, and all else in it is in force without it; the journal keeps it"
+        why = "this collection's own file now holds what the tool set, and everything else in it applies without it; the journal keeps it"
         return (Difference("file", self.file.path, "", "present", None, why), *self.default)
 
 
@@ -93,7 +93,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     left: list[Leftover] = list(adoption.unread(obs, files))
     for found in adoption.find(policy, obs, files, instance):
         if found.obstacle or not decision.handler:
-            left.append(found.stays(found.obstacle or "no handler is wanted here", found.next))
+            left.append(found.stays(found.obstacle or "the desired state has no handler here", found.next))
             continue
         aim = _without(policy, obs, instance, decision, files, found, version)
         left.append(adoption.judge(policy, obs, instance, files, aim.base, found, aim.wanted, version))
@@ -111,7 +111,8 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
 def hidden_by(left: Leftover) -> PlanError:
     """Where what stays keeps ours from having any effect."""
     return PlanError(
-        f"this file of {left.tool} is read after ours, and is not taken over", where=left.path, why=left.why, next=left.next)
+        f"this file of {left.tool} is read after the one of this collection, and is not taken over",
+        where=left.path, why=left.why, next=left.next)
 
 
 def _aim(
@@ -201,7 +202,7 @@ def version_of(instance: Instance) -> Version:
     version = versions.parse(instance.version)
     if version is None:
         raise PlanError(
-            "the version of this containerd is not known", where=instance.config_path, why="neither its socket nor its program told one",
+            "the version of this containerd is not known", where=instance.config_path, why="neither its socket nor its program reports one",
             next="Start containerd, or repair its installation.")
     if version.series < releases.OLDEST:
         raise PlanError(f"containerd {version} is too old", where=instance.config_path, next="Upgrade containerd to 1.6 or newer.")
@@ -223,8 +224,8 @@ def _check(files: FileSet, version: Version) -> None:
     off = config.cri_disabled(files)
     if off:  # a daemon that serves CRI now has not read this yet, and would lose it by our restart
         raise PlanError(
-            "disabled_plugins switches CRI off", where=off[0], line=off[1], why="nothing written for CRI would have an effect",
-            next="Take the CRI plugin out of disabled_plugins and run again.")
+            "disabled_plugins switches CRI off", where=off[0], line=off[1], why="settings for CRI would have no effect",
+            next="Remove the CRI plugin from disabled_plugins and run again.")
     _check_shadow(files, facts)
 
 
@@ -234,9 +235,9 @@ def _check_shadow(files: FileSet, facts: releases.Release) -> None:
     for file in files.files[1:]:
         if root and root.declared and file.declared > root.declared and facts.merge == "deep" and facts.cdi != "always":
             raise PlanError(
-                f"this file says version = {file.declared} and its root {root.path} says {root.declared}", where=file.path,
+                f"this file has version = {file.declared}, but its root {root.path} has {root.declared}", where=file.path,
                 line=toml.line_of(file.doc, ("version",)),
-                why="containerd does not start with it, or silently loses the root file's CRI table",
+                why="containerd does not start with it, or silently drops the root file's CRI table",
                 next=f"Write it as version {root.declared}{_rewritten(file)}, or remove it.")
 
 
@@ -327,8 +328,8 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
                     raise _shadowed(file, table, setting, version)
     if found != edit.granted(cri, wanted):
         raise PlanError(
-            "the change would alter more than our keys", where=after.root_path, why="its files add up to something else than before",
-            next="Merge the files into one, and run again.")
+            "the change would alter more than the keys of this collection", where=after.root_path,
+            why="merged, its files would yield other settings than before", next="Merge the files into one, and run again.")
 
 
 def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: Version) -> Shadowed:
@@ -336,14 +337,14 @@ def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: V
     replaces = releases.facts(version).merge == "replace"
     if replaces and file.doc.text.startswith(edit.MARK):
         return Shadowed(
-            "this is our own drop-in, and it hides the root file's CRI settings from the containerd that is here now", where=file.path,
-            line=line, why=f"it was written for containerd 2.x, and {version} takes its whole CRI table instead of the root file's",
-            next="Run with state: absent first, then again; on 1.x all of ours stands in the root file.")
+            "this drop-in of this collection hides the root file's CRI settings from the installed containerd", where=file.path,
+            line=line, why=f"it was written for containerd 2.x, and {version} uses its whole CRI table instead of the root file's",
+            next="Run with state: absent first, then run again; on 1.x this collection writes to the root file only.")
     return Shadowed(
         f"{toml.dotted(setting.path)} = {toml.dumps(setting.value)} would have no effect", where=file.path, line=line,
-        why="this file is read last, and containerd 1.x takes its whole CRI table instead of the root file's" if replaces
-        else f"this file is read after ours and sets {toml.dumps(toml.lookup(file.doc.data, (*table, *setting.path)))}",
-        next=f"Move its CRI settings to the root file and remove it{'' if replaces else ', or ask for its value by the option handlers'}.")
+        why="this file is read last, and containerd 1.x uses its whole CRI table instead of the root file's" if replaces
+        else f"this file is read later and sets {toml.dumps(toml.lookup(file.doc.data, (*table, *setting.path)))}",
+        next=f"Move its CRI settings to the root file and remove it{'' if replaces else ', or set the same value in the option handlers'}.")
 
 
 def _differences(
@@ -359,10 +360,10 @@ def _differences(
                 found.append(Difference("file", change.path, toml.dotted(key), was, setting.value, setting.why))
         before, after = old.get("imports"), change.after.data.get("imports")
         if before != after:
-            found.append(Difference("file", change.path, "imports", before, after, "so that containerd reads the drop-in"))
+            found.append(Difference("file", change.path, "imports", before, after, "so containerd reads the drop-in"))
         if not any(d.path == change.path for d in found):
             was = None if change.before is None else "other content"
-            found.append(Difference("file", change.path, "", was, "as decided", "this file is ours"))
+            found.append(Difference("file", change.path, "", was, "as decided", "this collection owns this file"))
     return found
 
 
@@ -388,7 +389,7 @@ def assemble(
     stale = instance.running and policy.root == "/" and (unlike or not verify.in_force(obs, instance, in_force))
     if stale and policy.restart == "never":
         unit = instance.unit or "containerd"
-        advice.append(f"{instance.config_path}: in force only after a restart of {unit}, left to you by restart: never.")
+        advice.append(f"{instance.config_path}: takes effect only after a restart of {unit}, which restart: never leaves to you.")
     elif stale and not instance.unit:
         advice.append(f"{instance.config_path}: this containerd runs outside systemd; restart it yourself.")
     elif stale:
@@ -398,7 +399,7 @@ def assemble(
         restarts = (Restart(instance.unit, "restart", "the configuration in force changes"),)
         health = (verify.health(instance, wanted, version),)
     elif changes and not instance.running and policy.root == "/":
-        advice.append(f"{instance.config_path}: containerd is not running; the configuration is in force from its next start.")
+        advice.append(f"{instance.config_path}: containerd is not running; the configuration takes effect at its next start.")
     expect: dict[str, str | None] = {f.real: f.sha256 for f in files.files} if changes or removed else {}
     expect.update({c.real: c.sha256 for c in changes})
     checked = policy.root == "/" and (changes or going)
@@ -426,8 +427,8 @@ def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str
             ours = {w.path[2] for w in wanted if w.path[:2] == releases.RUNTIMES} - {"runc"}
             for name in sorted(ours & set(handlers)):
                 found.append(
-                    f"{file.path}: defines the handler {name}, too, and was left as it is, since it agrees with what is wanted here. "
-                    "Before you ask for another handler, take it out of this file.")
+                    f"{file.path}: also defines the handler {name} and was left unchanged, since it agrees with the desired state. "
+                    "Before you configure another handler, remove it from this file.")
     return found
 
 
@@ -437,8 +438,9 @@ def _doubts(bases: Mapping[str, Base], cri: Mapping[str, Any], instance: Instanc
     for name, base in bases.items():
         if base.doubt:
             found.append(
-                f"{instance.config_path}: the handlers disagree on the cgroup driver: {base.doubt}. Neither a pod nor a kubelet runs here "
-                f"that would show which one is right; the handler {name} follows the first.")
+                f"{instance.config_path}: the handlers disagree on the cgroup driver: {base.doubt}. Neither a pod nor a kubelet runs "
+                f"here to show which value is right; the handler {name} follows the first."
+            )
         if base.foreign and toml.lookup(cri, ("containerd", "runtimes", name)) is None:
             # A node system's own shim as default: its properties are taken over, its program cannot be.
             found.append(

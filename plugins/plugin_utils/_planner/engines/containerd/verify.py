@@ -92,20 +92,20 @@ def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
     unit = obs.unit(instance.unit)
     if unit.get("LoadState") == "masked":
         raise PlanError(
-            f"{instance.unit} is masked, so that nothing can restart it", where=instance.unit,
-            next=f"Run `systemctl unmask {instance.unit}`, or set restart: never and restart by yourself.")
+            f"{instance.unit} is masked, so it cannot be restarted", where=instance.unit,
+            next=f"Run `systemctl unmask {instance.unit}`, or set restart: never and restart it yourself.")
     mode = unit.get("KillMode", "process")
     if mode not in ("process", "none", ""):
         raise PlanError(
             f"a restart of {instance.unit} would kill every container on this host", where=instance.unit,
-            why=f"its KillMode is {mode}, and upstream's is process",
-            next="Take the override out of the unit, or set restart: never and restart by yourself.")
+            why=f"its KillMode is {mode}, but upstream's is process",
+            next="Remove the override from the unit, or set restart: never and restart it yourself.")
 
 
 def not_loaded(instance: Instance) -> Difference:
     return Difference(
-        "unit", instance.unit, "configuration", "an older one in force", "what the files say",
-        "the files are right, and the running daemon has not loaded them")
+        "unit", instance.unit, "configuration", "an older one is in use", "as in the files",
+        "the files are correct, but the running daemon has not loaded them")
 
 
 def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advice: tuple[str, ...]) -> Plan:
@@ -117,7 +117,7 @@ def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advi
         return dc.replace(plan, differences=differences, restarts=(), health=(), expect_units={}, advice=(*plan.advice, *advice))
     if policy.restart == "never" or not instance.unit:
         return dc.replace(plan, restarts=(), health=(), advice=(*plan.advice, *advice))
-    why = "our handlers are taken out of the configuration in force"
+    why = "the configuration in force does not contain the handlers of this collection any more"
     return dc.replace(
         plan, advice=(*plan.advice, *advice), restarts=(Restart(instance.unit, "restart", why),),
         health=({"kind": "cri", "socket": instance.socket, "timeout": SERVES_WITHIN, "require": []},),
@@ -135,7 +135,7 @@ def validation(instance: Instance, files: FileSet, changes: list[FileChange], wa
     check = {
         "argv": argv, "timeout": 30, "refuse": _refuse(wanted), "require": _require(wanted),
         "baseline": baseline, "allow": _allow(wanted), "names": list(NAMED),
-        "why": "containerd itself reads the new configuration, and nothing but our keys differs", "process": instance.process,
+        "why": "containerd itself reads the new configuration, and only the keys of this collection differ", "process": instance.process,
     }  # fmt: skip
     if not instance.binary or not known.place(instance.manager).dump:
         return {}

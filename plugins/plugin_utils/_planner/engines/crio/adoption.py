@@ -32,11 +32,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places
 
-WRITES = "nvidia-ctk runtime configure writes just this for this configuration"
-OPERATOR_WRITES = "the GPU Operator's toolkit, which is gone, writes just this for this configuration"
-OVERRIDDEN = "it was edited into this file, which stays as it is; this collection's drop-in is read later and decides"
+WRITES = "nvidia-ctk runtime configure writes exactly this for this configuration"
+OPERATOR_WRITES = "the GPU Operator's toolkit, which no longer runs here, writes exactly this for this configuration"
+OVERRIDDEN = "a tool wrote it into this file, which stays unchanged; this collection's drop-in is read later and takes precedence"
 
-BACK = "it was taken over before and is back, so that something writes it again"
+BACK = "it was taken over before and exists again, so something writes it"
 
 
 @dc.dataclass(frozen=True)
@@ -138,7 +138,7 @@ def _linked(policy: Policy, file: File) -> tuple[str, str] | None:
     """What would go is the link's end, and CRI-O does not start with a link to nothing in its directory."""
     if not file.is_link or policy.adopt == "never":
         return None
-    return f"it is a link to {file.real}", f"put the file itself in the place of the link {file.path}, and run again"
+    return f"it is a symbolic link to {file.real}", f"replace the link {file.path} by the file itself, and run again"
 
 
 def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...], free: frozenset[str]) -> tuple[str, str]:
@@ -153,15 +153,15 @@ def _stays(policy: Policy, path: str, judged: rules.Judged, keys: tuple[str, ...
         why = f"nvidia-ctk runtime configure does not explain {', '.join(keys)}"
         return why, f"move what you need of it to a drop-in of your own that is read before {releases.DROP_IN}, remove {path} and run again"
     if strange:
-        why = f"it declares the handler {strange[0]}, which is none of those wanted here, and pods may use it"
+        why = f"it declares the handler {strange[0]}, which is not in the option handlers, and pods may use it"
         return why, f"name {strange[0]} in the option handlers to have it taken over, or remove {path} once no pod uses it"
     if judged.default not in ("", names[0]):
         return (
-            f"it makes {judged.default} the default handler, and {names[0]} is the first one wanted",
-            "set the option set_as_default, or take that line out",
+            f"it makes {judged.default} the default handler, but the first one in the option handlers is {names[0]}",
+            "set the option set_as_default, or remove that line",
         )
     if not wants_handler(policy):
-        return "an OCI hook is wanted here and no handler, and pods may use this one", f"remove {path} once no pod uses it"
+        return "an OCI hook and no handler is to be configured here, but pods may use this one", f"remove {path} once no pod uses it"
     return "", ""
 
 
@@ -206,7 +206,7 @@ def require_same_place(
             was, will = (str(t.get("runtime_root") or usual) for t in (table, desired.handlers.get(name, table)))
             if was != will and layer.path != rules.UNREAD and _in_use(obs, instance, name, force):
                 raise PlanError(
-                    f"containers of the handler {name} are kept below {was}, and those of the handler that takes its place below {will}",
+                    f"containers of the handler {name} keep their state below {was}, those of its replacement below {will}",
                     where=layer.path,
                     why="CRI-O could not stop the containers that run now",
                     next=f"set runtime_root: {was} in the option handlers ({name}: options), or drain the node first, and run again",
@@ -238,7 +238,7 @@ def allowed(layers: tuple[config.Layer, ...]) -> list[str]:
 
 def completed(plan: Plan, found: tuple[FoundFile, ...], edited: tuple[Leftover, ...], programs: Mapping[str, str]) -> Plan:
     """The plan, with what it takes over and what stays. programs: those of the wanted handlers afterwards."""
-    gone = [owned_file.remove(one.layer.file, why=f"{one.by}; {releases.DROP_IN} takes its place") for one in found if not one.why]
+    gone = [owned_file.remove(one.layer.file, why=f"{one.by}; {releases.DROP_IN} replaces it") for one in found if not one.why]
     expect = {layer.path: layer.file.sha256 for layer in taken(found)}
     return merge([plan, *gone, Plan(expect_files=expect, leftovers=(*leftovers(found, programs), *edited))])
 

@@ -25,7 +25,7 @@ def choose(declared: config.Effective, handler: Handler, where: config.Paths) ->
         if fits(name, table):
             return name, table
     raise PlanError(
-        "CRI-O has no handler of type oci to copy from",
+        "CRI-O has no handler of type oci that a new one could be copied from",
         where=where.directory,
         why=f"the default is {declared.default!r}, the handlers are {', '.join(sorted(declared.handlers)) or 'none'}",
         next="declare crun or runc in a drop-in of your own",
@@ -74,17 +74,17 @@ def _require_fitting(declared: config.Effective, handler: Handler, where: config
     if handler.name not in declared.handlers:
         return
     table = resolved(declared, handler.name)
-    step = "choose another name by the option handlers, or take this handler out of the configuration"
+    step = "choose another name in the option handlers, or remove this handler from the configuration"
     runs_now = str(table.get("runtime_path") or "")
     if not fits(handler.name, table):
         kind = table.get("runtime_type") if table.get("runtime_type", "") not in ("", "oci") else runs_now or handler.name
         what = f"the handler {handler.name} is of another kind ({kind})"
         raise PlanError(what, where=where.directory, why="it is not one of runc's", next=step)
     if low_level.foreign(runs_now) and runs_now != handler.binary and not handler.chosen:
-        said = "a program whose path is not sent from a host" if file_places.hidden(runs_now) else runs_now
+        said = "a program whose path is not sent from the host" if file_places.hidden(runs_now) else runs_now
         raise PlanError(
             f"the handler {handler.name} runs {said}",
             where=where.directory,
-            why="it is not a known place of the NVIDIA runtime",
-            next=f"name the program that is wanted by the option handlers ({handler.name}: binary), or {step}",
+            why="that is not a known path of the NVIDIA runtime",
+            next=f"set the intended program in the option handlers ({handler.name}: binary), or {step}",
         )

@@ -142,7 +142,7 @@ def check_drop_in(policy: Policy, where: Paths) -> None:
         raise PlanError(
             "drop_in: never is not possible with CRI-O",
             where=where.config,
-            why="a handler in a later file replaces the whole handler, so that the main file is no safe place for one",
+            why="a later file that defines the same handler replaces it completely, so a handler in the main file could be lost",
             next="use drop_in: auto",
         )
     if not where.drop_in.startswith(where.directory.rstrip("/") + "/"):
@@ -150,7 +150,7 @@ def check_drop_in(policy: Policy, where: Paths) -> None:
             "CRI-O would not read this drop-in",
             where=where.drop_in,
             why=f"its drop-in directory is {where.directory}",
-            next="name a file there",
+            next="choose a file there",
         )
 
 
@@ -180,13 +180,13 @@ def layer_of(obs: Observation, where: Paths, path: str, *, main: bool) -> Layer 
     file = obs.file(path, where.keep)
     if not file.exists and main:
         return None
-    why = "" if main else "CRI-O loads every file in its drop-in directory, whatever its name"
+    why = "" if main else "CRI-O loads every file in its drop-in directory, regardless of its name"
     if file.type not in ("file", "") or (file.content is None and not file.fault):
         raise PlanError(f"CRI-O cannot read this: {file.trouble}", where=path, why=why, next="move it elsewhere or repair it")
     try:
         doc = toml_file.read(file)
         toml_types.check_encoding(doc, "TOML is UTF-8")
-        toml_types.check(doc, releases.SHAPES, "its type is another one in CRI-O", file.withheld)
+        toml_types.check(doc, releases.SHAPES, "CRI-O expects another type", file.withheld)
     except PlanError as broken:
         raise PlanError(
             f"CRI-O would refuse to start: {broken.what}",

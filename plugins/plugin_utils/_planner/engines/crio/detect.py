@@ -35,7 +35,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 # What NVIDIA's packages bring.
 TOOLKIT_BINARY = re.compile(r"/usr/bin/nvidia-container-runtime(\.\w+)?")
 
-LEAVE = "Leave CRI-O to that owner, or remove the file (with the GPU Operator: toolkit.enabled=false) and run again"
+LEAVE = "Leave CRI-O to that tool, or remove the file (with the GPU Operator: toolkit.enabled=false) and run again"
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -126,8 +126,8 @@ def silence(obs: Observation, where: config.Paths, unit: str) -> str:
     asked = (obs.said_by(queries.cri(where.socket, method), config.pid(obs)) for method in ("Status", "Version"))
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
     return (
-        f"CRI-O runs, but does not answer at {where.socket} ({why}): see `journalctl -u {unit}`, mend that and run again, or take crio out "
-        "of the option engines"
+        f"CRI-O runs, but does not answer at {where.socket} ({why}): see `journalctl -u {unit}`, correct that and run again, or "
+        "remove crio from the option engines"
     )
 
 
@@ -156,7 +156,7 @@ def version_of(policy: Policy, obs: Observation, where: config.Paths, binary: st
         raise PlanError(
             "the version of CRI-O is not known",
             where=policy.root,
-            why="no package database beneath it names one",
+            why="no package database below it has a version",
             next='Set engine_version (gpufleet_engine_version), for example to "1.34.0"',
         )
     return found
@@ -191,7 +191,7 @@ def stopped(obs: Observation, where: config.Paths, unit: str) -> str:
     except PlanError as broken:
         return f"CRI-O is not running: {broken}"
     state = obs.unit(unit).get("ActiveState") or "not known to systemd"
-    return f"CRI-O is installed but not running ({unit} is {state}): start it and run again, or take crio out of the option engines"
+    return f"CRI-O is installed but not running ({unit} is {state}): start it and run again, or remove crio from the option engines"
 
 
 def written_by_nvidias(
@@ -214,8 +214,8 @@ def written_by_nvidias(
                 return nvidia_ctk_crio.OPERATOR, gpu_operator.refusal(obs, instance, toolkit)
             step = f"It is not taken over: {left.why}. {left.next[0].upper()}{left.next[1:]}" if left else LEAVE
             return nvidia_ctk_crio.OPERATOR if operator else nvidia_ctk_crio.TOOL, (
-                f"{path} configures NVIDIA's runtime already and looks like the work of {by}; it is read after our drop-in and would "
-                f"win. {step}"
+                f"{path} configures NVIDIA's runtime already and looks like the work of {by}; it is read after the drop-in of this "
+                f"collection and would override it. {step}"
             )
     return "", ""
 
@@ -306,7 +306,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     """Our drop-in goes, or gets back the bytes it had before we first wrote it."""
     where = config.places(policy, obs)
     file = obs.file(where.drop_in, where.keep)
-    back = owned_file.give_back(obs, file, why="state: absent takes back our drop-in", ours=is_ours(obs, where))
+    back = owned_file.give_back(obs, file, why="state: absent removes the drop-in of this collection", ours=is_ours(obs, where))
     if not instance.running or policy.root != "/":
         return back
     layers = config.layers(obs, where) if back.changes else ()
@@ -339,7 +339,9 @@ def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) 
     if not names and "error" not in answer:
         return ()
     which = f"the pods {names}, which were" if names else "pods that were"
-    return (f"CRI-O cannot stop {which} started with the handler {', '.join(handlers)}, without it: drain them before it is taken back",)
+    return (
+        f"CRI-O cannot stop {which} started with the handler {', '.join(handlers)}, without it: drain them before the handler is removed",
+    )
 
 
 def is_ours(obs: Observation, where: config.Paths) -> bool:
@@ -353,7 +355,7 @@ def remnant(policy: Policy, obs: Observation) -> Instance | None:
     where = config.told_or_usual(policy, obs)
     if not obs.file(where.drop_in, where.keep).exists:
         return None
-    nothing = Cdi(False, False, (), "", Evidence("files", "no CRI-O is here"))
+    nothing = Cdi(False, False, (), "", Evidence("files", "CRI-O is not installed here"))
     return Instance("crio", policy.engine_version, "", where.socket, where.config, "", "package", False, nothing)
 
 
@@ -373,9 +375,9 @@ def claims(policy: Policy, obs: Observation, path: str) -> bool:
 
 
 def unserved(instance: Instance, desired: crio_plan.Desired) -> Difference:
-    names = ", ".join(desired.handlers) or "no handler of ours"
+    names = ", ".join(desired.handlers) or "no handler of this collection"
     return Difference(
-        "unit", instance.unit, "", "runs with an older configuration", names, "the file is right, but the daemon has not loaded it"
+        "unit", instance.unit, "", "runs with an older configuration", names, "the file is correct, but the daemon has not loaded it"
     )
 
 
@@ -383,7 +385,7 @@ def restarts(policy: Policy, instance: Instance, served: bool) -> tuple[Restart,
     """Never a reload: it shows the new handler in the status and still does not serve it (cri-o#10202)."""
     if served or policy.restart == "never" or policy.root != "/":
         return ()
-    return (Restart(instance.unit, "restart", "CRI-O takes handlers and the default up at start only"),)
+    return (Restart(instance.unit, "restart", "CRI-O reads handlers and the default handler only at its start"),)
 
 
 def expected(obs: Observation, where: config.Paths, layers: tuple[config.Layer, ...]) -> dict[str, str | None]:
@@ -409,7 +411,7 @@ def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None
         if brought or obs.raw(queries.file(handler.binary, content=False)).get("exists", True):
             continue
         raise PlanError(
-            f"the binary of the handler {handler.name} is not there",
+            f"the binary of the handler {handler.name} does not exist",
             where=handler.binary,
             why="CRI-O does not start with a default handler whose binary is missing, and ignores any other such handler",
             next="install nvidia-container-toolkit-base first, or correct the handler's binary",

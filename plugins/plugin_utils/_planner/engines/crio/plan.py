@@ -44,10 +44,10 @@ def own(file: File) -> File:
     if file.content is None or MARK in file.content:
         return file
     raise PlanError(
-        "this file exists and is not ours",
+        "this file exists and was not written by this collection",
         where=file.path,
-        why="it does not begin with our mark",
-        next="move it away, or name another path by drop_in_path",
+        why="it does not begin with this collection's marker",
+        next="move it away, or set another path in drop_in_path",
     )
 
 
@@ -105,8 +105,8 @@ def require_sent(base: str, copied: Mapping[str, Any]) -> None:
     for key, value in copied.items():
         if key in nowhere or any(map(file_places.hidden, value.values())) if isinstance(value, Mapping) else file_places.hidden(value):
             raise PlanError(
-                f"the handler {base} has something in {key} that is not sent from a host",
-                why="its form is another than such values have, and ours is copied from this handler",
+                f"the handler {base} has a value in {key} that is not sent from the host",
+                why="it does not have the form of such values, and the new handler is copied from this one",
                 next="write it in the usual form",
             )
 
@@ -121,7 +121,7 @@ def text(desired: Desired) -> str:
     parts = ["[crio.runtime]\n" + "".join(f"{line}\n" for line in head)] if head else []
     for name, table in desired.handlers.items():
         base = desired.bases[name][0] if name in desired.bases else ""
-        note = f"# All but the first two keys are those of the handler {base}: CRI-O fills in nothing.\n" if base else ""
+        note = f"# All but the first two keys are copied from the handler {base}: CRI-O adds no defaults.\n" if base else ""
         lines = "".join(f"{toml.key(k)} = {toml_file.dumps(v)}\n" for k, v in table.items())
         parts.append(f"{note}[crio.runtime.runtimes.{toml.key(name)}]\n{lines}")
     return HEADER + "\n" + "\n".join(parts) if parts else ""
@@ -145,10 +145,10 @@ def check_shadow(where: config.Paths, layers: tuple[config.Layer, ...], desired:
             names.append("cdi_spec_dirs")
         if names:
             raise PlanError(
-                f"this file is read after our drop-in and overrides it: {', '.join(names)}",
+                f"this file is read after the drop-in of this collection and overrides it: {', '.join(names)}",
                 where=layer.path,
-                why="CRI-O loads every file in its drop-in directory, whatever its name, and the last one wins",
-                next=f"move it out of {where.directory}, or take these settings out of it",
+                why="CRI-O loads every file in its drop-in directory, regardless of its name, and the last one wins",
+                next=f"move it out of {where.directory}, or remove these settings from it",
             )
 
 
@@ -178,7 +178,7 @@ def tree_advice(policy: Policy, obs: Observation, decision: Decision) -> tuple[s
         return ()
     missing = [h.binary for h in policy.handlers if not obs.raw(queries.file(h.binary, content=False)).get("exists", True)]
     fate = "CRI-O will not start" if decision.default else "CRI-O will ignore the handler"
-    return tuple(f"{path} is not there yet: without it {fate}" for path in missing)
+    return tuple(f"{path} does not exist yet: without it {fate}" for path in missing)
 
 
 def served(force: config.Effective, desired: Desired, written: config.Layer | None) -> bool:
@@ -231,7 +231,11 @@ def differences(where: config.Paths, written: config.Layer | None, desired: Desi
     before, after = flat(written.data if written else {}), flat(tree(desired))
     keys = [k for k in {**before, **after} if before.get(k) != after.get(k)]
     if not keys:
-        return (Difference("file", where.drop_in, "", "other text", "our text", "the file is ours whole; its meaning stays"),)
+        return (
+            Difference(
+                "file", where.drop_in, "", "other text", "our text", "this collection owns the whole file; its settings stay the same"
+            ),
+        )
     return tuple(Difference("file", where.drop_in, k, *shown_pair(before.get(k), after.get(k)), why(k, desired)) for k in keys)
 
 
@@ -262,15 +266,15 @@ def why(key: str, desired: Desired) -> str:
     reasons = {
         "default_runtime": "workloads get GPUs from this handler"
         if desired.default in desired.handlers
-        else "the handler is not to be the default",
+        else "the handler should not be the default",
         "cdi_spec_dirs": "set by the option cdi_spec_dirs",
-        "runtime_path": "the NVIDIA runtime, which hands over to the low-level runtime",
+        "runtime_path": "the NVIDIA runtime, which calls the low-level runtime",
         "runtime_type": "it is an OCI runtime",
     }
     if not desired.handlers and last not in ("default_runtime", "cdi_spec_dirs"):
-        return "no handler is wanted here"
+        return "the desired state has no handler here"
     base = next((base for name, (base, _table) in desired.bases.items() if key.startswith(f"crio.runtime.runtimes.{name}.")), "")
-    return reasons.get(last, f"as in the handler {base}" if base else "this handler is not wanted any more")
+    return reasons.get(last, f"as in the handler {base}" if base else "this handler is no longer in the desired state")
 
 
 def stage(obs: Observation, where: config.Paths) -> tuple[dict[str, Any], ...]:
@@ -299,7 +303,7 @@ def validation(
                 "listen",
             ],
             "allow": [*allowed(ours(layers, where), desired), *allowed_monitor(layers), *gone],
-            "why": "CRI-O itself reads the new configuration, and nothing but our settings changes in it",
+            "why": "CRI-O itself reads the new configuration, and only the settings of this collection change",
             "process": instance.process,
         },
     )

@@ -139,7 +139,7 @@ def document(obs: Observation, path: str, handlers: Iterable[Handler]) -> tuple[
     if not file.exists:
         return file, json_text.JsonDocument(path, "", None)
     if file.error or file.type not in ("file", "") or file.content is None:
-        raise PlanError("this file cannot be read", where=path, why=file.trouble, next="It has to be a regular file with a JSON object")
+        raise PlanError("this file cannot be read", where=path, why=file.trouble, next="Make it a regular file with a JSON object")
     broken = SURROGATE.search(file.content)
     if broken:
         utf16 = file.content.startswith(("\udcff\udcfe", "\udcfe\udcff"))

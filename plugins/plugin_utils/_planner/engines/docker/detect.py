@@ -128,13 +128,13 @@ def refused_elsewhere(obs: Observation, daemon: Mapping[str, Any]) -> tuple[str,
     """A Docker that is not the host's own: (manager, where it is configured, what to do instead)."""
     if config.snapped(daemon) or (not daemon and any(config.snapped(p) for p in processes.called(obs, "dockerd"))):
         return "snap", config.SNAP_CONFIG, (
-            "This Docker is a snap, whose confinement keeps the driver's files and the NVIDIA runtime from it. Install Docker Engine from "
+            "This Docker is a snap, whose confinement hides the driver's files and the NVIDIA runtime from it. Install Docker Engine from "
             "a package (docker-ce, docker.io) instead, and run again"
         )  # fmt: skip
     if not daemon and obs.package(config.DESKTOP):
         return "docker-desktop", "~/.docker/daemon.json", (
-            "This is Docker Desktop, which runs Docker in a virtual machine of its own, where no configuration brings a GPU of this host. "
-            "Install Docker Engine beside it, and run again"
+            "This is Docker Desktop, which runs Docker in a virtual machine that has no access to this host's GPUs. Install Docker "
+            "Engine in addition, and run again"
         )  # fmt: skip
     return None
 
@@ -172,9 +172,12 @@ def refusal(policy: Policy, obs: Observation, found: Instance, info: Mapping[str
         return ""
     if not found.running:
         state = obs.unit(found.unit).get("ActiveState") or "not known to systemd"
-        return f"Docker is installed but not running ({found.unit} is {state}): start it and run again, or take docker out of the engines"
+        return (
+            f"Docker is installed but not running ({found.unit} is {state}): start it and run again, or remove docker from the "
+            "option engines"
+        )
     if not info:
-        return f"Docker runs, but does not answer at {found.socket}: see `journalctl -u {found.unit or UNIT}`, mend that and run again"
+        return f"Docker runs, but does not answer at {found.socket}: see `journalctl -u {found.unit or UNIT}`, correct that and run again"
     return ""
 
 
@@ -213,7 +216,7 @@ def leftovers(policy: Policy, obs: Observation, doc: json_text.JsonDocument) -> 
 
 def advice(policy: Policy, instance: Instance) -> tuple[str, ...]:
     if policy.cdi_spec_dirs and docker_plan.series(instance) < CDI_SINCE:
-        return (f"Docker {instance.version} knows no cdi-spec-dirs and would not start with it: cdi_spec_dirs is not written there",)
+        return (f"Docker {instance.version} does not know cdi-spec-dirs and would not start with it: cdi_spec_dirs is not written there",)
     return ()
 
 
@@ -226,9 +229,9 @@ def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None
         if brought or obs.raw(queries.file(handler.binary, content=False)).get("exists", True):
             continue
         raise PlanError(
-            f"the binary of the handler {handler.name} is not there",
+            f"the binary of the handler {handler.name} does not exist",
             where=handler.binary,
-            why="every container that asks for it would fail",
+            why="every container that uses it would fail",
             next="install nvidia-container-toolkit-base first, or correct the handler's binary",
         )
 
@@ -255,8 +258,8 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
 def unheard(instance: Instance) -> Plan:
     """What is left to do for a daemon that does not answer: its restart may end containers, and nobody can be asked which."""
     told = (
-        f"{instance.config_path} was given back, but Docker runs and does not answer at {instance.socket}, so that it was not restarted: "
-        f"restart {instance.unit or 'it'} when that suits"
+        f"{instance.config_path} was restored, but Docker runs without answering at {instance.socket}, so it was not restarted: "
+        f"restart {instance.unit or 'it'} at a convenient time"
     )
     return Plan(advice=(told,), pending=(instance.unit,) if instance.unit else ())
 
@@ -290,11 +293,14 @@ def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.Js
     if not file.exists or after.text == doc.text:
         return Plan(), doc
     if not take_back.may_be_ours(policy, obs):
-        told = f"{file.path}: has a runtime that looks like ours, which this host's journal does not know; it is left alone"
+        told = (
+            f"{file.path}: has a runtime that looks like one of this collection, but the journal of this host does not know it; it "
+            "is left alone"
+        )
         return Plan(advice=(told,)), doc
     planned = taken_out(file, doc, after, whole=False)
-    kept = "; features.cdi stays, since nobody can tell who set it" if json_text.lookup(doc, ("features", "cdi")) is True else ""
-    told = f"{file.path}: the journal has no copy from before, so that only our runtime is taken out{kept}"
+    kept = "; features.cdi stays, since it is not known who set it" if json_text.lookup(doc, ("features", "cdi")) is True else ""
+    told = f"{file.path}: the journal has no copy of the original, so only the runtime of this collection is removed{kept}"
     return dc.replace(planned, advice=(told,)), after
 
 
@@ -303,7 +309,7 @@ def remnant(policy: Policy, obs: Observation) -> Instance | None:
     where = config.told_or_usual(policy, obs)
     if not obs.file(where.config, config.keep(policy.handlers)).exists:
         return None
-    nothing = Cdi(False, False, (), "", Evidence("files", "no Docker is here"))
+    nothing = Cdi(False, False, (), "", Evidence("files", "Docker is not installed here"))
     return Instance("docker", policy.engine_version, "", where.socket, where.config, "", "package", False, nothing, cri=False)
 
 
@@ -340,11 +346,11 @@ def without_ours(policy: Policy, doc: json_text.JsonDocument, before: Mapping[st
 def taken_out(file: File, doc: json_text.JsonDocument, after: json_text.JsonDocument, *, whole: bool) -> Plan:
     """whole: there was no file before our first change, so that none is left where nothing else came into it."""
     if whole and not after.data:
-        return owned_file.remove(file, why="there was no such file before")
+        return owned_file.remove(file, why="the file did not exist before")
     if after.text == doc.text:
         return Plan()
     splice = json_text.Splice(0, len(doc.text), after.text)
-    told = f"{file.path} was changed by somebody else since it was written here: only our keys are taken out"
+    told = f"{file.path} was changed after this collection had written it: only the keys of this collection are removed"
     planned = docker_plan.change(file, doc, after, (splice,))
     changes = tuple({**c, "forget": True} for c in planned.changes)
     return dc.replace(planned, changes=changes, differences=(owned_file.keys_out(file.path),), advice=(told,))

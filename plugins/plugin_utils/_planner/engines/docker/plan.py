@@ -63,7 +63,7 @@ def series(instance: Instance) -> tuple[int, int]:
         raise PlanError(
             "the version of Docker is not known",
             where=instance.config_path,
-            why="neither its socket nor its program nor a package told one",
+            why="neither its socket nor its program nor a package reports one",
             next="Start Docker, or set engine_version (gpufleet_engine_version)",
         )
     return parsed.series
@@ -88,7 +88,9 @@ def desired(
     told = policy.single and policy.cdi == "enabled"
     cdi = decision.injection == "native-cdi" or told
     if told and not instance.cdi.able:
-        raise PlanError(f"Docker {instance.version} knows no CDI", where=doc.path, next="Upgrade Docker to 25.0, or leave out cdi: enabled")
+        raise PlanError(
+            f"Docker {instance.version} does not support CDI", where=doc.path, next="Upgrade Docker to 25.0, or remove cdi: enabled"
+        )
     if cdi and must_switch(instance, doc, flags):
         tree["features"] = {"cdi": True}
     dirs = wanted_dirs(policy, instance, doc, flags)
@@ -104,7 +106,7 @@ def runtime(
     added = dict(value.partition("=")[::2] for value in config.values(flags, config.ADD_RUNTIME))
     if handler.name in added:
         if not same_program(added[handler.name], handler.binary):
-            raise foreign(f"the flag --add-runtime gives the runtime {handler.name}", handler.name, doc.path, None, added[handler.name])
+            raise foreign(f"the flag --add-runtime defines the runtime {handler.name}", handler.name, doc.path, None, added[handler.name])
         return {}, added[handler.name]
     path = ("runtimes", handler.name)
     present = json_text.lookup(doc, path)
@@ -130,20 +132,20 @@ def same_program(one: str, other: str) -> bool:
 
 def another(name: str, doc: json_text.JsonDocument, path: json_text.Path, present: Mapping[str, Any]) -> PlanError:
     """The error for a runtime of this name that is not ours. A shim that containerd starts by its type is no program for `binary`."""
-    what, line = f"there is another runtime {name}", json_text.line_of(doc, path)
+    what, line = f"another runtime has the name {name}", json_text.line_of(doc, path)
     if present.get("path"):
         return foreign(what, name, doc.path, line, present["path"])
     shim = present.get("runtimeType") or ""
-    sent = f"its runtimeType is {shim}" if shim and not file_places.hidden(shim) else "it names no program"
-    why = f"{sent}, and it is not this collection's"
-    return PlanError(what, where=doc.path, line=line, why=why, next="Take it out or give it another name there, then run again")
+    sent = f"its runtimeType is {shim}" if shim and not file_places.hidden(shim) else "it has no program"
+    why = f"{sent}, and this collection did not write it"
+    return PlanError(what, where=doc.path, line=line, why=why, next="Remove it or give it another name there, then run again")
 
 
 def foreign(what: str, name: str, where: str, line: int | None, program: Any) -> PlanError:
     sent = not file_places.hidden(program)
-    step = f"Set handlers.{name}.binary to {program if sent else 'its program'} to go on with it, or take it out and run again"
-    said = f"its program is {program}" if sent else "its program has a form that is not sent from a host"
-    return PlanError(what, where=where, line=line, why=f"{said}, and it is not this collection's", next=step)
+    step = f"Set handlers.{name}.binary to {program if sent else 'its program'} to continue with it, or remove it and run again"
+    said = f"its program is {program}" if sent else "its program has a form that is not sent from the host"
+    return PlanError(what, where=where, line=line, why=f"{said}, and this collection did not write it", next=step)
 
 
 def wanted_default(
@@ -166,10 +168,10 @@ def wanted_default(
 
 def both(key: str, where: str, flag: str, wanted: str) -> PlanError:
     return PlanError(
-        f"{key} is given by the flag {config.FLAGS[key][0]} ({flag})",
+        f"{key} is set by the flag {config.FLAGS[key][0]} ({flag})",
         where=where,
-        why=f"dockerd does not start with it in the file as well, and {wanted} is wanted",
-        next="Take the flag out of the unit, restart Docker and run again",
+        why=f"dockerd does not start if the file sets it as well, and {wanted} is needed",
+        next="Remove the flag from the unit, restart Docker and run again",
     )
 
 
@@ -178,7 +180,7 @@ def must_switch(instance: Instance, doc: json_text.JsonDocument, flags: tuple[st
     off = [d for d in (config.by_flag(flags, "cdi-spec-dirs") or json_text.lookup(doc, ("cdi-spec-dirs",)) or []) if d == ""]
     if off:
         line = json_text.line_of(doc, ("cdi-spec-dirs",))
-        raise PlanError('cdi-spec-dirs is [""]', where=doc.path, line=line, why="which switches CDI off", next="Take it out, and run again")
+        raise PlanError('cdi-spec-dirs is [""]', where=doc.path, line=line, why="which switches CDI off", next="Remove it, and run again")
     given = dict(value.partition("=")[::2] for value in config.by_flag(flags, "features"))
     if given.get("cdi", "false") in ("true", ""):
         return False
@@ -203,7 +205,7 @@ def wanted_dirs(policy: Policy, instance: Instance, doc: json_text.JsonDocument,
 
 
 WHY = {
-    "default-runtime": "containers get GPUs from this runtime without asking for it",
+    "default-runtime": "containers get GPUs from this runtime without naming it",
     "features.cdi": "docker run --device nvidia.com/gpu=all, resolved by Docker itself",
     "cdi-spec-dirs": "set by the option cdi_spec_dirs",
 }
@@ -217,7 +219,7 @@ def differences(doc: json_text.JsonDocument, tree: Mapping[str, Any], desired: D
             key = ".".join(path)
             why = WHY.get(key, f"docker run --runtime {path[1]}" if path[0] == "runtimes" else "")
             if key == "default-runtime" and value not in desired.paths:
-                why = "the runtime is not to be the default"
+                why = "the runtime should not be the default"
             found.append(Difference("file", doc.path, key, old, value, why))
     return tuple(found)
 
@@ -312,7 +314,7 @@ def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag:
     if not (lag.reload or lag.restart) or policy.root != "/":
         return plan
     if not instance.unit:
-        outside = f"this Docker runs outside systemd: restart it, so that {instance.config_path} counts"
+        outside = f"this Docker runs outside systemd: restart it to make {instance.config_path} take effect"
         return dc.replace(plan, advice=(*plan.advice, outside))
     refuse_masked(obs, instance)
     allowed = policy.restart == "force" or (policy.restart == "auto" and not ended.containers)
@@ -320,9 +322,9 @@ def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag:
     left = lag.restart and not allowed
     actions: tuple[Restart, ...] = ()
     if restart:
-        actions = (Restart(instance.unit, "restart", "Docker switches CDI, and forgets runtimes, at start only"),)
+        actions = (Restart(instance.unit, "restart", "Docker switches CDI and drops runtimes only at its start"),)
     elif lag.reload:
-        actions = (Restart(instance.unit, "reload", "Docker takes runtimes and the default up while it runs"),)
+        actions = (Restart(instance.unit, "reload", "Docker reads runtimes and the default runtime while it runs"),)
     return dc.replace(
         plan,
         differences=plan.differences or (late(instance, restart or left),),
@@ -336,7 +338,7 @@ def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag:
 
 def late(instance: Instance, restart: bool) -> Difference:
     step = "restart" if restart else "reload"
-    return Difference("unit", instance.unit, "configuration", "an older one in force", "what the file says", f"it takes a {step}")
+    return Difference("unit", instance.unit, "configuration", "an older one is in use", "as in the file", f"this needs a {step}")
 
 
 def restart_advice(policy: Policy, instance: Instance, ended: Cost, left: bool, restart: bool) -> tuple[str, ...]:
@@ -345,11 +347,11 @@ def restart_advice(policy: Policy, instance: Instance, ended: Cost, left: bool, 
     if not left:
         return ()
     if policy.restart == "never" and not ended.containers:
-        return (f"{instance.unit} has to be restarted before all of the change takes effect; restart: never leaves that to you",)
+        return (f"{instance.unit} has to be restarted before the whole change takes effect; restart: never leaves that to you",)
     first = f', or set "live-restore": true in {instance.config_path} and reload Docker first'
     left_to_you = (
-        f"a restart of {instance.unit} would end {ended.text}, since live-restore is off, so that it is left to you: restart it when that "
-        f"suits{'' if ended.swarm else first}, or run with restart: force"
+        f"a restart of {instance.unit} would end {ended.text}, since live-restore is off, so it is left to you: restart it at "
+        f"a convenient time{'' if ended.swarm else first}, or run with restart: force"
     )
     return (left_to_you,)
 
@@ -357,7 +359,7 @@ def restart_advice(policy: Policy, instance: Instance, ended: Cost, left: bool, 
 def refuse_masked(obs: Observation, instance: Instance) -> None:
     if obs.unit(instance.unit).get("LoadState") == "masked":
         raise PlanError(
-            f"{instance.unit} is masked, so that nothing can restart it",
+            f"{instance.unit} is masked, so it cannot be restarted",
             where=instance.unit,
-            next=f"Run `systemctl unmask {instance.unit}`, or take docker out of the option engines",
+            next=f"Run `systemctl unmask {instance.unit}`, or remove docker from the option engines",
         )

@@ -120,7 +120,7 @@ def test_a_handler_of_crio_keeps_the_program_that_works(case: str, path: str) ->
 @pytest.mark.parametrize("case", REFUSED)
 def test_crio_is_not_given_a_program_that_is_not_there(case: str) -> None:
     policy, program, there, _wanted, _said = CASES[case]
-    with pytest.raises(PlanError, match="binary of the handler nvidia is not there"):
+    with pytest.raises(PlanError, match="binary of the handler nvidia does not exist"):
         test_crio.planned(policy, test_crio.host({USUAL: None, **dict.fromkeys(there, ""), SITES: CRIO.replace("@PROGRAM@", program)}))
 
 

@@ -76,7 +76,7 @@ ITS_PROCESS = {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "names
 STAYS: list[tuple[str, str, dict[str, Any], str]] = [
     ("it works", THREE, {"processes": [ITS_PROCESS]}, "nothing proves that its tool is gone: its process nvidia-toolkit runs"),
     ("a handler was changed since", CHANGED, {}, "nothing explains containerd.runtimes.nvidia-cdi.privileged_without_host_devices"),
-    ("adopt: never", THREE, {"policy": Policy(adopt="never")}, "adopt: never leaves it"),
+    ("adopt: never", THREE, {"policy": Policy(adopt="never")}, "adopt: never leaves it in place"),
 ]
 
 

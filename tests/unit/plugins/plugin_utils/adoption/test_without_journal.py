@@ -17,7 +17,7 @@ from tests.unit.plugins.plugin_utils.engines.test_containerd_adoption import COP
 from tests.unit.plugins.plugin_utils.engines.test_crio_adoption import BARE
 
 CRIO = "/etc/crio/crio.conf.d/99-nvidia.toml"
-GONE = "This host's journal, which kept the files from before, is gone. Files of other tools that were taken over cannot come back"
+GONE = "The journal of this host, which kept the original files, is gone. Files of other tools that were taken over cannot be restored"
 # engine, release, what is there -> the files that are taken over
 HOSTS: dict[str, tuple[str, str, dict[str, str], list[str]]] = {
     "containerd 1.7": ("containerd", "1.7.24", rendered("1.7.24", {ROOT: SITE, THEIRS: COPY}), [THEIRS]),

@@ -376,7 +376,7 @@ def test_a_driver_that_nvml_calls_sick_is_refused(code: int, step: str) -> None:
 
 REFUSED = [
     ("mismatch", host(version="550.90.07"), "550.90.07.*550.163.01.*libnvidia-ml.*do not match.*Reboot, or reload the module"),
-    ("cut short", {f"/proc/driver/nvidia/gpus/{BUSES[0]}/information": "Model"}, f"{BUSES[0]}/information is cut short"),
+    ("cut short", {f"/proc/driver/nvidia/gpus/{BUSES[0]}/information": "Model"}, f"{BUSES[0]}/information is truncated"),
     ("not loaded", {p: None for p in host() if p.startswith(("/proc/driver", "/sys/module"))}, "not loaded.*Load the driver"),
     ("no uvm node", {"/dev/nvidia-uvm": None}, "device node missing: /dev/nvidia-uvm .*nvidia-modprobe -c 0 -u"),
     ("no node of a GPU", {"/dev/nvidia1": None}, "device node missing: /dev/nvidia1"),
@@ -387,7 +387,7 @@ REFUSED = [
     ("a name of theirs", {"/etc/cdi/x.yaml": two_names()}, "x.yaml: it defines nvidia.com/gpu=0.*only it has gpu0.*type-index"),
     ("a link", {OURS: {"content": "x", "real": "/srv/cdi.yaml"}}, f"{OURS}: this is a symbolic link to /srv/cdi.yaml"),
     ("a link out", {OURS: {"real": "/etc/shadow", "error": {"kind": "outside", "message": "x"}}}, "this is a symbolic link to /etc/shadow"),
-    ("a folder", {OURS: {"type": "dir"}}, "no regular file but a dir"),
+    ("a folder", {OURS: {"type": "dir"}}, "not a regular file but a dir"),
 ]  # fmt: skip
 
 

@@ -29,7 +29,7 @@ STATES = [
     ("no NVIDIA device on PCI", pci(0), "none", "No NVIDIA GPU among the PCI devices"),
     ("module loaded, no GPU", host(0), "none", "there is no GPU"),
     ("GPU without a driver", pci(1), "not-loaded", "GPU 0000:17:00.0 is on PCI, but the NVIDIA kernel module is not loaded"),
-    ("nouveau has the GPU", {**pci(1), f"/sys/bus/pci/drivers/nouveau/{BUSES[0]}": ""}, "not-loaded", "the nouveau driver has it"),
+    ("nouveau has the GPU", {**pci(1), f"/sys/bus/pci/drivers/nouveau/{BUSES[0]}": ""}, "not-loaded", "it is bound to the nouveau driver"),
     (
         "all GPUs belong to virtual machines",
         {**pci(1), f"/sys/bus/pci/drivers/vfio-pci/{BUSES[0]}": ""},
@@ -47,11 +47,16 @@ STATES = [
         "information cut short",
         {**host(), INFORMATION: "Model: NVIDIA H1"},
         "broken",
-        f"{INFORMATION} is cut short or unreadable: it has no usable 'Bus Location'",
+        f"{INFORMATION} is truncated or unreadable: it has no usable 'Bus Location'",
     ),
     ("no minor", {**host(), INFORMATION: f"Bus Location: {BUSES[0]}\n"}, "broken", "'Device Minor'"),
-    ("empty version files", {**host(), "/sys/module/nvidia/version": "", "/proc/driver/nvidia/version": ""}, "broken", "tells no version"),
-    ("module serves no GPU", {**host(1), INFORMATION: None}, "broken", "does not serve GPU 0000:17:00.0"),
+    (
+        "empty version files",
+        {**host(), "/sys/module/nvidia/version": "", "/proc/driver/nvidia/version": ""},
+        "broken",
+        "contains no version",
+    ),
+    ("module serves no GPU", {**host(1), INFORMATION: None}, "broken", "does not drive GPU 0000:17:00.0"),
     ("one of two GPUs fell off", {**host(), INFORMATION: None}, "ok", "1 GPU, user-space driver 550.163.01; not served: 0000:17:00.0"),
     (
         "driver container, no libraries on the host",

@@ -50,7 +50,7 @@ CASES: list[Case] = [
         OLD,
         OLD,
         "ok",
-        [f"libraries of another driver version beside those of {OLD}: {LIBRARIES}/libnvidia-ml.so.{NEW}"],
+        [f"libraries of another driver version exist in addition to those of {OLD}: {LIBRARIES}/libnvidia-ml.so.{NEW}"],
     ),
 ]
 

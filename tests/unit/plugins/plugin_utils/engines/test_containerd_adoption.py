@@ -128,13 +128,13 @@ EDITS: dict[str, tuple[tuple[str, str], tuple[str, str], dict[str, str], str]] =
         ("0x4000", "0x2000"), ("", ""), {}, r"nothing explains that /\S+/99-nvidia\.toml:8 and /\S+/config\.toml:6 differ"),
     "the handler in the copy": (
         ("", ""), (OF_NVIDIA, OF_NVIDIA + "          privileged_without_host_devices = true\n"), {},
-        r"containerd\.runtimes\.nvidia\.privileged_without_host_devices \(/\S+/99-nvidia\.toml:\d+ says true, "),
+        r"containerd\.runtimes\.nvidia\.privileged_without_host_devices \(/\S+/99-nvidia\.toml:\d+ has true, "),
     "the cgroup driver of the handler in the copy": (
         ("", ""), ('runtime"\n            SystemdCgroup = true', 'runtime"\n            SystemdCgroup = false'), {},
-        r"containerd\.runtimes\.nvidia\.options\.SystemdCgroup \(/\S+/99-nvidia\.toml:20 says false, "),
+        r"containerd\.runtimes\.nvidia\.options\.SystemdCgroup \(/\S+/99-nvidia\.toml:20 has false, "),
     "runc in the root file, afterwards": (
         ("SystemdCgroup = true", "SystemdCgroup = false"), ("", ""), {},
-        r"containerd\.runtimes\.runc\.options\.SystemdCgroup \(/\S+/99-nvidia\.toml:26 says true, /\S+/config\.toml:10 says false\)"),
+        r"containerd\.runtimes\.runc\.options\.SystemdCgroup \(/\S+/99-nvidia\.toml:26 has true, /\S+/config\.toml:10 has false\)"),
     "a handler that says nothing": (
         ("", ""), (RUNC_TABLE, "[plugins.@CRI@.containerd.runtimes.x]\n" + RUNC_TABLE), {},
         r"nothing explains the handler x, which only /\S+/99-nvidia\.toml has"),
@@ -152,7 +152,9 @@ def test_what_nothing_explains_keeps_the_file_and_is_named_with_both_lines(name:
     files = rendered(version, files)
     assert files != rendered(version, {ROOT: SITE, THEIRS: COPY})
     if version < "2":
-        with pytest.raises(PlanError, match=rf"99-nvidia\.toml: this file of nvidia-ctk is read after ours, .* \(.*{sentence}"):
+        with pytest.raises(
+            PlanError, match=rf"99-nvidia\.toml: this file of nvidia-ctk is read after the one of this collection, .* \(.*{sentence}"
+        ):
             plan(version, files)
         return
     found = plan(version, files)
@@ -208,7 +210,7 @@ def test_a_runc_that_somebody_added_to_the_copy_keeps_its_cgroup_driver(default:
         assert [left.fate for left in plan("1.7.24", files).leftovers] == ["adopted"]
         return
     line = copy[: copy.index("SystemdCgroup")].count("\n") + 1
-    with pytest.raises(PlanError, match=rf"containerd\.runtimes\.runc\.options\.SystemdCgroup \({THEIRS}:{line} says true, "):
+    with pytest.raises(PlanError, match=rf"containerd\.runtimes\.runc\.options\.SystemdCgroup \({THEIRS}:{line} has true, "):
         plan("1.7.24", files)
 
 
@@ -226,7 +228,7 @@ def test_a_program_of_the_sites_own_goes_only_where_one_is_named(version: str, h
         assert [left.fate for left in found.leftovers] == ["adopted"]
         assert f'BinaryName = "{handler.binary}"' in str(found.changes[0])
         return
-    with pytest.raises(PlanError, match=f"the handler nvidia runs {WRAPPER}.*Name the program that is wanted by the option handlers"):
+    with pytest.raises(PlanError, match=f"the handler nvidia runs {WRAPPER}.*Set the intended program in the option handlers"):
         plan(version, files)
 
 
@@ -235,23 +237,23 @@ SECOND = COPY.replace("runtimes.nvidia", "runtimes.gpu").replace('"nvidia"', '"g
 REMOVED = {THEIRS: {"existed": True, "sha256_before": "x", "sha256_after": None, "content": None}}
 # Bad input: (files, what the journal keeps, adopt, what is said, what is next)
 STAYS: dict[str, tuple[dict[str, Any], Any, str, str, str]] = {
-    "adopt: never": ({ROOT: SITE, THEIRS: COPY}, None, "never", "adopt: never leaves it", "Set adopt: auto"),
+    "adopt: never": ({ROOT: SITE, THEIRS: COPY}, None, "never", "adopt: never leaves it in place", "Set adopt: auto"),
     "an import by name": ({ROOT: LITERAL, THEIRS: COPY}, None, "auto", "imports it by name", "Import its directory"),
     "two tools at once": (
-        {ROOT: SITE, THEIRS: COPY, "/etc/containerd/conf.d/95-site.toml": SECOND}, None, "auto", "two tools were at work",
+        {ROOT: SITE, THEIRS: COPY, "/etc/containerd/conf.d/95-site.toml": SECOND}, None, "auto", "two tools configured this containerd",
         "Remove the one"),
-    "half edited: a comment": ({ROOT: SITE, THEIRS: "# by Anna\n" + COPY}, None, "auto", "line 1 has a comment", "Take that out"),
+    "half edited: a comment": ({ROOT: SITE, THEIRS: "# by Anna\n" + COPY}, None, "auto", "line 1 has a comment", "Remove that from"),
     "half edited: a comment behind a value": (
         {ROOT: SITE, THEIRS: COPY.replace("enable_cdi = true", "enable_cdi = true # why")}, None, "auto", "line 6 has a comment",
-        "Take that out"),
+        "Remove that from"),
     "another configuration imports it": (
         {ROOT: SITE, THEIRS: COPY, "/etc/containerd/second.toml": 'version = 2\nimports = ["conf.d/99-nvidia.toml"]\n'}, None, "auto",
         "/etc/containerd/second.toml, the configuration of a containerd that does not run now, imports it by name", "a file of its own"),
     "half edited: another plugin": (
         {ROOT: SITE, THEIRS: COPY + '[plugins."io.containerd.gc.v1.scheduler"]\npause_threshold = 0.02\n'}, None, "auto",
-        "more than a version and a CRI table", "Take that out"),
+        "more than a version and a CRI table", "Remove that from"),
     "it comes back at every boot": (
-        {ROOT: SITE, THEIRS: COPY}, REMOVED, "auto", "was taken over before and is back", "Find out what writes"),
+        {ROOT: SITE, THEIRS: COPY}, REMOVED, "auto", "was taken over before and exists again", "Find out what writes"),
 }
 
 
@@ -320,14 +322,14 @@ def test_a_copy_of_a_handler_of_the_old_shims_type_goes_and_ours_has_the_type_of
 def test_a_file_that_nobody_imports_is_named_and_stays(path: str) -> None:
     found = plan("1.7.24", rendered("1.7.24", {ROOT: SITE.replace("imports", "# imports"), path: COPY}))
     (left,) = found.leftovers
-    assert (left.path, left.fate, left.why) == (path, "kept", "no file imports it, so that it has no effect")
+    assert (left.path, left.fate, left.why) == (path, "kept", "no file imports it, so it has no effect")
     assert [c["path"] for c in found.changes] == [ROOT]
 
 
 def test_a_link_to_the_file_stays() -> None:
     files: dict[str, Any] = rendered("2.1.9", {ROOT: SITE, THEIRS: COPY})
     found = plan("2.1.9", {**files, THEIRS: {"content": files[THEIRS], "real": "/srv/99-nvidia.toml"}})
-    assert [(left.fate, left.why) for left in found.leftovers] == [("kept", "it is a link to /srv/99-nvidia.toml")]
+    assert [(left.fate, left.why) for left in found.leftovers] == [("kept", "it is a symbolic link to /srv/99-nvidia.toml")]
 
 
 def test_the_operators_handlers_are_not_nvidia_ctks() -> None:

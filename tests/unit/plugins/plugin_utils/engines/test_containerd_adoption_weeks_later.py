@@ -54,7 +54,7 @@ def test_a_file_that_was_taken_over_and_is_back_is_told_by_whichever_module(tmp_
     state = host.state()
     again = run(host, module, version)
     assert again["failed"] is True
-    assert "it was taken over before and is back" in again["msg"]
+    assert "it was taken over before and exists again" in again["msg"]
     assert host.state() == state
 
 

@@ -113,7 +113,7 @@ SYSTEMD, CGROUPFS = InUse("systemd", "the kubelet uses systemd"), InUse("cgroupf
 DISAGREE = cri("nvidia", nvidia=entry(program=NVIDIA, systemd=False), runc=entry(systemd=True))
 AGREE = cri("nvidia", nvidia=entry(program=NVIDIA, systemd=True), runc=entry(systemd=True))
 UNSAID = cri("nvidia", nvidia=entry(program=NVIDIA), runc=entry(systemd=True))
-DOUBT = "nvidia says SystemdCgroup = false, not so runc"
+DOUBT = "nvidia sets SystemdCgroup = false, in contrast to runc"
 
 
 @pytest.mark.parametrize(
@@ -123,7 +123,7 @@ DOUBT = "nvidia says SystemdCgroup = false, not so runc"
         (DISAGREE, CGROUPFS, False, f"the kubelet uses cgroupfs; {DOUBT}", ""),
         (DISAGREE, cgroup_driver.UNKNOWN, False, "as nvidia has it", DOUBT),
         (UNSAID, CGROUPFS, False, "the kubelet uses cgroupfs", ""),
-        (UNSAID, cgroup_driver.UNKNOWN, True, "as runc has it; nvidia does not say", ""),
+        (UNSAID, cgroup_driver.UNKNOWN, True, "as runc has it; nvidia does not set it", ""),
     ],
 )
 def test_what_is_known_of_the_driver_settles_it(table: dict[str, Any], known: InUse, systemd: bool, why: str, doubt: str) -> None:
@@ -268,7 +268,7 @@ def test_a_reason_names_the_handler_that_it_was_taken_from() -> None:
     text = config(2, "nvidia", "nvidia", RUNC, "", f'BinaryName = "{NVIDIA}"')
     text += f"[{V2}.containerd.runtimes.runc.options]\nSystemdCgroup = true\n"
     reasons = {d.key.rsplit(".", 1)[-1]: d.why for d in plan("1.7.35", {ROOT: text}).differences}
-    assert reasons["SystemdCgroup"] == "as runc has it; nvidia does not say"
+    assert reasons["SystemdCgroup"] == "as runc has it; nvidia does not set it"
 
 
 OPTIONS = st.fixed_dictionaries({}, optional={"SystemdCgroup": st.booleans(), "Root": st.just("/run/own"), "NoPivotRoot": st.booleans()})

@@ -84,17 +84,17 @@ SET = "cgroupDriver: systemd\n"
 # case: release, handlers, what is known of the kubelet, whether ours becomes the default, SystemdCgroup, why
 SETTLED: dict[str, tuple[str, dict[str, str], dict[str, Any], bool, str]] = {
     "nobody says, pods of systemd": (OLD, {"runc": ""}, {"pods": "systemd"}, True, "the kubelet uses the systemd cgroup driver now"),
-    "nobody says, nothing known": (OLD, {"runc": ""}, {}, False, "as the built-in runc has it; runc does not say"),
+    "nobody says, nothing known": (OLD, {"runc": ""}, {}, False, "as the built-in runc has it; runc does not set it"),
     "nobody says, kubeadm on 1.7": (OLD, {"runc": ""}, {"kubelet": SET}, True, "the kubelet is set to the systemd cgroup driver (/k.yaml)"),
     "nobody says, the kubelet asks 2.1": (
         NEW, {"runc": ""}, {"kubelet": SET, "answer": "cgroupfs"}, False,
-        "the kubelet asks containerd for the cgroup driver (RuntimeConfig), which says cgroupfs"),
+        "the kubelet asks containerd for the cgroup driver (RuntimeConfig), which answers cgroupfs"),
     "they disagree, pods of cgroupfs": (
         NEW, {"runc": "systemd", "crun": "cgroupfs"}, {"pods": "cgroupfs"}, False, "the kubelet uses the cgroupfs cgroup driver now"),
     "they disagree, nothing known": (NEW, {"runc": "systemd", "crun": "cgroupfs"}, {}, True, "as runc has it"),
     "they agree, so nobody is asked": (NEW, {"runc": "systemd", "crun": "systemd"}, {"pods": "cgroupfs"}, True, "as runc has it"),
     # nvidia-ctk on a fresh file leaves it out
-    "one that is there does not say": (OLD, {"runc": "systemd", "nvidia": ""}, {}, True, "as runc has it; nvidia does not say"),
+    "one that is there does not say": (OLD, {"runc": "systemd", "nvidia": ""}, {}, True, "as runc has it; nvidia does not set it"),
     "it does not say, and the kubelet knows better": (
         OLD, {"runc": "systemd", "nvidia": ""}, {"pods": "cgroupfs"}, False, "the kubelet uses the cgroupfs cgroup driver now"),
 }  # fmt: skip

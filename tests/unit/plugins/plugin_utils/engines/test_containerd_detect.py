@@ -154,8 +154,8 @@ DOCKER_CONFIG = 'disabled_plugins = ["cri"]\n'
 @pytest.mark.parametrize(
     ("units", "manager", "sentence"),
     [
-        ({**UNIT, "docker.service": {}}, "docker", f'serves Docker only: {CONFIG}:1 switches CRI off.*take "cri" out'),
-        (UNIT, "package", f'CRI is switched off in this containerd: {CONFIG}:1 .*Take "cri" out'),
+        ({**UNIT, "docker.service": {}}, "docker", f'serves Docker only: {CONFIG}:1 switches CRI off.*remove "cri" from'),
+        (UNIT, "package", f'CRI is switched off in this containerd: {CONFIG}:1 .*Remove "cri" from'),
     ],
 )
 def test_cri_disabled(units: Any, manager: str, sentence: str) -> None:
@@ -298,4 +298,4 @@ def test_a_second_containerd_with_a_relative_path_is_left_alone_and_the_first_is
     processes = [daemon(), daemon("--config", "odd\nname.toml", pid=8, unit="second.service")]
     found = find(files={CONFIG: "version = 2\n"}, processes=processes, cri=said("1.7.24"), units=UNIT)
     assert [(i.config_path, bool(i.refusal)) for i in found] == [(CONFIG, False), ("odd\nname.toml", True)]
-    assert "whose path is relative" in found[1].refusal
+    assert "was started with a relative configuration path" in found[1].refusal

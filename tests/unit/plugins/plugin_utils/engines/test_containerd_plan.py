@@ -210,21 +210,23 @@ def test_a_file_of_nvidia_ctk_that_says_the_same_is_enough_where_nothing_is_take
     files = {ROOT: IMPORTING, "/etc/containerd/conf.d/99-nvidia.toml": OPERATORS.replace("@BINARY@", NVIDIA)}
     found = plan("2.3.7", files, Policy(adopt="never"))
     assert found.empty
-    assert [(left.fate, left.why) for left in found.leftovers] == [("kept", "adopt: never leaves it")]
-    assert "99-nvidia.toml: defines the handler nvidia, too" in found.advice[0]
+    assert [(left.fate, left.why) for left in found.leftovers] == [("kept", "adopt: never leaves it in place")]
+    assert "99-nvidia.toml: also defines the handler nvidia" in found.advice[0]
 
 
 def test_a_persons_file_with_the_same_handler_is_named_with_the_step_and_without_another_tool() -> None:
     text = f"# by hand\n{OPERATORS.replace('@BINARY@', NVIDIA)}"
     found = plan("2.3.7", {ROOT: IMPORTING, "/etc/containerd/conf.d/50-site.toml": text})
     (advice,) = [a for a in found.advice if "50-site.toml" in a]
-    assert ("Operator" in advice, "nvidia-ctk" in advice, "take it out of this file" in advice) == (False, False, True)
+    assert ("Operator" in advice, "nvidia-ctk" in advice, "remove it from this file" in advice) == (False, False, True)
 
 
 def test_the_operators_file_that_is_not_taken_over_is_named() -> None:
     operators = OPERATORS.replace("@BINARY@", "/usr/local/nvidia/toolkit/nvidia-container-runtime")
     files = {ROOT: IMPORTING, "/etc/containerd/conf.d/99-nvidia.toml": operators}
-    with pytest.raises(PlanError, match=r"99-nvidia\.toml: this file of gpu-operator is read after ours, and is not taken over"):
+    with pytest.raises(
+        PlanError, match=r"99-nvidia\.toml: this file of gpu-operator is read after the one of this collection, and is not taken over"
+    ):
         plan("2.3.7", files, Policy(adopt="never"))
 
 
@@ -260,19 +262,20 @@ BAD = {
         "2.3.7", {ROOT: 'version = 3\nimports = ["/a.toml"]\n', "/a.toml": f'version = 3\nimports = ["{ROOT}"]\n'},
         r"/a\.toml:2: the import .* leads back to /etc/containerd/config\.toml"),
     "imports that is no list": ("2.3.7", {ROOT: 'version = 3\nimports = "x"\n'}, r"config\.toml:2: `imports` is not a list"),
-    "version 3 on 1.7": ("1.7.24", {ROOT: "# x\nversion = 3\n"}, r"config\.toml:2: .*version = 3.*knows only 1 and 2"),
-    "version 4 on 2.1": ("2.1.9", {ROOT: "version = 4\n"}, r"config\.toml:1: .*version = 4.*knows only 1, 2 and 3"),
+    "version 3 on 1.7": ("1.7.24", {ROOT: "# x\nversion = 3\n"}, r"config\.toml:2: .*version = 3.*supports only 1 and 2"),
+    "version 4 on 2.1": ("2.1.9", {ROOT: "version = 4\n"}, r"config\.toml:1: .*version = 4.*supports only 1, 2 and 3"),
     "a version that is no number": ("2.1.9", {ROOT: 'version = "2"\n'}, r"config\.toml:1: `version` is not a number"),
     "a drop-in newer than its root": (
         "2.3.4", {ROOT: 'version = 2\nimports = ["/d/*.toml"]\n', "/d/a.toml": "version = 3\n"},
-        r"/d/a\.toml:1: .*version = 3 and its root .* says 2"),
+        r"/d/a\.toml:1: .*version = 3, but its root .* has 2"),
     "the CRI part of a version 1 file on 2.1": (
         "2.1.9", {ROOT: '[plugins.cri]\nsandbox_image = "x"\n'}, r"config\.toml:1: .*version 1 .*drops its CRI"),
     "a drop-in that replaces the CRI table on 1.x": (
         "1.7.24", {ROOT: 'version = 2\nimports = ["/d/*.toml"]\n', "/d/a.toml": f"version = 2\n[plugins.{CRI}]\nenable_cdi = true\n"},
-        r"/d/a\.toml:2: .*would have no effect .*containerd 1\.x takes its whole CRI table"),
+        r"/d/a\.toml:2: .*would have no effect .*containerd 1\.x uses its whole CRI table"),
     "a drop-in path that is someone else's": (
-        "2.3.7", {ROOT: IMPORTING, DROP_IN: "version = 3\n"}, r"90-gpufleet\.toml: this file exists and is not ours"),
+        "2.3.7", {ROOT: IMPORTING, DROP_IN: "version = 3\n"},
+        r"90-gpufleet\.toml: this file exists and was not written by this collection"),
     "CRI disabled": ("1.7.24", {ROOT: '# x\ndisabled_plugins = ["cri"]\n'}, r"config\.toml:2: disabled_plugins switches CRI off"),
     "a directory": ("2.3.7", {ROOT: {"content": None, "type": "dir"}}, r"config\.toml: this file cannot be read \(it is a directory\)"),
     "no version": ("", {ROOT: OLD}, "the version of this containerd is not known"),
@@ -371,14 +374,14 @@ def test_right_files_that_the_daemon_has_not_loaded_are_a_difference(cri: Any) -
 def test_restart_never() -> None:
     found = plan("1.7.24", {ROOT: OLD}, Policy(restart="never"), running=True, cri=loaded(runc={}))
     assert (found.restarts, found.health) == ((), ())
-    assert "left to you by restart: never" in found.advice[-1]
+    assert "which restart: never leaves to you" in found.advice[-1]
 
 
 def test_a_stopped_daemon_stays_stopped() -> None:
     found = plan("1.7.24", {ROOT: OLD})
     assert found.changes
     assert not found.restarts
-    assert "from its next start" in found.advice[-1]
+    assert "at its next start" in found.advice[-1]
 
 
 def test_a_unit_that_would_kill_containers_is_not_restarted() -> None:
@@ -402,7 +405,7 @@ def test_absent_takes_out_just_our_keys_where_others_have_written_since() -> Non
     found = plan("1.7.24", files, absent=True, originals={ROOT: {"existed": True, "sha256_after": "another"}})
     assert applied(files, found)[ROOT] == OLD + "# Anna was here\n"
     assert found.changes[0]["forget"] is True
-    assert "changed by others since" in found.advice[-1]
+    assert "changed by others in the meantime" in found.advice[-1]
 
 
 def test_absent_removes_a_drop_in_and_the_import_that_names_it() -> None:

@@ -231,7 +231,7 @@ def test_a_built_in_default_handler_is_copied_from_the_daemons_word() -> None:
 @pytest.mark.parametrize(
     ("name", "text", "sentence"),
     [
-        ("README", "Put your drop-ins here.\n", r"crio\.conf\.d/README:1: CRI-O would refuse to start.*whatever its name"),
+        ("README", "Put your drop-ins here.\n", r"crio\.conf\.d/README:1: CRI-O would refuse to start.*regardless of its name"),
         (
             "99-site.conf.bak",
             '[crio.runtime.runtimes.nvidia]\nruntime_path = "/old/nvidia-container-runtime"\n',
@@ -273,7 +273,7 @@ def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, said
     [
         (Policy(drop_in="never"), "drop_in: never"),
         (Policy(drop_in_path="/etc/crio/mine.conf"), "would not read"),
-        (Policy(handlers=(Handler(binary="/opt/none"),)), "/opt/none: the binary of the handler nvidia is not there"),
+        (Policy(handlers=(Handler(binary="/opt/none"),)), "/opt/none: the binary of the handler nvidia does not exist"),
     ],
 )
 def test_wishes_that_cannot_work_are_refused(policy: Policy, sentence: str) -> None:
@@ -286,7 +286,7 @@ def test_a_tree_gets_the_file_and_nothing_is_run() -> None:
     plan = planned(policy, obs(files={f"{DIRECTORY}/10-crio.conf": PACKAGED}))
     assert written(plan)["runtimes"]["nvidia"]["monitor_path"] == "/usr/libexec/crio/conmon"
     assert (plan.restarts, plan.validate, plan.health, plan.expect_units) == ((), (), (), {})
-    assert any("not there yet" in a for a in plan.advice)
+    assert any("does not exist yet" in a for a in plan.advice)
 
 
 @pytest.mark.parametrize(
@@ -305,7 +305,7 @@ def test_absent_takes_our_file_back(recorded: str, change: dict[str, Any]) -> No
     assert [r.unit for r in plan.restarts] == ["crio.service"]
 
 
-BY_IT = "started with the handler nvidia, without it: drain them before it is taken back"
+BY_IT = "started with the handler nvidia, without it: drain them before the handler is removed"
 STUCK = [
     ({"pods": []}, ()),
     (

@@ -232,9 +232,15 @@ GPU_DEFAULT = GPU.replace("  [crio.runtime]\n", '  [crio.runtime]\n    default_r
 TWO = {"handlers": (Handler("other"), Handler())}
 STAYS: list[tuple[str, str, dict[str, Any], str, str]] = [
     (COPY, THEIRS, {"adopt": "never"}, "adopt: never leaves it to its owner", "set adopt: auto"),
-    (GPU, NAMED, {}, "declares the handler gpu, which is none of those wanted", "name gpu in the option handlers"),
-    (BARE_DEFAULT, NAMED, TWO, "makes nvidia the default handler, and other is", "option set_as_default"),
-    (COPY, NAMED, {"injection": "oci-hook"}, "an OCI hook is wanted here and no handler", "once no pod uses it"),
+    (GPU, NAMED, {}, "declares the handler gpu, which is not in the option handlers", "name gpu in the option handlers"),
+    (
+        BARE_DEFAULT,
+        NAMED,
+        TWO,
+        "makes nvidia the default handler, but the first one in the option handlers is other",
+        "option set_as_default",
+    ),
+    (COPY, NAMED, {"injection": "oci-hook"}, "an OCI hook and no handler is to be configured here", "once no pod uses it"),
 ]
 
 
@@ -295,7 +301,7 @@ def test_a_file_that_was_taken_over_and_is_back_stays_with_the_step(path: str, k
     (instance,) = crio.find(Policy(), seen)
     assert bool(instance.refusal) is (back and path == THEIRS)
     if instance.refusal:
-        assert "It is not taken over: it was taken over before and is back" in instance.refusal
+        assert "It is not taken over: it was taken over before and exists again" in instance.refusal
         assert "Find out what writes it" in instance.refusal
         return
     (left,) = crio.plan(Policy(), seen, instance, decide.decide_one(Policy(), instance, Kubelet())).leftovers
@@ -357,7 +363,7 @@ def test_a_handler_whose_containers_would_be_lost_stays_until_none_runs(pods: An
         with pytest.raises(NeedMore):
             plan(files, said=said)
     if refused:
-        with pytest.raises(PlanError, match="kept below /run/runc, and those of the handler that takes its place below /run/crun"):
+        with pytest.raises(PlanError, match="keep their state below /run/runc, those of its replacement below /run/crun"):
             plan(files, said=said, pods=pods)
     else:
         assert [x.fate for x in plan(files, said=said, pods=pods).leftovers] == ["adopted"]
@@ -382,7 +388,7 @@ def test_a_link_stays_since_crio_does_not_start_with_one_that_leads_to_nothing(t
     state = tree.state()
     found = tree.single("crio", engine_version="1.34.0")
     assert found["failed"] is True
-    assert "it is a link to /srv/nvidia.toml" in found["msg"]
+    assert "it is a symbolic link to /srv/nvidia.toml" in found["msg"]
     assert tree.state() == state
 
 
@@ -395,7 +401,7 @@ def test_a_file_in_a_linked_directory_goes_and_comes_back(tmp_path: pathlib.Path
     assert [left["fate"] for left in tree.single("crio", engine_version="1.34.0")["leftovers"]] == ["adopted"]
     assert not tree.path("/srv/crio/99-nvidia.toml").exists()
     tree.write("/srv/crio/99-nvidia.toml", BARE, 0o600)
-    assert "it was taken over before and is back" in tree.single("crio", engine_version="1.34.0")["msg"]
+    assert "it was taken over before and exists again" in tree.single("crio", engine_version="1.34.0")["msg"]
     tree.path("/srv/crio/99-nvidia.toml").unlink()
     assert tree.single("crio", engine_version="1.34.0", state="absent")["failed"] is False
     assert tree.state() == state

@@ -128,7 +128,7 @@ def test_beside_kubernetes_it_is_configured_by_name_only(kubelet: bool, engines:
     told = node.beside_kubernetes(policy, found, Kubelet(kubelet), (found,))
     assert bool(told.refusal) == left
     if left:
-        assert "write engines: [auto, docker]" in told.refusal
+        assert "set engines: [auto, docker]" in told.refusal
 
 
 @pytest.mark.parametrize(
@@ -147,7 +147,7 @@ WISHES: dict[str, tuple[str, str | None, dict[str, Any], dict[str, Any], dict[st
         "26.1.5", None, {}, {}, {"runtimes.nvidia.path": BINARY, "features.cdi": True}, ["restart docker.service"]),
     "CDI is on by itself since 28.2": (
         "28.5.2", "{}", {"CDISpecDirs": DIRS}, {}, {"runtimes.nvidia.path": BINARY}, ["reload docker.service"]),
-    "unless it says false": (
+    "unless it has false": (
         "28.5.2", '{"features": {"cdi": false}}', {}, {},
         {"runtimes.nvidia.path": BINARY, "features.cdi": True}, ["restart docker.service"]),
     "an old one gets the runtime": ("20.10.24", None, {}, {}, {"runtimes.nvidia.path": BINARY}, ["reload docker.service"]),
@@ -327,7 +327,7 @@ def test_absent_restarts_no_daemon_that_does_not_answer_and_says_so() -> None:
     (instance,) = docker.find(Policy(), seen)
     plan = docker.plan_absent(Policy(state="absent"), seen, dc.replace(instance, refusal=""))
     assert ([c["op"] for c in plan.changes], plan.restarts, plan.pending) == (["restore"], (), (UNIT,))
-    assert "does not answer at /var/run/docker.sock" in plan.advice[0]
+    assert "without answering at /var/run/docker.sock" in plan.advice[0]
 
 
 def test_absent_reloads_where_other_runtimes_remain() -> None:
@@ -360,7 +360,7 @@ def test_absent_takes_out_just_what_is_ours(original: dict[str, Any], text: str,
         return
     (change,) = plan.changes
     assert (change["op"], "".join(e["text"] for e in change["edits"]), change["forget"]) == ("edit", left, True)
-    assert "changed by somebody else" in plan.advice[0]
+    assert "was changed after this collection had written it" in plan.advice[0]
 
 
 def test_absent_removes_a_file_in_which_nothing_else_was_ever_written() -> None:
@@ -371,14 +371,14 @@ def test_absent_removes_a_file_in_which_nothing_else_was_ever_written() -> None:
 def test_absent_touches_nothing_that_was_never_written() -> None:
     plan = absent(running("26.1.5", AFTER))
     assert plan == Plan(advice=plan.advice)
-    assert "looks like ours, which this host's journal does not know; it is left alone" in plan.advice[0]
+    assert "looks like one of this collection, but the journal of this host does not know it; it is left alone" in plan.advice[0]
 
 
 @pytest.mark.parametrize(
     ("text", "left", "said"),
     [
         (AFTER, '{"features": {"cdi": true}, "debug": true}', "features.cdi stays"),
-        (json.dumps({"runtimes": ENTRY, "default-runtime": "nvidia"}), "{}", "only our runtime is taken out"),
+        (json.dumps({"runtimes": ENTRY, "default-runtime": "nvidia"}), "{}", "only the runtime of this collection is removed"),
         (json.dumps({"runtimes": {"nvidia": {"path": "/opt/x"}}}), None, ""),
         (json.dumps({"runtimes": {"nvidia": {"path": "/opt/x"}}, "default-runtime": "nvidia"}), None, ""),
         (json.dumps({"runtimes": {"nvidia": {"path": BINARY, "runtimeArgs": []}}, "default-runtime": "nvidia"}), None, ""),
@@ -436,7 +436,7 @@ def test_a_runtime_of_our_name_keeps_its_arguments_or_is_refused(program: str, h
     wanted = Policy(handlers=(handler,), cdi="disabled")
     seen = running("26.1.5", json.dumps({"runtimes": {"nvidia": before}}), files={handler.binary: ""})
     if not taken:
-        with pytest.raises(PlanError, match="another runtime nvidia"):
+        with pytest.raises(PlanError, match="another runtime has the name nvidia"):
             planned(wanted, seen)
         return
     texts = [json.loads("".join(e["text"] for e in change["edits"])) for change in planned(wanted, seen).changes]
@@ -464,16 +464,16 @@ def test_a_program_that_was_not_sent_is_no_blank_in_a_sentence() -> None:
     sent = file_places.shown(json.dumps({"runtimes": {"nvidia": {"path": "/opt/my runtime"}}}), docker_config.keep())
     with pytest.raises(PlanError) as found:
         planned(Policy(cdi="disabled"), running("26.1.5", sent, files={BINARY: ""}))
-    assert "its program has a form that is not sent from a host" in str(found.value)
-    assert "Set handlers.nvidia.binary to its program to go on" in str(found.value)
+    assert "its program has a form that is not sent from the host" in str(found.value)
+    assert "Set handlers.nvidia.binary to its program to continue" in str(found.value)
 
 
 @pytest.mark.parametrize(
     ("entry", "why"),
     [
-        ({"runtimeType": "io.containerd.runc.v2"}, "its runtimeType is io.containerd.runc.v2, and it is not"),
-        ({"runtimeType": "my shim"}, "it names no program, and it is not"),
-        ({"options": {}}, "it names no program, and it is not"),
+        ({"runtimeType": "io.containerd.runc.v2"}, "its runtimeType is io.containerd.runc.v2, and this collection did not"),
+        ({"runtimeType": "my shim"}, "it has no program, and this collection did not"),
+        ({"options": {}}, "it has no program, and this collection did not"),
     ],
 )
 def test_a_type_of_a_shim_is_no_program_to_set(entry: dict[str, Any], why: str) -> None:
@@ -482,7 +482,7 @@ def test_a_type_of_a_shim_is_no_program_to_set(entry: dict[str, Any], why: str) 
         planned(Policy(cdi="disabled"), running("26.1.5", sent, files={BINARY: ""}))
     assert why in str(found.value)
     assert "binary" not in str(found.value)
-    assert "Take it out or give it another name there" in str(found.value)
+    assert "Remove it or give it another name there" in str(found.value)
 
 
 # What stands in the file, and what is said of its type: nothing where the name is hidden, since then so is the value.

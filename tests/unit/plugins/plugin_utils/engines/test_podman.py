@@ -48,7 +48,7 @@ def test_a_host_with_podman_alone_gets_its_spec_and_nothing_else() -> None:
     assert (plan.restarts, plan.commands) == ((), ())
     told = node.facts(seen, plan)["row"]
     assert (told["engine"], told["injection"], told["managed"]) == ("Podman 5.4.2", "native-cdi", True)
-    assert "the CDI spec is all there is to do" in told["why"]
+    assert "it needs nothing but the CDI spec" in told["why"]
 
 
 @pytest.mark.parametrize(
@@ -60,7 +60,7 @@ def test_a_podman_counts_as_far_as_it_reads_specs(version: str | None, reads: st
 
 @pytest.mark.parametrize("version", [OLD, None])
 def test_no_engine_at_all_is_still_an_error_and_podman_is_named(version: str | None) -> None:
-    with pytest.raises(PlanError, match=r"no container engine.*and for a Podman that reads CDI specs"):
+    with pytest.raises(PlanError, match=r"no container engine.*and Podman by a release that reads CDI specs"):
         node.require_engine(Policy(), node.see(Policy(), seen_with(version)))
 
 
@@ -81,7 +81,7 @@ def test_beside_an_engine_that_is_managed_podman_is_a_reader_only(engines: tuple
 
 @pytest.mark.parametrize("options", [{"injection": "legacy"}, {"injection": "nvidia-runtime"}, {"cdi": "disabled"}])
 def test_what_podman_cannot_have_is_refused_by_name(options: dict[str, Any]) -> None:
-    with pytest.raises(PlanError, match=r"cannot work with Podman 5\.4\.2 .*by CDI only"):
+    with pytest.raises(PlanError, match=r"cannot work with Podman 5\.4\.2 .*supports only CDI for it"):
         record(Policy(**options), the_podman())
 
 

@@ -83,7 +83,7 @@ def test_our_handler_is_like_the_one_that_pods_run_with_and_all_others_stay(
     assert {key: ours[key] for key in row.copied} == {key: base[key] for key in row.copied}
     assert {k for k, v in base.items() if v and k not in ("options", "runtime_type")} == set(row.copied), "the row says all that there is"
     assert handlers == {name: entry for name, entry in was["containerd"]["runtimes"].items() if name != "nvidia"}
-    # containerd 1.6 knows no CDI: there the NVIDIA runtime has to start every container.
+    # containerd 1.6 does not support CDI: there the NVIDIA runtime has to start every container.
     expected = "nvidia" if (way, release) == ("node", "1.6") else row.default
     assert now["containerd"]["default_runtime_name"] == expected
     assert not run(home, way, row, release)["changed"]

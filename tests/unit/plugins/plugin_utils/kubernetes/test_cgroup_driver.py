@@ -60,9 +60,9 @@ CASES: dict[str, tuple[str, tuple[str, ...], dict[str, str], Any, str, str]] = {
         "1.30.0", (CONFIG, DIR), {f"{FOLDER}/20.yaml": "cgroupDriver: cgroupfs\n", FILE: SET}, None, "systemd", FILE),
     "EKS writes JSON": ("1.30.0", (CONFIG,), {FILE: JSON}, None, "systemd", FILE),
     "in quotes, and with a remark": ("1.30.0", (CONFIG,), {FILE: 'cgroupDriver: "systemd" # as kubeadm has it\n'}, None, "systemd", FILE),
-    "unset is cgroupfs": ("1.30.0", (CONFIG,), {FILE: "clusterDomain: cluster.local\n"}, None, "cgroupfs", "built in"),
-    "no file at all": ("1.30.0", (), {}, None, "cgroupfs", "built in"),
-    "empty is unset": ("1.30.0", (CONFIG,), {FILE: 'cgroupDriver: ""\n'}, None, "cgroupfs", "built in"),
+    "unset is cgroupfs": ("1.30.0", (CONFIG,), {FILE: "clusterDomain: cluster.local\n"}, None, "cgroupfs", "built-in"),
+    "no file at all": ("1.30.0", (), {}, None, "cgroupfs", "built-in"),
+    "empty is unset": ("1.30.0", (CONFIG,), {FILE: 'cgroupDriver: ""\n'}, None, "cgroupfs", "built-in"),
     "another engine's kubelet": ("1.34.0", (CONFIG, "--container-runtime-endpoint=unix:///run/crio.sock"), {FILE: SET}, CGROUPFS, "", ""),
     "another engine's kubelet, by its file": (
         "1.34.0", (CONFIG,), {FILE: SET + "containerRuntimeEndpoint: unix:///run/crio.sock\n"}, CGROUPFS, "", ""),

@@ -168,7 +168,7 @@ def test_an_engine_that_serves_no_cri_has_no_cases() -> None:
     host = record(COMPATIBLE, CONTAINERD_21, driver=driver(0))
     without = dc.replace(CONTAINERD_21, cri=False)
     assert checks.cases(host, (without,), driver(0), image=IMAGE) == []
-    assert checks.nothing_to_prove(host, []) == "no engine on this host that a proof can start containers with"
+    assert checks.nothing_to_prove(host, []) == "this host has no engine that can start containers for the proof"
 
 
 @pytest.mark.parametrize("engine", [CONTAINERD_21, CRIO], ids=["legacy", "oci-hook"])
@@ -227,12 +227,12 @@ ADVICE = [
     ("containerd", "native-cdi", "RunPodSandbox: unknown service runtime.v1.RuntimeService", "serves no CRI"),
     ("crio", "native-cdi", "RunPodSandbox: unable to try pulling possible OCI artifact: pinging container registry", "(pause) image"),
     ("containerd", "native-cdi", "RunPodSandbox: /run/containerd/containerd.sock: Connection refused", "systemctl status"),
-    ("containerd", "native-cdi", "/dev/nvidia0 was asked for and is not in the container", "enable_cdi is false"),
-    ("crio", "native-cdi", "/dev/nvidia0 was asked for and is not in the container", "no injection took place"),
-    ("containerd", "native-cdi", "/dev/nvidia1 can be opened although it was not asked for (ENXIO)", "more than it asked for"),
+    ("containerd", "native-cdi", "/dev/nvidia0 was requested and is not in the container", "enable_cdi is false"),
+    ("crio", "native-cdi", "/dev/nvidia0 was requested and is not in the container", "no injection took place"),
+    ("containerd", "native-cdi", "/dev/nvidia1 can be opened although it was not requested (ENXIO)", "more than it requested"),
     ("crio", "oci-hook", "/var/log/cli.jsonl says nothing that matches --device=0", "did not call nvidia-container-cli"),
     ("crio", "native-cdi", "RunPodSandbox: something new", ""),
-    ("containerd", "nvidia-runtime", "/dev/nvidia0 was asked for and is not in the container", "compare the decision for this host"),
+    ("containerd", "nvidia-runtime", "/dev/nvidia0 was requested and is not in the container", "compare the decision for this host"),
 ]
 
 
@@ -245,14 +245,16 @@ def test_a_failure_says_what_to_do(engine: str, injection: str, text: str, words
 
 def test_evidence_joins_what_was_planned_with_what_was_found() -> None:
     planned = cases(COMPATIBLE, CONTAINERD_16, gpus=(0,))
-    problem = "/dev/nvidia0 was asked for and is not in the container"
+    problem = "/dev/nvidia0 was requested and is not in the container"
     found = {"name": "containerd: one", "ok": False, "problems": [problem], "error": None, "found": {"/dev/nvidia0": "absent"}}
     answer = {"cases": [found]}
     one, none = checks.evidence(planned, answer)
     assert (one["injection"], one["env"], one["found"]) == ("nvidia-runtime", {"NVIDIA_VISIBLE_DEVICES": "0"}, {"/dev/nvidia0": "absent"})
-    assert none["error"] == {"step": "run", "message": "the node gave no answer"}
+    assert none["error"] == {"step": "run", "message": "the node returned no result"}
     message = checks.verdict([one, none])
-    assert message.startswith(f"2 of 2 checks failed. containerd: one: {problem}. containerd: none: run: the node gave no answer. Next: ")
+    assert message.startswith(
+        f"2 of 2 checks failed. containerd: one: {problem}. containerd: none: run: the node returned no result. Next: "
+    )
 
 
 def test_a_proven_host_has_no_complaint() -> None:
