@@ -29,6 +29,7 @@ check: venv ## The fast tier: lint, types, sanity, archive, unit; no root, no la
 
 lint: venv ## Check style: ruff, yamllint, ansible-lint (production profile), changelog fragments, licences, documentation
 	$(RUN) ruff check .
+	$(RUN) ruff format --check .
 	$(RUN) yamllint --strict .
 	$(RUN) ansible-lint
 	$(RUN) antsibull-changelog lint

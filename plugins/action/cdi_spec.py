@@ -33,7 +33,7 @@ def planner(policy: Policy, obs: Observation, cap: str) -> base.Outcome:
     owner = cdi_refresh.cdi_owner(policy, obs, cap)[0] if shared else "collection"
     record, driver = resource.record_of_options(owner, cap), gpus.parse(policy, obs)
     plan, made = resource.outcome(policy, obs, record, driver, transport.probe_source("nvml"))
-    watch = resource.watched(policy, obs, record, (plan, made), transport.resident_sources()["truths"])
+    watch = resource.watched(policy, obs, record, (plan, made), transport.resident_sources()["cdi_guard"])
     verdicts = staleness.plain(resource.verdicts(policy, obs, record, driver))
     others = [other_writers.plan(policy, obs, record)] if shared else []
     return base.Outcome(merge([plan, watch, *others]), {**facts(made), "freshness": verdicts})

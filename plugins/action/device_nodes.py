@@ -25,7 +25,7 @@ def questions(policy: Policy) -> list[dict[str, Any]]:
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.state == "absent":
         return base.Outcome(originals.taken_back(obs, device_nodes.PATHS, lambda: device_nodes.plan_absent(policy, obs)))
-    return base.Outcome(device_nodes.plan(policy, obs, gpus.parse(policy, obs), transport.resident_sources()["device_rules"]))
+    return base.Outcome(device_nodes.plan(policy, obs, gpus.parse(policy, obs), transport.resident_sources()["device_nodes"]))
 
 
 class ActionModule(ActionBase):

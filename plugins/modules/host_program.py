@@ -91,9 +91,11 @@ import json
 import zlib
 
 from ansible.module_utils.basic import AnsibleModule
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import container_check, observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 
-PROGRAMS = {"observe": observe, "transaction": transaction, "container_check": container_check}
+PROGRAMS = {"observe": observe, "transaction": transaction, "container_check": container_test}
 
 
 def main():

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a command takes of the machine that it runs on: a process of its own around it, whose only children are the command's.
 
-    python spent.py FILE COMMAND...
+python spent.py FILE COMMAND...
 """
 
 from __future__ import annotations

@@ -49,7 +49,7 @@ assert toml.edits(doc)
 """
 LOOK = """
 import json
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
 common = {{"kind": "glob", "max": 1 << 18, "keep": {{"format": "toml"}}}}
 questions = [dict(common, id="g%d" % n, pattern="{folder}/%d/*" % n) for n in range(4)]
 found = observe.run({{"schema": 1, "root": "/", "questions": questions}})["answers"]

@@ -223,7 +223,7 @@ class Door:
         words = shlex.split(line)
         prefix: tuple[str, ...] = ()
         brought = wire.job(in_data)
-        if brought["main"] == "transaction":
+        if brought["main"] == transport.MAIN["transaction"]:
             brought["request"]["probation"] = min(PROBATION, brought["request"].get("probation") or 0)
             in_data = wire.with_job(in_data, brought)
             self.requests.append(brought["request"])

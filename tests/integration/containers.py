@@ -10,7 +10,7 @@ import json
 import shlex
 from collections.abc import Mapping, Sequence
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import container_check
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
 
 from tests.lab import images, seed
 from tests.lab.lab import Lab
@@ -61,7 +61,7 @@ Node = tuple[str, int, int]
 def start(lab: Lab, host: str, devices: Sequence[str], nodes: Sequence[Node] = (), more: str = "", *, account: str = "root") -> Inside:
     """Start a container with these CDI devices and try all these nodes in it; `more` is a script whose output is kept."""
     numbers = [str(word) for node in nodes for word in node]
-    script = "\necho ==\n".join((container_check.SCRIPT, *PARTS, more))
+    script = "\necho ==\n".join((container_test.SCRIPT, *PARTS, more))
     inside = ["sh", "-c", script, "probe", "/dev/nvidia* /dev/nvidia-caps/* /dev/dri/*", *numbers]
     done = lab.exec(host, command(lab.host(host).spec.kind, devices, inside, account))
     if done.returncode:
@@ -94,4 +94,4 @@ def read(text: str) -> Inside:
 
 def errno(message: str) -> str:
     """As a name; a node that the container may not even make says EPERM."""
-    return next((name for words, name in container_check.ERRNOS if words in message.lower()), message)
+    return next((name for words, name in container_test.ERRNOS if words in message.lower()), message)

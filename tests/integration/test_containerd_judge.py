@@ -19,7 +19,8 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
@@ -123,9 +124,22 @@ class Tree:
 
 def decision(default: bool, enable_cdi: bool) -> Decision:
     return Decision(
-        instance="", engine="containerd", engine_version="", injection="native-cdi", handler="nvidia", default=default, runtime_mode="cdi",
-        annotation_prefixes=("nvidia.cdi.k8s.io/",), device_list_strategy=(), plugin_annotation_prefix="", runtime_class="nvidia",
-        enable_cdi=enable_cdi, max_cdi_version="", hook=False, reasons=())
+        instance="",
+        engine="containerd",
+        engine_version="",
+        injection="native-cdi",
+        handler="nvidia",
+        default=default,
+        runtime_mode="cdi",
+        annotation_prefixes=("nvidia.cdi.k8s.io/",),
+        device_list_strategy=(),
+        plugin_annotation_prefix="",
+        runtime_class="nvidia",
+        enable_cdi=enable_cdi,
+        max_cdi_version="",
+        hook=False,
+        reasons=(),
+    )
 
 
 # A name, and the files; @CRI@ is the release's own CRI table, @V@ the version that goes with it.

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Plan, PlanError

@@ -21,7 +21,9 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import base
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import edits, observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import edits
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text

@@ -76,7 +76,7 @@ def plan(answer: dict[str, Any]) -> list[Any]:
 
 @pytest.mark.parametrize("way", ["stdin", "module"])
 def test_nothing_is_imported_from_where_the_connection_stands(fleet: Fleet, way: str) -> None:
-    fleet.shell(HOST, f"cd /root; for m in {PLANTED}; do echo 'open(\"/run/imported\", \"a\").write(__file__)' >$m.py; done")
+    fleet.shell(HOST, f'cd /root; for m in {PLANTED}; do echo \'open("/run/imported", "a").write(__file__)\' >$m.py; done')
     try:
         answer = looked(fleet, transport=way)
         assert plan(answer)

@@ -33,8 +33,8 @@ RestartSec=1
 """
 # Old bytes, a unit that serves, nothing of ours beside the files, no unit or timer of ours any more.
 SETTLED = (
-    f"timeout 60 sh -c 'until {CRICTL} info >/dev/null 2>&1 && [ -z \"$(ls /var/lib/gpufleet/job)\" ]"
-    " && ! systemctl list-units --plain --no-legend \"gpufleet-*\" | grep -v gpufleet-recover | grep -q . ; do sleep 0.2; done'"
+    f'timeout 60 sh -c \'until {CRICTL} info >/dev/null 2>&1 && [ -z "$(ls /var/lib/gpufleet/job)" ]'
+    ' && ! systemctl list-units --plain --no-legend "gpufleet-*" | grep -v gpufleet-recover | grep -q . ; do sleep 0.2; done\''
 )
 
 

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The lab itself: every kind of host serves containers, faults happen as asked for, and nothing is left behind."""
+
 from __future__ import annotations
 
 import json
@@ -263,7 +264,9 @@ from pathlib import Path
 from tests.lab import claims
 claims.CHECKOUT = Path(sys.argv.pop(1))
 """
-CONTROLS = IN_CHECKOUT + """
+CONTROLS = (
+    IN_CHECKOUT
+    + """
 import signal
 from tests.lab.lab import Lab
 lab = Lab(sys.argv[1], kept=sys.argv[2] == "kept")
@@ -272,6 +275,7 @@ print("up", flush=True)
 if not lab.kept:
     signal.pause()
 """
+)
 DOWN = IN_CHECKOUT + "from tests.lab import __main__; sys.exit(__main__.main(['down']))"
 NEXT = IN_CHECKOUT + "from tests.lab.lab import take_leftovers_away; print(*take_leftovers_away())"
 

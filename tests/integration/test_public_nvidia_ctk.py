@@ -49,9 +49,7 @@ def settled(home: bare_trees.Tree, row: Public, release: str) -> dict[str, Any]:
 
 @pytest.mark.parametrize("flags", FLAGS)
 @pytest.mark.parametrize(("row", "release"), ROWS)
-def test_after_the_drop_in_of_1_20_a_host_is_like_one_that_was_never_touched(
-    tmp_path: Path, row: Public, release: str, flags: str
-) -> None:
+def test_after_the_drop_in_of_1_20_a_host_is_like_one_that_was_never_touched(tmp_path: Path, row: Public, release: str, flags: str) -> None:
     untouched = settled(tree(tmp_path / "untouched", CONTAINERD, row.text), row, release)
     home = tree(tmp_path / "touched", CONTAINERD, row.text)
     original = home.state()

@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import cgroup_choice as containerd_cgroup_choice
 
 from tests.integration import test_containerd_judge as judge

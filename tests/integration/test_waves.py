@@ -24,7 +24,7 @@ def fleet(boot: Boot) -> Fleet:
     assert up.play("site", HOSTS, variables=repository()).failed == {}
     assert up.play("rollback", HOSTS).failed == {}
     unit = "/etc/systemd/system/containerd.service.d/trap.conf"
-    up.shell("wave2", f"mkdir -p $(dirname {unit}); printf %s \"{TRAP}\" >{unit}; systemctl daemon-reload")
+    up.shell("wave2", f'mkdir -p $(dirname {unit}); printf %s "{TRAP}" >{unit}; systemctl daemon-reload')
     return up
 
 

@@ -8,6 +8,7 @@
 
 The programs are upstream's own, built from source; nvidia-container-cli is a stub. The keys are made here and thrown away.
 """
+
 from __future__ import annotations
 
 import contextlib

@@ -5,6 +5,7 @@
 
 A changed input makes a new directory, an interrupted build leaves none, and two callers at once build only once.
 """
+
 from __future__ import annotations
 
 import contextlib

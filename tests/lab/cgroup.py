@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The control group of a lab: the handle by which all its processes are found and ended at once."""
+
 from __future__ import annotations
 
 import contextlib

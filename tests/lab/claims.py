@@ -6,6 +6,7 @@
 The process holds a lock on the file `owner` in the lab's runtime directory. The kernel frees it the instant the process is dead, however it
 died. A lab that nobody holds and nobody wanted to keep is a leftover: the next `up` of this checkout takes it away, and so does `down`.
 """
+
 from __future__ import annotations
 
 import contextlib

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """One running host: boot, commands inside, loss of power, a disk that fills, and removal without a trace."""
+
 from __future__ import annotations
 
 import contextlib

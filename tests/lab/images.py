@@ -5,6 +5,7 @@
 
 Two archive formats carry the same image: an OCI layout (ctr, podman, skopeo) and docker's own (`docker load` before 25 reads nothing else).
 """
+
 from __future__ import annotations
 
 import functools

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A lab: a network, an apt repository and the hosts of a fleet, brought up together and taken down without a trace."""
+
 from __future__ import annotations
 
 import contextlib

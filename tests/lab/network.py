@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The network of a lab: one namespace with one bridge, in which the controller has an address and every host a port."""
+
 from __future__ import annotations
 
 import hashlib

@@ -5,6 +5,7 @@
 
 All of it goes to standard error: what a command of the lab is asked for is on standard output.
 """
+
 from __future__ import annotations
 
 import contextlib

@@ -7,6 +7,7 @@ Both are plain directories, kept under a hash of what they were made from. They 
 since dpkg's syncs on a disk cost more than the download (a minute against half of one), and because such a tmpfs is gone when the build is
 stopped.
 """
+
 from __future__ import annotations
 
 import functools

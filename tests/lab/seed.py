@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What makes a Debian root one certain lab host: a directory that lies over the shared layers and holds this host's own files."""
+
 from __future__ import annotations
 
 import os

@@ -6,6 +6,7 @@
 These are not real drivers: names, links and SONAMEs are, contents are not. NVIDIA's own tools take them for drivers all the same, since the
 lab's NVML answers. The real ones (Debian's) are in userland.py.
 """
+
 from __future__ import annotations
 
 import functools

@@ -5,6 +5,7 @@
 
 Installed by apt into a layer over the suite's root, as the lab's engines are: downloaded on first use and cached.
 """
+
 from __future__ import annotations
 
 import contextlib

@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from tests.lab import artefacts, fakegpu
 
 # The node side is not typed.
-EYES: Any = importlib.import_module("ansible_collections.gpufleet.nvidia.plugins.module_utils.observe")
+EYES: Any = importlib.import_module("ansible_collections.gpufleet.nvidia.plugins.module_utils._node.observe")
 PROGRAM = Program(INSTALLED, (1, 20, 1))
 # The lab has no library of that name that answers; it tells the same nodes and version as NVML.
 FLAGS = ["--feature-flag", "disable-nvsandboxutils", "--nvidia-cdi-hook-path", INSTALLED]
@@ -117,7 +117,7 @@ def planned(wanted: Policy, seen: Observation, profile: profiles.Profile = "full
 def facts(spec: Spec, tree: Path) -> frozenset[Fact]:
     """A spec without order; host paths as the tree sees them, without the root in front and without links."""
     parts = [("", spec.edits), *((d.name, d.edits) for d in spec.devices)]
-    resolve = importlib.import_module(EYES.__name__.replace("observe", "nodefs")).resolve
+    resolve = importlib.import_module(EYES.__name__.replace("observe", "host_files")).resolve
 
     def host(path: str) -> str:
         return str(resolve(str(tree), roots.inside(str(tree), path))[0])

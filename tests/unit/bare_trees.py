@@ -15,7 +15,8 @@ from collections.abc import Callable
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import base, containerd_runtime, crio_runtime, docker_runtime, node, oci_hook
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, journal_look, observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import journal, journal_queries, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries as ask
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, NeedMore, PlanError, Policy
@@ -66,7 +67,7 @@ class Tree:
 
     @property
     def originals(self) -> dict[str, Any]:
-        found: dict[str, Any] = journal_look.look(str(self.root), JOURNAL_DIR)["originals"]
+        found: dict[str, Any] = journal_queries.look(str(self.root), JOURNAL_DIR)["originals"]
         return found
 
     def forget_journal(self) -> None:

@@ -12,7 +12,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, leaves, selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents, leaves, selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import discover as driver_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import lookup

@@ -26,14 +26,10 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import (
-    commands,
-    container_check,
-    cri,
-    nodefs,
-    observe,
-    transaction,
-)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 
 from tests.tools import wire
 from tests.unit.plugins.module_utils import conftest as runtime
@@ -81,8 +77,8 @@ def node(pipe: Any) -> None:
 
 PROGRAMS: Mapping[str, Callable[[Any], Any]] = {
     "observe": observe.run,
-    "transaction": lambda request: transaction.run({**request, "alone": False}),
-    "container_check": container_check.run,
+    transport.MAIN["transaction"]: lambda request: transaction.run({**request, "alone": False}),
+    transport.MAIN["container_check"]: container_test.run,
 }
 
 
@@ -98,7 +94,7 @@ class Played:
             if line.startswith(begins):
                 text = out if isinstance(out, str) else out(argv)
                 return {"rc": status, "stdout": text.encode(), "stderr": err.encode(), "timed_out": False, "truncated": False}
-        raise nodefs.NodeError("not-found", f"{argv[0]}: there is no such program")
+        raise host_files.NodeError("not-found", f"{argv[0]}: there is no such program")
 
 
 class Node:
@@ -252,7 +248,7 @@ class Host:
     def _by_module(self, module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
         program = module_args.get("program") or module_name.rpartition(".")[2]
         request = transport.unpack(module_args["request"])
-        answer = self.node.ask(self.root, program, request, self.known)
+        answer = self.node.ask(self.root, transport.MAIN.get(program, program), request, self.known)
         self.wire += [request, answer]
         return {"answer": transport.pack(answer)}
 

@@ -76,7 +76,7 @@ def test_a_part_that_fails_is_shown_and_the_others_go_on(tmp_path: Path, capsys:
     reason = "FAILED tests/x.py::test_y - why"
     found = ran(
         tmp_path,
-        script("bad", f"print(\"its reason\\n{reason}\\n1 failed, 2 passed in 0.10s\"); exit(1)", counted=True),
+        script("bad", f'print("its reason\\n{reason}\\n1 failed, 2 passed in 0.10s"); exit(1)', counted=True),
         script("good", "print('what nobody needs to see'); print('3 passed, 1 skipped, 1 warning in 0.10s')", counted=True),
         script("not counted", "print('9 passed in 0.10s')"),
     )

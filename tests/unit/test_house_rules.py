@@ -13,33 +13,72 @@ from pathlib import Path
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import launch
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import launcher
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 
 ROOT = Path(__file__).resolve().parents[2]
 PLUGINS = ROOT / "plugins"
 OWN = "ansible_collections.gpufleet.nvidia.plugins."
+NODE = OWN + "module_utils._node"
 
 # What reads a file, starts a process, opens a connection, or looks at a clock. The planner gets all of that as an observation.
 IMPURE = {
-    "asyncio", "ctypes", "fcntl", "getpass", "glob", "http", "logging", "multiprocessing", "os", "platform", "pwd", "grp", "random",
-    "requests", "secrets", "select", "shutil", "signal", "socket", "sqlite3", "subprocess", "tempfile", "threading", "time", "urllib",
+    "asyncio",
+    "ctypes",
+    "fcntl",
+    "getpass",
+    "glob",
+    "http",
+    "logging",
+    "multiprocessing",
+    "os",
+    "platform",
+    "pwd",
+    "grp",
+    "random",
+    "requests",
+    "secrets",
+    "select",
+    "shutil",
+    "signal",
+    "socket",
+    "sqlite3",
+    "subprocess",
+    "tempfile",
+    "threading",
+    "time",
+    "urllib",
 }
 IMPURE_CALLS = {
-    "open", "input", "print", "exec", "eval", "__import__", "breakpoint",
+    "open",
+    "input",
+    "print",
+    "exec",
+    "eval",
+    "__import__",
+    "breakpoint",
     # methods of pathlib.Path, whose pure half (PurePosixPath) is welcome
-    "read_text", "read_bytes", "write_text", "write_bytes", "unlink", "mkdir", "iterdir", "rglob", "symlink_to", "now", "utcnow", "today",
+    "read_text",
+    "read_bytes",
+    "write_text",
+    "write_bytes",
+    "unlink",
+    "mkdir",
+    "iterdir",
+    "rglob",
+    "symlink_to",
+    "now",
+    "utcnow",
+    "today",
 }
 # tomlkit reads TOML where Python is 3.10; PyYAML comes with ansible-core and reads CDI specs that others wrote.
 THIRD_PARTY = {"tomlkit", "yaml"}
 # What both sides must judge by one rule: pure functions of the node side that the planner may use, too.
 SHARED = {
-    *("selection", "projection", "placeholders", "toml_projection", "json_projection"),
-    *("yaml_scalars", "yaml_scan", "document_projection"),
+    f"projection.{name}"
+    for name in ("selection", "projector", "placeholders", "toml_places", "json_places", "yaml_scalars", "yaml_scan", "documents")
 }
-UPSTREAM_NAMES = re.compile(
-    r"(?<![a-z])(nvidia|containerd|cri-?o|docker|podman|cdi|runc|crun|kubelet|k3s|rke2)(?![a-z])", re.IGNORECASE
-)
+UPSTREAM_NAMES = re.compile(r"(?<![a-z])(nvidia|containerd|cri-?o|docker|podman|cdi|runc|crun|kubelet|k3s|rke2)(?![a-z])", re.IGNORECASE)
 
 
 def sources(*parts: str) -> list[Path]:
@@ -84,11 +123,22 @@ def words(tree: ast.AST) -> list[str]:
     return found
 
 
+def part_of_node(imported: str) -> str:
+    """Give the part of the node side that an import of it, or of a name in it, means: a path with dots for slashes."""
+    part = imported.removeprefix(NODE + ".")
+    return part if file_of(part).exists() else part.rpartition(".")[0]
+
+
+def file_of(part: str) -> Path:
+    """Give the file of a part of the node side."""
+    return PLUGINS.joinpath("module_utils", "_node", *part.split(".")).with_suffix(".py")
+
+
 def foreign_to_planner(imported: str) -> bool:
     """Say whether the planner may not import this."""
     top = imported.split(".")[0]
-    if imported.startswith(OWN + "module_utils."):
-        return imported.removeprefix(OWN + "module_utils.").partition(".")[0] not in SHARED
+    if imported.startswith(NODE + "."):
+        return part_of_node(imported) not in SHARED
     if imported.startswith(OWN):
         return not imported.startswith(OWN + "plugin_utils.") and imported != OWN + "plugin_utils"
     if imported.startswith("pathlib."):
@@ -172,13 +222,14 @@ def test_no_engine_is_a_case_of_its_own_outside_its_package(path: Path) -> None:
 
 def test_all_that_is_not_promised_has_a_name_that_says_so() -> None:
     """The contract is modules, roles, playbooks, their options and results; a leading underscore says that the rest may change."""
-    assert [path.name for path in PLUGINS.joinpath("plugin_utils").iterdir() if not path.name.startswith("_")] == []
+    rooms = [path for side in ("plugin_utils", "module_utils") for path in PLUGINS.joinpath(side).iterdir()]
+    assert [path.name for path in rooms if not path.name.startswith("_")] == []
 
 
 @pytest.mark.parametrize("module", sorted(SHARED))
 def test_what_both_sides_share_is_pure(module: str) -> None:
     """It is held to the planner's rule, on the node's Python."""
-    tree = ast.parse((PLUGINS / "module_utils" / f"{module}.py").read_text())
+    tree = ast.parse(file_of(module).read_text())
     assert sorted(item for item in imports(tree) if foreign_to_planner(item)) == []
     assert sorted(called(tree) & IMPURE_CALLS) == []
 
@@ -203,28 +254,27 @@ def test_the_node_side_acts_on_no_engine_by_name(path: Path) -> None:
     assert [text for text in words(ast.parse(path.read_text())) if UPSTREAM_NAMES.search(text)] == []
 
 
-@pytest.mark.parametrize("part", launch.PARTS)
+@pytest.mark.parametrize("part", launcher.PARTS)
 def test_the_transaction_mentions_no_engine_at_all(part: str) -> None:
     """Not even in a comment: what it does is the same for whatever writes files and restarts units."""
-    text = (PLUGINS / "module_utils" / f"{part}.py").read_text().replace("gpufleet.nvidia", "")
+    text = file_of(part).read_text().replace("gpufleet.nvidia", "")
     assert [line for line in text.splitlines() if UPSTREAM_NAMES.search(line)] == []
 
 
-NODE = OWN + "module_utils"
-SHIPPED = {**transport.PROGRAMS, "transaction on the host's disk": tuple(launch.PARTS)}
+SHIPPED = {**transport.PROGRAMS, "transaction on the host's disk": tuple(launcher.PARTS)}
 
 
 def parts_of(part: str) -> list[str]:
     """Give the parts of the node side that one of them imports."""
-    tree = ast.parse((PLUGINS / "module_utils" / f"{part}.py").read_text())
-    return [item.removeprefix(NODE + ".").partition(".")[0] for item in imports(tree) if item.startswith(NODE + ".")]
+    return [part_of_node(item) for item in imports(ast.parse(file_of(part).read_text())) if item.startswith(NODE + ".")]
 
 
 @pytest.mark.parametrize("program", SHIPPED)
 def test_a_program_is_sent_with_what_it_imports(program: str) -> None:
     """As a module the same program gets what it imports and nothing else: a part too few or too many works one way only."""
     shipped = SHIPPED[program]
-    needed, todo = {program.split()[0]}, [program.split()[0]]
+    first = transport.MAIN.get(program.split()[0], program.split()[0])
+    needed, todo = {first}, [first]
     while todo:
         more = set(parts_of(todo.pop())) - needed
         needed |= more

@@ -31,7 +31,7 @@ def rows(picture: str) -> list[str]:
 
 
 def test_a_picture_has_the_commands_own_lines(tmp_path: Path) -> None:
-    lines = ["HOST  WHY", "gpu1  a <b> & \"c\"", "", "  two in"]
+    lines = ["HOST  WHY", 'gpu1  a <b> & "c"', "", "  two in"]
     command = [sys.executable, "-c", f"print({chr(10).join(lines)!r})"]
     assert terminal.main([str(tmp_path / "it.svg"), "--prompt", "look", "--", *command]) == 0
     assert rows((tmp_path / "it.svg").read_text()) == ["$ look", *(line for line in lines if line)]

@@ -26,27 +26,33 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR
 
 MODULE = "gpufleet.nvidia.host_program"
-PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils"
-SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils")
+PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils._node"
+SOURCES = os.path.join(os.path.dirname(__file__), "..", "..", "module_utils", "_node")
 # What each program is made of: the part that is run, what that imports, and what that imports.
 PROGRAMS: Mapping[str, tuple[str, ...]] = {
     name: tuple(parts.split())
     for name, parts in {
         "observe": (
-            "selection causes nodefs trust commands yaml_scalars placeholders yaml_scan document_projection keyed "
-            "json_projection toml_projection projection contents wire cri unix_http look_system journal "
-            "journal_look leaves look_files observe"
+            "projection.selection causes host_files trust commands projection.yaml_scalars projection.placeholders "
+            "projection.yaml_scan projection.documents keyed projection.json_places projection.toml_places "
+            "projection.projector projection.contents rpc.grpc_wire rpc.cri rpc.unix_http system journal journal_queries "
+            "projection.leaves file_queries observe"
         ),
         "transaction": (
-            "nodefs trust commands keyed selection causes unix_http look_system journal wire cri health ledger "
-            "guard census placeholders json_projection toml_projection projection edits rules staging swap undo "
-            "steps launch request transaction"
+            "host_files trust commands keyed projection.selection causes rpc.unix_http system journal rpc.grpc_wire rpc.cri "
+            "transaction.health transaction.journal_writer transaction.deadline transaction.container_snapshot "
+            "projection.placeholders projection.json_places projection.toml_places projection.projector transaction.edits "
+            "transaction.preconditions transaction.staging transaction.swap transaction.rollback transaction.executor "
+            "transaction.launcher transaction.request transaction.entry"
         ),
         "container_check": (
-            "nodefs trust unix_http api_check selection causes commands wire cri container_check"
+            "host_files trust rpc.unix_http container_test.http_api container_test.cri_messages projection.selection causes "
+            "commands rpc.grpc_wire rpc.cri container_test.entry"
         ),
     }.items()
 }
+# The part of a program that is run, where it has another name than the program.
+MAIN = {"transaction": "transaction.entry", "container_check": "container_test.entry"}
 # RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent. By path, each: what becomes root
 # is not to be found by a PATH that the account, or a sudo without secure_path, has brought along.
 INTERPRETERS = (
@@ -60,7 +66,7 @@ INSTALL = "install python3 (3.6 or newer), or set ansible_python_interpreter to 
 # own packages, -S the site's packages and what their .pth files run. All of these may be written by an account that becomes root here.
 ISOLATED = "-I -S"
 
-# What the interpreter gets on its command line: to run what comes first over stdin (module_utils/loader.py), which reads the rest.
+# What the interpreter gets on its command line: to run what comes first over stdin (module_utils/_node/loader.py), which reads the rest.
 # Bytes, as they are: base64 would be a third more, and a long program on the command line would be in the way of a host's limits.
 START = (
     "import sys,zlib;s=sys.stdin.buffer;n=[int(w) for w in s.readline().split()];"
@@ -87,7 +93,7 @@ def unpack(text: str) -> Any:
 
 
 def text(name: str) -> str:
-    with open(os.path.join(SOURCES, name + ".py"), encoding="utf-8") as handle:
+    with open(os.path.join(SOURCES, *name.split(".")) + ".py", encoding="utf-8") as handle:
         return handle.read()
 
 
@@ -124,14 +130,14 @@ def loader() -> bytes:
 
 @functools.cache
 def probe_source(name: str) -> str:
-    """Source of a probe that travels with a question (module_utils/probes)."""
+    """Source of a probe that travels with a question (module_utils/_node/probes)."""
     with open(os.path.join(SOURCES, "probes", name + ".py"), encoding="utf-8") as handle:
         return handle.read()
 
 
 @functools.cache
 def resident_sources() -> Mapping[str, str]:
-    """Sources of the programs that stay on a host (module_utils/resident), by name."""
+    """Sources of the programs that stay on a host (module_utils/_node/resident), by name."""
     folder = os.path.join(SOURCES, "resident")
     found = {}
     for name in sorted(os.listdir(folder)):
@@ -146,7 +152,7 @@ def script(program: str, request: Mapping[str, Any], marker: str, *, keep: bool 
 
     keep: whether the host may keep the compiled form for the next time, where this collection has a directory there already.
     """
-    job = {"package": PACKAGE, "main": program, "request": request, "marker": marker, "base": JOURNAL_DIR, "keep": keep}
+    job = {"package": PACKAGE, "main": MAIN.get(program, program), "request": request, "marker": marker, "base": JOURNAL_DIR, "keep": keep}
     parts = (loader(), packed(program), zlib.compress(json.dumps(job).encode("utf-8"), 9))
     return " ".join(str(len(part)) for part in parts).encode("ascii") + b"\n" + b"".join(parts)
 

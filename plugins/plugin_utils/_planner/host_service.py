@@ -23,10 +23,12 @@ PROGRAMS = "/usr/local/libexec/gpufleet"
 SETTINGS = "/etc/gpufleet"
 UNITS = "/etc/systemd/system"
 # Whoever starts containers, or writes CDI specs from the nodes that are there.
-BEFORE = " ".join((
-    "containerd.service crio.service docker.service podman.service podman-restart.service kubelet.service nvidia-cdi-refresh.service",
-    *known.own_engine_units(),
-))
+BEFORE = " ".join(
+    (
+        "containerd.service crio.service docker.service podman.service podman-restart.service kubelet.service nvidia-cdi-refresh.service",
+        *known.own_engine_units(),
+    )
+)
 # RHEL 8 has its Python in /usr/libexec only. By path: systemd's own PATH begins with /usr/local, which is not root's alone everywhere.
 PYTHONS = "/usr/bin/python3 /usr/libexec/platform-python /run/current-system/sw/bin/python3"
 START = "for p in {pythons}; do [ -x $$p ] && exec $$p -I -S {words}; done; echo There is no Python at {pythons} >&2; exit 127"

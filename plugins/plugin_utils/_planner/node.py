@@ -178,7 +178,7 @@ def require_engine(policy: Policy, seen: Seen) -> None:
         raise PlanError(
             "no container engine found on this host",
             why="containerd, CRI-O and Docker were searched for by process, unit, socket and program, and Podman by a release that "
-                "reads CDI specs",
+            "reads CDI specs",
             next="install an engine first, or set config_path and socket if it is in another place",
         )
     stopped = [
@@ -205,7 +205,7 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
     by_key = {i.key: i for i in seen.instances}
     installing = packages.plan(policy, obs, record)
     engine_plans = [ENGINES[d.engine].plan(policy, obs, by_key[d.instance], d) for d in record.decisions]
-    nodes = device_nodes.plan(policy, obs, seen.driver, (residents or {}).get("device_rules", ""))
+    nodes = device_nodes.plan(policy, obs, seen.driver, (residents or {}).get("device_nodes", ""))
     others = other_writers.plan(policy, obs, record)
     parts = [
         left_by_others(policy, obs, seen.instances, record.decisions),
@@ -214,7 +214,7 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
         coming(toolkit_config.plan(policy, obs, record)) if installing.commands else toolkit_config.plan(policy, obs, record),
         *engine_plans,
         oci_hook.plan(policy, obs, record),
-        cdi(policy, obs, seen, probe_source, nodes, (residents or {}).get("truths", "")),
+        cdi(policy, obs, seen, probe_source, nodes, (residents or {}).get("cdi_guard", "")),
         Plan() if installing.commands else others,
         device_plugin.advise(policy, record),
     ]

@@ -134,11 +134,25 @@ def _file(path: str, a: Mapping[str, Any]) -> File:
         content = base64.b64decode(content).decode("utf-8", "surrogateescape")
     rdev = a.get("rdev")
     return File(
-        path, bool(a.get("exists")), a.get("type") or "", content, a.get("sha256"), a.get("keep"), a.get("real") or path,
-        int(a.get("mode") or 0), (rdev[0], rdev[1]) if rdev else None, a.get("owner") or "", a.get("group") or "", int(a.get("uid") or 0),
+        path,
+        bool(a.get("exists")),
+        a.get("type") or "",
+        content,
+        a.get("sha256"),
+        a.get("keep"),
+        a.get("real") or path,
+        int(a.get("mode") or 0),
+        (rdev[0], rdev[1]) if rdev else None,
+        a.get("owner") or "",
+        a.get("group") or "",
+        int(a.get("uid") or 0),
         float(a.get("mtime") or 0.0),
-        gid=int(a.get("gid") or 0), fault=a.get("fault"), withheld=tuple(a.get("withheld") or ()), foreign_bytes=a.get("foreign_bytes"),
-        links=_links(a))
+        gid=int(a.get("gid") or 0),
+        fault=a.get("fault"),
+        withheld=tuple(a.get("withheld") or ()),
+        foreign_bytes=a.get("foreign_bytes"),
+        links=_links(a),
+    )
 
 
 def _links(a: Mapping[str, Any]) -> tuple[str, ...] | None:

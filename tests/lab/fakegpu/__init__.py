@@ -7,6 +7,7 @@
 host's root. The trees of /proc and /sys stand under /opt/fakegpu, since nothing can be put into the real ones; what NVIDIA's own tools read
 in /proc is mounted over it at boot.
 """
+
 from __future__ import annotations
 
 import functools

@@ -5,6 +5,7 @@
 
 Each library is an empty one with the SONAME of the real one, so that ldconfig and programs that read ELF files take it for what it is.
 """
+
 from __future__ import annotations
 
 from collections.abc import Iterator

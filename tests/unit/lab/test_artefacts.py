@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What the lab's hosts are made of, as far as it can be checked without a host: no root, no network, no compiler."""
+
 from __future__ import annotations
 
 import hashlib

@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Whose a lab is: a process that lives keeps its own, however often others ask; one that is dead keeps none."""
+
 from __future__ import annotations
 
 import json

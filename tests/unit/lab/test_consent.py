@@ -2,6 +2,7 @@
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Debian packages are installed on a person's machine after a yes; where nobody can be asked, nothing waits for an answer."""
+
 from __future__ import annotations
 
 import io

@@ -17,7 +17,8 @@ from typing import Any, cast
 import yaml
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node as host
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as option_rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd

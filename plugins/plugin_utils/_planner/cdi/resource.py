@@ -183,8 +183,17 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 def record_of_options(owner: Literal["collection", "toolkit", "none"], cap: str) -> HostDecision:
     """For the single module, which does what it is told: the parts of a record that this resource reads."""
     return HostDecision(
-        decisions=(), refused=(), skipped="", runtime_mode="auto", annotation_prefixes=(), isolation="compatible", low_level_runtimes=(),
-        packages=(), cdi_owner=owner, cdi_version_cap=cap, reasons=(),
+        decisions=(),
+        refused=(),
+        skipped="",
+        runtime_mode="auto",
+        annotation_prefixes=(),
+        isolation="compatible",
+        low_level_runtimes=(),
+        packages=(),
+        cdi_owner=owner,
+        cdi_version_cap=cap,
+        reasons=(),
     )
 
 

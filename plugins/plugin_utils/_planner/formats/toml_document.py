@@ -97,7 +97,8 @@ def _loads_tomlkit(text: str, path: str) -> dict[str, Any]:
         from tomlkit.exceptions import ParseError  # noqa: PLC0415
     except ImportError as exc:
         raise PlanError(
-            "the controller's Python cannot read TOML", why="it is older than 3.11 and tomlkit is not installed",
+            "the controller's Python cannot read TOML",
+            why="it is older than 3.11 and tomlkit is not installed",
             next="Install tomlkit for the Python that runs Ansible (meta/execution-environment.yml lists it), or use Python 3.11 or newer.",
         ) from exc
     try:
@@ -176,5 +177,9 @@ def refusal(doc: TomlDocument, path: Path, why: str) -> TomlError:
     for size in range(len(path), 0, -1):
         line = line or line_of(doc, path[:size])
     return TomlError(
-        f"{dotted(path)} cannot be changed here without touching other lines", where=doc.path, line=line or 1, why=why,
-        next="Write it as a table with a header of its own, or make the change by hand.")
+        f"{dotted(path)} cannot be changed here without touching other lines",
+        where=doc.path,
+        line=line or 1,
+        why=why,
+        next="Write it as a table with a header of its own, or make the change by hand.",
+    )

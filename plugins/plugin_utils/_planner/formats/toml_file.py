@@ -10,7 +10,7 @@ import hashlib
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places

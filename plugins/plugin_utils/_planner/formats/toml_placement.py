@@ -36,7 +36,7 @@ def insert(doc: TomlDocument, places: toml_scanner.Statements, path: Path, value
             break
         siblings = [p for p in places.pairs if p.inline is None and not p.in_array and len(p.table) < size and p.path[:size] == ancestor]
         if siblings:  # the table is made by dotted keys, and cannot be opened again by a header
-            return _insert_pair(doc, siblings[-1], path[len(siblings[-1].table):], value)
+            return _insert_pair(doc, siblings[-1], path[len(siblings[-1].table) :], value)
     else:
         size = 0
     if size < len(container):
@@ -104,7 +104,7 @@ def _nesting(doc: TomlDocument, places: toml_scanner.Statements) -> str:
     for path, indent in indents.items():
         above = indents.get(path[:-1])
         if above is not None and len(indent) > len(above) and indent.startswith(above):
-            return indent[len(above):]
+            return indent[len(above) :]
     return ""
 
 
@@ -115,7 +115,7 @@ def _step(doc: TomlDocument, places: toml_scanner.Statements) -> str:
     for pair in places.pairs:
         if pair.table and pair.inline is None:
             indent, above = indent_of(doc.lines[line_at(doc, pair.start)]), headers[pair.table]
-            found = indent[len(above):] if indent.startswith(above) else ""
+            found = indent[len(above) :] if indent.startswith(above) else ""
     return found
 
 
@@ -184,7 +184,7 @@ def replace_span(doc: TomlDocument, span: tuple[int, int], new: str) -> TomlDocu
     first, last = line_at(doc, span[0]), line_at(doc, span[1])
     before = doc.starts[first]
     text = "".join(doc.lines[first : last + 1])
-    return splice(doc, [(first, last + 1, (text[: span[0] - before] + new + text[span[1] - before:],))])
+    return splice(doc, [(first, last + 1, (text[: span[0] - before] + new + text[span[1] - before :],))])
 
 
 def splice(doc: TomlDocument, changes: list[tuple[int, int, tuple[str, ...]]]) -> TomlDocument:

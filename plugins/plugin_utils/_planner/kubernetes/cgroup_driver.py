@@ -141,8 +141,11 @@ def _started_with(obs: Observation, instance: Instance) -> InUse:
 def _stated(value: str, where: str) -> InUse:
     if value not in ("systemd", "cgroupfs"):
         raise PlanError(
-            "the kubelet's cgroup driver is not known", where=where, why=f"{value} is not a driver that this collection knows",
-            next="write systemd or cgroupfs there")
+            "the kubelet's cgroup driver is not known",
+            where=where,
+            why=f"{value} is not a driver that this collection knows",
+            next="write systemd or cgroupfs there",
+        )
     return InUse(cast(Driver, value), f"the kubelet is set to the {value} cgroup driver ({where})")
 
 
@@ -193,8 +196,11 @@ def _setting(file: File, key: str) -> Any:
     """What a file says of a key. One that cannot be read is an error: it may say anything."""
     if file.content is None:
         raise PlanError(
-            "the kubelet's configuration cannot be read", where=file.path, why=file.trouble,
-            next="make it readable, or set the cgroup driver in the option handlers (options: SystemdCgroup)")
+            "the kubelet's configuration cannot be read",
+            where=file.path,
+            why=file.trouble,
+            next="make it readable, or set the cgroup driver in the option handlers (options: SystemdCgroup)",
+        )
     file_places.require_shown(file.path, [entry for entry in file.withheld if entry["path"][0] == key])
     try:
         data = json.loads(file.content) if file.content.lstrip().startswith("{") else yaml.safe_load(file.content)

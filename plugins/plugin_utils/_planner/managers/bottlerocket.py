@@ -8,5 +8,9 @@ from __future__ import annotations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
 
 BOTTLEROCKET = Manager(
-    "bottlerocket", "Bottlerocket", "Use its NVIDIA variant and the settings of its API; its files are read-only.",
-    os_ids=("bottlerocket",), own_engine=False)
+    "bottlerocket",
+    "Bottlerocket",
+    "Use its NVIDIA variant and the settings of its API; its files are read-only.",
+    os_ids=("bottlerocket",),
+    own_engine=False,
+)

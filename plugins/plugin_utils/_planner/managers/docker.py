@@ -12,13 +12,21 @@ UNITS = ("docker.service",)
 PACKAGES = ("docker.io", "docker-ce", "moby-engine", "containerd.io")
 
 DOCKER = Manager(
-    "docker", "Docker", "Configure Docker instead.", homes=("/var/run/docker/containerd/", "/run/docker/containerd/"), own_engine=False,
-    kubernetes=False, cri=False, told_apart=True, sentence="Docker started this containerd for itself and writes its configuration.")
+    "docker",
+    "Docker",
+    "Configure Docker instead.",
+    homes=("/var/run/docker/containerd/", "/run/docker/containerd/"),
+    own_engine=False,
+    kubernetes=False,
+    cri=False,
+    told_apart=True,
+    sentence="Docker started this containerd for itself and writes its configuration.",
+)
 
 # Of the package's containerd. The file stays the package's, so that our part of it is taken back as there.
 SERVES_DOCKER_ONLY = (
     "This containerd serves Docker only: {where} switches CRI off. It is left alone, since Docker has a configuration of its own. "
-    "For Kubernetes, remove \"{entry}\" from disabled_plugins, restart containerd and run again."
+    'For Kubernetes, remove "{entry}" from disabled_plugins, restart containerd and run again.'
 )
 
 

@@ -8,5 +8,9 @@ from __future__ import annotations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
 
 EKS = Manager(
-    "eks", "EKS nodeadm", "Put the handler into the NodeConfig (spec.containerd.config) or /etc/eks/nodeadm.d and boot the node again.",
-    units=("nodeadm-config.service", "nodeadm-run.service"), own_engine=False)
+    "eks",
+    "EKS nodeadm",
+    "Put the handler into the NodeConfig (spec.containerd.config) or /etc/eks/nodeadm.d and boot the node again.",
+    units=("nodeadm-config.service", "nodeadm-run.service"),
+    own_engine=False,
+)

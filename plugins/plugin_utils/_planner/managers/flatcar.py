@@ -8,6 +8,11 @@ from __future__ import annotations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
 
 FLATCAR = Manager(
-    "flatcar", "Flatcar", "Copy /usr/share/containerd/config.toml to /etc/containerd/config.toml, have the unit start it by a drop-in "
+    "flatcar",
+    "Flatcar",
+    "Copy /usr/share/containerd/config.toml to /etc/containerd/config.toml, have the unit start it by a drop-in "
     "(ExecStart=/usr/bin/containerd), and run again; /usr is read-only there.",
-    homes=("/usr/share/containerd/",), own_engine=False, kubernetes=False)
+    homes=("/usr/share/containerd/",),
+    own_engine=False,
+    kubernetes=False,
+)

@@ -8,6 +8,11 @@ from __future__ import annotations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
 
 K0S = Manager(
-    "k0s", "k0s", "Put a drop-in with the handler into /etc/k0s/containerd.d; k0s restarts its containerd by itself.",
-    config="/etc/k0s/containerd.toml", socket="/run/k0s/containerd.sock", homes=("/etc/k0s/", "/var/lib/k0s/", "/run/k0s/"),
-    units=("k0scontroller.service", "k0sworker.service"))
+    "k0s",
+    "k0s",
+    "Put a drop-in with the handler into /etc/k0s/containerd.d; k0s restarts its containerd by itself.",
+    config="/etc/k0s/containerd.toml",
+    socket="/run/k0s/containerd.sock",
+    homes=("/etc/k0s/", "/var/lib/k0s/", "/run/k0s/"),
+    units=("k0scontroller.service", "k0sworker.service"),
+)

@@ -8,7 +8,11 @@ from __future__ import annotations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
 
 MICROK8S = Manager(
-    "microk8s", "MicroK8s",
+    "microk8s",
+    "MicroK8s",
     "Use `microk8s enable nvidia`, or edit args/containerd-template.toml, from which it generates the file at every start.",
-    config="/var/snap/microk8s/current/args/containerd.toml", socket="/var/snap/microk8s/common/run/containerd.sock",
-    homes=("/var/snap/microk8s/", "/snap/microk8s/"), units=("snap.microk8s.daemon-containerd.service",))
+    config="/var/snap/microk8s/current/args/containerd.toml",
+    socket="/var/snap/microk8s/common/run/containerd.sock",
+    homes=("/var/snap/microk8s/", "/snap/microk8s/"),
+    units=("snap.microk8s.daemon-containerd.service",),
+)

@@ -8,7 +8,12 @@ from __future__ import annotations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
 
 RKE2 = Manager(
-    "rke2", "RKE2", "Install the toolkit's packages and restart rke2-server or rke2-agent: it finds the NVIDIA runtime at start and "
+    "rke2",
+    "RKE2",
+    "Install the toolkit's packages and restart rke2-server or rke2-agent: it finds the NVIDIA runtime at start and "
     "adds the handler nvidia by itself; put further settings into config-v3.toml.tmpl in the directory of the generated file.",
-    config="/var/lib/rancher/rke2/agent/etc/containerd/config.toml", socket="/run/k3s/containerd/containerd.sock",
-    homes=("/var/lib/rancher/rke2/",), units=("rke2-server.service", "rke2-agent.service"))
+    config="/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
+    socket="/run/k3s/containerd/containerd.sock",
+    homes=("/var/lib/rancher/rke2/",),
+    units=("rke2-server.service", "rke2-agent.service"),
+)

@@ -8,5 +8,9 @@ from __future__ import annotations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
 
 TALOS = Manager(
-    "talos", "Talos Linux", "Use its NVIDIA system extensions and a machine config patch; its files are read-only.",
-    os_ids=("talos",), own_engine=False)
+    "talos",
+    "Talos Linux",
+    "Use its NVIDIA system extensions and a machine config patch; its files are read-only.",
+    os_ids=("talos",),
+    own_engine=False,
+)

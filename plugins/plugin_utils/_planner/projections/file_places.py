@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is asked for of files, place by place with the shape of its value. Of everything else only the length leaves a host.
 
-The node applies these lists (module_utils/projection.py says what a place, a shape and a format are). A planner that needs one value
+The node applies these lists (_node/projection/projector.py says what a place, a shape and a format are). A planner that needs one value
 more adds a line here, or in its engine's tables.
 """
 
@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection, selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector, selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 Keep = Mapping[str, Any]
@@ -103,12 +103,12 @@ def given(places: Places, values: Mapping[Path, Any]) -> dict[Path, Any]:
 
 def _travels(places: list[tuple[list[str], Any]], path: Path, value: Any) -> bool:
     shape = selection.listed(places, list(path))
-    return shape is not None and projection.fits(shape, value)
+    return shape is not None and projector.fits(shape, value)
 
 
 def shown(text: str, wanted: Keep) -> str:
     """Our text as the node would show it."""
-    return str(projection.project(text.encode("utf-8", "surrogateescape"), wanted).data, "utf-8", "surrogateescape")
+    return str(projector.project(text.encode("utf-8", "surrogateescape"), wanted).data, "utf-8", "surrogateescape")
 
 
 def hidden(value: Any) -> bool:
@@ -136,6 +136,9 @@ def require_shown(path: str, withheld: Iterable[Mapping[str, Any]], without: Ite
         if selection.listed(unlisted, entry["path"]) is None:
             name = ".".join(entry["path"])
             raise PlanError(
-                f"the value of {name} has a form that is not sent from a host", where=path, line=entry["line"],
+                f"the value of {name} has a form that is not sent from a host",
+                where=path,
+                line=entry["line"],
                 why="of a configuration only values of a known form leave the host, since any other may be a secret",
-                next="Write it in the usual form, or make the change by hand.")
+                next="Write it in the usual form, or make the change by hand.",
+            )

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What is asked for of what engines and processes tell, place by place with the shape of its value. Nothing else leaves a host.
 
-The node applies these lists (module_utils/selection.py says what a path and a shape are). A planner that needs one value more
+The node applies these lists (_node/projection/selection.py says what a path and a shape are). A planner that needs one value more
 adds a line here; a test holds that what it reads of an answer is listed.
 """
 
@@ -20,7 +20,10 @@ RUNC_OPTIONS: Mapping[str, str] = {
 }  # fmt: skip
 # Fields of a handler as containerd's status names them, the same in 1.6 to 2.4.
 _CONTAINERD_RUNTIME: Mapping[tuple[str, ...], str] = {
-    ("runtimeType",): "name", ("ContainerAnnotations",): "annotations", ("PodAnnotations",): "annotations", ("baseRuntimeSpec",): "path",
+    ("runtimeType",): "name",
+    ("ContainerAnnotations",): "annotations",
+    ("PodAnnotations",): "annotations",
+    ("baseRuntimeSpec",): "path",
     ("privileged_without_host_devices",): "bool",
     **{("options", name): shape for name, shape in RUNC_OPTIONS.items()},
 }

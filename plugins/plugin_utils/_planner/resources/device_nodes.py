@@ -7,7 +7,7 @@ The kernel hands out majors when modules are loaded, and no udev rule of the dri
 of the driver is first used. A host that starts containers before that has none, or those of an image with the numbers of another boot.
 
 Rules tell where each number stands; they are read here to say what differs, and by the program that stays on the host and mends it
-(module_utils/resident/device_rules.py). A test holds the two against each other.
+(module_utils/_node/resident/device_nodes.py). A test holds the two against each other.
 """
 
 from __future__ import annotations

@@ -275,8 +275,10 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
     (
         r"no runtime for .* is configured|failed to find runtime handler|runtime handler .* not supported",
         "",
-        ("the running engine does not have this handler: run the module node, or restart the engine if its configuration "
-        "already has the handler"),
+        (
+            "the running engine does not have this handler: run the module node, or restart the engine if its configuration "
+            "already has the handler"
+        ),
     ),
     (
         r"unknown service runtime\.v1",
@@ -317,8 +319,10 @@ ADVICE: tuple[tuple[str, str, str], ...] = (
     (
         r"in the container, but opening it is refused",
         "",
-        ("the node is visible but access is denied: systemctl daemon-reload removes the device rule that legacy injection set, or "
-        "SELinux refuses"),
+        (
+            "the node is visible but access is denied: systemctl daemon-reload removes the device rule that legacy injection set, or "
+            "SELinux refuses"
+        ),
     ),
     (
         r"can be opened although|and was not requested",

@@ -218,9 +218,7 @@ def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(mo
     assert answer["warnings"] == [f"gpu1: {answer['advice'][0]}"], "seen by those, too, who print no results"
     sent.clear()
     error = {"phase": "recover", "message": "/var/lib/gpufleet/journal/a1: its entry cannot be read", "next": "Mend it"}
-    monkeypatch.setattr(
-        base.transport, "exchange", lambda *given: {"error": error} if given[1] == "transaction" else exchange(*given)
-    )
+    monkeypatch.setattr(base.transport, "exchange", lambda *given: {"error": error} if given[1] == "transaction" else exchange(*given))
     with pytest.raises(base.AnsibleActionFail, match="its entry cannot be read. Mend it"):
         base.converge(action, {}, Policy(), told, nothing, reason="test", way="auto")
     monkeypatch.setattr(base.transport, "exchange", exchange)

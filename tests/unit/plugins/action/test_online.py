@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.action import online
-from ansible_collections.gpufleet.nvidia.plugins.module_utils.probes import reach
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.probes import reach
 
 requests: list[str] = []
 

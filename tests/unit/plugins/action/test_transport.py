@@ -22,7 +22,9 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, transport
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import guard, observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service
 
 
@@ -214,7 +216,7 @@ def test_an_answer_that_unpacks_to_more_than_a_look_may_hold_is_refused() -> Non
 
 
 def test_every_start_of_python_on_a_host_is_isolated() -> None:
-    assert guard.command("/x.py", "run", "/base")[1:3] == ["-I", "-S"]
+    assert deadline.command("/x.py", "run", "/base")[1:3] == ["-I", "-S"]
     assert "exec $$p -I -S {words}" in host_service.START
     assert all(" -I -S -" in transport.command(python, "") for python in ("", "/usr/bin/python3"))
 

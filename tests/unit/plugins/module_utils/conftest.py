@@ -13,7 +13,10 @@ import subprocess
 import threading
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, journal, journal_look, keyed, launch, observe, transaction, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import journal, journal_queries, keyed, observe, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import launcher
 
 VERSION = subprocess.run(["sleep", "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
 LOG = """Starting engine.service...
@@ -103,9 +106,9 @@ def systemd(tmp_path, monkeypatch):
 def first_on_path(monkeypatch, directory):
     """Root's own programs come from here first: for this process, and for the program that it puts on the disk."""
     monkeypatch.setattr(trust, "PROGRAM_PATH", (directory,) + trust.PROGRAM_PATH)
-    source = launch.source
+    source = launcher.source
     begins = "PROGRAM_PATH = ("
-    monkeypatch.setattr(launch, "source", lambda part: source(part).replace(begins, "%s%r, " % (begins, directory), 1))
+    monkeypatch.setattr(launcher, "source", lambda part: source(part).replace(begins, "%s%r, " % (begins, directory), 1))
 
 
 def sha(text):
@@ -255,7 +258,7 @@ class Node(object):
         return found
 
     def originals(self):
-        return journal_look.look("", self.journal)["originals"]
+        return journal_queries.look("", self.journal)["originals"]
 
     def states(self):
         return [entry["state"] for entry in journal.entries(self.journal)]

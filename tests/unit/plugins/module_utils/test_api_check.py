@@ -7,8 +7,8 @@ import json
 import struct
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import container_check
-from ansible_collections.gpufleet.nvidia.plugins.module_utils.api_check import Api, words
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test.http_api import Api, words
 
 NODE = {"path": "/dev/null", "rdev": [1, 3], "expect": "allowed"}
 CASE = {"name": "one", "image": "probe:1", "create": {"User": "0"}, "nodes": [NODE], "list": "/dev/none*"}
@@ -51,7 +51,7 @@ def whole(connection):
 
 def run(server, **case):
     request = {"schema": 1, "timeout": 5, "phrases": ["no such thing", "nope"], "cases": [dict(CASE, socket=server.path, **case)]}
-    return container_check.run(request)["cases"][0]
+    return container_test.run(request)["cases"][0]
 
 
 def test_a_container_is_made_read_and_removed(engine):
@@ -92,7 +92,7 @@ def test_what_the_engine_says_against_it(engine, replies, step, message):
 
 def test_no_engine(tmp_path):
     case = dict(CASE, socket=str(tmp_path / "none.sock"))
-    (found,) = container_check.run({"schema": 1, "timeout": 1, "cases": [case]})["cases"]
+    (found,) = container_test.run({"schema": 1, "timeout": 1, "cases": [case]})["cases"]
     assert "No such file or directory" in found["error"]["message"]
 
 

@@ -4,7 +4,7 @@
 """What of a program's output is told: codes of the table and values of their shape; and which part of a log is about the failure."""
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes
 
 TABLE = [
     {"code": "line", "pattern": r"line (?P<line>\S+)", "values": {"line": "number"}},

@@ -7,7 +7,8 @@ import os
 import subprocess
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import container_check, wire
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import grpc_wire
 
 IMAGE = "localhost/probe:lab"
 GPU0, GPU1, CONTROL = "/dev/gpufleet-test0", "/dev/gpufleet-test1", "/dev/gpufleet-testctl"
@@ -42,7 +43,7 @@ BYTES = [
     ),
     (
         "CreateContainerRequest",
-        {"pod_sandbox_id": "s1", "config": container_check.container_config(CASE, "i"), "sandbox_config": SANDBOX},
+        {"pod_sandbox_id": "s1", "config": container_test.container_config(CASE, "i"), "sandbox_config": SANDBOX},
         (
             "0a02733112a8010a070a05636865636b12070a0169920101691a072f62696e2f73681a022d631a0e6578656320736c6565702036303032060a0141120131320"
             "60a01421201323a110a022f6312092f6465762f6e756c6c18014a130a0e677075666c6565742d636865636b120131520a0a05612e622f631201645a09636865"
@@ -70,12 +71,12 @@ ANSWERS = [
 
 @pytest.mark.parametrize("name, values, expected", BYTES, ids=[row[0] for row in BYTES])
 def test_requests_are_the_bytes_of_the_protobuf_library(name, values, expected):
-    assert container_check.encode(name, values).hex() == expected
+    assert container_test.encode(name, values).hex() == expected
 
 
 @pytest.mark.parametrize("name, data, expected", ANSWERS)
 def test_answers_are_read_as_the_protobuf_library_wrote_them(name, data, expected):
-    assert container_check.decode(name, bytes.fromhex(data)) == expected
+    assert container_test.decode(name, bytes.fromhex(data)) == expected
 
 
 class Runtime(object):
@@ -85,7 +86,7 @@ class Runtime(object):
         self.said, self.answers, self.calls = said, answers, []
 
     def __call__(self, path, service, method, request, timeout):
-        values = container_check.decode(method + "Request", request)
+        values = container_test.decode(method + "Request", request)
         self.calls.append((method, values))
         answer = self.answers.get(method, {})
         if isinstance(answer, list):
@@ -98,7 +99,7 @@ class Runtime(object):
             "CreateContainer": {"container_id": "container-1"},
             "ExecSync": {"stdout": self.said.encode()},
         }
-        return container_check.encode(method + "Response", dict(usual.get(method, {}), **answer))
+        return container_test.encode(method + "Response", dict(usual.get(method, {}), **answer))
 
     @property
     def methods(self):
@@ -111,7 +112,7 @@ PHRASES = ["no shell", "(?:busy|broken|[a-z]+ not found)"]
 def prove(runtime, tmp_path, **case):
     wanted = dict({"name": "one", "socket": "/run/x.sock", "nodes": NODES, "list": "/dev/gpufleet-test*"}, **case)
     request = {"schema": 1, "image": IMAGE, "log_parent": str(tmp_path), "cases": [wanted], "phrases": PHRASES}
-    return container_check.run(request, runtime)
+    return container_test.run(request, runtime)
 
 
 def lines(*rows):
@@ -129,22 +130,46 @@ VERDICTS = [
     ("as it should be, with a driver", GOOD.replace(ENXIO, "ok"), []),
     ("the optional node is there as well", GOOD + lines(("listed", CONTROL, ""), ("there", CONTROL, ENXIO)), []),
     ("a container that may not even make nodes", GOOD.replace("made|" + GPU1, "unmade|" + GPU1), []),
-    ("nothing was injected", GOOD.replace("there|" + GPU0, "made|" + GPU0).replace("listed|%s|\n" % GPU0, ""),
-     [GPU0 + " was requested and is not in the container"]),
-    ("seen but not allowed", GOOD.replace("there|%s|%s" % (GPU0, ENXIO), "there|%s|%s" % (GPU0, EPERM)),
-     [GPU0 + " is in the container, but opening it is refused (EPERM)"]),
-    ("another GPU can be opened by a node of its own making", GOOD.replace("made|%s|%s" % (GPU1, EPERM), "made|%s|%s" % (GPU1, ENXIO)),
-     [GPU1 + " can be opened although it was not requested (ENXIO)"]),
-    ("another GPU is simply there", GOOD.replace("made|%s|%s" % (GPU1, EPERM), "there|%s|ok" % GPU1) + lines(("listed", GPU1, "")),
-     [GPU1 + " can be opened although it was not requested (ok)", GPU1 + " is in the container and was not requested"]),
-    ("a node that nobody knows of", GOOD + lines(("listed", "/dev/gpufleet-test7", "")),
-     ["/dev/gpufleet-test7 is in the container and was not requested"]),
-    ("the image has no mknod", GOOD.replace("made|%s|%s" % (GPU1, EPERM), "unmade|%s|sh: mknod: not found" % GPU1),
-     [GPU1 + ": whether access is refused could not be determined (mknod: not found)"]),
-    ("refused by something other than the device cgroup", GOOD.replace("made|%s|%s" % (GPU1, EPERM), "made|%s|%s" % (GPU1, EACCES)),
-     [GPU1 + ": whether access is refused could not be determined (EACCES)"]),
-    ("the shell said nothing", "",
-     [GPU0 + " was requested and is not in the container", GPU1 + ": whether access is refused could not be determined (no answer)"]),
+    (
+        "nothing was injected",
+        GOOD.replace("there|" + GPU0, "made|" + GPU0).replace("listed|%s|\n" % GPU0, ""),
+        [GPU0 + " was requested and is not in the container"],
+    ),
+    (
+        "seen but not allowed",
+        GOOD.replace("there|%s|%s" % (GPU0, ENXIO), "there|%s|%s" % (GPU0, EPERM)),
+        [GPU0 + " is in the container, but opening it is refused (EPERM)"],
+    ),
+    (
+        "another GPU can be opened by a node of its own making",
+        GOOD.replace("made|%s|%s" % (GPU1, EPERM), "made|%s|%s" % (GPU1, ENXIO)),
+        [GPU1 + " can be opened although it was not requested (ENXIO)"],
+    ),
+    (
+        "another GPU is simply there",
+        GOOD.replace("made|%s|%s" % (GPU1, EPERM), "there|%s|ok" % GPU1) + lines(("listed", GPU1, "")),
+        [GPU1 + " can be opened although it was not requested (ok)", GPU1 + " is in the container and was not requested"],
+    ),
+    (
+        "a node that nobody knows of",
+        GOOD + lines(("listed", "/dev/gpufleet-test7", "")),
+        ["/dev/gpufleet-test7 is in the container and was not requested"],
+    ),
+    (
+        "the image has no mknod",
+        GOOD.replace("made|%s|%s" % (GPU1, EPERM), "unmade|%s|sh: mknod: not found" % GPU1),
+        [GPU1 + ": whether access is refused could not be determined (mknod: not found)"],
+    ),
+    (
+        "refused by something other than the device cgroup",
+        GOOD.replace("made|%s|%s" % (GPU1, EPERM), "made|%s|%s" % (GPU1, EACCES)),
+        [GPU1 + ": whether access is refused could not be determined (EACCES)"],
+    ),
+    (
+        "the shell said nothing",
+        "",
+        [GPU0 + " was requested and is not in the container", GPU1 + ": whether access is refused could not be determined (no answer)"],
+    ),
 ]
 
 
@@ -194,11 +219,11 @@ FAILURES = [
 
 @pytest.mark.parametrize("method, message, last", FAILURES, ids=[row[0] for row in FAILURES])
 def test_a_call_that_fails_is_told_and_cleaned_up_after(method, message, last, tmp_path):
-    runtime = Runtime(GOOD, **{method: wire.CriError(2, message)})
+    runtime = Runtime(GOOD, **{method: grpc_wire.CriError(2, message)})
     case = prove(runtime, tmp_path)["cases"][0]
     assert case["error"] == {"step": method, "message": message}
     assert not case["ok"]
-    assert runtime.methods[-len(last):] == last
+    assert runtime.methods[-len(last) :] == last
 
 
 def test_an_image_that_is_not_there_is_named(tmp_path):
@@ -212,27 +237,27 @@ def test_a_shell_that_fails_is_an_error(tmp_path):
 
 
 def test_a_sandbox_taken_away_by_a_node_agent_is_tried_again(tmp_path):
-    gone = wire.CriError(container_check.NOT_FOUND, "sandbox not found")
+    gone = grpc_wire.CriError(container_test.NOT_FOUND, "sandbox not found")
     runtime = Runtime(GOOD, CreateContainer=[gone, gone])
     assert prove(runtime, tmp_path)["cases"][0]["ok"]
     assert runtime.methods.count("RunPodSandbox") == 3
 
 
 def test_a_sandbox_that_is_taken_away_each_time_is_an_error(tmp_path):
-    gone = [wire.CriError(container_check.NOT_FOUND, "sandbox not found") for _try in range(9)]
+    gone = [grpc_wire.CriError(container_test.NOT_FOUND, "sandbox not found") for _try in range(9)]
     runtime = Runtime(GOOD, CreateContainer=gone)
     assert prove(runtime, tmp_path)["cases"][0]["error"]["step"] == "CreateContainer"
-    assert runtime.methods.count("RunPodSandbox") == container_check.TRIES
+    assert runtime.methods.count("RunPodSandbox") == container_test.TRIES
 
 
 def test_what_cannot_be_removed_is_told(tmp_path):
-    answer = prove(Runtime(GOOD, RemovePodSandbox=wire.CriError(2, "gRPC status 2", "busy: token=x")), tmp_path)
+    answer = prove(Runtime(GOOD, RemovePodSandbox=grpc_wire.CriError(2, "gRPC status 2", "busy: token=x")), tmp_path)
     assert answer["left"] == [{"socket": "/run/x.sock", "sandbox": "pod-1", "message": "RemovePodSandbox: busy"}]
     assert answer["cases"][0]["ok"]
 
 
 def test_leftovers_of_a_killed_check_are_removed_and_those_of_a_running_one_are_not(tmp_path):
-    found = [{"id": "old", "created_at": 1000000000}, {"id": "new", "created_at": 2 ** 62}]
+    found = [{"id": "old", "created_at": 1000000000}, {"id": "new", "created_at": 2**62}]
     runtime = Runtime(GOOD, ListPodSandbox={"items": found})
     prove(runtime, tmp_path)
     assert runtime.calls[1] == ("StopPodSandbox", {"pod_sandbox_id": "old"})
@@ -242,10 +267,10 @@ def test_leftovers_of_a_killed_check_are_removed_and_those_of_a_running_one_are_
 
 def test_a_bad_case_does_not_cost_the_others(tmp_path):
     cases = [{"name": "bad"}, {"name": "good", "socket": "/run/x.sock", "nodes": NODES}]
-    answer = container_check.run({"schema": 1, "image": IMAGE, "log_parent": str(tmp_path), "cases": cases}, Runtime(GOOD))
+    answer = container_test.run({"schema": 1, "image": IMAGE, "log_parent": str(tmp_path), "cases": cases}, Runtime(GOOD))
     assert [case["ok"] for case in answer["cases"]] == [False, True]
     assert answer["cases"][0]["error"]["step"] == "request"
-    assert answer["cases"][0]["error"]["message"].startswith("KeyError at container_check.py:")
+    assert answer["cases"][0]["error"]["message"].startswith("KeyError at entry.py:")
 
 
 def test_device_numbers_of_the_host_come_first_and_a_node_that_nobody_has_is_left_out(tmp_path):
@@ -283,7 +308,7 @@ RECORDS = [
 @pytest.mark.parametrize("wanted, line, problems", RECORDS)
 def test_a_record_is_read_from_where_it_ended_before(wanted, line, problems, tmp_path):
     record = tmp_path / "record.jsonl"
-    record.write_text(u"--device=0 of another container\n")
+    record.write_text("--device=0 of another container\n")
     runtime = Recorder(GOOD, str(record), line)
     case = prove(runtime, tmp_path, record=dict(wanted, path=str(record), shows="--device=[a-z0-9]+"))["cases"][0]
     assert case["problems"] == ["%s %s" % (record, problem) for problem in problems]
@@ -294,7 +319,7 @@ def test_a_record_is_read_from_where_it_ended_before(wanted, line, problems, tmp
 def tools(tmp_path):
     """A PATH whose mknod refuses, so that the test touches no device directory."""
     mknod = tmp_path / "mknod"
-    mknod.write_text(u"#!/bin/sh\necho \"mknod: $1: Operation not permitted\" >&2\nexit 1\n")
+    mknod.write_text('#!/bin/sh\necho "mknod: $1: Operation not permitted" >&2\nexit 1\n')
     mknod.chmod(0o755)
     return "%s:/usr/bin:/bin" % tmp_path
 
@@ -306,6 +331,6 @@ SHELLS = [shell for shell in (["/bin/dash"], ["/bin/bash"], ["/bin/bash", "--pos
 @pytest.mark.parametrize("shell", SHELLS, ids=" ".join)
 def test_the_script_speaks_the_same_in_every_shell(shell, tools):
     arguments = ["/dev/nul[l] /dev/gpufleet-no*", "/dev/null", "1", "3", "/dev/gpufleet-none", "195", "0"]
-    said = subprocess.check_output(shell + ["-c", container_check.SCRIPT, "sh"] + arguments, env={"PATH": tools}).decode()
+    said = subprocess.check_output(shell + ["-c", container_test.SCRIPT, "sh"] + arguments, env={"PATH": tools}).decode()
     nodes = [{"path": "/dev/null", "expect": "allowed"}, {"path": "/dev/gpufleet-none", "expect": "refused"}]
-    assert container_check.judge(nodes, said) == (["/dev/null"], {"/dev/null": "ok", "/dev/gpufleet-none": "EPERM"}, [])
+    assert container_test.judge(nodes, said) == (["/dev/null"], {"/dev/null": "ok", "/dev/gpufleet-none": "EPERM"}, [])

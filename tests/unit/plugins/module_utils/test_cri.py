@@ -7,7 +7,7 @@ import base64
 import json
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, wire
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri, grpc_wire
 
 from .conftest import answer, frame, header, status_message
 
@@ -30,7 +30,7 @@ OK = status_message({})
     ],
 )
 def test_encode(fields, data):
-    assert wire.encode(fields).hex() == data
+    assert grpc_wire.encode(fields).hex() == data
 
 
 @pytest.mark.parametrize(
@@ -43,20 +43,20 @@ def test_encode(fields, data):
     ],
 )
 def test_decode(data, fields):
-    assert wire.decode(bytes.fromhex(data)) == fields
+    assert grpc_wire.decode(bytes.fromhex(data)) == fields
 
 
 def test_a_number_is_no_message():
-    with pytest.raises(wire.CriError) as caught:
-        wire.decode(7)
-    assert caught.value.code == wire.INTERNAL
+    with pytest.raises(grpc_wire.CriError) as caught:
+        grpc_wire.decode(7)
+    assert caught.value.code == grpc_wire.INTERNAL
 
 
 @pytest.mark.parametrize("data", ["08", "0896", "1205aa", "0b", "0d0100", "08ffffffffffffffffffffff01"])
 def test_decode_of_what_is_no_message(data):
-    with pytest.raises(wire.CriError) as caught:
-        wire.decode(bytes.fromhex(data))
-    assert caught.value.code == wire.INTERNAL
+    with pytest.raises(grpc_wire.CriError) as caught:
+        grpc_wire.decode(bytes.fromhex(data))
+    assert caught.value.code == grpc_wire.INTERNAL
 
 
 # --- HPACK: the examples of RFC 7541, appendix C ------------------------------------------------------------------------------
@@ -73,11 +73,11 @@ def test_decode_of_what_is_no_message(data):
     ],
 )
 def test_huffman(coded, plain):
-    assert wire.huffman(bytes.fromhex(coded)) == plain
+    assert grpc_wire.huffman(bytes.fromhex(coded)) == plain
 
 
 def test_responses_of_rfc_7541_c_6_with_a_table_of_256_bytes():
-    table = wire.HeaderTable()
+    table = grpc_wire.HeaderTable()
     table.limit = 256
     first = table.decode(
         bytes.fromhex("488264025885aec3771a4b6196d07abe941054d444a8200595040b8166e082a62d1bff6e919d29ad171863c78f0b97c8e9ae82ae43d3")
@@ -89,15 +89,15 @@ def test_responses_of_rfc_7541_c_6_with_a_table_of_256_bytes():
 
 def test_what_a_go_server_sends_for_an_unknown_service():
     block = bytes.fromhex("885f8b1d75d0620d263d4c4d656440889acac8b21234da8f8208bf40899acac8b5254207317f8db6aeb51fc54a20b677310aa79f")
-    fields = wire.HeaderTable().decode(block)
+    fields = grpc_wire.HeaderTable().decode(block)
     assert fields[0] == (":status", "200")
     assert fields[1][1] == "application/grpc"
     assert fields[2:] == [("grpc-status", "12"), ("grpc-message", "unknown service x")]
 
 
 def test_an_entry_that_was_never_sent_is_an_error():
-    with pytest.raises(wire.CriError):
-        wire.HeaderTable().decode(b"\xff\x30")
+    with pytest.raises(grpc_wire.CriError):
+        grpc_wire.HeaderTable().decode(b"\xff\x30")
 
 
 # --- calls ----------------------------------------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def test_what_a_call_sends(runtime):
     assert preface == b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
     assert [(kind, stream) for kind, flags, stream, payload in frames] == [(4, 0), (8, 0), (1, 1), (0, 1)]
     assert frames[3][3] == b"\x00\x00\x00\x00\x02\x08\x01"
-    fields = wire.HeaderTable().decode(frames[2][3])
+    fields = grpc_wire.HeaderTable().decode(frames[2][3])
     assert (":path", "/runtime.v1.RuntimeService/Version") in fields
     assert ("content-type", "application/grpc") in fields
     assert ("grpc-timeout", "5000m") in fields
@@ -118,7 +118,7 @@ def test_what_a_call_sends(runtime):
 
 def test_a_long_request_goes_in_frames_that_every_server_takes(runtime):
     server = runtime(answer(b""))
-    request = wire.encode([(1, 2, "x" * 40000)])
+    request = grpc_wire.encode([(1, 2, "x" * 40000)])
     cri.unary(server.path, "s", "M", request, 5)
     body = b"".join(payload for kind, flags, stream, payload in server.requests[0][1] if kind == 0)
     assert body[5:] == request
@@ -237,12 +237,12 @@ def test_a_runtime_without_cri_says_so(runtime):
 
 
 def test_info_that_is_no_json_stays_text(runtime):
-    message = wire.encode([(2, 2, [(1, 2, "golang"), (2, 2, "go1.22")]), (2, 2, [(1, 2, "n"), (2, 2, base64.b64encode(b"x"))])])
+    message = grpc_wire.encode([(2, 2, [(1, 2, "golang"), (2, 2, "go1.22")]), (2, 2, [(1, 2, "n"), (2, 2, base64.b64encode(b"x"))])])
     assert cri.status(runtime(answer(message)).path)["info"]["golang"] == "go1.22"
 
 
 def test_version(runtime):
-    message = wire.encode([(1, 2, "0.1.0"), (2, 2, "containerd"), (3, 2, "v2.3.4")])
+    message = grpc_wire.encode([(1, 2, "0.1.0"), (2, 2, "containerd"), (3, 2, "v2.3.4")])
     found = cri.version(runtime(answer(message)).path)
     assert (found["runtime_name"], found["runtime_version"]) == ("containerd", "v2.3.4")
 
@@ -253,7 +253,7 @@ def pod(namespace, name, handler, state=0):
 
 
 def test_pods_of_a_handler_and_of_no_other(runtime):
-    message = wire.encode(
+    message = grpc_wire.encode(
         [
             pod("ml", "train-0", "nvidia"),
             pod("default", "secret-project", ""),
@@ -265,18 +265,18 @@ def test_pods_of_a_handler_and_of_no_other(runtime):
 
 
 def noted(info):
-    return answer(wire.encode([(1, 2, [(1, 2, "f00")]), (2, 2, [(1, 2, "info"), (2, 2, json.dumps(info))])]))
+    return answer(grpc_wire.encode([(1, 2, [(1, 2, "f00")]), (2, 2, [(1, 2, "info"), (2, 2, json.dumps(info))])]))
 
 
 def test_a_handler_that_the_list_of_pods_does_not_tell_is_looked_up_pod_by_pod(runtime):
-    listed = answer(wire.encode([pod("ml", "a", ""), pod("ml", "b", ""), pod("ml", "c", ""), pod("ml", "d", "runc")]))
+    listed = answer(grpc_wire.encode([pod("ml", "a", ""), pod("ml", "b", ""), pod("ml", "c", ""), pod("ml", "d", "runc")]))
     told = [{"runtimeSpec": {"annotations": {"handler": name}}} for name in ("nvidia", "")]
     server = runtime(listed, noted(told[0]), noted(told[1]), noted({"runtimeSpec": None}))
     assert cri.pods(server.path, ["nvidia"], "handler") == {"pods": ["ml/a"]}
 
 
 def test_of_pods_that_are_counted_only_numbers_are_told_stopped_ones_too(runtime):
-    message = wire.encode(
+    message = grpc_wire.encode(
         [
             pod("ml", "train-0", "nvidia"),
             pod("ml", "done", "nvidia", state=1),
@@ -290,14 +290,14 @@ def test_of_pods_that_are_counted_only_numbers_are_told_stopped_ones_too(runtime
 
 
 def test_pods_are_counted_by_their_own_word_where_the_list_does_not_tell_their_handler(runtime):
-    listed = answer(wire.encode([pod("ml", "a", "", state=1), pod("ml", "b", "")]))
+    listed = answer(grpc_wire.encode([pod("ml", "a", "", state=1), pod("ml", "b", "")]))
     told = [{"runtimeSpec": {"annotations": {"handler": name}}} for name in ("nvidia-cdi", "")]
     found = cri.sandboxes(runtime(listed, noted(told[0]), noted(told[1])).path, ["nvidia-cdi"], (), "handler")
     assert found == {"handlers": {"": 1, "nvidia-cdi": 1}, "named": {}}
 
 
 def test_a_pod_that_is_removed_between_the_list_and_its_status_uses_no_handler(runtime):
-    listed = answer(wire.encode([pod("ml", "a", ""), pod("ml", "b", "")]))
+    listed = answer(grpc_wire.encode([pod("ml", "a", ""), pod("ml", "b", "")]))
     other = noted({"runtimeSpec": {"annotations": {"handler": "nvidia"}}})
     gone = answer(None, "5", "not%20found")
     found = cri.sandboxes(runtime(listed, gone, other).path, ["nvidia"], ["a", "b"], "handler")
@@ -306,13 +306,13 @@ def test_a_pod_that_is_removed_between_the_list_and_its_status_uses_no_handler(r
 
 
 def test_a_status_of_a_pod_that_fails_otherwise_is_an_error(runtime):
-    listed = answer(wire.encode([pod("ml", "a", "")]))
+    listed = answer(grpc_wire.encode([pod("ml", "a", "")]))
     with pytest.raises(cri.CriError):
         cri.sandboxes(runtime(listed, answer(None, "13", "late")).path, ["nvidia"], (), "handler")
 
 
 def test_info_that_is_nested_too_deep_is_an_error_of_the_call(runtime):
-    message = wire.encode([(2, 2, [(1, 2, "config"), (2, 2, "[" * 200000)])])
+    message = grpc_wire.encode([(2, 2, [(1, 2, "config"), (2, 2, "[" * 200000)])])
     with pytest.raises(cri.CriError) as caught:
         cri.status(runtime(answer(message)).path)
     assert caught.value.code == cri.INTERNAL

@@ -8,7 +8,7 @@ import os
 import stat
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils.resident import device_rules
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import device_nodes
 
 from .conftest import script
 
@@ -24,7 +24,7 @@ def a_host(tmp_path, monkeypatch):
     (tmp_path / "dev").mkdir()
     (tmp_path / "bin").mkdir()
     script(tmp_path / "bin" / "modprobe", "#!/bin/sh\necho $1 >> %s/loaded\necho no such module: $1\nexit 1\n" % tmp_path)
-    monkeypatch.setattr(device_rules, "PATH", "%s:/usr/bin:/bin" % (tmp_path / "bin"))
+    monkeypatch.setattr(device_nodes, "PATH", "%s:/usr/bin:/bin" % (tmp_path / "bin"))
     return tmp_path
 
 
@@ -51,11 +51,11 @@ RIGHT = (True, 1, 3, "0o660")
 @as_root
 def test_made_once_then_left_alone(host, capsys):
     wanted = rules(host, [fixed(host)])
-    assert device_rules.main(wanted) == 0
+    assert device_nodes.main(wanted) == 0
     assert "made as 1:3, mode 660" in capsys.readouterr().out
     assert numbers(host / "dev" / "null") == RIGHT
     assert os.readlink(str(host / "char" / "1:3")) == "../dev/null"
-    assert device_rules.main(wanted) == 0
+    assert device_nodes.main(wanted) == 0
     assert capsys.readouterr().out == ""
     assert sorted(os.listdir(str(host / "dev"))) == ["null"]
 
@@ -77,7 +77,7 @@ WRONG = [
 @pytest.mark.parametrize("put", [case[1] for case in WRONG], ids=[case[0] for case in WRONG])
 def test_what_is_wrong_is_replaced(host, put):
     put(host / "dev" / "null")
-    assert device_rules.main(rules(host, [fixed(host)])) == 0
+    assert device_nodes.main(rules(host, [fixed(host)])) == 0
     assert numbers(host / "dev" / "null") == RIGHT
 
 
@@ -85,7 +85,7 @@ def test_what_is_wrong_is_replaced(host, put):
 def test_one_that_cannot_be_made_does_not_stop_the_next(host, capsys):
     (host / "dev" / "full").mkdir()
     (host / "dev" / "full" / "somebody's").write_text("")
-    assert device_rules.main(rules(host, [fixed(host, "full", 7), fixed(host)])) == 1
+    assert device_nodes.main(rules(host, [fixed(host, "full", 7), fixed(host)])) == 1
     assert "dev/full: Directory not empty" in capsys.readouterr().out
     assert numbers(host / "dev" / "null") == RIGHT
 
@@ -94,7 +94,7 @@ def test_one_that_cannot_be_made_does_not_stop_the_next(host, capsys):
 def test_a_link_that_leads_there_is_right_however_it_is_written(host, capsys):
     (host / "char").mkdir()
     (host / "char" / "1:3").symlink_to(host / "dev" / "null")
-    device_rules.main(rules(host, [fixed(host)]))
+    device_nodes.main(rules(host, [fixed(host)]))
     assert "links to" not in capsys.readouterr().out
     assert os.readlink(str(host / "char" / "1:3")) == str(host / "dev" / "null")
 
@@ -104,17 +104,17 @@ def test_one_node_for_each_file_with_its_own_mode(host):
     (host / "other").write_text("Minor: 9\nHidden: Yes\n")
     (host / "odd").write_text("Minor: many\n")
     with open(rules(host, [dict(each, unless=["Hidden", "Yes"])])[0]) as stream:
-        found = device_rules.wishes(json.load(stream))
+        found = device_nodes.wishes(json.load(stream))
     assert [(wish["path"], wish["numbers"], wish["mode"]) for wish in found] == [("/dev/cap3", (7, 3), 0o444)]
 
 
 def test_a_driver_that_is_not_there_gets_no_node(host):
-    assert device_rules.main(rules(host, [fixed(host, drivers=["gone"])])) == 0
+    assert device_nodes.main(rules(host, [fixed(host, drivers=["gone"])])) == 0
     assert os.listdir(str(host / "dev")) == []
 
 
 def test_modules_are_loaded_where_their_devices_are_not_there(host, capsys):
     modules = [{"name": "one", "device": "first"}, {"name": "new", "device": "gone"}]
-    assert device_rules.main(rules(host, [], modules=modules)) == 1
+    assert device_nodes.main(rules(host, [], modules=modules)) == 1
     assert (host / "loaded").read_text() == "new\n"
     assert "modprobe new: exit status 1: no such module: new" in capsys.readouterr().out

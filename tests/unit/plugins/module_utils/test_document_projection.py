@@ -6,7 +6,8 @@
 import re
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, keyed
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import keyed
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents
 
 KEEP = {
     "format": "document",

@@ -8,7 +8,9 @@ import os
 import re
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import edits, nodefs, projection, staging
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import edits, staging
 
 KEEP = {"format": "toml", "places": [[["a"], "int"], [["t", "b"], "int"], [["t", "c"], "names"]]}
 TEXT = "a = 1 # hunter2\npassword = '''\nhunter2\n\n'''\n[t]\n  b = 2   # hunter2\n  secret = 'x'\n[[u]]\nb = 'hunter2'\n"
@@ -16,7 +18,7 @@ TEXT = "a = 1 # hunter2\npassword = '''\nhunter2\n\n'''\n[t]\n  b = 2   # hunter
 
 def planned(text, change):
     """What a planner makes of what it sees: `change` takes that text and gives another. As one edit of the lines that differ."""
-    before = projection.project(text.encode(), KEEP).data.decode()
+    before = projector.project(text.encode(), KEEP).data.decode()
     after = change(before)
     old, new = edits.split_lines(before.encode()), edits.split_lines(after.encode())
     head = len(os.path.commonprefix([old, new]))
@@ -40,7 +42,7 @@ def edited(text, change):
 )
 def test_an_edit_of_what_is_seen_is_an_edit_of_the_file(old, new, in_file):
     if in_file is None:  # a table that is opened twice: refused as it would be in any other text
-        with pytest.raises(nodefs.NodeError, match=r"/c\.toml:7: this could not be read \(toml-twice\)"):
+        with pytest.raises(host_files.NodeError, match=r"/c\.toml:7: this could not be read \(toml-twice\)"):
             edited(TEXT, lambda text: text.replace(old, new))
     else:
         assert edited(TEXT, lambda text: text.replace(old, new)) == TEXT.replace(*in_file)
@@ -61,20 +63,20 @@ def test_a_table_goes_with_all_that_is_hidden_in_it():
     ids=["within a hidden string", "a hidden key's name", "a hidden comment elsewhere", "a header within a line"],
 )
 def test_an_edit_that_would_cost_a_hidden_byte_is_refused(change, why):
-    with pytest.raises(nodefs.NodeError, match=why):
+    with pytest.raises(host_files.NodeError, match=why):
         edited(TEXT, change)
 
 
 def test_a_planner_that_saw_another_text_is_refused():
     change = dict(planned(TEXT, lambda text: text.replace("a = 1", "a = 2")), result="0" * 64)
-    with pytest.raises(nodefs.NodeError, match="another file than was planned"):
+    with pytest.raises(host_files.NodeError, match="another file than was planned"):
         edits.edited("/c.toml", TEXT.encode(), change)
 
 
 def test_in_one_line_of_json_what_is_hidden_stays():
     keep = {"format": "json", "places": [[["a"], "int"]]}
     text = '{"token": "hunter2", "a": 1, "b": "hunter2"}'
-    seen = projection.project(text.encode(), keep).data.decode()
+    seen = projector.project(text.encode(), keep).data.decode()
     after = seen.replace('"a": 1', '"a": 2')
     change = {"edits": [{"start": 0, "end": 1, "text": after}], "keep": keep, "result": hashlib.sha256(after.encode()).hexdigest()}
     assert edits.edited("/d.json", text.encode(), change).decode() == text.replace('"a": 1', '"a": 2')
@@ -92,7 +94,7 @@ ONE_LINE = {"format": "json", "places": [[["runtimes", "*", "path"], "program"],
     ],
 )
 def test_what_is_hidden_between_two_changes_of_one_line_stays(text):
-    seen = projection.project(text.encode(), ONE_LINE).data.decode()
+    seen = projector.project(text.encode(), ONE_LINE).data.decode()
     after = seen.replace("{", '{"features": {"cdi": true}, ', 1).replace('"runtimes": {}', '"runtimes": {"n": {"path": "/usr/bin/n"}}')
     edit = {"start": 0, "end": 1, "text": after}
     change = {"path": "/d.json", "edits": [edit], "keep": ONE_LINE, "result": hashlib.sha256(after.encode()).hexdigest()}
@@ -125,9 +127,9 @@ def test_what_is_copied_from_a_file_can_be_read_by_nobody_who_cannot_read_it_the
     if gid != MINE:
         os.chown(str(source), -1, gid)
     source.parent.chmod(folder)
-    expect = nodefs.sha256(text)
+    expect = host_files.sha256(text)
     reference = {"at": 4, "path": "/etc/site/c.toml", "expect": expect, "span": [4, 19]}
-    shown = projection.project(text, COPIED).data.decode()
+    shown = projector.project(text, COPIED).data.decode()
     change = {"path": "/etc/ours.toml", "op": "write", "content": shown, "mode": "0644", "references": [reference]}
     tmp_path.chmod(0o755)
     [planned], conflicts = staging.plan(str(tmp_path), str(tmp_path / "journal"), [dict(change, keep=COPIED)])

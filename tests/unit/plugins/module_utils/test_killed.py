@@ -8,7 +8,9 @@ import json
 import os
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, journal, journal_look, ledger, observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, journal, journal_queries, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import journal_writer
 
 from .conftest import CONFIG, RESTART, Node, Systemd, first_on_path, sha
 
@@ -148,7 +150,7 @@ def test_killed_while_it_is_taken_back_it_is_taken_back_all_the_same(tmp_path):
     def cut_short(name):
         host, monkeypatch = fresh(tmp_path, name)
         with monkeypatch:
-            monkeypatch.patch.setattr(transaction.steps.health, "act", lambda *args: os._exit(9))
+            monkeypatch.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
             assert in_child(host.change) == 9
         return host, monkeypatch
 
@@ -173,7 +175,7 @@ def settled(host, seen, where):
     assert host.left_over() == [], where
     assert [meta["state"] for meta in journal.entries(host.journal) if not meta["closed"]] == [], where
     assert host.systemd.state("engine.service") == "active", where
-    originals = sorted(journal_look.look("", host.journal)["originals"])
+    originals = sorted(journal_queries.look("", host.journal)["originals"])
     wanted = sorted(str(path) for path in (host.config, host.dropin, host.old)) if state == "new" else []
     assert originals == wanted, where
 
@@ -254,10 +256,10 @@ def test_a_disk_that_is_full_from_some_step_on_still_gives_everything_back(tmp_p
 def test_the_next_transaction_takes_back_what_was_cut_short_and_says_so(host, monkeypatch):
     with Patched(host.systemd.bin.parent) as patched:
         Steps(patched.patch, 0, kill)
-        patched.patch.setattr(transaction.steps.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
         assert in_child(host.change) == 9
     assert host.config.read_text() == NEW
-    seen = journal_look.look("", host.journal)
+    seen = journal_queries.look("", host.journal)
     assert [entry["state"] for entry in seen["unfinished"]] == ["swapped"]
     found = host.run([], id="2" * 32)
     assert [(entry["outcome"], entry["by"]) for entry in found["recovered"]] == [("rolled_back", "the next transaction")]
@@ -268,7 +270,7 @@ def test_the_next_transaction_takes_back_what_was_cut_short_and_says_so(host, mo
 
 def test_check_mode_takes_nothing_back_but_says_that_a_run_would(host):
     with Patched(host.systemd.bin.parent) as patched:
-        patched.patch.setattr(transaction.steps.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
         assert in_child(host.change) == 9
     cut = host.look()
     found = host.run([], check=True, id="2" * 32)
@@ -278,8 +280,9 @@ def test_check_mode_takes_nothing_back_but_says_that_a_run_would(host):
 
 
 def test_a_unit_that_began_anew_with_half_of_the_files_is_restarted_with_the_old_ones(host):
-    swap = transaction.steps.swap
+    swap = transaction.executor.swap
     with Patched(host.systemd.bin.parent) as patched:
+
         def dying(*args):
             (host.systemd.units / "engine.service" / "InvocationID").write_text("i2\n")
             os._exit(9)
@@ -294,7 +297,7 @@ def test_a_unit_that_began_anew_with_half_of_the_files_is_restarted_with_the_old
 
 def test_a_file_that_somebody_wrote_after_the_hands_died_is_left_to_them(host):
     with Patched(host.systemd.bin.parent) as patched:
-        patched.patch.setattr(transaction.steps.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
         in_child(host.change)
     host.config.write_text("mended by hand\n")
     outcome = transaction.recover(journal_dir=host.journal)[0]
@@ -304,15 +307,15 @@ def test_a_file_that_somebody_wrote_after_the_hands_died_is_left_to_them(host):
 
 
 def test_after_a_boot_files_come_back_and_no_unit_is_waited_for(host, monkeypatch):
-    undo = transaction.undo
+    undo = transaction.rollback
     with Patched(host.systemd.bin.parent) as patched:
-        patched.patch.setattr(transaction.steps.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
         in_child(host.change)
-    with ledger.locked(host.journal, "boot", keep=True):
+    with journal_writer.locked(host.journal, "boot", keep=True):
         assert undo.recover("", host.journal, "the next boot", booting=True) == [], "this very boot is none"
-    monkeypatch.setattr(undo.look_system, "boot", lambda: "another")
+    monkeypatch.setattr(undo.system, "boot", lambda: "another")
     actions = len(host.systemd.actions)
-    with ledger.locked(host.journal, "boot", keep=True):
+    with journal_writer.locked(host.journal, "boot", keep=True):
         outcome = undo.recover("", host.journal, "the next boot", booting=True)[0]
     assert outcome["why"] == "the host was switched off in the middle of it"
     assert host.tree() == host.before[0]
@@ -321,7 +324,7 @@ def test_after_a_boot_files_come_back_and_no_unit_is_waited_for(host, monkeypatc
 
 def test_what_was_rolled_back_is_told_until_somebody_says_that_he_knows(host):
     with Patched(host.systemd.bin.parent) as patched:
-        patched.patch.setattr(transaction.steps.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
         in_child(host.change)
     transaction.recover(journal_dir=host.journal, by="the timer")
     question = {"id": "o", "kind": "originals", "dir": host.journal, "listing": True}
@@ -337,14 +340,14 @@ def test_what_was_rolled_back_is_told_until_somebody_says_that_he_knows(host):
 
 def test_a_restart_that_is_left_to_somebody_is_remembered_until_the_unit_began_anew(host):
     host.run([host.write(host.config, NEW)], pending=["engine.service"])
-    found = journal_look.look("", host.journal)["pending"]
+    found = journal_queries.look("", host.journal)["pending"]
     assert [(entry["unit"], entry["reason"]) for entry in found] == [("engine.service", "test")]
     (host.systemd.units / "engine.service" / "InvocationID").write_text("i2\n")
-    assert journal_look.look("", host.journal)["pending"] == []
+    assert journal_queries.look("", host.journal)["pending"] == []
     host.run([host.write(host.config, "newer\n")], pending=["engine.service"], id="2" * 32)
-    assert len(journal_look.look("", host.journal)["pending"]) == 1
+    assert len(journal_queries.look("", host.journal)["pending"]) == 1
     host.run([host.write(host.config, "newest\n")], units=RESTART, id="3" * 32)
-    assert journal_look.look("", host.journal)["pending"] == []
+    assert journal_queries.look("", host.journal)["pending"] == []
 
 
 UNREADABLE = [
@@ -358,7 +361,7 @@ UNREADABLE = [
 @pytest.mark.parametrize("name, content, said", UNREADABLE)
 def test_an_entry_that_cannot_be_read_is_neither_passed_over_nor_guessed_at(host, name, content, said):
     with Patched(host.systemd.bin.parent) as patched:
-        patched.patch.setattr(transaction.steps.health, "act", lambda *args: os._exit(9))
+        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
         in_child(host.change)
     entry = journal.entries(host.journal)[0]["entry"]
     with open(os.path.join(entry, name), "wb") as stream:
@@ -377,7 +380,7 @@ def test_a_torn_state_leaves_the_one_before(host):
     host.change()
     entry = journal.entries(host.journal)[0]["entry"]
     before = journal.states(entry)
-    ledger.mark(entry, "undoing", why="x" * 5000)
+    journal_writer.mark(entry, "undoing", why="x" * 5000)
     with open(os.path.join(entry, "states"), "r+b") as stream:
         stream.seek((len(before) % journal.SLOTS) * journal.SLOT)
         stream.write(b'{"n": 99, "sta')

@@ -14,7 +14,9 @@ import stat
 import subprocess
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import guard, health, journal, launch, ledger, observe, transaction
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import journal, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline, health, journal_writer, launcher
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 
 from .conftest import CONFIG, RESTART, Node, script
 
@@ -35,21 +37,24 @@ def host(tmp_path, systemd, monkeypatch):
     made.runs = tmp_path / "systemd-run.log"
     script(systemd.bin / "systemd-run", SYSTEMD_RUN % {"log": made.runs})
     units = tmp_path / "units.d"
-    (units / guard.WANTS).mkdir(parents=True)
+    (units / deadline.WANTS).mkdir(parents=True)
     made.units = units
     systemd.add("engine.service")
     return made
 
 
 def test_the_program_has_every_part_that_a_part_imports():
-    for part in launch.PARTS:
-        match = re.search(r"module_utils import (\(.*?\)|[^\n]*)", launch.source(part), re.DOTALL)
-        wanted = re.findall(r"\w+", match.group(1).partition("#")[0]) if match else []
-        assert set(wanted) - set(launch.PARTS) <= {"loader", "as", "form"}, part
+    for part in launcher.PARTS:
+        wanted = set()
+        for package, names in re.findall(r"^from \S+\._node(\S*) import (\(.*?\)|[^\n]*)", launcher.source(part), re.DOTALL | re.MULTILINE):
+            modules = [name.split(" as ")[0].strip("() \n") for name in names.strip("() \n,").partition("#")[0].split(",")]
+            own = package.lstrip(".")
+            wanted |= {own} if own in launcher.PARTS else {(own + "." + name).lstrip(".") for name in modules}
+        assert wanted - set(launcher.PARTS) <= {"loader"}, part
 
 
 def test_without_systemd_a_process_group_of_its_own_does_it(host, monkeypatch):
-    monkeypatch.setattr(guard, "RUNNING", "/nowhere")
+    monkeypatch.setattr(deadline, "RUNNING", "/nowhere")
     found = host.run([host.write(host.config, "new\n")], units=RESTART, alone=True)
     assert found["error"] is None
     assert (found["changed"], found["restarted"]) == (True, ["engine.service"])
@@ -60,7 +65,7 @@ def test_without_systemd_a_process_group_of_its_own_does_it(host, monkeypatch):
 
 
 def test_what_goes_wrong_is_told_the_same_way(host, monkeypatch):
-    monkeypatch.setattr(guard, "RUNNING", "/nowhere")
+    monkeypatch.setattr(deadline, "RUNNING", "/nowhere")
     host.systemd.hook("engine.service", "restart", "grep -q new %s && exit 1; exit 0" % host.config)
     found = host.run([host.write(host.config, "new\n")], units=RESTART, alone=True)
     assert (found["error"]["phase"], found["rolled_back"]) == ("restart", True)
@@ -68,7 +73,7 @@ def test_what_goes_wrong_is_told_the_same_way(host, monkeypatch):
 
 
 def test_the_tasks_environment_is_the_executors_and_nothing_else_is(host, monkeypatch):
-    monkeypatch.setattr(guard, "RUNNING", "/nowhere")
+    monkeypatch.setattr(deadline, "RUNNING", "/nowhere")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     monkeypatch.setenv("LD_PRELOAD", "/home/somebody/x.so")
     commands_before = [{"argv": ["sh", "-c", "echo $HTTPS_PROXY $LD_PRELOAD; exit 1"]}]
@@ -80,7 +85,7 @@ def test_the_tasks_environment_is_the_executors_and_nothing_else_is(host, monkey
 
 
 def test_hands_that_are_killed_are_told_and_taken_back_by_the_caller(host, monkeypatch):
-    monkeypatch.setattr(guard, "RUNNING", "/nowhere")
+    monkeypatch.setattr(deadline, "RUNNING", "/nowhere")
     # What restarts the engine kills its grandparent: the hands, whose process group leads nobody else.
     host.systemd.hook("engine.service", "restart", "grep -q new %s && kill -9 $(ps -o ppid= -p $PPID); exit 0" % host.config)
     found = host.run([host.write(host.config, "new\n")], units=RESTART, alone=True)
@@ -107,7 +112,7 @@ def test_the_program_on_disk_is_run_by_its_digest(tmp_path, spoil, says):
     program.write_bytes(text)
     if spoil:
         spoil(program)
-    argv = guard.command(str(program), "after", "/base", "id")
+    argv = deadline.command(str(program), "after", "/base", "id")
     done = subprocess.run(argv, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, cwd="/", check=False)
     assert says in done.stdout.decode()
     assert (done.returncode == 0) is (spoil is None)
@@ -115,20 +120,20 @@ def test_the_program_on_disk_is_run_by_its_digest(tmp_path, spoil, says):
 
 def test_a_line_of_a_unit_means_the_same_words():
     words = ["/usr/bin/python3", "-c", 'a = "b"; c', "/x/%n.py", "boot"]
-    assert shlex.split(guard.line(words).replace("%%", "%")) == words
+    assert shlex.split(deadline.line(words).replace("%%", "%")) == words
 
 
 def test_under_systemd_there_is_a_unit_with_its_follower_and_a_timer(host, monkeypatch):
-    monkeypatch.setattr(guard, "has_systemd", lambda: True)
+    monkeypatch.setattr(deadline, "has_systemd", lambda: True)
     request = {"id": "a" * 32, "reason": "test", "units": RESTART, "health": [{"timeout": 90}], "probation": 15}
-    program = launch.install(host.journal)
-    alive = launch._start(host.journal, program, request)
-    guard.arm(host.journal, request, program)
+    program = launcher.install(host.journal)
+    alive = launcher._start(host.journal, program, request)
+    deadline.arm(host.journal, request, program)
     unit, timer = [line for line in host.runs.read_text().splitlines() if line.startswith("--quiet")]
     assert "--unit=gpufleet-%s.service" % ("a" * 32) in unit
     assert "--property=KillMode=process" in unit
     assert re.search(r"--property=ExecStopPost=\S+ -I -S -c '.*' %s after %s a{32} " % (re.escape(program), re.escape(host.journal)), unit)
-    assert "--on-active=%ds" % (2 * (20 + 90) + 15 + guard.MARGIN) in timer
+    assert "--on-active=%ds" % (2 * (20 + 90) + 15 + deadline.MARGIN) in timer
     assert timer.endswith("%s undo %s %s" % (program, host.journal, "a" * 32))
     assert not alive(), "no such unit here"
 
@@ -137,38 +142,38 @@ def test_what_runs_later_is_not_run_by_an_interpreter_that_somebody_else_may_cha
     """A virtual environment of the account that Ansible logs in with serves for the connection, and not for the next boot."""
     own = tmp_path / "python"
     script(own, "#!/bin/sh\n")
-    monkeypatch.setattr(guard.sys, "executable", str(own))
-    assert guard.python() == str(own)
+    monkeypatch.setattr(deadline.sys, "executable", str(own))
+    assert deadline.python() == str(own)
     os.chown(str(own), 1001, 0)
     system = script(tmp_path / "python3", "#!/bin/sh\n")
-    monkeypatch.setattr(guard, "PYTHONS", ("/there/is/none", system))
-    assert guard.python() == system
-    monkeypatch.setattr(guard, "PYTHONS", ())
-    with pytest.raises(ledger.nodefs.NodeError) as caught:
-        guard.python()
+    monkeypatch.setattr(deadline, "PYTHONS", ("/there/is/none", system))
+    assert deadline.python() == system
+    monkeypatch.setattr(deadline, "PYTHONS", ())
+    with pytest.raises(journal_writer.host_files.NodeError) as caught:
+        deadline.python()
     assert "belongs to user" in str(caught.value)
 
 
 def test_the_boots_unit_is_a_file_and_a_link_and_both_go(host, monkeypatch):
-    monkeypatch.setattr(guard, "has_systemd", lambda: True)
-    monkeypatch.setattr(guard, "UNITS", str(host.units))
-    guard.arm_boot(host.journal, "/var/lib/gpufleet/program/x.py")
-    text = (host.units / guard.BOOT_UNIT).read_text()
+    monkeypatch.setattr(deadline, "has_systemd", lambda: True)
+    monkeypatch.setattr(deadline, "UNITS", str(host.units))
+    deadline.arm_boot(host.journal, "/var/lib/gpufleet/program/x.py")
+    text = (host.units / deadline.BOOT_UNIT).read_text()
     assert "Before=sysinit.target" in text
     assert re.search(r"^ExecStart=\S+ -I -S -c '.*' /var/lib/gpufleet/program/x.py boot %s$" % re.escape(host.journal), text, re.MULTILINE)
-    assert os.readlink(str(host.units / guard.WANTS / guard.BOOT_UNIT)) == str(host.units / guard.BOOT_UNIT)
-    guard.disarm_boot()
+    assert os.readlink(str(host.units / deadline.WANTS / deadline.BOOT_UNIT)) == str(host.units / deadline.BOOT_UNIT)
+    deadline.disarm_boot()
     assert [name for _dir, _subdirs, names in os.walk(str(host.units)) for name in names] == []
 
 
 def test_old_versions_of_the_program_go(host):
     for number in range(6):
         path = os.path.join(host.journal, "program", "%d.py" % number)
-        ledger.make_dirs(os.path.dirname(path))
-        ledger.write_durably(path, b"")
+        journal_writer.make_dirs(os.path.dirname(path))
+        journal_writer.write_durably(path, b"")
         os.utime(path, (number, number))
-    kept = launch.install(host.journal)
-    assert len(os.listdir(os.path.dirname(kept))) == launch.KEPT
+    kept = launcher.install(host.journal)
+    assert len(os.listdir(os.path.dirname(kept))) == launcher.KEPT
     assert os.path.exists(kept)
 
 
@@ -181,7 +186,7 @@ def test_the_lock_of_the_dead_is_free_and_that_of_the_living_is_not(host):
     ready = fork.Event()
 
     def hold():
-        with ledger.locked(host.journal, "the other one", keep=True, token="other"):
+        with journal_writer.locked(host.journal, "the other one", keep=True, token="other"):
             ready.set()
             signal.pause()
 
@@ -190,10 +195,10 @@ def test_the_lock_of_the_dead_is_free_and_that_of_the_living_is_not(host):
     assert ready.wait(30)
     message = host.run([host.write(host.config, "new\n")])["error"]["message"]
     assert re.match(r"locked by process %d, for \d+ s: the other one" % child.pid, message)
-    assert not launch._stop_holder(host.journal, "mine"), "only a transaction's own timer may end its hands"
+    assert not launcher._stop_holder(host.journal, "mine"), "only a transaction's own timer may end its hands"
     os.kill(child.pid, signal.SIGKILL)
     child.join()
-    assert ledger.holder(host.journal)["who"] == "the other one"
+    assert journal_writer.holder(host.journal)["who"] == "the other one"
     assert host.run([host.write(host.config, "new\n")])["error"] is None
 
 
@@ -202,7 +207,7 @@ def test_who_ends_an_earlier_probation_is_waited_for(host):
     ready, go = fork.Event(), fork.Event()
 
     def judge():
-        with ledger.locked(host.journal, "transaction 1 (%s)" % ledger.PROBATION, keep=True):
+        with journal_writer.locked(host.journal, "transaction 1 (%s)" % journal_writer.PROBATION, keep=True):
             ready.set()
             go.wait(0.5)
 
@@ -218,7 +223,7 @@ def test_who_has_no_name_yet_or_any_more_is_waited_for(host):
     ready, seen = fork.Event(), fork.Event()
 
     def nobody():
-        with ledger.locked(host.journal, "the other one", keep=True):
+        with journal_writer.locked(host.journal, "the other one", keep=True):
             with open(os.path.join(host.journal, "lock"), "w"):
                 ready.set()
             seen.wait(0.5)
@@ -235,23 +240,23 @@ def test_the_timer_ends_its_own_hands_when_they_hang(host):
     ready = fork.Event()
 
     def hang():
-        with ledger.locked(host.journal, "hands that hang", keep=True, token="mine"):
+        with journal_writer.locked(host.journal, "hands that hang", keep=True, token="mine"):
             ready.set()
             signal.pause()
 
     child = fork.Process(target=hang)
     child.start()
     assert ready.wait(30)
-    assert launch._stop_holder(host.journal, "mine")
+    assert launcher._stop_holder(host.journal, "mine")
     child.join()
     assert child.exitcode == -signal.SIGKILL
 
 
 def test_a_lock_file_that_was_removed_holds_nobody_up(host):
-    with ledger.locked(host.journal, "one", keep=True):
+    with journal_writer.locked(host.journal, "one", keep=True):
         os.unlink(os.path.join(host.journal, "lock"))
-        with ledger.locked(host.journal, "two", keep=True):
-            assert ledger.holder(host.journal)["who"] == "two"
+        with journal_writer.locked(host.journal, "two", keep=True):
+            assert journal_writer.holder(host.journal)["who"] == "two"
 
 
 # --- what hangs ---------------------------------------------------------------------------------------------------------
@@ -271,7 +276,7 @@ def test_on_probation_a_crash_is_taken_back_and_a_restart_by_somebody_is_not(hos
     meta = journal.entries(host.journal)[0]
     assert (meta["state"], host.config.read_text()) == ("probation", "new\n")
     (host.systemd.units / "engine.service" / "InvocationID").write_text("i9\n")
-    assert transaction.undo.judge(meta) is None
+    assert transaction.rollback.judge(meta) is None
     (host.systemd.units / "engine.service" / "ActiveState").write_text("failed\n")
     outcome = transaction.recover(journal_dir=host.journal, by="its probation")[0]
     assert outcome["why"].startswith("engine.service came up and has crashed since")
@@ -298,7 +303,7 @@ def test_a_probation_that_was_cut_short_is_nobodys_until_the_next_run(host, monk
 
     assert at_work() == [True], "its watch lives"
     with monkeypatch.context() as patched:
-        patched.setattr(transaction.undo.look_system, what, value)
+        patched.setattr(transaction.rollback.system, what, value)
         assert at_work() == [False]
         assert host.run([], id="2" * 32)["recovered"] == [], "it has come to its end, and not back"
     assert (at_work(), host.states(), host.config.read_text()) == ([], ["committed"], "new\n")
@@ -306,17 +311,17 @@ def test_a_probation_that_was_cut_short_is_nobodys_until_the_next_run(host, monk
 
 def test_a_probation_is_left_out_at_boot_only_when_nothing_lies_beside_the_files_any_more(host, monkeypatch):
     calls = []
-    clean = transaction.steps.swap.clean
-    monkeypatch.setattr(transaction.steps.swap, "clean", lambda *given: (calls.append("clean"), clean(*given)))
+    clean = transaction.executor.swap.clean
+    monkeypatch.setattr(transaction.executor.swap, "clean", lambda *given: (calls.append("clean"), clean(*given)))
     on_probation(host, monkeypatch, disarm_boot=lambda *args: calls.append("disarm the boot"))
     assert calls == ["clean", "disarm the boot"]
 
 
 def on_probation(host, monkeypatch, **more):
     for name in ("arm", "arm_boot", "disarm", "disarm_boot"):
-        monkeypatch.setattr(guard, name, more.get(name) or (lambda *args: None))
+        monkeypatch.setattr(deadline, name, more.get(name) or (lambda *args: None))
     request = {"id": "1" * 32, "journal_dir": host.journal, "changes": [host.write(host.config, "new\n")], "units": RESTART}
-    answer = transaction.steps.Transaction(dict(request, probation=15), "/program").run()
+    answer = transaction.executor.Transaction(dict(request, probation=15), "/program").run()
     assert (answer["error"], answer["probation"]) == (None, 15)
 
 
@@ -396,7 +401,7 @@ def _state(directory):
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "here"])
 @pytest.mark.parametrize("wrong", sorted(WRONG))
 def test_a_journal_that_is_not_roots_alone_is_refused_before_anything_is_written_or_run(host, monkeypatch, wrong, alone):
-    monkeypatch.setattr(guard, "has_systemd", lambda: True)
+    monkeypatch.setattr(deadline, "has_systemd", lambda: True)
     make, sentence = WRONG[wrong]
     make(host)
     before = _state(str(host.directory))
@@ -429,11 +434,11 @@ def _given_away(path):
     ids=["another's", "writable", "a further name", "a link", "cut off", "a half-written one of another's"],
 )
 def test_a_program_that_is_not_as_we_wrote_it_is_written_anew(host, spoil):
-    path = launch.install(host.journal)
+    path = launcher.install(host.journal)
     with open(path, "rb") as stream:
         good = stream.read()
     spoil(path)
-    assert launch.install(host.journal) == path
+    assert launcher.install(host.journal) == path
     found = os.lstat(path)
     assert (stat.S_ISREG(found.st_mode), found.st_uid, stat.S_IMODE(found.st_mode), found.st_nlink) == (True, 0, 0o600, 1)
     with open(path, "rb") as stream:
@@ -452,7 +457,7 @@ def _read_only(*_args, **_more):
 
 
 def _held(*_args, **_more):
-    raise ledger.nodefs.NodeError("locked", "locked by process 7", "Wait until it is done, then run again")
+    raise journal_writer.host_files.NodeError("locked", "locked by process 7", "Wait until it is done, then run again")
 
 
 CAUSES = [
@@ -466,15 +471,15 @@ CAUSES = [
 
 @pytest.mark.parametrize("phase, name, fault, following", CAUSES)
 def test_the_next_step_is_the_causes_and_not_the_phases(host, monkeypatch, phase, name, fault, following):
-    monkeypatch.setattr(ledger, name, fault)
+    monkeypatch.setattr(journal_writer, name, fault)
     error = host.run([host.write(host.config, "new\n")])["error"]
     assert (error["phase"], error["next"]) == (phase, following)
 
 
 def test_a_missing_systemd_run_is_named_with_what_brings_it(host, monkeypatch):
-    monkeypatch.setattr(guard, "has_systemd", lambda: True)
-    monkeypatch.setattr(guard.commands.trust, "PROGRAM_PATH", (str(host.directory),))
-    with pytest.raises(ledger.nodefs.NodeError) as caught:
-        guard.arm(host.journal, {"id": "a" * 32}, "/program")
+    monkeypatch.setattr(deadline, "has_systemd", lambda: True)
+    monkeypatch.setattr(deadline.commands.trust, "PROGRAM_PATH", (str(host.directory),))
+    with pytest.raises(journal_writer.host_files.NodeError) as caught:
+        deadline.arm(host.journal, {"id": "a" * 32}, "/program")
     assert "systemd-run" in str(caught.value)
     assert "install systemd-run" in caught.value.following

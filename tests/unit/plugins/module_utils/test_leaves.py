@@ -6,7 +6,8 @@
 import json
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import leaves, nodefs, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import leaves
 
 KEEP = {"format": "toml", "places": [[["p", "shown"], "bool"]]}
 
@@ -26,7 +27,9 @@ SAME = {
     "dotted keys": ("[p]\na.b = 1\n", "[p.a]\nb = 1\n"),
     "hexadecimal and decimal": ("[p]\na = 0xff\n", "[p]\na = 255\n"),
     "an array of tables and an array of inline tables": (
-        "[[p.t]]\na = 1\n[[p.t]]\na = 2\n[p.t.u]\nb = 3\n", "[p]\nt = [{a = 1}, {a = 2, u = {b = 3}}]\n"),
+        "[[p.t]]\na = 1\n[[p.t]]\na = 2\n[p.t.u]\nb = 3\n",
+        "[p]\nt = [{a = 1}, {a = 2, u = {b = 3}}]\n",
+    ),
     "a string in lines": ('[p]\na = """x\ny"""\n', '[p]\na = "x\\ny"\n'),
     "comments and order": ("[p]\n# why\na = 1\nb = 2\n", "[p]\nb = 2\na = 1 # how\n"),
     "an array over lines": ("[p]\na = [\n1, # one\n2]\n", "[p]\na = [1, 2]\n"),
@@ -103,7 +106,7 @@ def test_keys_of_many_parts_in_each_other_are_told_by_their_line(text):
 
 
 def test_more_keys_than_can_be_compared_are_an_error_and_never_a_part_of_them():
-    with pytest.raises(nodefs.NodeError) as caught:
+    with pytest.raises(host_files.NodeError) as caught:
         told("".join(f"k{number} = 1\n" for number in range(leaves.MOST + 1)), [[]])
     assert caught.value.kind == "too-large"
 

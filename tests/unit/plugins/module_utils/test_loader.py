@@ -13,7 +13,7 @@ import sys
 import zlib
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import loader, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import loader, trust
 
 PARTS = [
     ["used", "from far.away import unused, inner\nimport far.away.inner.most as most\n\ndef run(asked):\n    return [asked, most.value]\n"],

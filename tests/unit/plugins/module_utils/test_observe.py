@@ -9,7 +9,7 @@ import sys
 import tempfile
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, look_system, nodefs, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, observe, system
 
 from .conftest import ask, tree
 
@@ -177,7 +177,7 @@ def test_the_host(tmp_path):
     assert host["os_release"] == {"ID": "debian", "NAME": "Debian GNU/Linux", "BROKEN": '"x'}
     assert host["python"] == list(sys.version_info[:3])
     assert host["uid"] == os.getuid()
-    assert host["boot_id"] == (nodefs.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip()
+    assert host["boot_id"] == (host_files.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip()
 
 
 def test_questions_for_units_take_one_call_of_systemctl(monkeypatch):
@@ -187,7 +187,7 @@ def test_questions_for_units_take_one_call_of_systemctl(monkeypatch):
         calls.append(list(names))
         return {name: {"Id": name} for name in names}
 
-    monkeypatch.setattr(look_system, "units", units)
+    monkeypatch.setattr(system, "units", units)
     questions = [{"id": "1", "kind": "units", "names": ["a", "b"]}, {"id": "2", "kind": "units", "names": ["b", "c"]}]
     answers = observe.run({"schema": 1, "questions": questions})["answers"]
     assert {key: sorted(answer["units"]) for key, answer in answers.items()} == {"1": ["a", "b"], "2": ["b", "c"]}
@@ -195,7 +195,7 @@ def test_questions_for_units_take_one_call_of_systemctl(monkeypatch):
 
 
 def test_a_wrong_question_for_units_leaves_the_others_alone(monkeypatch):
-    monkeypatch.setattr(look_system, "units", lambda names, properties=None: {name: {} for name in names})
+    monkeypatch.setattr(system, "units", lambda names, properties=None: {name: {} for name in names})
     questions = [{"id": "1", "kind": "units"}, {"id": "2", "kind": "units", "names": ["b"]}]
     answers = observe.run({"schema": 1, "questions": questions})["answers"]
     assert answers["1"]["error"]["kind"] == "bad-question"
@@ -214,7 +214,7 @@ def test_files_of_a_pattern_that_are_too_much_together_are_an_error_before_they_
 
 
 def test_a_directory_of_too_many_files_is_an_error(tmp_path, monkeypatch):
-    monkeypatch.setattr(observe.nodefs, "MAX_ENTRIES", 3)
+    monkeypatch.setattr(observe.host_files, "MAX_ENTRIES", 3)
     tree(tmp_path, a="", b="", c="")
     assert len(ask(kind="dir", path=str(tmp_path))["entries"]) == 3
     tree(tmp_path, d="")
@@ -253,7 +253,7 @@ def test_a_package_database_that_cannot_be_read_is_no_host_without_packages(tmp_
     if kind is None:
         assert observe.look_system._rpm(["containerd", "runc"]) == {"containerd": "1.7.24-1", "runc": None}
         return
-    with pytest.raises(observe.nodefs.NodeError) as caught:
+    with pytest.raises(observe.host_files.NodeError) as caught:
         observe.look_system._rpm(["containerd", "runc"])
     assert (caught.value.kind, "rpm -q says nothing of runc" in caught.value.message) == (kind, True)
 

@@ -8,7 +8,7 @@ import json
 import os
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import keyed
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import keyed
 
 from .conftest import ask, sha, tree
 

@@ -9,7 +9,7 @@ import sys
 import time
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import look_system, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import system, trust
 
 from .conftest import answer, ask, status_message, tree, wire_version
 
@@ -46,12 +46,12 @@ def test_packages_of_dpkg(tmp_path):
 
 
 def test_packages_of_rpm(monkeypatch, systemd):
-    monkeypatch.setattr(look_system.os.path, "exists", lambda path: False)
-    monkeypatch.setattr(look_system.os.path, "isdir", lambda path: path == "/var/lib/rpm")
+    monkeypatch.setattr(system.os.path, "exists", lambda path: False)
+    monkeypatch.setattr(system.os.path, "isdir", lambda path: path == "/var/lib/rpm")
     path = systemd.bin / "rpm"
     path.write_text("#!/bin/sh\necho 'containerd.io 1:1.7.2-1.el8'\necho 'package none is not installed'\nexit 1\n")
     path.chmod(0o755)
-    found = look_system.packages("", ["containerd.io", "none"])
+    found = system.packages("", ["containerd.io", "none"])
     assert found == {"manager": "rpm", "installed": {"containerd.io": "1:1.7.2-1.el8", "none": None}, "candidates": {}}
 
 
@@ -65,14 +65,14 @@ def test_candidates_of_apt(systemd):
         "#!/bin/sh\nprintf 'a:\\n  Installed: 1\\n  Candidate: 2\\n  Version table:\\n     2 500\\nb:\\n  Candidate: (none)\\n'\n"
     )
     path.chmod(0o755)
-    assert look_system._offered_by_apt(["a", "b", "c"]) == {"candidates": {"a": "2", "b": None, "c": None}}
+    assert system._offered_by_apt(["a", "b", "c"]) == {"candidates": {"a": "2", "b": None, "c": None}}
 
 
 def test_an_apt_that_fails_offers_no_less_than_is_known(systemd):
     path = systemd.bin / "apt-cache"
     path.write_text("#!/bin/sh\necho 'E: The list of sources could not be read.' >&2\nexit 100\n")
     path.chmod(0o755)
-    assert look_system._offered_by_apt(["a"]) == {"candidates_error": "apt-cache policy ended with exit status 100"}
+    assert system._offered_by_apt(["a"]) == {"candidates_error": "apt-cache policy ended with exit status 100"}
 
 
 def test_units(systemd):
@@ -107,18 +107,18 @@ def test_processes(monkeypatch):
     assert not own[0]["deleted"]
     assert set(own[0]["argv"][1:]) <= {"(hidden)", "-(hidden)", "-(hidden)=(hidden)"}
     assert own[0]["environment"] == {"PATH": "(hidden)"}
-    assert own[0]["ticks"] == look_system.started(os.getpid())
+    assert own[0]["ticks"] == system.started(os.getpid())
     assert 0 < own[0]["start"] <= os.stat("/proc/self").st_mtime + 86400
     assert ask(kind="processes", names=["pytho"])["processes"] == []  # the whole name, or none
 
 
 def test_candidates_of_what_is_missing_only(monkeypatch):
-    monkeypatch.setattr(look_system, "_dpkg", lambda root, names: {"have": "1", "none": None})
-    monkeypatch.setattr(look_system, "_apt_candidates", lambda names: {name: "9" for name in names})
-    monkeypatch.setattr(look_system.os.path, "exists", lambda path: True)
-    assert look_system.packages("", ["have", "none"], "missing")["candidates"] == {"none": "9"}
-    assert look_system.packages("", ["have", "none"], True)["candidates"] == {"have": "9", "none": "9"}
-    assert look_system.packages("", ["have"], False)["candidates"] == {}
+    monkeypatch.setattr(system, "_dpkg", lambda root, names: {"have": "1", "none": None})
+    monkeypatch.setattr(system, "_apt_candidates", lambda names: {name: "9" for name in names})
+    monkeypatch.setattr(system.os.path, "exists", lambda path: True)
+    assert system.packages("", ["have", "none"], "missing")["candidates"] == {"none": "9"}
+    assert system.packages("", ["have", "none"], True)["candidates"] == {"have": "9", "none": "9"}
+    assert system.packages("", ["have"], False)["candidates"] == {}
 
 
 # --- sockets --------------------------------------------------------------------------------------------------------------

@@ -12,7 +12,8 @@ import time
 import urllib.parse
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, journal_look, keyed, ledger, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import journal, journal_queries, keyed, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import journal_writer
 
 from .conftest import CONFIG, RESTART, told
 
@@ -68,7 +69,7 @@ def test_a_damaged_copy_is_never_written(node, damage, check):
 def test_a_look_tells_of_a_damaged_copy_instead_of_passing_over_it(node, damage):
     node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")])
     DAMAGE[damage][0](node)
-    found = journal_look.look("", node.journal)
+    found = journal_queries.look("", node.journal)
     assert list(found["originals"]) == [str(node.dropin)]
     assert [entry["path"] for entry in found["damaged"]] == [str(node.config)]
     assert DAMAGE[damage][1] in found["damaged"][0]["why"]
@@ -118,7 +119,7 @@ def test_restarts_that_are_due_and_cannot_be_read_are_not_taken_for_none(node, m
 def test_a_copy_that_names_another_file_is_told_as_damaged(node):
     node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")])
     changed_meta(node, path="/etc/passwd")
-    found = journal_look.look("", node.journal)
+    found = journal_queries.look("", node.journal)
     assert list(found["originals"]) == [str(node.dropin)]
     assert [entry["directory"] for entry in found["damaged"]] == [os.path.dirname(kept(node, "x"))]
     assert "names a file that is kept by another name" in found["damaged"][0]["why"]
@@ -295,12 +296,12 @@ def left_beside(node, token, name="0acfdb3a", age=7200, mode="dir"):
 def test_names_that_nobody_refers_to_are_told_and_removed(node):
     stray = left_beside(node, DEAD)
     beside = [str(node.directory / "etc"), str(node.etc), "/no/such/directory"]
-    assert journal_look.look("", node.journal, beside=beside)["strays"] == [stray]
+    assert journal_queries.look("", node.journal, beside=beside)["strays"] == [stray]
     found = node.run([], id="2" * 32, strays=[stray])
     assert (found["error"], found["swept"]) == (None, [stray])
     assert not os.path.lexists(stray)
     assert node.config.read_text() == CONFIG
-    assert journal_look.look("", node.journal, beside=beside)["strays"] == []
+    assert journal_queries.look("", node.journal, beside=beside)["strays"] == []
 
 
 @pytest.mark.parametrize("case", ["open", "at work", "new", "a link", "a file", "another name"])
@@ -314,10 +315,10 @@ def test_what_may_be_needed_or_is_not_ours_is_left(node, case):
         os.rename(place, place + "x")
         place += "x"
     if case == "at work":
-        with ledger.locked(node.journal, "somebody", keep=True, token=ALIVE):
-            assert journal_look.look("", node.journal, beside=[os.path.dirname(place)])["strays"] == []
+        with journal_writer.locked(node.journal, "somebody", keep=True, token=ALIVE):
+            assert journal_queries.look("", node.journal, beside=[os.path.dirname(place)])["strays"] == []
     else:
-        assert journal_look.look("", node.journal, beside=[os.path.dirname(place)])["strays"] == []
+        assert journal_queries.look("", node.journal, beside=[os.path.dirname(place)])["strays"] == []
         found = node.run([], id="2" * 32, strays=[place])
         assert not found["swept"]
         assert (found["error"] is None) == (case != "another name"), "what is no such name is no request"

@@ -7,7 +7,7 @@ import json
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector
 
 CRI = ["plugins", "io.containerd.grpc.v1.cri"]
 RUNTIME = CRI + ["containerd", "runtimes", "*"]
@@ -67,7 +67,7 @@ SPELLINGS = {
 
 
 def shown(text, keep=None):
-    found = projection.project(text.encode("utf-8"), KEEP if keep is None else keep)
+    found = projector.project(text.encode("utf-8"), KEEP if keep is None else keep)
     return found, found.data.decode("utf-8")
 
 
@@ -118,8 +118,8 @@ def test_what_is_withheld_is_named_by_its_place_and_kind():
     ],
 )  # fmt: skip
 def test_a_text_that_is_not_toml_is_told_by_a_code_and_a_line(text, code, line):
-    with pytest.raises(projection.Unreadable) as found:
-        projection.project(text.encode("latin-1"), KEEP)
+    with pytest.raises(projector.Unreadable) as found:
+        projector.project(text.encode("latin-1"), KEEP)
     assert (found.value.code, found.value.line) == (code, line)
     assert "hunter2" not in str(found.value)
 
@@ -159,8 +159,8 @@ def test_of_json_the_listed_members_stay_and_the_others_keep_their_commas(text, 
     ],
 )  # fmt: skip
 def test_a_text_that_is_not_json_is_told_by_a_code_and_a_line(text, code, line):
-    with pytest.raises(projection.Unreadable) as found:
-        projection.project(text.encode(), JSON_KEEP)
+    with pytest.raises(projector.Unreadable) as found:
+        projector.project(text.encode(), JSON_KEEP)
     assert (found.value.code, found.value.line) == (code, line)
 
 
@@ -183,7 +183,7 @@ KUBELET = [[["driver"], "name"], [["gates", "One"], "bool"]]
     ],
 )
 def test_of_yaml_one_level_below_a_key_is_shown_and_what_is_listed_and_not_shown_is_told(text, projected, withheld):
-    found = projection.project(text.encode(), {"format": "yaml", "places": KUBELET})
+    found = projector.project(text.encode(), {"format": "yaml", "places": KUBELET})
     assert found.data.decode() == projected
     assert [entry["path"] for entry in found.withheld] == withheld
 
@@ -251,7 +251,7 @@ def _calls(text):
 
     sys.setprofile(note)
     try:
-        projection.project(text.encode("utf-8"), KEEP)
+        projector.project(text.encode("utf-8"), KEEP)
     finally:
         sys.setprofile(None)
     return count[0]
@@ -283,8 +283,8 @@ def _listed(data, places, path=()):
     if isinstance(data, dict):
         found = {key: _listed(value, places, (*path, key)) for key, value in data.items()}
         return {key: value for key, value in found.items() if value is not None and value != {}}
-    shape = projection.selection.listed(places, list(path))
-    return data if shape is not None and projection.fits(shape, data) else None
+    shape = projector.selection.listed(places, list(path))
+    return data if shape is not None and projector.fits(shape, data) else None
 
 
 @hypothesis.settings(deadline=None, max_examples=300)
@@ -294,7 +294,7 @@ def test_another_parser_reads_the_listed_part_of_what_it_reads_from_the_original
     text = text.replace("\n", "\r\n") if crlf and '"""' not in text else text
     found, projected = shown(text)
     assert _listed(tomllib.loads(projected), KEEP["places"]) == _listed(tomllib.loads(text), KEEP["places"])
-    assert projection.project(found.data, KEEP).data == found.data, "a projection is its own projection"
+    assert projector.project(found.data, KEEP).data == found.data, "a projection is its own projection"
 
 
 @hypothesis.settings(deadline=None, max_examples=500)
@@ -307,7 +307,7 @@ def test_what_another_parser_refuses_is_refused_and_nothing_else(noise, at):
         wanted = None
     try:
         projected = shown(text)[1]
-    except projection.Unreadable:
+    except projector.Unreadable:
         projected = None
     assert (projected is None) == (wanted is None)
     if projected is not None:
@@ -319,7 +319,7 @@ SAMPLE = (
     "[[t]]\nb = 1\n[t.c]\nd = 1\n[[t]]\n[t.c]\nd = { e = 1, f.g = [1, 2], f.h = 0x1F }\n"
     + HEAD
     + "enable_cdi = true\n[plugins.'io.containerd.grpc.v1.cri'.containerd]\ndefault_runtime_name = \"runc\"\nruntimes.runc.options = "
-    + '{ BinaryName = "/usr/bin/runc", Secret = \'x\' }\nd = 1979-05-27T07:32:00Z\nf = -1.5e+3\ng = +inf\n'
+    + "{ BinaryName = \"/usr/bin/runc\", Secret = 'x' }\nd = 1979-05-27T07:32:00Z\nf = -1.5e+3\ng = +inf\n"
 )
 
 from tests.unit import jsontexts  # noqa: E402

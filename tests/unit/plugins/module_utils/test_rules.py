@@ -10,7 +10,7 @@ import stat
 import struct
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import rules
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import preconditions
 
 from .conftest import CONFIG, Node
 
@@ -31,7 +31,7 @@ def world_writable(node, _monkeypatch):
 
 
 def mounted(node, monkeypatch):
-    monkeypatch.setattr(rules, "mounted", lambda path: path == str(node.config))
+    monkeypatch.setattr(preconditions, "mounted", lambda path: path == str(node.config))
 
 
 def immutable(node, monkeypatch):
@@ -97,9 +97,9 @@ def test_refused_with_what_to_do_instead(node, monkeypatch, make, said, check):
 
 
 def test_an_image_based_system_keeps_its_usr(monkeypatch):
-    monkeypatch.setattr(rules, "_IMAGE_BASED", "/proc/self/stat")  # something that is there
-    with pytest.raises(rules.nodefs.NodeError) as caught:
-        rules.require("", "/usr/share/x.json", "/usr/share/x.json", [])
+    monkeypatch.setattr(preconditions, "_IMAGE_BASED", "/proc/self/stat")  # something that is there
+    with pytest.raises(preconditions.host_files.NodeError) as caught:
+        preconditions.require("", "/usr/share/x.json", "/usr/share/x.json", [])
     assert "image-based" in str(caught.value)
 
 

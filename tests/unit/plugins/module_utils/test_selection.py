@@ -6,7 +6,7 @@
 import json
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 
 hypothesis = pytest.importorskip("hypothesis")  # not on the oldest Python
 from hypothesis import strategies as st  # noqa: E402

@@ -9,7 +9,8 @@ import stat
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import journal, ledger, nodefs, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, journal, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import journal_writer
 
 from .conftest import CONFIG, edit, restore, sha, told
 
@@ -139,7 +140,7 @@ def test_a_file_that_moved_on_is_a_conflict(node, expect, found):
 def test_files_units_packages_and_programs_that_were_only_looked_at_count_too(node, systemd):
     systemd.add("engine.service", invocation="i2")
     expect = {"files": {str(node.config): sha("x")}, "units": {"engine.service": "i1"}, "packages": {"no-such-package": "1"}}
-    expect["programs"] = {"/no/such/program": "1:2:3", sys.executable: nodefs.identity("", sys.executable), "/nor/this": None}
+    expect["programs"] = {"/no/such/program": "1:2:3", sys.executable: host_files.identity("", sys.executable), "/nor/this": None}
     found = node.run([node.write(node.dropin, "x")], expect=expect)
     assert [(entry["what"], entry["expected"], entry["found"]) for entry in found["conflict"]] == [
         ("file", sha("x"), told(CONFIG)),
@@ -151,7 +152,7 @@ def test_files_units_packages_and_programs_that_were_only_looked_at_count_too(no
 
 
 def test_two_transactions_at_once(node):
-    with ledger.locked(node.journal, "the other one", keep=True):
+    with journal_writer.locked(node.journal, "the other one", keep=True):
         found = node.run([node.write(node.config, "new\n")])
     assert found["error"]["phase"] == "lock"
     assert "the other one" in found["error"]["message"]
@@ -250,9 +251,9 @@ def test_of_originals_what_is_listed_is_told(node):
 
 
 def test_the_journal_is_private_and_bounded(node):
-    for number in range(ledger.KEPT_ENTRIES + 3):
+    for number in range(journal_writer.KEPT_ENTRIES + 3):
         node.run([node.write(node.config, "%d\n" % number)], id="%032x" % number)
-    assert len(node.states()) == ledger.KEPT_ENTRIES
+    assert len(node.states()) == journal_writer.KEPT_ENTRIES
     for directory, _subdirs, names in os.walk(node.journal):
         # The top may be entered by everybody: the decision that others read lies there.
         assert stat.S_IMODE(os.stat(directory).st_mode) == (0o755 if directory == node.journal else 0o700)

@@ -10,7 +10,7 @@ import subprocess
 import sys
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import health
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import health
 
 from .conftest import CONFIG, RESTART, answer, restore, status_message
 
@@ -221,7 +221,7 @@ def test_disabled_units_stop_first_without_a_reload_and_come_back_with_the_rest(
 
 
 def test_a_swap_that_fails_half_way_is_taken_back(node, monkeypatch):
-    from ansible_collections.gpufleet.nvidia.plugins.module_utils import swap
+    from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import swap
 
     settle, calls = swap._settle, []
 
@@ -275,7 +275,7 @@ def test_a_closed_connection_does_not_stop_it(node):
     """SIGHUP, SIGINT and SIGTERM between swap and commit: it goes on to the end."""
     program = """
 import os, signal, sys
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import transaction, swap
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction, swap
 apply = swap.apply
 def applied(*args):
     apply(*args)

@@ -8,7 +8,7 @@ import os
 import struct
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, trust
 
 NOBODY = 0xFFFFFFFF
 STAFF, MICROK8S, NIXBLD, STRANGER = 50, 998, 30000, 1001
@@ -275,7 +275,7 @@ def test_program_by_name_is_root_s_own(tree, monkeypatch):
 
 @pytest.mark.parametrize("name, kind", [("no-such-program", "not-found"), ("bin/sh", "bad-question"), ("/no/such/program", "not-found")])
 def test_program_that_cannot_be_run_is_said_to_be(name, kind):
-    with pytest.raises(nodefs.NodeError) as caught:
+    with pytest.raises(host_files.NodeError) as caught:
         trust.require_program(name)
     assert caught.value.kind == kind
 
@@ -285,7 +285,7 @@ def test_program_of_somebody_else_is_not_run_and_the_remedy_is_named(tmp_path):
     place.write_text("#!/bin/sh\n")
     place.chmod(0o775)
     os.chown(str(place), 0, 100)
-    with pytest.raises(nodefs.NodeError) as caught:
+    with pytest.raises(host_files.NodeError) as caught:
         trust.require_program(str(place))
     assert caught.value.kind == "untrusted"
     assert "chmod g-w" in caught.value.message

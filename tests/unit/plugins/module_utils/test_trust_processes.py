@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import commands, look_system, nodefs, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, system, trust
 
 from .conftest import VERSION
 
@@ -138,7 +138,7 @@ def test_process_is_named_by_its_program_never_by_what_it_calls_itself(tmp_path)
     try:
         assert trust.named(child.pid) == os.path.basename(os.path.realpath("/bin/sleep"))
         assert trust.is_root(child.pid)
-        assert look_system.processes(["an-engine"])["processes"] == []
+        assert system.processes(["an-engine"])["processes"] == []
     finally:
         child.kill()
         child.wait()
@@ -150,11 +150,11 @@ def test_process_of_anybody_else_is_counted_and_never_read(tmp_path, monkeypatch
     place.chmod(0o755)
     engine = place / "engine"
     shutil.copy(os.path.realpath("/bin/sleep"), str(engine))
-    monkeypatch.setattr(look_system, "MAX_PROCESSES", 1)
+    monkeypatch.setattr(system, "MAX_PROCESSES", 1)
     children = [subprocess.Popen([str(engine), "60"], preexec_fn=lambda: os.setuid(1001)) for _number in range(3)]
     try:
         monkeypatch.setattr(trust, "process", lambda pid: pytest.fail("read"))
-        assert look_system.processes(["engine", "other"]) == {"processes": [], "programs": {}, "others": {"engine": 3}}
+        assert system.processes(["engine", "other"]) == {"processes": [], "programs": {}, "others": {"engine": 3}}
     finally:
         for child in children:
             child.kill()
@@ -173,9 +173,9 @@ BECOME = [
 def test_process_that_has_become_something_else_since_it_was_named_is_dropped(engine, monkeypatch, become):
     """Between its name and its being read it may have started a setuid program, which is root's and not what was asked for."""
     real = trust.process
-    assert [found["pid"] for found in look_system.processes(["engine"])["processes"]] == [engine[1].pid]
+    assert [found["pid"] for found in system.processes(["engine"])["processes"]] == [engine[1].pid]
     monkeypatch.setattr(trust, "process", lambda pid: real(pid)._replace(**become))
-    assert look_system.processes(["engine"])["processes"] == []
+    assert system.processes(["engine"])["processes"] == []
 
 
 # --- programs that run ------------------------------------------------------------------------------------------------------
@@ -203,7 +203,7 @@ def run_again(path, child, **more):
 def test_running_program_is_run_by_its_descriptor_wherever_it_lies(engine):
     path, child = engine
     os.chown(str(path.parent), 1001, 1001)  # as RKE2's /usr/local/bin, which may belong to 1001
-    with pytest.raises(nodefs.NodeError):
+    with pytest.raises(host_files.NodeError):
         commands.run([str(path), "--version"])
     assert run_again(path, child)["stdout"] == VERSION
 
@@ -224,7 +224,7 @@ def test_running_program_has_to_be_root_s_own_file(engine, mode, uid, why):
     path, child = engine
     os.chown(str(path), uid, 0)
     path.chmod(mode)
-    with pytest.raises(nodefs.NodeError) as caught:
+    with pytest.raises(host_files.NodeError) as caught:
         run_again(path, child)
     assert caught.value.kind == "untrusted"
     assert why in caught.value.message
@@ -233,12 +233,12 @@ def test_running_program_has_to_be_root_s_own_file(engine, mode, uid, why):
 def test_running_program_is_bound_to_the_process_that_was_seen(engine):
     path, child = engine
     for more, called in (({"ticks": 1}, path), ({}, "/bin/sleep")):
-        with pytest.raises(nodefs.NodeError) as caught:
+        with pytest.raises(host_files.NodeError) as caught:
             run_again(called, child, **more)
         assert caught.value.kind == "gone"
     child.kill()
     child.wait()
-    with pytest.raises(nodefs.NodeError) as caught:
+    with pytest.raises(host_files.NodeError) as caught:
         commands.run([str(path)], process={"pid": child.pid, "ticks": 1})
     assert caught.value.kind == "gone"
 
@@ -274,7 +274,7 @@ def listening(tmp_path):
 
 
 def refused(path):
-    with pytest.raises(nodefs.NodeError) as caught:
+    with pytest.raises(host_files.NodeError) as caught:
         trust.connect(path, 5)
     assert caught.value.kind == "untrusted"
     return caught.value.message

@@ -8,7 +8,7 @@ import os
 import stat
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils.resident import truths
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import cdi_guard
 
 from .conftest import sha
 
@@ -48,7 +48,7 @@ IN_PLACE, ASIDE = [True, False], [False, True]
 
 
 def test_a_true_file_stays(host, capsys):
-    assert truths.main(settings(host)) == 0
+    assert cdi_guard.main(settings(host)) == 0
     assert places(host) == IN_PLACE
     assert capsys.readouterr().out == ""
 
@@ -67,18 +67,18 @@ def test_set_aside_when_it_is_not_true_and_back_when_it_is_again(host, capsys, c
     wanted = settings(host)
     before = {path: path.read_text() for path in [host / "devices" / "1", host / "devices" / "2", host / "library"]}
     change(host)
-    truths.main(wanted)
+    cdi_guard.main(wanted)
     assert places(host) == ASIDE
     said = capsys.readouterr().out
     assert said.startswith("<4>%s is set aside" % (host / "scanned" / "a.yaml"))
     assert why in said
-    truths.main(wanted)
+    cdi_guard.main(wanted)
     assert capsys.readouterr().out == ""  # told once
     for path, text in before.items():
         path.write_text(text)
     if (host / "devices" / "3").exists():
         (host / "devices" / "3").unlink()
-    truths.main(wanted)
+    cdi_guard.main(wanted)
     assert places(host) == IN_PLACE
     assert (host / "scanned" / "a.yaml").read_text() == TEXT
     assert stat.S_IMODE(os.stat(str(host / "scanned" / "a.yaml")).st_mode) == 0o644
@@ -89,7 +89,7 @@ def test_set_aside_when_it_is_not_true_and_back_when_it_is_again(host, capsys, c
 def test_what_was_not_known_or_is_not_told_now_counts_as_unchanged(host):
     (host / "devices" / "1").write_text("Bus: 1\nMinor: 1\nName: id-1\n")
     (host / "devices" / "2").write_text("Bus: 2\nMinor: 2\nName: unknown\n")
-    truths.main(settings(host))
+    cdi_guard.main(settings(host))
     assert places(host) == IN_PLACE
 
 
@@ -97,18 +97,18 @@ def test_another_device_of_that_name(host):
     wanted = settings(host)
     text = (host / "settings.json").read_text().replace('"/dev/null": [1, 3]', '"/dev/null": [1, 9]')
     (host / "settings.json").write_text(text)
-    truths.main(wanted)
+    cdi_guard.main(wanted)
     assert places(host) == ASIDE
 
 
 def test_a_file_of_somebody_else_is_left_alone(host):
     (host / "library").unlink()
-    truths.main(settings(host, digest=sha("other bytes")))
+    cdi_guard.main(settings(host, digest=sha("other bytes")))
     assert places(host) == IN_PLACE
 
 
 def test_a_new_file_in_place_makes_the_old_one_worthless(host):
     (host / "aside").mkdir()
     (host / "aside" / "a.yaml").write_text("older\n")
-    truths.main(settings(host))
+    cdi_guard.main(settings(host))
     assert places(host) == IN_PLACE

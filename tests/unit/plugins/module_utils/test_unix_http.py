@@ -4,7 +4,8 @@
 """One request over a unix socket: every form of an answer that servers give, and none that ends too early is taken for a whole one."""
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import nodefs, unix_http
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import unix_http
 
 OK = b"HTTP/1.1 200 OK\r\n"
 CHUNKED = OK + b"Transfer-Encoding: chunked\r\n\r\n"
@@ -55,7 +56,7 @@ BROKEN = {
 @pytest.mark.parametrize("form", sorted(BROKEN))
 def test_what_is_no_whole_answer_is_an_error(runtime, form):
     reply, words = BROKEN[form]
-    with pytest.raises(nodefs.NodeError, match="GET /x: .*" + words) as caught:
+    with pytest.raises(host_files.NodeError, match="GET /x: .*" + words) as caught:
         ask(runtime, reply)
     assert caught.value.kind == "failed"
 
@@ -69,6 +70,6 @@ def test_a_request(runtime):
 def test_a_server_that_says_nothing_is_not_waited_for(runtime):
     server = runtime(None)
     server._request = lambda connection: connection.recv(65536)
-    with pytest.raises(nodefs.NodeError, match=r"no answer to GET /x within 0\.2 s") as caught:
+    with pytest.raises(host_files.NodeError, match=r"no answer to GET /x within 0\.2 s") as caught:
         unix_http.ask(server.path, "GET", "/x", 0.2)
     assert caught.value.kind == "timeout"

@@ -8,8 +8,8 @@ from __future__ import annotations
 import re
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes as node
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes as node
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes
 
 CRI = "io.containerd.grpc.v1.cri"

@@ -218,7 +218,7 @@ def planned(node: Node | OneBad, broken: str = "", kind: str = "failed", os_id: 
         seen = seen.with_answers({"answers": {q["id"]: error if q["id"] == broken else node.answer(q) for q in questions}})
         try:
             found = host.see(policy, seen)
-            return Came(host.plan(policy, seen, found, "probe", {"device_rules": "", "truths": ""}), "", tuple(seen.answers))
+            return Came(host.plan(policy, seen, found, "probe", {"device_nodes": "", "cdi_guard": ""}), "", tuple(seen.answers))
         except NeedMore as need:
             questions = need.questions
         except PlanError as error_:

@@ -10,7 +10,7 @@ import re
 from pathlib import Path
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation

@@ -20,7 +20,7 @@ from tests.unit.bare_trees import Tree
 from tests.unit.builders import obs, sha
 
 V1 = 'version = 2\n# ours since 2019\n[plugins."io.containerd.grpc.v1.cri"]\n  sandbox_image = "pause:3.9"\n'
-V2 = 'version = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n\n[plugins.\'io.containerd.cri.v1.runtime\']\n  enable_selinux = false\n'
+V2 = "version = 3\nimports = [\"/etc/containerd/conf.d/*.toml\"]\n\n[plugins.'io.containerd.cri.v1.runtime']\n  enable_selinux = false\n"
 BARE = "version = 3\n"
 DAEMON = '{\n  "debug": true,\n  "log-opts": {"splunk-token": "x"}\n}\n'
 ROOT, DROP_IN = "/etc/containerd/config.toml", "/etc/containerd/conf.d/90-gpufleet.toml"
@@ -28,7 +28,7 @@ CRIO, JSON = "/etc/crio/crio.conf.d/90-gpufleet.conf", "/etc/docker/daemon.json"
 HOOK = "/usr/share/containers/oci/hooks.d/oci-nvidia-hook.json"
 SPEC = "/etc/nvidia-container-runtime/config.toml"
 FOREIGN_HOOK = json.dumps({**oci_hook.content(), "hook": {"path": "/opt/site/hook"}})
-RUNTIME = "[nvidia-container-cli]\nload-kmods = true\n\n[nvidia-container-runtime]\nmode = \"auto\"\n"
+RUNTIME = '[nvidia-container-cli]\nload-kmods = true\n\n[nvidia-container-runtime]\nmode = "auto"\n'
 
 # name -> (engine, its version, the files before us, the file with our part in it)
 ENGINES: dict[str, tuple[str, str, dict[str, str], str]] = {
@@ -398,7 +398,7 @@ def test_keys_in_a_file_of_k3s_are_never_taken_for_ours(tmp_path: pathlib.Path) 
 # ---------------------------------------------------------------- a running host that does not tell all
 
 DAEMON_RUNS = {"pid": 7, "exe": "/usr/bin/containerd", "argv": ["containerd"], "unit": "containerd.service"}
-OFF = "disabled_plugins = [\"cri\"]\n"
+OFF = 'disabled_plugins = ["cri"]\n'
 NVIDIA = '{"runtimes": {"nvidia": {"path": "/usr/bin/nvidia-container-runtime"}}}'
 TOO_MANY = {"processes:containerd": {"error": {"kind": "too-large", "message": "the processes exceed 16 MiB"}}}
 # the configuration as we left it -> what is seen of the host; the sentence about what is left to do; units that wait for a restart

@@ -21,7 +21,7 @@ CRIO, RUNTIME = "/etc/crio/crio.conf.d/90-gpufleet.conf", "/etc/nvidia-container
 BEFORE = {
     ROOT: 'version = 2\n# ours since 2019\n[plugins."io.containerd.grpc.v1.cri"]\n  sandbox_image = "pause:3.9"\n',
     JSON: '{"debug": true}\n',
-    RUNTIME: '[nvidia-container-cli]\nload-kmods = true\n',
+    RUNTIME: "[nvidia-container-cli]\nload-kmods = true\n",
 }
 OURS_ALONE = (DROP_IN, CRIO)
 PROGRAM = "nvidia-container-runtime"

@@ -144,9 +144,7 @@ _LIBRARIES = {
     "libglxserver_nvidia": _known("display"),
     "nvidia_drv": _known("display"),
 }
-LIBRARIES = {
-    stem: Known(features, f"{stem}.so.{suffix}" if suffix else "", core) for stem, (features, suffix, core) in _LIBRARIES.items()
-}
+LIBRARIES = {stem: Known(features, f"{stem}.so.{suffix}" if suffix else "", core) for stem, (features, suffix, core) in _LIBRARIES.items()}
 # Libraries that carry a version of their own instead of the driver's.
 OWN_VERSION = ("libnvidia-egl-gbm", "libnvidia-egl-wayland", "libnvidia-egl-wayland2", "libnvidia-egl-xcb", "libnvidia-egl-xlib")
 NVVM70 = "libnvidia-nvvm70"

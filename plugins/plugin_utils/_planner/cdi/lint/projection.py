@@ -4,7 +4,7 @@
 """What of a CDI spec leaves a host: what this collection judges, place by place with its shape. Of all else stand-ins do.
 
 Hidden are values of `env`, arguments of hooks but for those that NVIDIA's own know, annotations, unknown fields and comments. The node
-makes the stand-ins (module_utils/document_projection.py); they break and keep the same rules as what they stand for.
+makes the stand-ins (module_utils/_node/projection/documents.py); they break and keep the same rules as what they stand for.
 """
 
 from __future__ import annotations

@@ -98,8 +98,15 @@ def combine(*parts: Edits) -> Edits:
 
 # Field of the class -> key of the document; the order is that in which keys are written.
 NODE_KEYS = {
-    "path": "path", "host_path": "hostPath", "type": "type", "major": "major", "minor": "minor", "file_mode": "fileMode",
-    "permissions": "permissions", "uid": "uid", "gid": "gid",
+    "path": "path",
+    "host_path": "hostPath",
+    "type": "type",
+    "major": "major",
+    "minor": "minor",
+    "file_mode": "fileMode",
+    "permissions": "permissions",
+    "uid": "uid",
+    "gid": "gid",
 }
 MOUNT_KEYS = {"host_path": "hostPath", "container_path": "containerPath", "options": "options", "type": "type"}
 HOOK_KEYS = {"name": "hookName", "path": "path", "args": "args", "env": "env", "timeout": "timeout"}

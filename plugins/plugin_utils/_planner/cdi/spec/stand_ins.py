@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stands in a CDI spec for what was not sent from its host, as the node makes it (module_utils/document_projection.py)."""
+"""What stands in a CDI spec for what was not sent from its host, as the node makes it (module_utils/_node/projection/documents.py)."""
 
 from __future__ import annotations
 

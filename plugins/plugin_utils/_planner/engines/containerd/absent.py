@@ -13,7 +13,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, owned_file, take_back
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import authorship as whose
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import edit, plan, releases, verify
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import edit, plan, releases, served, verify
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
@@ -54,7 +54,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     """Give back the bytes from before; where others have changed the file since, take out just what is ours."""
     if instance.refusal:
         return Plan(advice=(instance.refusal,))
-    version = plan.version_of(instance) if instance.version else SOME
+    version = served.version_of(instance) if instance.version else SOME
     files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
     leaving = [f.path for f in files.files[1:] if is_ours(f)]
     parts = [of_file(policy, obs, files, file, leaving, version, instance.manager) for file in files.files]
@@ -88,9 +88,7 @@ def is_ours(file: ConfigFile) -> bool:
     return file.doc.text.startswith(edit.MARK)
 
 
-def of_file(
-    policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, leaving: list[str], version: Version, manager: str
-) -> Part:
+def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, leaving: list[str], version: Version, manager: str) -> Part:
     original = owned_file.originals(obs).get(file.real)
     if original and original.get("sha256_after") == file.sha256:
         said = owned_file.back(file.path, True, bool(original.get("existed", True)), owned_file.BACK)
@@ -105,8 +103,10 @@ def of_file(
 def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
     """It is ours alone, so that it goes also where somebody has changed it."""
     told = (
-        (f"{file.path} was changed after this collection had written it, but the whole file belongs to this collection: "
-        f"{owned_file.CHANGED_SINCE}"),
+        (
+            f"{file.path} was changed after this collection had written it, but the whole file belongs to this collection: "
+            f"{owned_file.CHANGED_SINCE}"
+        ),
     )
     if original and original.get("existed"):
         said = owned_file.back(file.path, True, True, owned_file.BACK)

@@ -28,8 +28,13 @@ ASKED_SINCE = (2, 0)  # RuntimeConfig is Unimplemented before
 
 
 def settled(
-    policy: Policy, obs: Observation, instance: Instance, decision: Decision, cri: Mapping[str, Any], version: Version,
-    bases: Mapping[str, Base]
+    policy: Policy,
+    obs: Observation,
+    instance: Instance,
+    decision: Decision,
+    cri: Mapping[str, Any],
+    version: Version,
+    bases: Mapping[str, Base],
 ) -> dict[str, Base]:
     """The bases with the driver of the kubelet where they leave doubt, else with that of the default handler where ours takes its place.
 
@@ -40,8 +45,10 @@ def settled(
     if not unsure:
         return dict(bases)
     known = cgroup_driver.known(obs, instance) if policy.root == "/" else UNKNOWN
-    return {name: _settled(base, known, default if name == decision.handler else UNKNOWN) if name in unsure else base
-            for name, base in bases.items()}
+    return {
+        name: _settled(base, known, default if name == decision.handler else UNKNOWN) if name in unsure else base
+        for name, base in bases.items()
+    }
 
 
 def _settled(base: Base, kubelet: InUse, default: InUse) -> Base:
@@ -117,8 +124,11 @@ def require_kept(
     names = {True: "systemd", False: "cgroupfs"}
     change = f"with {new} as default instead of {old}" if new != old else "with the handlers of this plan"
     raise PlanError(
-        f"{change} pods would get the {names[then]} cgroup driver instead of {names[before]}", where=where,
+        f"{change} pods would get the {names[then]} cgroup driver instead of {names[before]}",
+        where=where,
         why="containerd reports the driver of its default handler to the kubelet, and a kubelet that changes its driver loses its pods"
-        if asked else "the kubelet would continue to use its present driver",
+        if asked
+        else "the kubelet would continue to use its present driver",
         next=f"Set SystemdCgroup = {str(before).lower()} in the options of the handler {new}, or set the value in the option handlers "
-        "(options: SystemdCgroup)")
+        "(options: SystemdCgroup)",
+    )

@@ -124,7 +124,10 @@ def _bounded(current: ConfigFile, files: int) -> None:
     deep = len(current.parents) >= MAX_CHAIN
     raise PlanError(
         f"more than {MAX_CHAIN} files import one another in a row" if deep else f"more than {MAX_FILES} files are imported",
-        where=current.path, line=toml.line_of(current.doc, ("imports",)), next="Import fewer files here.")
+        where=current.path,
+        line=toml.line_of(current.doc, ("imports",)),
+        next="Import fewer files here.",
+    )
 
 
 def imports(file: ConfigFile) -> list[str]:
@@ -142,7 +145,8 @@ def absolute(file: ConfigFile, pattern: str) -> str:
 def covers(pattern: str, path: str) -> bool:
     """Whether a glob matches a path; asterisks do not cross directories."""
     return (
-        "*" in pattern and posixpath.dirname(pattern) == posixpath.dirname(path)
+        "*" in pattern
+        and posixpath.dirname(pattern) == posixpath.dirname(path)
         and fnmatch.fnmatchcase(posixpath.basename(path), posixpath.basename(pattern).replace("[", "[[]"))
     )
 
@@ -158,12 +162,20 @@ def _resolve(sight: Sight, current: ConfigFile, pattern: str, version: Version) 
     if not file.exists:
         # dump swallows this on 2.x and exits 0, yet the daemon does not start.
         raise PlanError(
-            f"the imported file {path} does not exist", where=current.path, line=line,
-            why="containerd does not start with a missing import", next="Create the file, or remove it from `imports`.")
+            f"the imported file {path} does not exist",
+            where=current.path,
+            line=line,
+            why="containerd does not start with a missing import",
+            next="Create the file, or remove it from `imports`.",
+        )
     if file.type == "dir":
         raise PlanError(
-            f"the import {path} is a directory", where=current.path, line=line, why="containerd does not start with it",
-            next=f"Import {path.rstrip('/')}/*.toml instead.")
+            f"the import {path} is a directory",
+            where=current.path,
+            line=line,
+            why="containerd does not start with it",
+            next=f"Import {path.rstrip('/')}/*.toml instead.",
+        )
     return [(path, file)]
 
 
@@ -178,8 +190,12 @@ def _read(file: File, path: str, parents: tuple[str, ...]) -> ConfigFile:
 
 def _loop(current: ConfigFile, path: str, pattern: str) -> PlanError:
     return PlanError(
-        f"the import {pattern} leads back to {path}", where=current.path, line=toml.line_of(current.doc, ("imports",)),
-        why="files that import each other have no defined order", next="Remove it from `imports`.")
+        f"the import {pattern} leads back to {path}",
+        where=current.path,
+        line=toml.line_of(current.doc, ("imports",)),
+        why="files that import each other have no defined order",
+        next="Remove it from `imports`.",
+    )
 
 
 def check_schema(files: FileSet, version: Version) -> None:
@@ -195,9 +211,12 @@ def check_schema(files: FileSet, version: Version) -> None:
             toml_types.check_encoding(file.doc, f"containerd {version} refuses it")
         if declared not in known:
             raise PlanError(
-                f"this file has version = {declared}, but containerd {version} supports only {_list(known)}", where=file.path,
-                line=toml.line_of(file.doc, ("version",)), why="containerd rejects or ignores such a file",
-                next="Write it for this containerd, or upgrade containerd.")
+                f"this file has version = {declared}, but containerd {version} supports only {_list(known)}",
+                where=file.path,
+                line=toml.line_of(file.doc, ("version",)),
+                why="containerd rejects or ignores such a file",
+                next="Write it for this containerd, or upgrade containerd.",
+            )
 
 
 def _list(numbers: tuple[int, ...]) -> str:

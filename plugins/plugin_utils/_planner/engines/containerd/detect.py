@@ -44,7 +44,7 @@ RELATIVE = (
 )
 CRI_OFF = (
     "CRI is switched off in this containerd: {where} lists it in disabled_plugins, so settings for CRI would have no effect. "
-    "Remove \"{entry}\" from disabled_plugins, restart containerd and run again."
+    'Remove "{entry}" from disabled_plugins, restart containerd and run again.'
 )
 READ_FLAGS: Mapping[str, str] = {"--config": "path", "-c": "path", "--address": "address", "-a": "address"}
 
@@ -82,7 +82,11 @@ def questions(policy: Policy) -> list[queries.Question]:
     units = [policy.service or releases.UNIT, *known.unit_names()]
     sockets = dict.fromkeys([policy.socket or releases.SOCKET, *(m.socket for m in known.served() if m.socket)])
     return [
-        *files, *cgroup_driver.questions(), queries.processes(known.executables(), READ_FLAGS), queries.units(units), queries.which(NAMES),
+        *files,
+        *cgroup_driver.questions(),
+        queries.processes(known.executables(), READ_FLAGS),
+        queries.units(units),
+        queries.which(NAMES),
         *(queries.cri(socket, method) for socket in sockets for method in ("Status", "Version")),
     ]
 
@@ -130,8 +134,16 @@ def _running(policy: Policy, obs: Observation, process: Mapping[str, Any], binar
     config = option(argv, "--config", "-c") or releases.CONFIG
     manager = known.of_process(obs, process, config)
     return Daemon(
-        config, option(argv, "--address", "-a"), binary, _unit(policy, obs, process, manager), True, manager, pid=int(process["pid"]),
-        ticks=int(process.get("ticks") or 0), by_path=not itself)
+        config,
+        option(argv, "--address", "-a"),
+        binary,
+        _unit(policy, obs, process, manager),
+        True,
+        manager,
+        pid=int(process["pid"]),
+        ticks=int(process.get("ticks") or 0),
+        by_path=not itself,
+    )
 
 
 def _unit(policy: Policy, obs: Observation, process: Mapping[str, Any], manager: Manager) -> str:
@@ -192,13 +204,27 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     refusal = refusal or _stopped_refusal(obs, daemon) or (_silence(obs, daemon, socket) if silent else "")
     refusal = refusal or _unreachable(policy, files, manager, version)
     return Instance(
-        engine="containerd", version=version_text, binary=daemon.binary, socket=socket, config_path=daemon.config, unit=daemon.unit,
-        manager=manager.name, running=daemon.running, schema=files.schema if files else 0,
-        cdi=_cdi(obs, daemon, config, files, version, ask_dump=not refusal), cri=serves, refusal=refusal, silent=silent,
+        engine="containerd",
+        version=version_text,
+        binary=daemon.binary,
+        socket=socket,
+        config_path=daemon.config,
+        unit=daemon.unit,
+        manager=manager.name,
+        running=daemon.running,
+        schema=files.schema if files else 0,
+        cdi=_cdi(obs, daemon, config, files, version, ask_dump=not refusal),
+        cri=serves,
+        refusal=refusal,
+        silent=silent,
         invocation_id=obs.unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
-        default_handler=_default_handler(config, cri), handlers=_handlers(config, cri, version),
+        default_handler=_default_handler(config, cri),
+        handlers=_handlers(config, cri, version),
         low_level=containerd_plan.low_level(policy, obs, files, version) if files else "",
-        pid=daemon.pid, ticks=daemon.ticks, by_path=daemon.by_path)
+        pid=daemon.pid,
+        ticks=daemon.ticks,
+        by_path=daemon.by_path,
+    )
 
 
 def _unreachable(policy: Policy, files: FileSet | None, manager: Manager, version: Version) -> str:
@@ -214,7 +240,8 @@ def _stopped_refusal(obs: Observation, daemon: Daemon) -> str:
     state = obs.unit(daemon.unit).get("ActiveState") if daemon.unit else ""
     return (
         f"containerd is installed but not running ({daemon.unit or 'its unit'} is {state or 'not known to systemd'}): "
-        "start it and run again, or remove containerd from the option engines")
+        "start it and run again, or remove containerd from the option engines"
+    )
 
 
 def _silence(obs: Observation, daemon: Daemon, socket: str) -> str:
@@ -223,14 +250,25 @@ def _silence(obs: Observation, daemon: Daemon, socket: str) -> str:
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
     return (
         f"containerd runs, but its CRI does not answer at {socket} ({why}): see `journalctl -u {daemon.unit or 'containerd'}` for "
-        "\"failed to load plugin\", correct that and run again, or remove containerd from the option engines")
+        '"failed to load plugin", correct that and run again, or remove containerd from the option engines'
+    )
 
 
 def _refused(daemon: Daemon, refusal: str) -> Instance:
     nothing = Cdi(False, False, (), "", Evidence("files", "not inspected: another system owns the configuration"))
     return Instance(
-        engine="containerd", version="", binary=daemon.binary, socket=daemon.address or releases.SOCKET, config_path=daemon.config,
-        unit=daemon.unit, manager=daemon.manager.name, running=daemon.running, cdi=nothing, cri=daemon.manager.cri, refusal=refusal)
+        engine="containerd",
+        version="",
+        binary=daemon.binary,
+        socket=daemon.address or releases.SOCKET,
+        config_path=daemon.config,
+        unit=daemon.unit,
+        manager=daemon.manager.name,
+        running=daemon.running,
+        cdi=nothing,
+        cri=daemon.manager.cri,
+        refusal=refusal,
+    )
 
 
 def _files(policy: Policy, obs: Observation, config: str, version: Version) -> FileSet | None:
@@ -271,9 +309,7 @@ def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None], mana
     return docker.DOCKER if dockers else manager, text.format(where=where, entry=entries[0] if entries else "cri")
 
 
-def _cdi(
-    obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: FileSet | None, version: Version, *, ask_dump: bool
-) -> Cdi:
+def _cdi(obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: FileSet | None, version: Version, *, ask_dump: bool) -> Cdi:
     """By the order of evidence: the daemon's status, its binary's dump, the files, the version."""
     newest = cdi_versions.max_cdi(traits.CONTAINERD, str(version))
     field = releases.cri_field(version)
@@ -360,9 +396,11 @@ def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager) ->
     version = versions.parse(text)
     if version is None:
         raise PlanError(
-            f"the version of containerd {'is not readable: ' + text if text else 'is not known'}", where=policy.root,
+            f"the version of containerd {'is not readable: ' + text if text else 'is not known'}",
+            where=policy.root,
             why="engines do not run in another root directory, and its package database has no version",
-            next='Set engine_version (gpufleet_engine_version), for example to "1.7.24".')
+            next='Set engine_version (gpufleet_engine_version), for example to "1.7.24".',
+        )
     files = _files(policy, obs, config, version)
     off = containerd_files.cri_disabled(files) if files else None
     told, refusal = _cri_off(obs, files, off, manager) if files and off else (manager, "")

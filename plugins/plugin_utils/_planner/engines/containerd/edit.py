@@ -244,8 +244,11 @@ def require_allowed(policy: Policy, manager: Manager, files: FileSet, wanted: li
         for path, instead in known.place(manager.name).never:
             if setting.path[: len(path)] == path:
                 raise PlanError(
-                    f"{toml.dotted(setting.path)} is not written here", where=files.root_path,
-                    why=f"it is a setting of {manager.title}", next=instead)
+                    f"{toml.dotted(setting.path)} is not written here",
+                    where=files.root_path,
+                    why=f"it is a setting of {manager.title}",
+                    next=instead,
+                )
 
 
 def unreachable(policy: Policy, manager: Manager, files: FileSet, version: Version) -> str:
@@ -303,8 +306,11 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
         )
     if present.exists and present.content is not None and MARK not in present.content and present.content != text:
         raise PlanError(
-            "this file exists and was not written by this collection", where=path, why="it does not begin with this collection's marker",
-            next="Move it away, or set another path in drop_in_path.")
+            "this file exists and was not written by this collection",
+            where=path,
+            why="it does not begin with this collection's marker",
+            next="Move it away, or set another path in drop_in_path.",
+        )
     if present.content != text:
         before = toml.parse(present.content, path) if present.exists and present.content is not None else None
         changes.append(FileChange(path, present.place, before, present.sha256 if present.exists else None, doc, whole=True))
@@ -339,6 +345,4 @@ def _pattern(obs: Observation, files: FileSet, path: str, pattern: str) -> str:
 
 def ahead(changes: list[FileChange]) -> dict[str, File]:
     """The changed files as the next look would see them."""
-    return {
-        c.path: File(c.path, True, "file", c.after.text, "", c.after.keep, c.real) for c in changes
-    }
+    return {c.path: File(c.path, True, "file", c.after.text, "", c.after.keep, c.real) for c in changes}

@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection, selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector, selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, options, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
@@ -102,7 +102,7 @@ def of_file(obs: Observation, files: FileSet, file: ConfigFile, table: Path) -> 
     found = {}
     for path, value in _flat(toml.lookup(file.doc.data, table), ()):
         shape = selection.listed(places, [*table, *path])
-        if shape is not None and projection.fits(shape, value) and not file_places.hidden(value):
+        if shape is not None and projector.fits(shape, value) and not file_places.hidden(value):
             found[path] = Leaf(value, file, (*table, *path))
     return {**found, **_tagged(_tags_of(obs, _question(files, file)), table, file)}
 

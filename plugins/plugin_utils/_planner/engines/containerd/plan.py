@@ -9,8 +9,8 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, versions
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk, programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
     adoption,
     cgroup_choice,
@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
     in_place,
     options,
     releases,
+    served,
     verify,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
@@ -87,9 +88,9 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
     """What differs from the decision, and the transaction that mends it. May raise NeedMore or PlanError."""
     if instance.refusal:
         raise refused(instance)
-    version = version_of(instance)
+    version = served.version_of(instance)
     files = config.load(obs, instance.config_path, version, policy.handlers)
-    _check(files, version)
+    served.check(files, version)
     left: list[Leftover] = list(adoption.unread(obs, files))
     for found in adoption.find(policy, obs, files, instance):
         if found.obstacle or not decision.handler:
@@ -112,7 +113,10 @@ def hidden_by(left: Leftover) -> PlanError:
     """Where what stays keeps ours from having any effect."""
     return PlanError(
         f"this file of {left.tool} is read after the one of this collection, and is not taken over",
-        where=left.path, why=left.why, next=left.next)
+        where=left.path,
+        why=left.why,
+        next=left.next,
+    )
 
 
 def _aim(
@@ -180,7 +184,7 @@ def _planned(policy: Policy, obs: Observation, instance: Instance, files: FileSe
 def reasons(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> tuple[Reason, ...]:
     """Which cgroup driver our handler has, and why, for the record; the plan says what cannot be planned."""
     try:
-        version = version_of(instance)
+        version = served.version_of(instance)
         files = config.load(obs, instance.config_path, version, policy.handlers)
         mine = _our_drop_in(policy, obs, files)
         bases, _plain = _bases(policy, obs, instance, decision, files, files.without(mine) if mine else files, version)
@@ -196,54 +200,6 @@ def low_level(policy: Policy, obs: Observation, files: FileSet, version: Version
     cri = config.effective(files.without(mine) if mine else files, version, built_in=False)
     before, handler = _original(obs, files), next(iter(policy.handlers), Handler())
     return containerd_base.runs(cri, handler, written=handler.name in _written(policy, before), default_before=_default_in(before))
-
-
-def version_of(instance: Instance) -> Version:
-    version = versions.parse(instance.version)
-    if version is None:
-        raise PlanError(
-            "the version of this containerd is not known", where=instance.config_path, why="neither its socket nor its program reports one",
-            next="Start containerd, or repair its installation.")
-    if version.series < releases.OLDEST:
-        raise PlanError(f"containerd {version} is too old", where=instance.config_path, next="Upgrade containerd to 1.6 or newer.")
-    return version
-
-
-def _check(files: FileSet, version: Version) -> None:
-    config.check_schema(files, version)
-    facts = releases.facts(version)
-    root = files.root
-    if root and files.schema < 2 and facts.merge == "deep":
-        own = config.uses(root.doc.data, containerd_places.V1_NAMES)
-        if "version" in root.doc.data or (own and facts.v1_lost):
-            line = toml.line_of(root.doc, ("version",)) or toml.line_of(root.doc, containerd_places.V1_NAMES)
-            raise PlanError(
-                "this is a version 1 configuration", where=root.path, line=line,
-                why=f"containerd {version} {'drops its CRI part silently' if facts.v1_lost else 'accepts no newer drop-in beside it'}",
-                next="Write it as version 2 (plugins.\"io.containerd.grpc.v1.cri\") and run again.")
-    off = config.cri_disabled(files)
-    if off:  # a daemon that serves CRI now has not read this yet, and would lose it by our restart
-        raise PlanError(
-            "disabled_plugins switches CRI off", where=off[0], line=off[1], why="settings for CRI would have no effect",
-            next="Remove the CRI plugin from disabled_plugins and run again.")
-    _check_shadow(files, facts)
-
-
-def _check_shadow(files: FileSet, facts: releases.Release) -> None:
-    """Drop-ins newer than their root: refused by 2.3, and the root's CRI table is lost on 2.0 to 2.2."""
-    root = files.root
-    for file in files.files[1:]:
-        if root and root.declared and file.declared > root.declared and facts.merge == "deep" and facts.cdi != "always":
-            raise PlanError(
-                f"this file has version = {file.declared}, but its root {root.path} has {root.declared}", where=file.path,
-                line=toml.line_of(file.doc, ("version",)),
-                why="containerd does not start with it, or silently drops the root file's CRI table",
-                next=f"Write it as version {root.declared}{_rewritten(file)}, or remove it.")
-
-
-def _rewritten(file: ConfigFile) -> str:
-    """nvidia-ctk makes such a file of what `containerd config dump` prints, which is of the newest version."""
-    return f" (`{nvidia_ctk.COMMAND} --config-source=file` does that)" if file.path.endswith(f"/{nvidia_ctk.DROP_IN}") else ""
 
 
 def _our_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
@@ -296,8 +252,15 @@ def _bases(
 
 
 def _changes(
-    policy: Policy, obs: Observation, instance: Instance, files: FileSet, base: FileSet, names: Path, cri: Mapping[str, Any],
-    wanted: list[Setting], version: Version
+    policy: Policy,
+    obs: Observation,
+    instance: Instance,
+    files: FileSet,
+    base: FileSet,
+    names: Path,
+    cri: Mapping[str, Any],
+    wanted: list[Setting],
+    version: Version,
 ) -> list[FileChange]:
     said: dict[str, Any] = {}
     for file in base.files:
@@ -328,8 +291,11 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
                     raise _shadowed(file, table, setting, version)
     if found != edit.granted(cri, wanted):
         raise PlanError(
-            "the change would alter more than the keys of this collection", where=after.root_path,
-            why="merged, its files would yield other settings than before", next="Merge the files into one, and run again.")
+            "the change would alter more than the keys of this collection",
+            where=after.root_path,
+            why="merged, its files would yield other settings than before",
+            next="Merge the files into one, and run again.",
+        )
 
 
 def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: Version) -> Shadowed:
@@ -337,14 +303,21 @@ def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: V
     replaces = releases.facts(version).merge == "replace"
     if replaces and file.doc.text.startswith(edit.MARK):
         return Shadowed(
-            "this drop-in of this collection hides the root file's CRI settings from the installed containerd", where=file.path,
-            line=line, why=f"it was written for containerd 2.x, and {version} uses its whole CRI table instead of the root file's",
-            next="Run with state: absent first, then run again; on 1.x this collection writes to the root file only.")
+            "this drop-in of this collection hides the root file's CRI settings from the installed containerd",
+            where=file.path,
+            line=line,
+            why=f"it was written for containerd 2.x, and {version} uses its whole CRI table instead of the root file's",
+            next="Run with state: absent first, then run again; on 1.x this collection writes to the root file only.",
+        )
     return Shadowed(
-        f"{toml.dotted(setting.path)} = {toml.dumps(setting.value)} would have no effect", where=file.path, line=line,
-        why="this file is read last, and containerd 1.x uses its whole CRI table instead of the root file's" if replaces
+        f"{toml.dotted(setting.path)} = {toml.dumps(setting.value)} would have no effect",
+        where=file.path,
+        line=line,
+        why="this file is read last, and containerd 1.x uses its whole CRI table instead of the root file's"
+        if replaces
         else f"this file is read later and sets {toml.dumps(toml.lookup(file.doc.data, (*table, *setting.path)))}",
-        next=f"Move its CRI settings to the root file and remove it{'' if replaces else ', or set the same value in the option handlers'}.")
+        next=f"Move its CRI settings to the root file and remove it{'' if replaces else ', or set the same value in the option handlers'}.",
+    )
 
 
 def _differences(
@@ -410,7 +383,9 @@ def assemble(
         changes=(*(c.as_change() for c in changes), *removed),
         expect_files=expect,
         expect_units={instance.unit: instance.invocation_id} if restarts and instance.invocation_id else {},
-        restarts=restarts, health=health, advice=tuple(advice),
+        restarts=restarts,
+        health=health,
+        advice=tuple(advice),
         diffs=(*texts, *([(going.file.path, going.file.doc.text, "")] if going else [])),
         **(verify.validation(instance, files, changes, allowed, version) if checked else {}),
     )
@@ -428,7 +403,8 @@ def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str
             for name in sorted(ours & set(handlers)):
                 found.append(
                     f"{file.path}: also defines the handler {name} and was left unchanged, since it agrees with the desired state. "
-                    "Before you configure another handler, remove it from this file.")
+                    "Before you configure another handler, remove it from this file."
+                )
     return found
 
 
@@ -445,5 +421,6 @@ def _doubts(bases: Mapping[str, Base], cri: Mapping[str, Any], instance: Instanc
             # A node system's own shim as default: its properties are taken over, its program cannot be.
             found.append(
                 f"The handler {base.origin} runs {base.program}. The handler {name} has its properties, but the NVIDIA runtime starts runc "
-                f"or crun instead of that program: containers of {name} get nothing that only {base.program} does.")
+                f"or crun instead of that program: containers of {name} get nothing that only {base.program} does."
+            )
     return found

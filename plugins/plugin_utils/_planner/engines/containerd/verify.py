@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
@@ -92,20 +92,29 @@ def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
     unit = obs.unit(instance.unit)
     if unit.get("LoadState") == "masked":
         raise PlanError(
-            f"{instance.unit} is masked, so it cannot be restarted", where=instance.unit,
-            next=f"Run `systemctl unmask {instance.unit}`, or set restart: never and restart it yourself.")
+            f"{instance.unit} is masked, so it cannot be restarted",
+            where=instance.unit,
+            next=f"Run `systemctl unmask {instance.unit}`, or set restart: never and restart it yourself.",
+        )
     mode = unit.get("KillMode", "process")
     if mode not in ("process", "none", ""):
         raise PlanError(
-            f"a restart of {instance.unit} would kill every container on this host", where=instance.unit,
+            f"a restart of {instance.unit} would kill every container on this host",
+            where=instance.unit,
             why=f"its KillMode is {mode}, but upstream's is process",
-            next="Remove the override from the unit, or set restart: never and restart it yourself.")
+            next="Remove the override from the unit, or set restart: never and restart it yourself.",
+        )
 
 
 def not_loaded(instance: Instance) -> Difference:
     return Difference(
-        "unit", instance.unit, "configuration", "an older one is in use", "as in the files",
-        "the files are correct, but the running daemon has not loaded them")
+        "unit",
+        instance.unit,
+        "configuration",
+        "an older one is in use",
+        "as in the files",
+        "the files are correct, but the running daemon has not loaded them",
+    )
 
 
 def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advice: tuple[str, ...]) -> Plan:
@@ -119,9 +128,12 @@ def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advi
         return dc.replace(plan, restarts=(), health=(), advice=(*plan.advice, *advice))
     why = "the configuration in force does not contain the handlers of this collection any more"
     return dc.replace(
-        plan, advice=(*plan.advice, *advice), restarts=(Restart(instance.unit, "restart", why),),
+        plan,
+        advice=(*plan.advice, *advice),
+        restarts=(Restart(instance.unit, "restart", why),),
         health=({"kind": "cri", "socket": instance.socket, "timeout": SERVES_WITHIN, "require": []},),
-        expect_units={instance.unit: instance.invocation_id} if instance.invocation_id else {})
+        expect_units={instance.unit: instance.invocation_id} if instance.invocation_id else {},
+    )
 
 
 # ---------------------------------------------------------------- the staged tree

@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file, toml_types

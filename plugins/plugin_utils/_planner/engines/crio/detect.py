@@ -403,11 +403,7 @@ def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None
     if policy.root != "/" or not decision.handler:
         return
     for handler in policy.handlers:
-        brought = (
-            policy.packages == "present"
-            and not policy.single
-            and TOOLKIT_BINARY.fullmatch(handler.binary)
-        )
+        brought = policy.packages == "present" and not policy.single and TOOLKIT_BINARY.fullmatch(handler.binary)
         if brought or obs.raw(queries.file(handler.binary, content=False)).get("exists", True):
             continue
         raise PlanError(

@@ -88,8 +88,12 @@ def _without(layer: config.Layer, names: list[str]) -> Mapping[str, Any]:
 
 
 def base_of(
-    policy: Policy, obs: Observation, instance: Instance, where: config.Paths, others: tuple[config.Layer, ...],
-    chosen: tuple[str, Mapping[str, Any]]
+    policy: Policy,
+    obs: Observation,
+    instance: Instance,
+    where: config.Paths,
+    others: tuple[config.Layer, ...],
+    chosen: tuple[str, Mapping[str, Any]],
 ) -> tuple[str, Mapping[str, Any]]:
     """The handler to copy, as the daemon itself tells it where it is built in, so that no file shows it."""
     name, table = chosen

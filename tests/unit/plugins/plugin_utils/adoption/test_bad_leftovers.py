@@ -38,10 +38,13 @@ def test_one_sentence_and_nothing_changed(tmp_path: pathlib.Path, name: str) -> 
     assert [word for word in said if word not in done["msg"]] == [], done["msg"]
 
 
-@pytest.mark.parametrize(("engine", "version", "path", "text"), [
-    ("containerd", "1.7.24", THEIRS, COPY),
-    ("crio", "1.34.0", CRIO, BARE),
-])
+@pytest.mark.parametrize(
+    ("engine", "version", "path", "text"),
+    [
+        ("containerd", "1.7.24", THEIRS, COPY),
+        ("crio", "1.34.0", CRIO, BARE),
+    ],
+)
 def test_a_template_that_comes_back_is_named_and_nothing_changed(
     tmp_path: pathlib.Path, engine: str, version: str, path: str, text: str
 ) -> None:

@@ -34,12 +34,15 @@ CASES: dict[str, tuple[Policy, str, tuple[str, ...], str, str]] = {
     "the mode is node's to decide": (NODE, LEGACY, (LEGACY, USUAL), USUAL, ""),
     "the mode, chosen": (CHOSEN, LEGACY, (LEGACY, USUAL), USUAL, ""),
 }  # fmt: skip
-IN_MAIN = SITE.replace("imports = [\"/etc/containerd/conf.d/*.toml\"]\n", "") + """[plugins.@CRI@.containerd.runtimes.nvidia]
+IN_MAIN = (
+    SITE.replace('imports = ["/etc/containerd/conf.d/*.toml"]\n', "")
+    + """[plugins.@CRI@.containerd.runtimes.nvidia]
 runtime_type = "io.containerd.runc.v2"
 [plugins.@CRI@.containerd.runtimes.nvidia.options]
 BinaryName = "@PROGRAM@"
 SystemdCgroup = true
 """
+)
 SHAPES = {
     "in the main file": {ROOT: IN_MAIN},
     "in nvidia-ctk's drop-in": {ROOT: SITE, THEIRS: COPY.replace(USUAL, "@PROGRAM@")},

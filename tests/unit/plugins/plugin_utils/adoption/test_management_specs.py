@@ -9,7 +9,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import document_projection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import documents
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import other_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection as sent
@@ -58,7 +58,7 @@ CASES: dict[str, tuple[str, gpu_operator.State, tuple[str, bool, str, str]]] = {
 
 
 def shown(text: str, path: str = PLACE) -> File:
-    return File(path, True, "file", document_projection.project(text.encode(), sent.KEEP, str)[0].decode())
+    return File(path, True, "file", documents.project(text.encode(), sent.KEEP, str)[0].decode())
 
 
 @pytest.mark.parametrize("case", CASES)

@@ -31,9 +31,7 @@ def handler(name: str) -> str:
 THREE = COPY.replace(NVIDIA, "".join(map(handler, PROGRAMS))).replace('default_runtime_name = "nvidia"', 'default_runtime_name = "runc"')
 
 
-def plan(
-    version: str, files: dict[str, str], pods: Any = None, policy: Policy | None = None, running: bool = False, **more: Any
-) -> Plan:
+def plan(version: str, files: dict[str, str], pods: Any = None, policy: Policy | None = None, running: bool = False, **more: Any) -> Plan:
     serving = {"running": running, "cri": True, "handlers": PROGRAMS, "default_handler": "runc"}
     obs = builders.obs(files=rendered(version, files), answers=operators.answers(SOCKET, PROGRAMS, pods=pods), **more)
     return containerd.plan(policy or Policy(), obs, instance(version, **serving), dc.replace(DECISION, default=False))

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 import yaml
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import yaml as strict
 from hypothesis import given, settings

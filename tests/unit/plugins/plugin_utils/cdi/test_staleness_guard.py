@@ -21,7 +21,7 @@ from tests.unit.gpus import BUSES, UUIDS, host, nvml
 POLICY = Policy(cdi_refresh="watch", cdi_profile="devices")
 OURS = "/etc/cdi/nvidia.yaml"
 ASIDE = f"{staleness_guard.ASIDE}/nvidia.yaml"
-PROGRAM = transport.resident_sources()["truths"]
+PROGRAM = transport.resident_sources()["cdi_guard"]
 
 
 def planned(files: dict[str, Any] | None = None, owner: Any = "collection", policy: Policy = POLICY, active: bool = False) -> Plan:

@@ -100,12 +100,15 @@ def test_a_drop_in_that_is_all_explained_goes_with_the_change_that_takes_its_pla
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize(("was", "wanted", "shown"), [
-    # the default handler in the drop-in, whether the decision makes ours the default, what the plan says of the default
-    ("nvidia", False, [(THEIRS, "nvidia", "runc")]),
-    ("nvidia", True, []),  # the edit of our own file shows it
-    ("runc", False, []),
-])
+@pytest.mark.parametrize(
+    ("was", "wanted", "shown"),
+    [
+        # the default handler in the drop-in, whether the decision makes ours the default, what the plan says of the default
+        ("nvidia", False, [(THEIRS, "nvidia", "runc")]),
+        ("nvidia", True, []),  # the edit of our own file shows it
+        ("runc", False, []),
+    ],
+)
 def test_a_default_handler_that_goes_with_the_drop_in_is_shown(version: str, was: str, wanted: bool, shown: list[Any]) -> None:
     named = COPY.replace('default_runtime_name = "nvidia"', f'default_runtime_name = "{was}"')
     found = plan(version, rendered(version, {ROOT: SITE, THEIRS: named}), default=wanted)
@@ -120,27 +123,53 @@ RUNC_TABLE = "        [plugins.@CRI@.containerd.runtimes.runc]\n"
 # What stays: (edit of the root file, edit of the copy, other files, what is said). (text, text): the one in the place of the other.
 EDITS: dict[str, tuple[tuple[str, str], tuple[str, str], dict[str, str], str]] = {
     "a value in the copy": (
-        ("", ""), ("16384", "8192"), {}, r"nothing explains that /\S+/99-nvidia\.toml:8 and /\S+/config\.toml:6 differ"),
+        ("", ""),
+        ("16384", "8192"),
+        {},
+        r"nothing explains that /\S+/99-nvidia\.toml:8 and /\S+/config\.toml:6 differ",
+    ),
     "a key more in the copy": (
-        ("", ""), ("    enable_sel", "    drain_exec_sync_io_timeout = \"5s\"\n    enable_sel"), {},
-        r"nothing explains /\S+/99-nvidia\.toml:7, which only one of the files has"),
+        ("", ""),
+        ("    enable_sel", '    drain_exec_sync_io_timeout = "5s"\n    enable_sel'),
+        {},
+        r"nothing explains /\S+/99-nvidia\.toml:7, which only one of the files has",
+    ),
     "a later edit of the root file": (
-        ("0x4000", "0x2000"), ("", ""), {}, r"nothing explains that /\S+/99-nvidia\.toml:8 and /\S+/config\.toml:6 differ"),
+        ("0x4000", "0x2000"),
+        ("", ""),
+        {},
+        r"nothing explains that /\S+/99-nvidia\.toml:8 and /\S+/config\.toml:6 differ",
+    ),
     "the handler in the copy": (
-        ("", ""), (OF_NVIDIA, OF_NVIDIA + "          privileged_without_host_devices = true\n"), {},
-        r"containerd\.runtimes\.nvidia\.privileged_without_host_devices \(/\S+/99-nvidia\.toml:\d+ has true, "),
+        ("", ""),
+        (OF_NVIDIA, OF_NVIDIA + "          privileged_without_host_devices = true\n"),
+        {},
+        r"containerd\.runtimes\.nvidia\.privileged_without_host_devices \(/\S+/99-nvidia\.toml:\d+ has true, ",
+    ),
     "the cgroup driver of the handler in the copy": (
-        ("", ""), ('runtime"\n            SystemdCgroup = true', 'runtime"\n            SystemdCgroup = false'), {},
-        r"containerd\.runtimes\.nvidia\.options\.SystemdCgroup \(/\S+/99-nvidia\.toml:20 has false, "),
+        ("", ""),
+        ('runtime"\n            SystemdCgroup = true', 'runtime"\n            SystemdCgroup = false'),
+        {},
+        r"containerd\.runtimes\.nvidia\.options\.SystemdCgroup \(/\S+/99-nvidia\.toml:20 has false, ",
+    ),
     "runc in the root file, afterwards": (
-        ("SystemdCgroup = true", "SystemdCgroup = false"), ("", ""), {},
-        r"containerd\.runtimes\.runc\.options\.SystemdCgroup \(/\S+/99-nvidia\.toml:26 has true, /\S+/config\.toml:10 has false\)"),
+        ("SystemdCgroup = true", "SystemdCgroup = false"),
+        ("", ""),
+        {},
+        r"containerd\.runtimes\.runc\.options\.SystemdCgroup \(/\S+/99-nvidia\.toml:26 has true, /\S+/config\.toml:10 has false\)",
+    ),
     "a handler that says nothing": (
-        ("", ""), (RUNC_TABLE, "[plugins.@CRI@.containerd.runtimes.x]\n" + RUNC_TABLE), {},
-        r"nothing explains the handler x, which only /\S+/99-nvidia\.toml has"),
+        ("", ""),
+        (RUNC_TABLE, "[plugins.@CRI@.containerd.runtimes.x]\n" + RUNC_TABLE),
+        {},
+        r"nothing explains the handler x, which only /\S+/99-nvidia\.toml has",
+    ),
     "a site's file that the copy hides": (
-        ("", ""), ("", ""), {"/etc/containerd/conf.d/10-site.toml": "version = @V@\n[plugins.@CRI@]\nenable_selinux = false\n"},
-        r"that /\S+/99-nvidia\.toml:7 and /\S+/10-site\.toml:3 differ"),
+        ("", ""),
+        ("", ""),
+        {"/etc/containerd/conf.d/10-site.toml": "version = @V@\n[plugins.@CRI@]\nenable_selinux = false\n"},
+        r"that /\S+/99-nvidia\.toml:7 and /\S+/10-site\.toml:3 differ",
+    ),
 }
 
 
@@ -240,20 +269,41 @@ STAYS: dict[str, tuple[dict[str, Any], Any, str, str, str]] = {
     "adopt: never": ({ROOT: SITE, THEIRS: COPY}, None, "never", "adopt: never leaves it in place", "Set adopt: auto"),
     "an import by name": ({ROOT: LITERAL, THEIRS: COPY}, None, "auto", "imports it by name", "Import its directory"),
     "two tools at once": (
-        {ROOT: SITE, THEIRS: COPY, "/etc/containerd/conf.d/95-site.toml": SECOND}, None, "auto", "two tools configured this containerd",
-        "Remove the one"),
+        {ROOT: SITE, THEIRS: COPY, "/etc/containerd/conf.d/95-site.toml": SECOND},
+        None,
+        "auto",
+        "two tools configured this containerd",
+        "Remove the one",
+    ),
     "half edited: a comment": ({ROOT: SITE, THEIRS: "# by Anna\n" + COPY}, None, "auto", "line 1 has a comment", "Remove that from"),
     "half edited: a comment behind a value": (
-        {ROOT: SITE, THEIRS: COPY.replace("enable_cdi = true", "enable_cdi = true # why")}, None, "auto", "line 6 has a comment",
-        "Remove that from"),
+        {ROOT: SITE, THEIRS: COPY.replace("enable_cdi = true", "enable_cdi = true # why")},
+        None,
+        "auto",
+        "line 6 has a comment",
+        "Remove that from",
+    ),
     "another configuration imports it": (
-        {ROOT: SITE, THEIRS: COPY, "/etc/containerd/second.toml": 'version = 2\nimports = ["conf.d/99-nvidia.toml"]\n'}, None, "auto",
-        "/etc/containerd/second.toml, the configuration of a containerd that does not run now, imports it by name", "a file of its own"),
+        {ROOT: SITE, THEIRS: COPY, "/etc/containerd/second.toml": 'version = 2\nimports = ["conf.d/99-nvidia.toml"]\n'},
+        None,
+        "auto",
+        "/etc/containerd/second.toml, the configuration of a containerd that does not run now, imports it by name",
+        "a file of its own",
+    ),
     "half edited: another plugin": (
-        {ROOT: SITE, THEIRS: COPY + '[plugins."io.containerd.gc.v1.scheduler"]\npause_threshold = 0.02\n'}, None, "auto",
-        "more than a version and a CRI table", "Remove that from"),
+        {ROOT: SITE, THEIRS: COPY + '[plugins."io.containerd.gc.v1.scheduler"]\npause_threshold = 0.02\n'},
+        None,
+        "auto",
+        "more than a version and a CRI table",
+        "Remove that from",
+    ),
     "it comes back at every boot": (
-        {ROOT: SITE, THEIRS: COPY}, REMOVED, "auto", "was taken over before and exists again", "Find out what writes"),
+        {ROOT: SITE, THEIRS: COPY},
+        REMOVED,
+        "auto",
+        "was taken over before and exists again",
+        "Find out what writes",
+    ),
 }
 
 
@@ -295,7 +345,7 @@ def test_annotations_that_the_tool_copied_to_a_handler_that_was_there_stay_besid
     passed = 'container_annotations = ["site/*"]\n'
     theirs = SITE + '[plugins.@CRI@.containerd.runtimes.nvidia]\nruntime_type = "io.containerd.runc.v2"\n'
     site = theirs.replace(runc, runc + passed)
-    copy = re.sub(r'(\.runtimes\.(?:runc|nvidia)\]\n)', rf"\g<1>          {passed}", COPY)
+    copy = re.sub(r"(\.runtimes\.(?:runc|nvidia)\]\n)", rf"\g<1>          {passed}", COPY)
     files = rendered(version, {ROOT: site, THEIRS: copy})
     found = plan(version, files)
     assert [left.fate for left in found.leftovers if left.path == THEIRS] == ["adopted"], found.leftovers
@@ -357,7 +407,10 @@ MADE_UP = {
 COPIES: dict[str, tuple[dict[Any, Any], list[dict[Any, Any]], tuple[Any, ...]]] = {
     "runc's copy": ({**RUNC, ("options", "BinaryName"): "/x"}, [RUNC], ()),
     "a copy of crun, which has a program": (
-        {**RUNC, ("options", "BinaryName"): "/x"}, [{**RUNC, ("options", "BinaryName"): "/usr/bin/crun"}], ()),
+        {**RUNC, ("options", "BinaryName"): "/x"},
+        [{**RUNC, ("options", "BinaryName"): "/usr/bin/crun"}],
+        (),
+    ),
     "a type that was filled in (1.20)": ({**RUNC, ("options", "BinaryName"): "/x"}, [{("options", "SystemdCgroup"): True}], ()),
     "a type that was not (up to 1.19)": ({("options", "SystemdCgroup"): True}, [{("options", "SystemdCgroup"): True}], ()),
     "no candidate": ({**MADE_UP, ("options", "BinaryName"): "/x"}, [], ()),
@@ -365,10 +418,11 @@ COPIES: dict[str, tuple[dict[Any, Any], list[dict[Any, Any]], tuple[Any, ...]]] 
     "a key more": ({**RUNC, ("snapshotter",): "stargz"}, [RUNC], (("snapshotter",),)),
     "another value": ({**RUNC, ("options", "Root"): "/a"}, [{**RUNC, ("options", "Root"): "/b"}], (("options", "Root"),)),
     "a key less": (
-        {("runtime_type",): "io.containerd.runc.v2"}, [{**RUNC, ("options", "Root"): "/r"}],
-        (("options", "SystemdCgroup"), ("options", "Root"))),
-    "nothing but the type, beside runc": (
-        {**RUNC, ("options", "SystemdCgroup"): False}, [RUNC], (("options", "SystemdCgroup"),)),
+        {("runtime_type",): "io.containerd.runc.v2"},
+        [{**RUNC, ("options", "Root"): "/r"}],
+        (("options", "SystemdCgroup"), ("options", "Root")),
+    ),
+    "nothing but the type, beside runc": ({**RUNC, ("options", "SystemdCgroup"): False}, [RUNC], (("options", "SystemdCgroup"),)),
 }
 
 
@@ -406,13 +460,16 @@ def test_defaults_that_are_no_toml_are_not_taken_for_none() -> None:
 
 # ---------------------------------------------------------------- a handler in the main file, and the drop-in beside it
 
-IN_MAIN = SITE + """[plugins.@CRI@.containerd.runtimes.nvidia]
+IN_MAIN = (
+    SITE
+    + """[plugins.@CRI@.containerd.runtimes.nvidia]
 runtime_type = "io.containerd.runc.v2"
 @MORE@
 [plugins.@CRI@.containerd.runtimes.nvidia.options]
 BinaryName = "/usr/bin/nvidia-container-runtime"
 @OPTION@
 """
+)
 # What nvidia-ctk 1.20 writes on containerd 2.x: the handler alone, a copy of runc.
 HANDLER = "".join(line for line in COPY.partition("        [plugins.@CRI@.containerd.runtimes.runc]")[0].splitlines(keepends=True)
                   if not any(key in line for key in ("enable_", "max_container", "default_runtime")))  # fmt: skip

@@ -89,13 +89,16 @@ def test_the_diff_of_absent_shows_every_file_that_is_given_back_or_goes(tmp_path
     assert '-BinaryName = "/usr/bin/nvidia-container-runtime"' in shown[ours]
 
 
-IN_PLACE = SITE + """[plugins.@CRI@.containerd.runtimes.nvidia]
+IN_PLACE = (
+    SITE
+    + """[plugins.@CRI@.containerd.runtimes.nvidia]
 runtime_type = "io.containerd.runc.v2"
 @LIST@
 [plugins.@CRI@.containerd.runtimes.nvidia.options]
 BinaryName = "/usr/local/bin/nvidia-container-runtime"
 SystemdCgroup = true
 """
+)
 OURS_TOO = 'container_annotations = ["nvidia.cdi.k8s.io/*"]'
 # the list of annotations before us -> what others make of it after us -> what is left
 LISTS: dict[str, tuple[str, tuple[str, str], str]] = {

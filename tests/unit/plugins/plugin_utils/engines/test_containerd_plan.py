@@ -9,7 +9,7 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import edits
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import edits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import edit as containerd_edit
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -99,7 +99,9 @@ def test_1_x_is_edited_in_place_with_runcs_options() -> None:
     files = {ROOT: OLD}
     found = plan("1.7.24", files, enable_cdi=True, default=True)
     text = applied(files, found)[ROOT]
-    assert text == f"""# ours since 2019
+    assert (
+        text
+        == f"""# ours since 2019
 version = 2
 [plugins]
   [plugins.{CRI}]
@@ -123,6 +125,7 @@ version = 2
 [debug]
   level = "info"
 """
+    )
     assert all(d.why for d in found.differences)
     assert plan("1.7.24", {ROOT: text}, enable_cdi=True, default=True).empty
 

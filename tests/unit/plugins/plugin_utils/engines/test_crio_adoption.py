@@ -10,7 +10,7 @@ import pathlib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_crio as rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
@@ -88,7 +88,7 @@ OPERATOR = COPY.replace("/usr/bin/", "/usr/local/nvidia/toolkit/")
 
 def shown(text: str) -> dict[str, Any]:
     """A file as the node sends it: what is not listed is hidden."""
-    found = projection.project(text.encode(), crio_places.keep())
+    found = projector.project(text.encode(), crio_places.keep())
     return {"content": found.data.decode(), "withheld": [dict(w) for w in found.withheld]}
 
 
@@ -190,7 +190,7 @@ UNEXPLAINED = [
     (COPY.replace("nvidia-container-runtime", "my-own-runtime"), (f"{HANDLER}.runtime_path",)),
     (f"# do not touch, see ticket 4711{COPY}", ("the comment in line 1",)),
     (COPY.replace("        monitor_path", "        # ours\n        monitor_path"), ("the comment in line 11",)),
-    (COPY.replace("conmon\"\n", "conmon\" # ours\n"), ("the comment in line 11",)),
+    (COPY.replace('conmon"\n', 'conmon" # ours\n'), ("the comment in line 11",)),
 ]
 
 
@@ -408,10 +408,13 @@ def test_a_file_in_a_linked_directory_goes_and_comes_back(tmp_path: pathlib.Path
     assert [left["fate"] for left in tree.single("crio", engine_version="1.34.0")["leftovers"]] == ["adopted"]
 
 
-@pytest.mark.parametrize(("before", "after", "shown"), [
-    (None, "/a", (None, "/a")),
-    (toml_file.Hidden("1", "", None, (0, 0), ""), toml_file.Hidden("2", "", None, (0, 0), ""), ("(hidden)", "(hidden), another one")),
-    (toml_file.Hidden("1", "", None, (0, 0), ""), None, ("(hidden)", None)),
-])
+@pytest.mark.parametrize(
+    ("before", "after", "shown"),
+    [
+        (None, "/a", (None, "/a")),
+        (toml_file.Hidden("1", "", None, (0, 0), ""), toml_file.Hidden("2", "", None, (0, 0), ""), ("(hidden)", "(hidden), another one")),
+        (toml_file.Hidden("1", "", None, (0, 0), ""), None, ("(hidden)", None)),
+    ],
+)
 def test_two_values_that_are_not_sent_are_not_shown_as_one(before: Any, after: Any, shown: Any) -> None:
     assert crio_plan.shown_pair(before, after) == shown

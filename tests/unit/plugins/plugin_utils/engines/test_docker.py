@@ -10,7 +10,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents, selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
@@ -41,7 +41,7 @@ BOTH = ("runtimes.nvidia", "default-runtime")
 
 
 def shown(text: str) -> dict[str, Any]:
-    found = projection.project(text.encode(), docker_config.keep())
+    found = projector.project(text.encode(), docker_config.keep())
     return {"content": found.data.decode(), "withheld": [dict(w) for w in found.withheld]}
 
 

@@ -12,7 +12,8 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import contents, edits
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import edits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (

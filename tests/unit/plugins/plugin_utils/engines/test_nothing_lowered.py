@@ -73,7 +73,9 @@ BEFORE: dict[str, Any] = {
         "default_runtime_name": "nvidia",
         "runtimes": {
             "nvidia": {
-                "runtime_type": lowered.RUNC, "base_runtime_spec": "/b", "options": {"SystemdCgroup": True, "BinaryName": lowered.NVIDIA}
+                "runtime_type": lowered.RUNC,
+                "base_runtime_spec": "/b",
+                "options": {"SystemdCgroup": True, "BinaryName": lowered.NVIDIA},
             },
             "runc": {"runtime_type": lowered.RUNC, "options": {"SystemdCgroup": True}},
         },

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import container_check
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import detect as podman
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy
@@ -138,7 +138,7 @@ def test_what_the_command_says_is_the_evidence(tmp_path: Any, answers: dict[str,
     program.chmod(0o755)
     case = {**proof()[0], "run": [str(program), "run"], "image_there": [str(program), "image", "exists"]}
     request = {"cases": [case], "timeout": 0.5, "phrases": cases.PHRASES, "log_parent": str(tmp_path)}
-    (answer,) = container_check.run(request)["cases"]
+    (answer,) = container_test.run(request)["cases"]
     assert answer["error"]["step"] == step
     assert says in answer["error"]["message"]
     assert cases.advice("podman", "native-cdi", cases.sentence(answer)) or step == "run"
@@ -150,7 +150,7 @@ def test_of_what_the_command_says_only_known_phrases_are_told(tmp_path: Any) -> 
     program.write_text(f"#!/bin/sh\n[ $1 = image ] || {{ echo '{words}' >&2; exit 125; }}\n")
     program.chmod(0o755)
     case = {**proof()[0], "run": [str(program), "run"], "image_there": [str(program), "image", "exists"]}
-    (answer,) = container_check.run({"cases": [case], "phrases": cases.PHRASES, "log_parent": str(tmp_path)})["cases"]
+    (answer,) = container_test.run({"cases": [case], "phrases": cases.PHRASES, "log_parent": str(tmp_path)})["cases"]
     assert answer["error"] == {"step": "run", "message": "exit status 125: permission denied"}
 
 
@@ -161,5 +161,5 @@ def test_what_the_shell_in_the_container_says_is_judged(tmp_path: Any) -> None:
     program.write_text(f"#!/bin/sh\n[ $1 = image ] || printf '{said}'\n")
     program.chmod(0o755)
     case = {**proof()[0], "run": [str(program), "run"], "image_there": [str(program), "image", "exists"]}
-    (answer,) = container_check.run({"cases": [case], "log_parent": str(tmp_path)})["cases"]
+    (answer,) = container_test.run({"cases": [case], "log_parent": str(tmp_path)})["cases"]
     assert (answer["ok"], answer["problems"], answer["found"]["/dev/nvidia0"]) == (True, [], "ok")

@@ -9,7 +9,7 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import edits
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import edits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from hypothesis import HealthCheck, example, given, settings

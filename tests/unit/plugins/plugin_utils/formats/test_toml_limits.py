@@ -73,6 +73,7 @@ def test_the_limits_refuse_nothing_that_is_valid_and_small(text: str) -> None:
 
 # ---------------------------------------------------------------- memory
 
+
 @pytest.mark.parametrize("name", worst.FILES)
 def test_the_worst_file_within_the_limits_takes_bounded_memory_on_the_controller(name: str) -> None:
     found = worst.plan(name)

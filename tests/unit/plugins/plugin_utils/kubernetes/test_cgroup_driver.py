@@ -109,7 +109,7 @@ def test_what_cannot_be_known_is_an_error_and_never_unset(files: dict[str, str],
 def withheld(text: str) -> Any:
     """A file as the node shows it."""
     try:
-        found = file_places.projection.project(text.encode(), file_places.KUBELET_CONFIG)
-    except file_places.projection.Unreadable as broken:
+        found = file_places.projector.project(text.encode(), file_places.KUBELET_CONFIG)
+    except file_places.projector.Unreadable as broken:
         return {"content": None, "fault": {"code": broken.code, "line": broken.line}}
     return {"content": found.data.decode(), "withheld": [{k: e[k] for k in ("path", "kind", "line", "span")} for e in found.withheld]}

@@ -50,11 +50,24 @@ MAIN, DROP_IN = f"{HOME}/config.toml", f"{HOME}/config-v3.toml.d/90-gpufleet.tom
 SOCKET, NVIDIA = "/run/edgeware/containerd.sock", "/usr/bin/nvidia-container-runtime"
 BESIDE = "Update Edgeware to a release that reads drop-ins and run again."
 EDGEWARE = Manager(
-    "edgeware", "Edgeware", "", config=MAIN, socket=SOCKET, homes=("/opt/edgeware/",), units=("edgeware.service",),
+    "edgeware",
+    "Edgeware",
+    "",
+    config=MAIN,
+    socket=SOCKET,
+    homes=("/opt/edgeware/",),
+    units=("edgeware.service",),
     place=Place(
-        units=("edgeware.service",), drop_ins=("config-v3.toml.d", "config.toml.d"), main_edited=False, not_imported=BESIDE,
-        executable="edgeware", kubelet=True, never=((("sandbox",), "Set it by --pause-image."),),
-        load_image="edgeware ctr images import FILE.tar"))
+        units=("edgeware.service",),
+        drop_ins=("config-v3.toml.d", "config.toml.d"),
+        main_edited=False,
+        not_imported=BESIDE,
+        executable="edgeware",
+        kubelet=True,
+        never=((("sandbox",), "Set it by --pause-image."),),
+        load_image="edgeware ctr images import FILE.tar",
+    ),
+)
 RUNTIME = "[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes"
 RENDERED = f"""# rendered at each start
 version = 3

@@ -10,8 +10,9 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes as node_causes
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import cri, selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes as node_causes
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import projection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import projector
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import diff
 from hypothesis import given, settings
@@ -108,7 +108,7 @@ KEEP = [[["version"], "integer"], [["sandbox_image"], "path"]]
 @pytest.mark.parametrize("case", FILES)
 def test_what_stands_for_hidden_text_is_explained_once(case: str, way: str) -> None:
     form, text = FILES[case]
-    sent = projection.project(text.encode(), {"format": form, "places": KEEP}).data.decode()
+    sent = projector.project(text.encode(), {"format": form, "places": KEEP}).data.decode()
     assert sent != text
     found = shown(sent, "") if way == "goes" else shown("", sent)
     assert (found.count(diff.HIDDEN), found.splitlines()[2]) == (1, diff.HIDDEN), found

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 CASES = [
-    ("/etc/containerd/config.toml:3: \"x\" is not valid", "/etc/containerd/config.toml:3: \"x\" is not valid"),
+    ('/etc/containerd/config.toml:3: "x" is not valid', '/etc/containerd/config.toml:3: "x" is not valid'),
     ("Münster, 東京, ½", "Münster, 東京, ½"),
     ("a\n\nPLAY RECAP ****\nc17 : ok=3", r"a\n\nPLAY RECAP ****\nc17 : ok=3"),
     ("\x1b[8mconcealed\x1b]0;title\x07", r"\x1b[8mconcealed\x1b]0;title\x07"),

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import transport
-from ansible_collections.gpufleet.nvidia.plugins.module_utils.resident import device_rules
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.resident import device_nodes as device_rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import resource
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
@@ -25,7 +25,7 @@ from tests.unit.gpus import BUSES, UUIDS, host, information, node, nvml
 
 POLICY = Policy(device_nodes="present")
 PROC = "/proc/driver/nvidia"
-PROGRAM = transport.resident_sources()["device_rules"]
+PROGRAM = transport.resident_sources()["device_nodes"]
 DEVICES = "Character devices:\n  1 mem\n195 nvidia\n195 nvidia-modeset\n510 nvidia-caps\n511 nvidia-uvm\n\nBlock devices:\n259 blkext\n"
 MIG = {
     f"{PROC}/capabilities/gpu0/mig/gi1/access": "DeviceFileMinor: 12\nDeviceFileMode: 292\n",

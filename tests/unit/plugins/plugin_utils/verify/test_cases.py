@@ -9,7 +9,7 @@ import dataclasses as dc
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils import causes
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import verify as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Gpu, Instance, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases as checks

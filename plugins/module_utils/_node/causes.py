@@ -1,0 +1,82 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a program's output means, by a table of known causes that the controller sends. The output itself stays on the host.
+
+A row: {"code": name, "pattern": regular expression for a line, "values": {group of the pattern: shape}}. Told are the code and those
+groups that have their shape (see `selection`), nothing else of the line. Node side: standard library only, Python 3.6.
+"""
+
+import os.path
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
+
+MOST = 5  # causes of one output
+LONGEST = 4096  # characters of a line that are read
+PHRASE = 200  # characters of a phrase
+SIZE = 256 * 1024  # characters of an output that are read: its end
+# systemd's own lines about a unit; those of them that tell of a failure.
+_MANAGER = re.compile(r"\S+\.(service|socket|scope|slice): |(Starting|Started|Stopping|Stopped|Reloading|Reloaded|Failed to start) ")
+_FAILURE = re.compile(r"\S+\.service: (Main process exited|Control process exited|Failed with result)")
+
+# What systemd itself says of a unit that it cannot start: names of units and its own words. Nothing else of its output travels.
+_MANAGER_SAYS = re.compile(
+    r"Job for [\w@:.\\-]+ (?:failed because (?:the control process exited with error code|a timeout was exceeded|"
+    r"a fatal signal was delivered[\w ]*|the service did not take the steps required by its unit configuration|"
+    r"of unavailable resources or another system error|start of the service was attempted too often)|failed|canceled|invalid)"
+    r"|Unit [\w@:.\\-]+ (?:not found|could not be found|is masked)"
+    r"|Failed to (?:connect to bus|start transient \w+ unit|get properties|list units|reload daemon)"
+    r"|A dependency job for [\w@:.\\-]+ failed"
+)
+
+
+def of_manager(text):
+    """systemd's own words in what systemctl or systemd-run printed; "" where there are none that are known."""
+    found = _MANAGER_SAYS.search(" ".join(text.split()))
+    return found.group() if found else ""
+
+
+def recognised(text, table):
+    """[{"code", "values"}] of the known causes in an output, one for a line, in the order of the table: its first rows tell most."""
+    lines, found = [line[:LONGEST] for line in text[-SIZE:].splitlines()], []
+    for row in table or ():
+        pattern = re.compile(row["pattern"])
+        matches = [pattern.search(line) for line in lines]
+        lines = [line for line, match in zip(lines, matches) if not match]  # noqa: B905 (Python 3.6)
+        for match in filter(None, matches):
+            groups = match.groupdict()
+            values = {name: selection.shown(shape, groups.get(name)) for name, shape in (row.get("values") or {}).items()}
+            cause = {"code": row["code"], "values": values}
+            if cause not in found:
+                found.append(cause)
+    return found[:MOST]
+
+
+def excerpts(text, patterns):
+    """The known phrases in a text, and nothing of what stands around them: "" where there is none."""
+    found = []
+    for pattern in patterns or ():
+        for match in re.finditer(pattern, text[-SIZE:]):
+            if match.group() and match.group()[:PHRASE] not in found:
+                found.append(match.group()[:PHRASE])
+    return "; ".join(found[:MOST])
+
+
+def fault(exc):
+    """An error that nobody expected: its kind and the place in the program. Its own words may quote what the host has."""
+    place = exc.__traceback__
+    while place is not None and place.tb_next is not None:
+        place = place.tb_next
+    where = " at %s:%d" % (os.path.basename(place.tb_frame.f_code.co_filename), place.tb_lineno) if place is not None else ""
+    return "%s%s; this is a fault of the collection, please report it" % (type(exc).__name__, where)
+
+
+def last_failure(log):
+    """What a unit's own program wrote between its last start and its failure; None when the log tells of no failure."""
+    lines = [line.strip() for line in log[-SIZE:].splitlines() if line.strip()]
+    end = next((number for number in range(len(lines) - 1, -1, -1) if _FAILURE.match(lines[number])), None)
+    if end is None:
+        return None
+    begin = next((number for number in range(end, -1, -1) if lines[number].startswith("Starting ")), 0)
+    return "\n".join(line for line in lines[begin:end] if not _MANAGER.match(line))

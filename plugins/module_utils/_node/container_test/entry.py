@@ -1,0 +1,385 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Prove what containers get: start them through the runtime's own socket, and let a shell in each try to open device nodes.
+
+A plain program. What to start, which nodes to expect and which to be refused comes with the request; nothing here knows a vendor.
+Whatever happens, the sandboxes that it made are stopped and removed again. Node side: Python 3.6, standard library.
+"""
+
+import glob
+import os
+import re
+import shutil
+import stat
+import tempfile
+import time
+import uuid
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test.cri_messages import MESSAGES
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test.http_api import Api, Failed, ended
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri, grpc_wire
+
+RUNTIME, IMAGES = "runtime.v1.RuntimeService", "runtime.v1.ImageService"
+LABEL = "gpufleet-check"
+LEFT_OVER_AFTER = 900  # seconds; our sandbox older than this belongs to a check that was killed
+NOT_FOUND = 5  # gRPC status code
+TRIES = 3
+
+NAMESPACE_CONTAINER, NAMESPACE_NODE = 1, 2
+
+# Runs in the container: $1 = patterns of nodes to list, then path, major, minor of every node of interest. A node that is not there is
+# made, since a container that may not see a node must not be able to open one that it makes either. /dev, because nothing else
+# in a container is sure to be mounted without `nodev`. Answers lines of kind|path|message.
+SCRIPT = r"""
+LC_ALL=C; export LC_ALL
+for node in $1; do if [ -c "$node" ] || [ -b "$node" ]; then echo "listed|$node|"; fi; done
+shift
+while [ $# -ge 3 ]; do
+  node=$1 kind=there
+  if [ ! -e "$1" ]; then
+    node=/dev/.gpufleet-check kind=made
+    rm -f "$node"
+    if ! said=$(mknod "$node" c "$2" "$3" 2>&1); then echo "unmade|$1|$said"; shift 3; continue; fi
+  fi
+  if said=$( ( : < "$node" ) 2>&1 ); then said=ok; fi
+  echo "$kind|$1|$said"
+  if [ $kind = made ]; then rm -f "$node"; fi
+  shift 3
+done
+"""
+# What a shell says about a failed open, whatever the shell: busybox, dash and bash add their own words around it.
+ERRNOS = (
+    ("no such device or address", "ENXIO"),
+    ("operation not permitted", "EPERM"),
+    ("permission denied", "EACCES"),
+    ("input/output error", "EIO"),
+    ("mknod: not found", "mknod: not found"),
+    ("no such device", "ENODEV"),
+    ("resource busy", "EBUSY"),
+)
+# The container may open the node. All but "ok" come from behind the gate: no driver answers, or it is busy.
+OPENED = ("ok", "ENXIO", "EIO", "ENODEV", "EBUSY")
+
+
+# --- messages ----------------------------------------------------------------------------------------------------------
+
+
+def encode(name, values):
+    """The bytes of a message from a dictionary; what is empty or zero is left out, an empty dictionary is an empty message."""
+    return grpc_wire.encode(_fields(name, values))
+
+
+def _fields(name, values):
+    fields = []
+    for key, value in sorted(values.items(), key=lambda item: MESSAGES[name][item[0]][0]):
+        number, kind = MESSAGES[name][key]
+        if kind == "map":
+            pairs = sorted(value.items())
+            fields += [(number, 2, [(1, 2, part), (2, 2, word)]) for part, word in pairs]
+        elif isinstance(kind, list):
+            fields += [_field(number, kind[0], item) for item in value]
+        elif value or isinstance(value, dict):
+            fields.append(_field(number, kind, value))
+    return fields
+
+
+def _field(number, kind, value):
+    if kind == "number":
+        return (number, 0, value)
+    return (number, 2, value if kind in ("string", "bytes") else _fields(kind, value))
+
+
+def decode(name, data):
+    """A dictionary from the bytes of a message: the fields that MESSAGES names, whether they were sent or not."""
+    found = grpc_wire.decode(data)
+    return dict((key, _read(found, number, kind)) for key, (number, kind) in MESSAGES[name].items())
+
+
+def _read(found, number, kind):
+    values = grpc_wire.values(found, number)
+    if isinstance(kind, list):
+        return [_value(kind[0], value) for value in values]
+    if kind == "map":
+        return dict((grpc_wire.text(grpc_wire.decode(pair), 1), grpc_wire.text(grpc_wire.decode(pair), 2)) for pair in values)
+    if not values:
+        return {"string": "", "bytes": b"", "number": 0}.get(kind)
+    return _value(kind, values[-1])
+
+
+def _value(kind, value):
+    if kind == "string":
+        return value.decode("utf-8", "replace")
+    return value if kind in ("number", "bytes") else decode(kind, value)
+
+
+# --- the cases ---------------------------------------------------------------------------------------------------------
+
+
+def run(request, unary=None):
+    """Carry every case of the request out, one after the other. Never raises for a bad case: its answer holds the error."""
+    check = _Check(request, unary or cri.unary)
+    answer = {"schema": 1, "cases": [], "left": []}
+    try:
+        over_http = dict((case.get("socket", ""), "create" in case) for case in request.get("cases") or () if "run" not in case)
+        for socket in sorted(over_http):
+            check.sweep(socket, over_http[socket])
+        answer["cases"] = [check.case(case) for case in request.get("cases") or ()]
+    finally:
+        check.close()
+    answer["left"] = check.left
+    return answer
+
+
+class _Check(object):
+    """One request being carried out: its limits, its log directory, and what could not be removed."""
+
+    def __init__(self, request, unary):
+        self.request, self.unary = request, unary
+        self.timeout = float(request.get("timeout") or 30)
+        self.left = []
+        parent = request.get("log_parent") or "/run"
+        self.logs = tempfile.mkdtemp(prefix="gpufleet-check-", dir=parent if os.path.isdir(parent) else None)
+
+    def close(self):
+        shutil.rmtree(self.logs, ignore_errors=True)
+
+    def heard(self, text):  # the known phrases of what an engine or a shell says; the rest stays here: it may quote anything
+        return causes.excerpts(text, self.request.get("phrases"))
+
+    def call(self, socket, method, values, service=RUNTIME):
+        request = encode(method + "Request", values)
+        try:
+            return decode(method + "Response", self.unary(socket, service, method, request, self.timeout))
+        except grpc_wire.CriError as exc:
+            failed = Failed(method, self.heard(exc.said) or str(exc))
+            failed.code = exc.code
+            raise failed
+
+    def sweep(self, socket, over_http):
+        """Remove what an earlier check left when it was killed half-way."""
+        try:
+            if over_http:
+                return Api(socket, self.timeout, self.heard).sweep(LABEL, LEFT_OVER_AFTER)
+            found = self.call(socket, "ListPodSandbox", {"filter": {"label_selector": {LABEL: "1"}}})["items"]
+        except Failed:
+            return  # the cases will say what is wrong with this socket
+        for item in found:
+            if item["created_at"] / 1e9 < time.time() - LEFT_OVER_AFTER:
+                self.remove(socket, item["id"])
+
+    def stop(self, socket, container):
+        """Without the grace that stopping the sandbox would give it; should this fail, that will end it as well."""
+        try:
+            self.call(socket, "StopContainer", {"container_id": container, "timeout": 0})
+        except Failed:
+            return
+
+    def remove(self, socket, sandbox):
+        for method in ("StopPodSandbox", "RemovePodSandbox"):
+            try:
+                self.call(socket, method, {"pod_sandbox_id": sandbox})
+            except Failed as exc:
+                if getattr(exc, "code", None) != NOT_FOUND:
+                    self.left.append({"socket": socket, "sandbox": sandbox, "message": "%s: %s" % (method, exc.message)})
+
+    def case(self, case):
+        """The evidence of one case; the verdict stands in "ok"."""
+        started = time.monotonic()
+        answer = {
+            "name": case.get("name", ""),
+            "ok": False,
+            "expected": dict((node["path"], node["expect"]) for node in case.get("nodes") or ()),
+            "found": {},
+            "listed": [],
+            "unexpected": [],
+            "record": [],
+            "problems": [],
+            "error": None,
+        }
+        try:
+            nodes = [node for node in map(_with_numbers, case.get("nodes") or ()) if node.get("rdev")]
+            size = _size(case.get("record"))
+            said = self.tries(case, nodes)
+            answer["listed"], answer["found"], answer["problems"] = judge(nodes, said)
+            answer["unexpected"] = [path for path in answer["listed"] if answer["expected"].get(path, "refused") == "refused"]
+            answer["problems"] += ["%s is in the container and was not requested" % path for path in answer["unexpected"]]
+            answer["record"], more = _record(case.get("record"), size)
+            answer["problems"] += more
+            answer["ok"] = not answer["problems"]
+        except Failed as exc:
+            answer["error"] = {"step": exc.step, "message": exc.message}
+        except (KeyError, TypeError, ValueError, OSError) as exc:
+            answer["error"] = {"step": "request", "message": causes.fault(exc)}
+        answer["seconds"] = round(time.monotonic() - started, 3)
+        return answer
+
+    def tries(self, case, nodes):
+        """Once more when somebody else removed the sandbox under our hands: a node agent takes one that it does not know for an orphan."""
+        for left in range(TRIES - 1, -1, -1):
+            try:
+                return self.start(case, nodes)
+            except Failed as exc:
+                gone = getattr(exc, "code", None) == NOT_FOUND and exc.step not in ("RunPodSandbox", "ImageStatus")
+                if not left or not gone:
+                    raise
+
+    def start(self, case, nodes):
+        socket, image = case["socket"], case.get("image") or self.request["image"]
+        if "run" in case:
+            return self.once(case, image, nodes)
+        if "create" in case:
+            return Api(socket, self.timeout, self.heard).start(image, case["create"], _shell(case, nodes))
+        if not self.call(socket, "ImageStatus", {"image": {"image": image}}, IMAGES)["image"]:
+            raise Failed("ImageStatus", "image %s is not on this host" % image)
+        sandbox_config = self.sandbox_config(case)
+        wanted = {"config": sandbox_config, "runtime_handler": case.get("handler", "")}
+        sandbox = self.call(socket, "RunPodSandbox", wanted)["pod_sandbox_id"]
+        try:
+            made = {"pod_sandbox_id": sandbox, "config": container_config(case, image), "sandbox_config": sandbox_config}
+            container = self.call(socket, "CreateContainer", made)["container_id"]
+            self.call(socket, "StartContainer", {"container_id": container})
+            try:
+                return self.look(socket, container, case, nodes)
+            finally:
+                self.stop(socket, container)
+        finally:
+            self.remove(socket, sandbox)
+
+    def once(self, case, image, nodes):
+        """By the engine's own command, which ends with the container."""
+        if self.ran("image", case["image_there"] + [image])["rc"]:
+            raise Failed("image", "image %s is not on this host" % image)
+        found = self.ran("run", case["run"] + [image] + _shell(case, nodes))
+        if found["rc"]:
+            raise Failed("run", ": ".join(filter(None, ("exit status %s" % found["rc"], self.heard(found["stderr"] or found["stdout"])))))
+        return found["stdout"]
+
+    def ran(self, step, argv):
+        try:
+            found = commands.text(commands.run(argv, self.timeout))
+        except host_files.NodeError as exc:
+            raise Failed(step, exc.message)
+        if found["timed_out"]:
+            raise Failed(step, "%s %s: no end within %g s" % (argv[0], argv[1], self.timeout))
+        return found
+
+    def sandbox_config(self, case):
+        uid = uuid.uuid4().hex
+        # The host's network: no network plugin has to be set up for a device to be proven.
+        security = {"namespace_options": {"network": NAMESPACE_NODE, "pid": NAMESPACE_CONTAINER}}
+        return {
+            "metadata": {"name": "gpufleet-check-" + uid[:8], "uid": uid, "namespace": "gpufleet-check"},
+            "log_directory": self.logs,
+            "labels": {LABEL: "1"},
+            "annotations": case.get("sandbox_annotations") or {},
+            "linux": {"cgroup_parent": case.get("cgroup_parent", ""), "security_context": security},
+        }
+
+    def look(self, socket, container, case, nodes):
+        wanted = {"container_id": container, "cmd": _shell(case, nodes), "timeout": int(self.timeout)}
+        answer = self.call(socket, "ExecSync", wanted)
+        if answer["exit_code"]:
+            said = (answer["stderr"] or answer["stdout"]).decode("utf-8", "replace")
+            raise Failed("ExecSync", ended(answer["exit_code"], self.heard(said)))
+        return answer["stdout"].decode("utf-8", "replace")
+
+
+def _shell(case, nodes):
+    arguments = [word for node in nodes for word in (node["path"], str(node["rdev"][0]), str(node["rdev"][1]))]
+    return ["/bin/sh", "-c", SCRIPT, "sh", case.get("list", "")] + arguments
+
+
+def container_config(case, image):
+    """The container of one case: it sleeps, as root, and may make nodes; whether it may open them is what is asked."""
+    security = {
+        "capabilities": {"add_capabilities": ["MKNOD"] + list(case.get("capabilities") or ())},
+        "namespace_options": {"network": NAMESPACE_NODE, "pid": NAMESPACE_CONTAINER},
+        "run_as_user": {"value": 0},
+    }
+    return {
+        "metadata": {"name": "check"},
+        "image": {"image": image, "user_specified_image": image},  # a node agent says both, and signature policies look at the second
+        "command": list(case.get("command") or ("/bin/sh", "-c", "exec sleep 600")),
+        "envs": [{"key": key, "value": value} for key, value in sorted((case.get("env") or {}).items())],
+        "mounts": [{"host_path": source, "container_path": target, "readonly": 1} for source, target in case.get("mounts") or ()],
+        "labels": {LABEL: "1"},
+        "annotations": case.get("annotations") or {},
+        "log_path": "check.log",
+        "linux": {"security_context": security},
+        "device_names": [{"name": name} for name in case.get("devices") or ()],
+    }
+
+
+# --- the verdict -------------------------------------------------------------------------------------------------------
+
+
+def errno_of(said):
+    """ENXIO, EPERM and so on from what a shell said; "other" when it is none of those known."""
+    low = said.lower()
+    return next((name for words, name in ERRNOS if words in low), "other" if said.strip() else "no message")
+
+
+def judge(nodes, said):
+    """(nodes seen in the container, path -> what happened, sentences on what is not as expected) from the script's lines."""
+    listed, kinds, found = [], {}, {}
+    for kind, path, text in (line.split("|", 2) for line in said.splitlines() if line.count("|") >= 2):
+        if kind == "listed":
+            listed.append(path)
+        else:
+            kinds[path] = kind
+            found[path] = "ok" if text == "ok" else errno_of(text)
+    problems = []
+    for node in nodes:
+        path, kind = node["path"], kinds.get(node["path"])
+        problems += _problem(path, node["expect"], kind, found.get(path, "no answer"))
+        if kind != "there" and node["expect"] != "refused":
+            found[path] = "absent"
+    return sorted(listed), found, problems
+
+
+def _problem(path, expect, kind, result):
+    if expect == "refused":
+        if kind == "unmade" and result in ("EPERM", "EACCES"):
+            return []  # it may not even make the node
+        if result in OPENED:
+            return ["%s can be opened although it was not requested (%s)" % (path, result)]
+        return [] if result == "EPERM" else ["%s: whether access is refused could not be determined (%s)" % (path, result)]
+    if kind != "there":
+        return [] if expect == "optional" else ["%s was requested and is not in the container" % path]
+    if result in ("EPERM", "EACCES"):
+        return ["%s is in the container, but opening it is refused (%s)" % (path, result)]
+    return [] if result in OPENED else ["%s: opening it gave %r" % (path, result)]
+
+
+def _with_numbers(node):
+    """A node with its device numbers: those of the host's own node, else those that were told, else none: nobody can open it then."""
+    try:
+        found = os.stat(node["path"])
+        if stat.S_ISCHR(found.st_mode):
+            return dict(node, rdev=[os.major(found.st_rdev), os.minor(found.st_rdev)])
+    except OSError:
+        pass
+    return node
+
+
+def _size(record):
+    paths = sorted(glob.glob(record["path"])) if record else []
+    return dict((path, os.path.getsize(path)) for path in paths)
+
+
+def _record(record, before):
+    """(lines that were added to the file meanwhile, sentences on what they lack)."""
+    if not record:
+        return [], []
+    lines = []
+    for path in sorted(glob.glob(record["path"])):
+        with open(path, "rb") as stream:
+            stream.seek(before.get(path, 0))
+            lines += stream.read(1 << 16).decode("utf-8", "replace").splitlines()
+    shown = [" ".join(re.findall(record.get("shows") or "$^", line)) for line in lines]  # of each line what is asked for
+    if record.get("silent"):
+        return shown, ["%s grew although nothing was requested" % record["path"]] if lines else []
+    missing = [wanted for wanted in record.get("contains") or () if not any(re.search(wanted, line) for line in lines)]
+    return shown, ["%s says nothing that matches %s" % (record["path"], wanted) for wanted in missing]

@@ -1,0 +1,89 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A container of a proof through an engine that speaks HTTP over its socket: make it, run it to its end, read its words, remove it.
+
+What to make comes with the request, in the engine's own words. Node side: standard library only, Python 3.6.
+"""
+
+import json
+import struct
+import time
+import urllib.parse
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import unix_http
+
+
+class Failed(Exception):
+    """A case that could not be carried through: the step and what was said there."""
+
+    def __init__(self, step, message):
+        super(Failed, self).__init__(message)
+        self.step, self.message = step, message
+
+
+def ended(code, words):
+    return "the shell in the container ended with %s%s" % (code, ": " + words if words else "")
+
+
+class Api(object):
+    """The engine behind one socket. heard: what of an engine's or a shell's words may be told."""
+
+    def __init__(self, path, timeout, heard):
+        self.path, self.timeout, self.heard = path, timeout, heard
+
+    def call(self, step, method, target, body=None):
+        """(status, bytes of the answer)"""
+        try:
+            return unix_http.ask(self.path, method, target, self.timeout, body)
+        except host_files.NodeError as exc:
+            raise Failed(step, exc.message)
+
+    def ask(self, step, method, target, body=None):
+        """What is answered, {} for nothing; the engine's own sentence where it refuses."""
+        status, said = self.call(step, method, target, body)
+        try:
+            found = json.loads(said.decode("utf-8", "replace") or "{}")
+        except ValueError:
+            found = {}
+        if status >= 400:
+            message = found.get("message") if isinstance(found, dict) else None
+            raise Failed(step, self.heard(str(message or "")) or "status %d" % status)
+        return found
+
+    def start(self, image, create, command):
+        """What the command said in a container of its own, which is gone afterwards."""
+        status, _said = self.call("image", "GET", "/images/%s/json" % urllib.parse.quote(image, safe="/:"))
+        if status == 404:
+            raise Failed("image", "image %s is not on this host" % image)
+        made = self.ask("create", "POST", "/containers/create", dict(create, Image=image, Entrypoint=[], Cmd=command))["Id"]
+        try:
+            self.ask("start", "POST", "/containers/%s/start" % made)
+            code = self.ask("wait", "POST", "/containers/%s/wait" % made).get("StatusCode")
+            said = words(self.call("logs", "GET", "/containers/%s/logs?stdout=1&stderr=1" % made)[1])
+        finally:
+            self.remove(made)
+        if code:
+            raise Failed("wait", ended(code, self.heard(said)))
+        return said
+
+    def remove(self, container):
+        self.ask("remove", "DELETE", "/containers/%s?force=1&v=1" % container)
+
+    def sweep(self, label, age):
+        """Remove what a check left that was killed half-way."""
+        filters = urllib.parse.quote(json.dumps({"label": [label]}))
+        for item in self.ask("list", "GET", "/containers/json?all=1&filters=" + filters):
+            if item.get("Created", 0) < time.time() - age:
+                self.remove(item["Id"])
+
+
+def words(stream):
+    """What a container wrote, out of the frames in which logs come: a byte for the stream, three of nothing, four for the length."""
+    parts, at = [], 0
+    while at + 8 <= len(stream):
+        size = struct.unpack(">I", stream[at + 4 : at + 8])[0]
+        parts.append(stream[at + 8 : at + 8 + size])
+        at += 8 + size
+    return b"".join(parts).decode("utf-8", "replace")

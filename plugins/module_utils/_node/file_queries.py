@@ -1,0 +1,207 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a look tells of files and directories. Node side: standard library only, Python 3.6."""
+
+import os
+import re
+import stat
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, keyed
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents, placeholders
+
+
+def stat_fields(root, real, found):
+    device = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
+    return {
+        "exists": True,
+        "type": host_files.kind_of(found),
+        "mode": stat.S_IMODE(found.st_mode),
+        "uid": found.st_uid,
+        "gid": found.st_gid,
+        "owner": host_files.id_names(root, "passwd").get(found.st_uid, str(found.st_uid)),
+        "group": host_files.id_names(root, "group").get(found.st_gid, str(found.st_gid)),
+        "size": found.st_size,
+        "mtime": found.st_mtime,
+        "ino": found.st_ino,
+        "dev": found.st_dev,
+        "nlink": found.st_nlink,
+        "selinux": host_files.selinux_label(host_files.full(root, real)),
+        "rdev": [os.major(found.st_rdev), os.minor(found.st_rdev)] if device else None,
+    }
+
+
+def describe(root, path, content=True, cap=host_files.MIB, keep=None):
+    """The answer to a `file` question. Digest and content are those of regular files no larger than cap."""
+    real, links = host_files.resolve(root, path)
+    found = host_files.lstat(root, real)
+    answer = {"real": real, "links": links, "sha256": None, "content": None, "encoding": "utf-8"}
+    if found is None:
+        link = host_files.dangling(root, path)
+        if link is None:
+            return {"exists": False}
+        answer.update(stat_fields(root, link, host_files.lstat(root, link)), real=None)
+        return answer
+    answer.update(stat_fields(root, real, found))
+    if answer["type"] != "file" or (not content and found.st_size > cap):
+        return answer
+    try:
+        data = host_files.read_regular(root, real, cap)
+    except host_files.NodeError as exc:
+        if content:
+            answer.update(exc.answer())
+        return answer
+    answer["sha256"] = keyed.digest(host_files.sha256(data))
+    if content:
+        answer.update(contents.told(data, keep, real))
+    return answer
+
+
+def list_names(root, real):
+    """Names in a resolved directory, in the byte order that Go's sort.Strings gives."""
+    try:
+        return sorted(os.listdir(host_files.full(root, real)), key=os.fsencode)
+    except OSError as exc:
+        raise host_files.from_os_error(exc, real)
+
+
+def list_dir(root, path):
+    """The answer to a `dir` question."""
+    real = host_files.resolve(root, path)[0]
+    found = host_files.lstat(root, real)
+    if found is None:
+        return {"exists": False, "entries": []}
+    if not stat.S_ISDIR(found.st_mode):
+        raise host_files.NodeError("failed", "%s: is a %s, not a directory" % (path, host_files.kind_of(found)))
+    names = list_names(root, real)
+    if len(names) > host_files.MAX_ENTRIES:  # never a part of it, taken for the whole
+        raise host_files.NodeError("too-large", "%s: holds more than %d files" % (path, host_files.MAX_ENTRIES))
+    entries = []
+    for name in names:
+        spot = os.path.join(real, name)
+        item = host_files.lstat(root, spot)
+        if item is None:  # gone since it was listed
+            continue
+        fields = stat_fields(root, spot, item)
+        entry = {key: fields[key] for key in ("type", "size", "mode", "rdev")}
+        entry.update(name=name, target=os.readlink(host_files.full(root, spot)) if entry["type"] == "link" else None)
+        entries.append(entry)
+    return {"exists": True, "entries": entries}
+
+
+class Folders(object):
+    """Folders as they were met in one look at many paths: where each lies and what is in it is found out once."""
+
+    def __init__(self, root):
+        self.root = root
+        self._real, self._names = {}, {}
+
+    def real(self, folder):
+        if folder not in self._real:
+            self._real[folder] = host_files.resolve(self.root, folder)[0]
+        return self._real[folder]
+
+    def names(self, folder):
+        """Names in a folder; None when it is none."""
+        real = self.real(folder)
+        if real not in self._names:
+            self._names[real] = list_names(self.root, real) if os.path.isdir(host_files.full(self.root, real)) else None
+        return self._names[real]
+
+    def spot(self, path):
+        """The path with the links of its folders resolved, its own not."""
+        folder, name = os.path.split(path.rstrip("/"))
+        return os.path.join(self.real(folder or "/"), name)
+
+
+def glob(root, pattern, folders=None):
+    """Host paths that match, in the order of Go's filepath.Glob: * and ? stay within a component and match dot files."""
+    folders = folders or Folders(root)
+    parts = [part for part in pattern.split("/") if part]
+    if not pattern.startswith("/") or not parts:
+        raise host_files.NodeError("bad-question", "a pattern must be an absolute path, not %r" % (pattern,))
+    paths = [""]
+    for part in parts:
+        if "*" not in part and "?" not in part:
+            paths = [path + "/" + part for path in paths]
+            continue
+        fits, matched = _matcher(part), []
+        for path in paths:
+            matched.extend(path + "/" + name for name in folders.names(path or "/") or () if fits(name))
+        paths = matched
+        if len(paths) > host_files.MAX_ENTRIES:
+            raise host_files.NodeError("too-large", "%s: matches more than %d files" % (pattern, host_files.MAX_ENTRIES))
+    return [path for path in paths if host_files.lstat(root, folders.spot(path)) is not None]
+
+
+def _matcher(part):
+    """Whether a name matches a part of a pattern: a function. Most patterns have one star, and a look has hundreds of patterns."""
+    begin, star, end = part.partition("*")
+    if star and "*" not in end and "?" not in part:
+        return lambda name: len(name) >= len(part) - 1 and name.startswith(begin) and name.endswith(end)
+    regex = re.compile("".join({"*": "[^/]*", "?": "[^/]"}.get(char, re.escape(char)) for char in part) + r"\Z", re.DOTALL)
+    return regex.match
+
+
+def list_paths(root, patterns):
+    """What matches many patterns and where it leads, in their order, each place once; nothing is read.
+
+    `spot` is given where the path lies behind a linked folder: the same place without that link.
+    """
+    found, met, folders = [], set(), Folders(root)
+    for pattern in patterns:
+        for path in glob(root, pattern, folders):
+            spot = folders.spot(path)
+            if spot in met:
+                continue
+            met.add(spot)
+            there = host_files.lstat(root, spot)
+            if there is None:  # gone since it was listed
+                continue
+            real = host_files.resolve(root, spot)[0] if stat.S_ISLNK(there.st_mode) else spot
+            item = host_files.lstat(root, real)
+            there = item or there
+            entry = {"path": path, "real": real if item else None, "type": host_files.kind_of(there), "mode": stat.S_IMODE(there.st_mode)}
+            found.append(entry if spot == path else dict(entry, spot=spot))
+    return found
+
+
+def mentioned(root, pattern, finds, cap=host_files.MIB, readable=None, keep=None):
+    """The answer to a `mentioned` question: the absolute paths that regular files name, by group 1 of the patterns, and what is there.
+
+    No content leaves, and of the files only what may travel of them by `keep` is searched. A path where nothing is has None; "rdev" is that
+    of the device node itself, "link" says that it is reached by one.
+    """
+    names = set()
+    for path in glob(root, pattern):
+        try:
+            if readable is not None and not readable(path):  # the glob question says so
+                continue
+            data = host_files.read_regular(root, host_files.resolve(root, path)[0], cap)
+            text = (contents.projected(data, keep).data if keep else data).decode("utf-8", "replace")
+        except placeholders.Unreadable:
+            continue
+        except host_files.NodeError:  # a directory, something too large: the glob question says so
+            continue
+        for find in finds:
+            try:
+                names.update(found.group(1) for found in re.finditer(find, text, re.MULTILINE))
+            except (re.error, IndexError) as exc:
+                raise host_files.NodeError("bad-question", "pattern %r: %s" % (find, exc))
+    wanted = sorted(name for name in names if name.startswith("/") and "\0" not in name)
+    if len(wanted) > host_files.MAX_ENTRIES:
+        raise host_files.NodeError("too-large", "%s: these files point at more than %d paths" % (pattern, host_files.MAX_ENTRIES))
+    return {"paths": {name: _what_is_there(root, name) for name in wanted}}
+
+
+def _what_is_there(root, path):
+    try:
+        real, links = host_files.resolve(root, path)
+        found = host_files.lstat(root, real)
+    except host_files.NodeError:  # a loop of links, a place that nobody may enter
+        return None
+    if found is None:
+        return None
+    device = stat.S_ISCHR(found.st_mode) or stat.S_ISBLK(found.st_mode)
+    numbers = [os.major(found.st_rdev), os.minor(found.st_rdev)] if device else None
+    return {"type": host_files.kind_of(found), "rdev": numbers, "link": host_files.spot(root, path) in links}

@@ -1,0 +1,223 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Look at files without being hurt by them: bounded, never blocking, links resolved inside a root.
+
+Node side: standard library only, Python 3.6. "Host path" means a path as the host (or the tree at `root`) sees it.
+`root` is "" for the running host, else the directory that stands for "/"; it never appears in an answer.
+"""
+
+import errno
+import functools
+import os
+import stat
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import loader
+
+MIB = 1024 * 1024
+MAX_LINKS = 40  # the kernel's own limit
+MAX_ENTRIES = 4096
+DEFAULT_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+_KINDS = {
+    stat.S_IFREG: "file",
+    stat.S_IFDIR: "dir",
+    stat.S_IFLNK: "link",
+    stat.S_IFCHR: "char",
+    stat.S_IFBLK: "block",
+    stat.S_IFIFO: "fifo",
+    stat.S_IFSOCK: "socket",
+}
+_ERRNO_KINDS = {errno.ENOENT: "not-found", errno.ENOTDIR: "not-found", errno.EACCES: "denied", errno.EPERM: "denied"}
+NO_ATTRIBUTE = (errno.ENODATA, errno.EOPNOTSUPP, errno.ENOSYS)  # none of that name, or a file system without any
+_REMEDIES = {
+    errno.EROFS: "Mount this file system writable, then run again",
+    errno.ENOSPC: "Make room on this file system, then run again",
+    errno.EDQUOT: "Make room within the quota of this file system, or raise it, then run again",
+    errno.EIO: "The kernel's log (dmesg) says what is wrong with this file system; mend that, then run again",
+}
+
+
+class NodeError(Exception):
+    """What went wrong with one question or one step: a kind that programs read, a sentence that people read, and what to do where known."""
+
+    def __init__(self, kind, message, following=""):
+        super(NodeError, self).__init__(message)
+        self.kind = kind
+        self.message = message
+        self.following = following
+
+    def answer(self):
+        return {"error": {"kind": self.kind, "message": self.message}}
+
+
+def from_os_error(exc, path):
+    """The NodeError for an OSError, naming the host path (never the path with the root in front)."""
+    message = "%s: %s" % (path, os.strerror(exc.errno) if exc.errno else exc)
+    return NodeError(_ERRNO_KINDS.get(exc.errno, "failed"), message, _REMEDIES.get(exc.errno, ""))
+
+
+def clean_root(root):
+    root = root or "/"
+    if not root.startswith("/"):
+        raise NodeError("bad-question", "root must be an absolute path, not %r" % (root,))
+    return os.path.realpath(root).rstrip("/")
+
+
+def full(root, path):
+    """Where a host path lies for this process."""
+    return (root + path) or "/"
+
+
+def resolve(root, path):
+    """Follow links as the host would, never out of root: (host path after all links, the links crossed).
+
+    A missing component ends nothing: the rest is appended, so the result may not exist.
+    """
+    if not isinstance(path, str) or not path.startswith("/") or "\0" in path:
+        raise NodeError("bad-question", "a path must be absolute, not %r" % (path,))
+    todo = [part for part in reversed(path.split("/")) if part]
+    done, links = "", []
+    while todo:
+        part = todo.pop()
+        if part == ".":
+            continue
+        if part == "..":
+            done = os.path.dirname(done).rstrip("/")
+            continue
+        step = done + "/" + part
+        try:
+            target = os.readlink(root + step)
+        except OSError as exc:
+            if exc.errno not in (errno.EINVAL, errno.ENOENT, errno.ENOTDIR):
+                raise from_os_error(exc, step)
+            done = step
+            continue
+        links.append(step)
+        if len(links) > MAX_LINKS:
+            raise NodeError("failed", "%s: more than %d symbolic links (a loop?)" % (path, MAX_LINKS))
+        if target.startswith("/"):
+            done = ""
+        todo.extend(part for part in reversed(target.split("/")) if part)
+    return done or "/", links
+
+
+def lstat(root, real):
+    """lstat of a resolved host path; None when it is not there."""
+    try:
+        return os.lstat(full(root, real))
+    except OSError as exc:
+        if exc.errno in (errno.ENOENT, errno.ENOTDIR):
+            return None
+        raise from_os_error(exc, real)
+
+
+def missing_dirs(root, real):
+    """The directories above a resolved host path that are not there yet, outermost first."""
+    missing, directory = [], os.path.dirname(real)
+    while lstat(root, directory) is None:
+        missing.insert(0, directory)
+        directory = os.path.dirname(directory)
+    return missing
+
+
+def read_regular(root, real, cap=MIB):
+    """The bytes of a resolved host path. Regular files only: a FIFO or a device must neither block nor act."""
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC
+    found = lstat(root, real)
+    if found is None:
+        raise NodeError("not-found", "%s: there is no such file" % real)
+    if not stat.S_ISREG(found.st_mode):  # asked before open(): opening a device can already do something
+        raise NodeError("failed", "%s: is a %s, not a regular file" % (real, kind_of(found)))
+    try:
+        fd = os.open(full(root, real), flags)
+    except OSError as exc:
+        raise from_os_error(exc, real)
+    try:
+        if not stat.S_ISREG(os.fstat(fd).st_mode):
+            raise NodeError("failed", "%s: is not a regular file any more" % real)
+        chunks, left = [], cap + 1
+        while left > 0:
+            chunk = os.read(fd, min(left, 65536))
+            if not chunk:
+                break
+            chunks.append(chunk)
+            left -= len(chunk)
+    except OSError as exc:
+        raise from_os_error(exc, real)
+    finally:
+        os.close(fd)
+    if left <= 0:
+        raise NodeError("too-large", "%s: is larger than the %d bytes asked for" % (real, cap))
+    return b"".join(chunks)
+
+
+def read_text(root, path, cap=MIB):
+    """A small text file of the host, undecodable bytes replaced; None when it cannot be read."""
+    try:
+        return read_regular(root, resolve(root, path)[0], cap).decode("utf-8", "replace")
+    except NodeError:
+        return None
+
+
+def sha256(data):
+    return loader.sha256(data).hexdigest()
+
+
+def kind_of(found):
+    return _KINDS.get(stat.S_IFMT(found.st_mode), "file")
+
+
+def selinux_label(path):
+    try:
+        return os.getxattr(path, "security.selinux", follow_symlinks=False).rstrip(b"\0").decode("ascii", "replace")
+    except (OSError, AttributeError):  # no SELinux, a file system without labels, or not Linux
+        return None
+
+
+@functools.lru_cache(maxsize=16)
+def _ids(path, _mtime):
+    # The database file only, never the name service: a directory server that hangs must not hang the look.
+    names = {}
+    with open(path, encoding="utf-8", errors="replace") as lines:
+        for line in lines:
+            fields = line.split(":")
+            if len(fields) > 2 and fields[2].isdigit():
+                names.setdefault(int(fields[2]), fields[0])
+    return names
+
+
+def id_names(root, database):
+    """{number: name} of "passwd" or "group" as the host's own file says."""
+    path = full(root, resolve(root, "/etc/" + database)[0])
+    try:
+        return _ids(path, os.stat(path).st_mtime)
+    except OSError:
+        return {}
+
+
+def spot(root, path):
+    """The path with the links of its directories resolved, its own not."""
+    directory, name = os.path.split(path.rstrip("/"))
+    return os.path.join(resolve(root, directory or "/")[0], name)
+
+
+def dangling(root, path):
+    """The host path of the link when `path` itself is one (asked when its end was not found), else None."""
+    place = spot(root, path)
+    return place if os.path.islink(full(root, place)) else None
+
+
+def which(root, name, directories=DEFAULT_PATH):
+    """The first executable regular file of that name, as a host path (not resolved), or None."""
+    for directory in directories:
+        path = os.path.join(directory, name)
+        found = lstat(root, resolve(root, path)[0])
+        if found is not None and stat.S_ISREG(found.st_mode) and found.st_mode & 0o111:
+            return path
+    return None
+
+
+def identity(root, path):
+    """What tells a program from one that has taken its place, without reading it: inode, size and time; None when there is none."""
+    found = lstat(root, resolve(root, path)[0])
+    return None if found is None else "%d:%d:%d" % (found.st_ino, found.st_size, found.st_mtime_ns)

@@ -1,0 +1,328 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The journal of transactions, kept on the node, and how it is read: what was changed, with the bytes from before.
+
+    DIR/lock                        one transaction at a time: who holds it, since when
+    DIR/journal/TIME-ID/meta.json   one transaction: what it was to do, and how everything was before
+                        states      the states it went through, one slot of 512 bytes each
+                        0.before    bytes of the files it touches: 0.before, 1.before, ...
+                        outcome.json  why it was taken back, by whom, with the evidence
+    DIR/open/TIME-ID                this transaction is not over, or nobody has been told yet how it ended
+    DIR/originals/PATH/meta.json    a file as it was before we first wrote it; beside it `content`
+    DIR/said/ID.txt                 what a program said that refused or failed, word by word: it may quote anything, and goes nowhere else
+    DIR/pending.json                units that still run with what was there before: their restart was left to somebody
+    DIR/aside/                      files that are not true at the moment, set aside by a program that stays on the host
+    DIR/stage-ID/                   copies that are being validated; gone when the transaction ends
+    DIR/program/, DIR/job/          the hands as a program of the host's own, and what they are given to do
+
+All of these are root's alone (0700, 0600): files may hold credentials. DIR itself may be entered: a status file lies there.
+Node side: standard library only, Python 3.6.
+"""
+
+import binascii
+import collections
+import errno
+import json
+import os
+import re
+import stat
+import time
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, keyed, system, trust
+
+SCHEMA = 1
+MAX_FILE = 64 * host_files.MIB
+SLOT, SLOTS = 512, 16
+BESIDE = r"\.gpufleet-([0-9a-f]{32})-[0-9a-f]{8}"  # a directory for one file of one transaction, beside that file
+STRAY_AFTER = 3600
+FINAL = ("committed", "rolled_back")
+# Of the directory; beside them, what is for everybody.
+PARTS = ("journal", "open", "originals", "said", "aside", "program", "job", "lock", "pending.json")
+# What an original must say of itself, and of the file where there was one.
+_KEPT = {"path", "existed", "sha256_before", "sha256_after"}
+_KEPT_OF_A_FILE = {"mode", "uid", "gid", "mtime_ns"}
+
+# A file as it is or is to be. mtime is in nanoseconds; xattrs is {name: bytes}, SELinux label and ACL among them.
+_AS_IT_IS = frozenset("ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789_.-~")
+Snapshot = collections.namedtuple("Snapshot", "data mode uid gid mtime xattrs")
+
+
+def snapshot(root, real):
+    """The regular file at a resolved host path, or None when there is nothing."""
+    found = host_files.lstat(root, real)
+    if found is None:
+        return None
+    data = host_files.read_regular(root, real, MAX_FILE)
+    return Snapshot(data, stat.S_IMODE(found.st_mode), found.st_uid, found.st_gid, found.st_mtime_ns, _xattrs(host_files.full(root, real)))
+
+
+def digest(state):
+    """sha256 of a snapshot, None of an absent file."""
+    return None if state is None else host_files.sha256(state.data)
+
+
+def told_digest(state):
+    """The digest of a snapshot as the controller is told it."""
+    return keyed.digest(digest(state))
+
+
+def _xattrs(path):
+    try:
+        return {name: os.getxattr(path, name, follow_symlinks=False) for name in os.listxattr(path, follow_symlinks=False)}
+    except OSError as exc:  # of any other error the file would come back without its ACL and its label
+        if exc.errno in host_files.NO_ATTRIBUTE:
+            return {}
+        raise host_files.from_os_error(exc, path)
+
+
+def properties(state):
+    """A snapshot without its bytes, as JSON."""
+    if state is None:
+        return {"existed": False, "sha256_before": None}
+    return {
+        "existed": True,
+        "sha256_before": digest(state),
+        "mode": state.mode,
+        "uid": state.uid,
+        "gid": state.gid,
+        "mtime_ns": state.mtime,
+        "selinux": state.xattrs.get("security.selinux", b"").rstrip(b"\0").decode("ascii", "replace") or None,
+        "xattrs": {name: binascii.b2a_base64(value, newline=False).decode("ascii") for name, value in state.xattrs.items()},
+    }
+
+
+def from_properties(meta, data):
+    if not meta["existed"]:
+        return None
+    xattrs = {name: binascii.a2b_base64(value) for name, value in (meta.get("xattrs") or {}).items()}
+    return Snapshot(data, meta["mode"], meta["uid"], meta["gid"], meta["mtime_ns"], xattrs)
+
+
+def read_bytes(path):
+    """A file of the journal. OSError where it cannot be read, and where it is no regular file: a FIFO would block, a device could act."""
+    found = os.lstat(path)
+    if not stat.S_ISREG(found.st_mode):
+        raise OSError(errno.EINVAL, "it is a %s, not a regular file" % host_files.kind_of(found), path)
+    try:
+        return host_files.read_regular("", path, MAX_FILE)
+    except host_files.NodeError as exc:
+        raise OSError(errno.EIO, exc.message, path)
+
+
+def read_json(path):
+    return json.loads(read_bytes(path).decode("utf-8"))
+
+
+def place(root, directory):
+    """The journal's directory for this process. NodeError where somebody else could lead us there, or write to what is in it.
+
+    Judged before anything in it is read, written or run: what stands there is given back to files, and run as root.
+    """
+    real, links = host_files.resolve(root, directory)
+    for spot in links + [real]:
+        doubt = trust.spot(root, spot, whole=False)
+        if doubt:
+            raise host_files.NodeError("denied", "%s %s, and stands on the way to the journal" % (doubt.place, doubt.why), doubt.remedy)
+    base = host_files.full(root, real)
+    require_own(base)
+    return base
+
+
+def require_own(base):
+    """NodeError unless all that is in the journal's directory by now is ours, and nobody else may write to it."""
+    if not os.path.isdir(base):
+        return
+    _require_ours(base)
+    for top in [os.path.join(base, part) for part in PARTS]:
+        _require_ours(top)
+        for directory, subdirs, names_ in os.walk(top):
+            for name in subdirs + names_:
+                _require_ours(os.path.join(directory, name))
+
+
+def _require_ours(path):
+    try:
+        found = os.lstat(path)
+    except FileNotFoundError:
+        return
+    if stat.S_ISLNK(found.st_mode) or found.st_uid not in (0, os.geteuid()) or found.st_mode & 0o022:
+        _refuse(path, found)
+
+
+def _refuse(path, found):
+    why = "may be written to by others (mode %04o)" % stat.S_IMODE(found.st_mode)
+    if found.st_uid not in (0, os.geteuid()):
+        why = "belongs to user %d" % found.st_uid
+    elif stat.S_ISLNK(found.st_mode):
+        why = "is a symbolic link"
+    following = (
+        "Nothing was written or run. If only root has written there, run chown root and chmod go-w on it; "
+        "else look at what it holds and move it away. Then run again"
+    )
+    raise host_files.NodeError("denied", "%s: %s, and the journal must be root's alone" % (path, why), following)
+
+
+# --- transactions -----------------------------------------------------------------------------------------------------
+
+
+def states(entry):
+    """The states that a transaction went through, oldest first. A slot that a power loss tore does not count."""
+    try:
+        data = read_bytes(os.path.join(entry, "states"))[: SLOT * SLOTS]
+    except OSError:
+        return []
+    found = []
+    for start in range(0, len(data), SLOT):
+        try:
+            found.append(json.loads(data[start : start + SLOT].decode("ascii")))
+        except ValueError:
+            continue
+    return sorted(found, key=lambda state: state["n"])
+
+
+def read(base, name):
+    """One transaction: its meta.json with "entry", "state", "states" and "closed"; None when there is none of that name."""
+    entry = os.path.join(base, "journal", name)
+    if not os.path.isdir(entry):
+        return None
+    try:
+        meta = read_json(os.path.join(entry, "meta.json"))
+    except (OSError, ValueError):
+        meta = {"id": name}
+    passed = states(entry)
+    last = passed[-1] if passed else {"state": "unreadable"}
+    return dict(meta, entry=entry, name=name, states=passed, state=last["state"], closed=bool(last.get("closed")))
+
+
+def names(base, place_="journal"):
+    directory = os.path.join(base, place_)
+    return sorted(name for name in os.listdir(directory) if not name.startswith(".")) if os.path.isdir(directory) else []
+
+
+def entries(base):
+    """Every transaction, oldest first, also those of one second; one that cannot be read has the state "unreadable"."""
+    found = [meta for meta in (read(base, name) for name in names(base)) if meta]
+    return sorted(found, key=lambda meta: (meta["name"].partition("-")[0], meta.get("epoch") or 0))
+
+
+def outcome(meta):
+    """How a transaction ended, for people: who took it back, why, with what evidence."""
+    try:
+        return read_json(os.path.join(meta["entry"], "outcome.json"))
+    except (OSError, ValueError):
+        said = [state for state in meta["states"] if state.get("why")]
+        return {key: said[-1].get(key) for key in ("why", "by")} if said else {}
+
+
+# --- originals: each file as it was before we first wrote it ----------------------------------------------------------
+
+
+def quoted(path):
+    """A path as a name, as urllib.parse.quote() makes it, which takes longer to import than to write again."""
+    return "".join(chr(byte) if chr(byte) in _AS_IT_IS else "%%%02X" % byte for byte in bytearray(path.encode("utf-8")))
+
+
+def unquoted(name):
+    plain = re.sub(b"%([0-9A-F]{2})", lambda found: binascii.a2b_hex(found.group(1)), name.encode("utf-8"))
+    return plain.decode("utf-8", "replace")
+
+
+def original_dir(base, path):
+    name = quoted(path)
+    if len(name) > 200:
+        name = name[:120] + "-" + host_files.sha256(path.encode("utf-8"))
+    return os.path.join(base, "originals", name)
+
+
+def original(base, path):
+    """(meta, Snapshot or None) of the kept original, or None when we keep none of this path. NodeError when what is kept is damaged."""
+    meta = original_meta(base, path)
+    if meta is None:
+        return None
+    data = b""
+    if meta["existed"]:
+        place_ = os.path.join(original_dir(base, path), "content")
+        try:
+            data = read_bytes(place_)
+        except OSError as exc:
+            raise damaged(original_dir(base, path), path, "%s: %s" % (place_, exc.strerror))
+        require_bytes(place_, data, meta["sha256_before"], original_dir(base, path), path)
+    return meta, from_properties(meta, data)
+
+
+def original_meta(base, path):
+    """What is known of the kept original, without its bytes; None when we keep none of this path. NodeError when that cannot be told."""
+    directory = original_dir(base, path)
+    return original_meta_in(directory, path) if os.path.lexists(directory) else None
+
+
+def original_meta_in(directory, path):
+    try:
+        meta = read_json(os.path.join(directory, "meta.json"))
+    except OSError as exc:
+        raise damaged(directory, path, "its meta.json cannot be read: %s" % exc.strerror)
+    except ValueError:
+        raise damaged(directory, path, "its meta.json is no JSON")
+    schema = meta.get("schema") if isinstance(meta, dict) else None
+    if schema != SCHEMA:
+        raise damaged(directory, path, "it was written by another release (schema %r, known is %d)" % (schema, SCHEMA))
+    missing = sorted(_KEPT - set(meta))
+    if meta.get("existed"):
+        missing += sorted(key for key in _KEPT_OF_A_FILE if not isinstance(meta.get(key), int))
+    elif meta.get("sha256_before") is not None:
+        missing.append("whether the file was there")
+    if missing:
+        raise damaged(directory, path, "its meta.json does not say %s" % ", ".join(missing))
+    return meta
+
+
+def require_bytes(kept, data, digest_, directory, path):
+    """What the journal keeps is verified before it is written anywhere: a file system's repair may have emptied or cut it."""
+    if host_files.sha256(data) != digest_:
+        raise damaged(directory, path, "%s has %d bytes, which are not those that were kept (SHA-256 differs)" % (kept, len(data)))
+
+
+def damaged(directory, path, why):
+    """The error for a copy from before that must not be used."""
+    step = "Bring the file to where it should be by hand, then remove that directory"
+    told = (path, directory, why, step)
+    return host_files.NodeError("damaged", "%s: the copy from before in %s cannot be used: %s. %s" % told)
+
+
+def is_stray(base, path):
+    """Whether a place is such a name. One that is young may be in use by somebody whose entry was removed just now."""
+    named = re.match(BESIDE + r"\Z", os.path.basename(path))
+    try:
+        state = os.lstat(path)
+    except OSError:
+        return False
+    if not named or not stat.S_ISDIR(state.st_mode) or state.st_uid != os.geteuid() or state.st_mtime > time.time() - STRAY_AFTER:
+        return False
+    token = named.group(1)
+    return not any(name.endswith("-" + token) for name in names(base, "open")) and not at_work(base, token)
+
+
+def at_work(base, token):
+    """Whether somebody who lives holds the lock for this transaction. Asked without taking it: the eyes must be in nobody's way."""
+    try:
+        held = read_json(os.path.join(base, "lock"))
+        return held["id"] in (token, "") and system.started(held["pid"]) == held["start"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return False
+
+
+def pending(base, offline=False):
+    """Units that were not restarted since their files changed."""
+    path = os.path.join(base, "pending.json")
+    try:
+        kept = read_json(path)
+    except FileNotFoundError:
+        return []
+    except (OSError, ValueError):
+        step = "Restart those that were not since the last change when that suits, then remove that file"
+        raise host_files.NodeError("damaged", "%s: which units have still to be restarted cannot be read. %s" % (path, step))
+    if not offline:
+        found = system.units(sorted(kept), ["InvocationID"])
+        kept = {name: entry for name, entry in kept.items() if found[name].get("InvocationID", "") == entry["invocation"]}
+    return [dict(kept[name], unit=name) for name in sorted(kept)]

@@ -1,0 +1,102 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a look tells of the journal. Node side: standard library only, Python 3.6."""
+
+import fnmatch
+import os
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, journal, keyed, system
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents
+
+
+def look(root, directory, cap=host_files.MIB, keep=(), listing=False, beside=()):
+    """The answer to an `originals` question; with listing, the journal as people read it. beside: where our names may lie about."""
+    base, originals, broken = journal.place(root, directory), {}, []
+    for name in journal.names(base, "originals"):
+        kept_in = os.path.join(base, "originals", name)
+        try:
+            meta = journal.original_meta_in(kept_in, journal.unquoted(name))
+            if journal.original_dir(base, meta["path"]) != kept_in:
+                raise journal.damaged(kept_in, meta["path"], "its meta.json names a file that is kept by another name")
+            if not meta.get("forget"):
+                originals[meta["path"]] = _told(root, base, meta, cap, keep)
+        except host_files.NodeError as exc:
+            broken.append({"path": journal.unquoted(name), "directory": kept_in[len(root) :], "why": exc.message})
+    opened = [meta for meta in (journal.read(base, name) for name in journal.names(base, "open")) if meta]
+    answer = {
+        "originals": originals,
+        "damaged": broken,
+        "known": bool(journal.names(base)),
+        "unfinished": [dict(_shown(meta), at_work=_at_work(base, meta)) for meta in opened if not meta["closed"]],
+        "outcomes": [dict(_shown(meta), logs=_logs(meta)) for meta in opened if meta["closed"] and meta["state"] == "rolled_back"],
+        "pending": journal.pending(base, bool(root)),
+        "strays": strays(root, base, beside),
+    }
+    if listing:
+        answer["journal"] = [_shown(meta) for meta in reversed(journal.entries(base))]
+    return answer
+
+
+def strays(root, base, directories):
+    """Our names beside files that no transaction refers to: their journal was removed while they were in use."""
+    found = []
+    for directory in directories:
+        place_ = host_files.full(root, host_files.resolve(root, directory)[0])
+        listed = sorted(os.listdir(place_)) if os.path.isdir(place_) else []
+        found += [os.path.join(directory, name) for name in listed if journal.is_stray(base, os.path.join(place_, name))]
+    return found
+
+
+def _told(root, base, meta, cap, keep):
+    """One original as the controller sees it, with how the file is now."""
+    found = journal.original(base, meta["path"])
+    shown = {key: value for key, value in meta.items() if key not in ("xattrs", "path")}
+    shown.update(content=None, directory=journal.original_dir(base, meta["path"])[len(root) :], now=None, trouble=None)
+    if found[1] is not None and len(found[1].data) <= cap:
+        wanted = [entry["keep"] for entry in keep or () if fnmatch.fnmatchcase(meta["path"], entry["path"])]
+        shown.update(contents.told(found[1].data, wanted[0], meta["path"]) if wanted else {})
+    for name in ("sha256_before", "sha256_after"):
+        shown[name] = keyed.digest(shown[name])
+    try:
+        shown["now"] = journal.told_digest(journal.snapshot(root, host_files.resolve(root, meta["path"])[0]))
+    except host_files.NodeError as exc:
+        shown["trouble"] = exc.message
+    return shown
+
+
+def _at_work(base, meta):
+    return _watched(meta) or journal.at_work(base, meta["id"])
+
+
+def _watched(meta):
+    """Whether it is on probation and whoever watches it lives. The timer would end it, too, but leave what lies about until then."""
+    last = meta["states"][-1] if meta["states"] else {}
+    lives = system.started(last.get("pid") or 0) == last.get("start")
+    return meta["state"] == "probation" and meta.get("boot") == system.boot() and lives
+
+
+def _logs(meta):
+    """Why the units failed, as far as it was known when the transaction was taken back. What they said stays in the host's journal."""
+    found = [entry for entry in journal.outcome(meta).get("health") or [] if entry.get("kind") == "log"]
+    told = ("failed", "causes", "evidence")
+    return {entry["name"]: {key: entry[key] for key in told} for entry in found if all(key in entry for key in told)}
+
+
+def _shown(meta):
+    told = journal.outcome(meta) if meta["state"] == "rolled_back" else {}
+    return {
+        "id": meta["id"],
+        "time": meta.get("time"),
+        "reason": meta.get("reason"),
+        "state": meta["state"],
+        "files": [change["path"] for change in meta.get("changes") or []],
+        "removed": [change["path"] for change in meta.get("changes") or [] if change.get("sha256_after") is None],
+        "ran": [" ".join(command["argv"]) for command in meta.get("commands") or []],
+        "units": [unit["name"] for unit in meta.get("units") or []],
+        "by": told.get("by"),
+        "why": told.get("why"),
+        "trouble": told.get("trouble"),
+        "foreign": told.get("foreign") or [],
+        "entry": meta["entry"],
+    }

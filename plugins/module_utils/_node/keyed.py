@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Digests that can be compared, and that nobody can guess the text from: the plain hash of a known file with one short password can be.
+
+The key never leaves the host and is stored nowhere: a look writes nothing, and the transaction that follows needs the same key. It is
+made from where the kernel has put the first process of this boot in memory (its auxiliary vector: more than 80 random bits on 64-bit
+systems), which root alone may read; where that is denied, from the random seed that systemd keeps for root. Who is not root has no such
+secret, and reads nothing that another account keeps to itself. Node side: standard library only, Python 3.6.
+"""
+
+import functools
+import json
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import loader
+
+_SOURCES = ("/proc/1/auxv", "/var/lib/systemd/random-seed", "/proc/sys/kernel/random/boot_id")
+
+
+def _key():
+    for path in _SOURCES:
+        try:
+            with open(path, "rb") as stream:
+                found = stream.read(4096)
+        except OSError:
+            continue
+        if found:
+            return loader.sha256(b"gpufleet:" + found).digest()
+    return b"gpufleet"
+
+
+@functools.lru_cache(maxsize=1)
+def _begun():
+    """HMAC of RFC 2104 with SHA-256, begun with the key: a file with many values has as many tags."""
+    key = _key().ljust(64, b"\0")
+    return tuple(loader.sha256(bytes(bytearray(byte ^ pad for byte in bytearray(key)))) for pad in (0x36, 0x5C))
+
+
+def _keyed(kind, data):
+    inner, outer = (begun.copy() for begun in _begun())
+    inner.update(kind + b":" + data)
+    outer.update(inner.digest())
+    return outer.hexdigest()
+
+
+def digest(plain):
+    """The digest that leaves the host for a file's SHA-256; None of a file that is not there."""
+    return None if plain is None else _keyed(b"file", plain.encode("ascii"))
+
+
+def same(told, plain):
+    """Whether a file has the digest that was told of it. Who knows its plain SHA-256 may say that instead."""
+    return told == plain or (plain is not None and told == digest(plain))
+
+
+def tag(value):
+    """The sign of a value that is not sent: equal values have equal signs until the next boot."""
+    return _keyed(b"value", json.dumps(value, sort_keys=True).encode("utf-8", "surrogateescape"))

@@ -1,0 +1,419 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The eyes: answer a list of questions about one host in one call, changing nothing.
+
+They know files, commands, units, packages, processes and sockets, and not what any of it is for: that is the controller's
+part. Bounded in size and time; a question that fails has an error for an answer, and the others are answered all the same.
+Node side: standard library only, Python 3.6.
+"""
+
+import contextlib
+import functools
+import json
+import os
+import re
+import shlex
+import signal
+import stat
+import sys
+import threading
+import time
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import (
+    causes,
+    commands,
+    file_queries,
+    host_files,
+    journal_queries,
+    trust,
+)
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import system as look_system
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents, leaves, selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
+
+SCHEMA = 1
+DEFAULT_LIMITS = {"bytes": 16 * host_files.MIB, "seconds": 60}
+OFFLINE_KINDS = ("file", "dir", "glob", "paths", "mentioned", "which", "package", "originals", "tags")  # for a tree at another root
+
+
+def run(request):
+    """The answer to an observe request; it never raises for what the host or a question is like."""
+    limits = dict(DEFAULT_LIMITS, **(request.get("limits") or {}))
+    deadline = time.monotonic() + limits["seconds"]
+    root = host_files.clean_root(request.get("root"))
+    answers, room = {}, limits["bytes"]
+    commands.asked_for[:] = request.get("environment") or []
+    look_system.forget()
+    questions = [_with_list(question, request.get("keeps") or ()) for question in request["questions"]]
+    with _Alarm(deadline) as alarm:
+        told = _units_together(root, questions, alarm)
+        for question in questions:
+            answer = told.get(question.get("id")) or _ask(root, question, alarm)
+            size = len(json.dumps(answer))
+            if size > room:
+                answer = host_files.NodeError("too-large", "the answers together exceed %d bytes" % limits["bytes"]).answer()
+                size = 0
+            room -= size
+            answers[question["id"]] = answer
+    return {"schema": SCHEMA, "host": host(root), "answers": answers}
+
+
+def _with_list(question, keeps):
+    """A question with its list of what may travel, where that is said by its number."""
+    keep = question.get("keep")
+    if isinstance(keep, int) and 0 <= keep < len(keeps):
+        return dict(question, keep=keeps[keep])
+    if question.get("kind") == "originals" and isinstance(keep, list):
+        return dict(question, keep=[_with_list(entry, keeps) for entry in keep])
+    return question
+
+
+def host(root):
+    system = os.uname()
+    return {
+        "python": list(sys.version_info[:3]),
+        "system": system.sysname,
+        "kernel": system.release,
+        "machine": system.machine,
+        "hostname": system.nodename,
+        "uid": os.getuid(),
+        "boot_id": (host_files.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip(),
+        "epoch": time.time(),
+        "os_release": _os_release(root),
+    }
+
+
+def _os_release(root):
+    text = host_files.read_text(root, "/etc/os-release") or host_files.read_text(root, "/usr/lib/os-release") or ""
+    fields = {}
+    for line in text.splitlines():
+        key, equals, value = line.partition("=")
+        if equals and not key.startswith("#"):
+            try:
+                fields[key.strip()] = "".join(shlex.split(value))
+            except ValueError:  # a quote that is not closed
+                fields[key.strip()] = value
+    return fields
+
+
+def _ask(root, question, alarm):
+    kind = question.get("kind")
+    try:
+        answer_to = _KINDS.get(kind) if isinstance(kind, str) else None
+        if answer_to is None:
+            raise host_files.NodeError("bad-question", "there is no kind of question called %r" % (kind,))
+        if root and kind not in OFFLINE_KINDS:
+            raise host_files.NodeError("offline", "a %s question needs the running host, and root is another directory" % kind)
+        with alarm.at(kind):
+            return answer_to(root, question)
+    except host_files.NodeError as exc:
+        return exc.answer()
+    except cri.CriError as exc:
+        reason = {cri.DEADLINE: "timeout", cri.UNAVAILABLE: "not-found", cri.DENIED: "untrusted"}.get(exc.code, "failed")
+        return {"error": {"kind": reason, "message": exc.message, "code": exc.code}}
+    except KeyError as exc:
+        return host_files.NodeError("bad-question", "a %s question needs the key %s" % (kind, exc)).answer()
+    except OSError as exc:
+        return host_files.from_os_error(exc, exc.filename or kind).answer()
+    except (TypeError, ValueError, AttributeError, re.error) as exc:
+        return host_files.NodeError("bad-question", "a %s question with a value that it cannot have: %s" % (kind, exc)).answer()
+    except Exception as exc:  # one question must not take the others with it
+        return host_files.NodeError("failed", causes.fault(exc)).answer()
+
+
+class _Alarm(object):
+    """Ends a question when the whole look's time is over, also inside a slow pattern or a slow file system."""
+
+    def __init__(self, deadline):
+        self.deadline = deadline
+        self.kind = None  # of the question that is being answered
+        self.armed = threading.current_thread() is threading.main_thread()
+
+    def _ring(self, _signal=None, _frame=None):
+        if self.kind is not None:  # else between two questions: the next one is not begun
+            raise host_files.NodeError("timeout", "the time for the whole look was over at this %s question" % self.kind)
+
+    @contextlib.contextmanager
+    def at(self, kind):
+        self.kind = kind
+        try:
+            if time.monotonic() >= self.deadline:
+                self._ring()
+            yield
+        finally:
+            self.kind = None
+
+    def __enter__(self):
+        if self.armed:
+            self.before = signal.signal(signal.SIGALRM, self._ring)
+            signal.setitimer(signal.ITIMER_REAL, max(self.deadline - time.monotonic(), 0.001))
+        return self
+
+    def __exit__(self, *_exc):
+        if self.armed:
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, self.before)
+
+
+def _file(root, question):
+    return _read(root, question["path"], question)
+
+
+def _read(root, path, question):
+    """What is read has to be root's alone to write: what others may write could be made to say anything, or to be anything."""
+    if question.get("content", True):
+        real = host_files.resolve(root, path)[0]
+        found = host_files.lstat(root, real)
+        read = found is not None and stat.S_ISREG(found.st_mode) and not trust.kernels(found)
+        doubt = trust.path(root, path, question.get("groups") or ()) if read else None
+        if doubt:
+            raise trust.refusal(path, doubt)
+    return file_queries.describe(root, path, **_file_options(question))
+
+
+def _file_options(question):
+    return {"content": question.get("content", True), "cap": question.get("max", host_files.MIB), "keep": question.get("keep")}
+
+
+def _dir(root, question):
+    return file_queries.list_dir(root, question["path"])
+
+
+def _glob(root, question):
+    files, room = [], DEFAULT_LIMITS["bytes"]
+    for path in file_queries.glob(root, question["pattern"]):
+        files.append(dict(_described(root, path, question), path=path))
+        room -= len(files[-1].get("content") or "")
+        if room < 0:  # before all of them are in memory
+            raise host_files.NodeError("too-large", "%s: these files together hold more than %d bytes" % (path, DEFAULT_LIMITS["bytes"]))
+    return {"files": files}
+
+
+def _described(root, path, question):
+    # A link that leads to itself must not hide the other files.
+    try:
+        if not question.get("content", True) or not _is_named(path, question):
+            return _read(root, path, dict(question, content=False))
+        leads = _leads_outside(root, path, question)
+        if leads is None:
+            return _read(root, path, question)
+        answer = file_queries.describe(root, path, content=False, cap=0)
+        return dict(answer, **leads.answer()) if answer.get("type") == "file" else answer
+    except host_files.NodeError as exc:
+        return exc.answer()
+
+
+def _is_named(path, question):
+    """names: the endings of the files of a pattern that are read; the others are looked at only."""
+    return not question.get("names") or path.endswith(tuple(question["names"]))
+
+
+def _leads_outside(root, path, question):
+    """inside: the directories where the files of a pattern have to lie to be read. A link may lead to any file of the host."""
+    if not question.get("inside"):
+        return None
+    real = host_files.resolve(root, path)[0]
+    if any(real.startswith(host_files.resolve(root, directory)[0].rstrip("/") + "/") for directory in question["inside"]):
+        return None
+    told = (path, real, " and ".join(question["inside"]))
+    return host_files.NodeError("outside", "%s: is a link to %s, outside of %s, and is not read" % told)
+
+
+def _paths(root, question):
+    # `base` is a root within the root, where a driver lies in a tree of its own: its links are followed inside it.
+    base = question.get("base") or "/"
+    files = file_queries.list_paths(root + host_files.resolve(root, base)[0].rstrip("/"), question["patterns"])
+    if question.get("populated"):
+        files = [entry for entry in files if look_system.populated(host_files.full(root, entry["path"]))]
+    return {"files": files}
+
+
+def _mentioned(root, question):
+    # What files point at, whichever files and paths that may fail: nobody can ask for those by name before having read the files.
+    readable = functools.partial(_may_be_read, root, question)
+    cap = question.get("max", host_files.MIB)
+    return file_queries.mentioned(root, question["pattern"], question["find"], cap, readable, question.get("keep"))
+
+
+def _may_be_read(root, question, path):
+    return _is_named(path, question) and _leads_outside(root, path, question) is None and trust.path(root, path) is None
+
+
+def _tags(root, question):
+    """Of a file, or of what a command prints: how its keys that are not shown compare with those of another."""
+    if question.get("argv"):
+        if root:
+            raise host_files.NodeError("offline", "a command needs the running host, and root is another directory")
+        answer = _printed(question)
+        if answer["rc"] or answer["timed_out"]:  # what was printed until then is a part of it, or nothing
+            why = "gave no answer in time" if answer["timed_out"] else "ended with exit status %s" % answer["rc"]
+            raise host_files.NodeError("timeout" if answer["timed_out"] else "failed", "%s %s" % (" ".join(question["argv"]), why))
+        data = answer["stdout"]
+    else:
+        doubt = trust.path(root, question["path"])
+        if doubt:
+            raise trust.refusal(question["path"], doubt)
+        data = host_files.read_regular(root, host_files.resolve(root, question["path"])[0], question.get("max", host_files.MIB))
+    return leaves.told(data, question["keep"], question["prefixes"])
+
+
+def _which(root, question):
+    paths = question.get("paths") or host_files.DEFAULT_PATH
+    found, untrusted = {}, {}
+    for name in question["names"]:
+        # What is found may be named in a configuration, and so be run by root: a directory of somebody else's is passed over.
+        every = [path for path in (host_files.which(root, name, [directory]) for directory in paths) if path]
+        doubts = [trust.program(root, path) for path in every]
+        found[name] = next((every[at] for at, doubt in enumerate(doubts) if doubt is None), None)
+        if found[name] is None and doubts:
+            untrusted[name] = trust.refusal(every[0], doubts[0]).message
+    answer = {"found": found, "programs": {path: host_files.identity(root, path) for path in found.values() if path}}
+    return dict(answer, untrusted=untrusted) if untrusted else answer
+
+
+def _require_roots(question):
+    """What a program will load or change into, judged before it starts."""
+    for path in question.get("loads") or []:
+        doubt = trust.path("", path)
+        if doubt:
+            raise trust.refusal(path, doubt)
+
+
+def _command(_root, question):
+    answer = _printed(question)
+    if question.get("keep"):
+        told = contents.told(answer["stdout"], question["keep"], question["argv"][0])
+        shown = {key: told[key] for key in ("withheld", "fault", "foreign_bytes")}
+        return dict(commands.text(dict(answer, stderr=b"")), stdout=told["content"] or "", **shown)
+    answer = commands.text(answer)
+    return dict(answer, **{stream: _shown(answer[stream], question.get("shows") or ()) for stream in ("stdout", "stderr")})
+
+
+def _printed(question):
+    """What a command said, as bytes."""
+    _require_roots(question)
+    argv, process = question["argv"], question.get("process")
+    if isinstance(process, str):  # whichever process of that name the host's own service manager has started
+        running = [found for found in look_system.processes([re.escape(process)])["processes"] if found.get("verified")]
+        if not running:
+            raise host_files.NodeError("not-found", "no verified process called %s runs" % process)
+        argv, process = [running[0]["exe"]] + argv[1:], {"pid": running[0]["pid"], "ticks": running[0]["ticks"]}
+    answer = commands.run(
+        argv,
+        timeout=question.get("timeout", 10),
+        cap=question.get("max", host_files.MIB),
+        process=process,
+    )
+    if answer["truncated"]:
+        raise host_files.NodeError(
+            "too-large", "%s: printed more than %d bytes" % (question["argv"][0], question.get("max", host_files.MIB))
+        )
+    return answer
+
+
+def _shown(text, patterns):
+    """Of each line what the first pattern that matches it finds; lines that none matches stay here."""
+    found = (next(filter(None, (re.search(pattern, line) for pattern in patterns)), None) for line in text.splitlines())
+    return "".join(match.group() + "\n" for match in found if match)
+
+
+def _probe(_root, question):
+    # What must be asked through a library may hang or crash: it does so in a child. The arguments are its argv[1].
+    _require_roots(question)
+    answer = commands.run(
+        [sys.executable or "/usr/bin/python3", "-I", "-S", "-", json.dumps(question.get("args"))],
+        timeout=question.get("timeout", 20),
+        cap=4 * host_files.MIB,
+        stdin=question["source"].encode("utf-8"),
+    )
+    if answer["timed_out"]:
+        raise host_files.NodeError("timeout", "the probe gave no answer within %g s" % question.get("timeout", 20))
+    answer = commands.text(answer)
+    try:
+        return {"value": json.loads(answer["stdout"])}
+    except ValueError:
+        last = (answer["stderr"].strip().splitlines() or ["it printed no JSON"])[-1]  # our own program: it reads no configuration
+        raise host_files.NodeError("failed", "the probe ended with exit status %s: %s" % (answer["rc"], last))
+
+
+def _package(root, question):
+    return look_system.packages(root, question["names"], question.get("candidates"))
+
+
+def _units(_root, question):
+    now = time.monotonic()  # before systemd is asked, so that no unit is taken for older than it is
+    return {"units": look_system.units(question["names"]), "monotonic": now}
+
+
+def _units_together(root, questions, alarm):
+    """Answers to the unit questions by one call of systemctl, which takes longer than most looks; none when it cannot be so."""
+    asked = [question for question in questions if question.get("kind") == "units"]
+    try:
+        names = sorted({name for question in asked for name in question["names"]})
+        answer = _ask(root, {"kind": "units", "names": names}, alarm) if len(asked) > 1 else {"error": "not needed"}
+        return {} if "error" in answer else {q["id"]: {**answer, "units": {n: answer["units"][n] for n in q["names"]}} for q in asked}
+    except (KeyError, TypeError):  # a question that is wrong: it is told so by itself
+        return {}
+
+
+def _processes(_root, question):
+    return look_system.processes(question["names"], question.get("flags") or {}, question.get("environment") or {})
+
+
+def _cri(_root, question):
+    path, timeout, method = question["socket"], question.get("timeout", 5), question.get("method", "Status")
+    if method == "Status":
+        return dict(cri.selected(cri.status(path, timeout), question.get("keep") or []), peer=trust.answered.get(path))
+    if method == "Version":
+        answer = cri.version(path, timeout)
+        return dict(answer, peer=trust.answered.get(path))
+    if method == "ListPodSandbox" and question.get("count"):
+        answer = cri.sandboxes(path, question["handlers"], question.get("prefixes") or (), question.get("annotation", ""), timeout)
+        return dict(answer, peer=trust.answered.get(path))
+    if method == "RuntimeConfig":
+        return dict(cri.runtime_config(path, timeout), peer=trust.answered.get(path))
+    if method == "ListPodSandbox":
+        answer = cri.pods(path, question["handlers"], question.get("annotation", ""), timeout)
+        return dict(answer, peer=trust.answered.get(path))
+    raise host_files.NodeError("bad-question", "there is no CRI question called %r" % (method,))
+
+
+def _http(_root, question):
+    path, timeout = question["socket"], question.get("timeout", 5)
+    answer = look_system.http_get(path, question["path"], timeout)
+    peer = trust.answered.get(path)
+    if isinstance(question.get("keep"), dict):
+        return dict(contents.told(answer["body"].encode("utf-8"), question["keep"], question["path"]), status=answer["status"], peer=peer)
+    return {"status": answer["status"], "value": _listed_json(answer, question.get("keep") or []), "peer": peer}
+
+
+def _listed_json(answer, keep):
+    try:
+        return selection.select(json.loads(answer["body"]), keep) if answer["status"] == 200 else None
+    except ValueError:  # no JSON: nothing in it is listed
+        return None
+
+
+def _originals(root, question):
+    more = {"listing": question.get("listing"), "beside": question.get("beside") or ()}
+    return journal_queries.look(root, question["dir"], question.get("max", host_files.MIB), question.get("keep"), **more)
+
+
+_KINDS = {
+    "file": _file,
+    "dir": _dir,
+    "glob": _glob,
+    "paths": _paths,
+    "mentioned": _mentioned,
+    "tags": _tags,
+    "which": _which,
+    "command": _command,
+    "probe": _probe,
+    "package": _package,
+    "units": _units,
+    "processes": _processes,
+    "cri": _cri,
+    "http": _http,
+    "originals": _originals,
+}

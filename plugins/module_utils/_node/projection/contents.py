@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A file's content as the answer to a question carries it. Node side: standard library only, Python 3.6."""
+
+import binascii
+import functools
+import json
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import keyed
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import documents, projector
+
+
+def told(data, keep, path):
+    """The answer keys that carry what may travel of a file's bytes. Not UTF-8 travels as base64.
+
+    fault: what is wrong with a text that has not its format, by code and line, and the listed comment that it begins with, if it does;
+    then nothing of it travels. withheld: what stands at
+    listed places and is not shown, each with a tag that equal values share. foreign_bytes: the first line that is not UTF-8.
+    """
+    if not keep:
+        raise ValueError("%s: its content is asked for without `keep`, the list of what may travel" % path)
+    answer = {"content": None, "encoding": "utf-8", "fault": None, "withheld": [], "foreign_bytes": _foreign_bytes(data)}
+    try:
+        found = projected(data, keep)
+    except projector.Unreadable as exc:
+        begins = documents.first_comment(data, keep.get("comments") or ())
+        return dict(answer, fault=dict({"code": exc.code, "line": exc.line}, **({"begins": begins} if begins else {})))
+    answer["withheld"] = [_withheld(entry) for entry in found.withheld]
+    try:
+        return dict(answer, content=found.data.decode("utf-8"))
+    except UnicodeDecodeError:
+        return dict(answer, content=binascii.b2a_base64(found.data, newline=False).decode("ascii"), encoding="base64")
+
+
+def projected(data, keep):
+    """The Projection of a file's bytes, with keyed tags. A document takes longer than other files and may be asked for twice in a look."""
+    if keep.get("format") == "document":
+        return _document(data, json.dumps(keep))
+    return projector.project(data, keep)
+
+
+@functools.lru_cache(maxsize=8)
+def _document(data, keep):
+    return projector.Projection(*documents.project(data, json.loads(keep), keyed.tag))
+
+
+def _withheld(entry):
+    shown = {key: entry[key] for key in ("path", "kind", "line", "span")}
+    return dict(shown, tag=keyed.tag(entry["data"]))
+
+
+def _foreign_bytes(data):
+    try:
+        data.decode("utf-8")
+        return None
+    except UnicodeDecodeError as exc:
+        return data.count(b"\n", 0, exc.start) + 1

@@ -1,0 +1,96 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Tags of the keys and values that a projection hides, so that an asker who must not see them can tell whether two files say the same.
+
+A leaf is a key whose value is no table. A value is tagged together with its key, so that equal values of different keys have different
+tags. How a file is written makes no difference: dotted keys, inline tables and headers, the order, the base of a number.
+Node side: standard library only, Python 3.6.
+"""
+
+import bisect
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, keyed
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import placeholders, projector, selection, toml_places
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection.placeholders import Header, Unreadable
+
+MOST = 20000  # of one text
+MAX_DEPTH = 256  # of tables and arrays in each other: dotted keys in inline tables make more levels than any program writes
+
+
+def told(data, keep, prefixes):
+    """{"prefixes": as asked, "leaves": [[number of the prefix, line, tag of the path below it, tag of the value], ...], "fault": None}.
+
+    Each leaf below the longest of the prefixes that leads to it, unless `keep` shows it. A value that is zero or empty has "" for its tag:
+    programs that print all they know print those of keys that nobody has set. fault: why the text is not TOML, by code and line.
+    """
+    try:
+        root, lines = _read(data)
+    except Unreadable as exc:
+        return {"prefixes": prefixes, "leaves": [], "fault": {"code": exc.code, "line": exc.line}}
+    places = keep.get("places") or []
+    found = []
+    for path, value in _leaves(root, []):
+        under = [number for number, prefix in enumerate(prefixes) if path[: len(prefix)] == list(prefix)]
+        if not under or _shown(places, path, value):
+            continue
+        number = max(under, key=lambda at: len(prefixes[at]))
+        below = path[len(prefixes[number]) :]
+        found.append([number, _line(lines, path), keyed.tag(below), keyed.tag([below, value]) if value else ""])
+        if len(found) > MOST:
+            raise host_files.NodeError("too-large", "a text with more than %d keys that are not shown" % MOST)
+    return {"prefixes": prefixes, "leaves": found, "fault": None}
+
+
+def _shown(places, path, value):
+    shape = selection.listed(places, path)
+    return shape is not None and projector.fits(shape, value)
+
+
+def _read(data):
+    """The values of a TOML text, and the line that each key or table is first named in."""
+    root, lines, ends = {}, {}, [found.end() for found in re.finditer(b"\n", data)]
+    for item in toml_places.scan(data)[0]:
+        line = bisect.bisect_right(ends, item.start) + 1
+        at = list(item.path)
+        if len(at) + (0 if isinstance(item, Header) else _depth(item.value)) > MAX_DEPTH:
+            raise Unreadable("toml-deep", line)
+        lines.setdefault(tuple(at), line)
+        if not isinstance(item, Header):
+            placeholders.put(_table(root, at[:-1]), at[-1:], item.value.data)
+        elif item.array:
+            _table(root, at[:-1]).setdefault(at[-1], []).append({})
+        else:
+            _table(root, at)
+    return root, lines
+
+
+def _depth(value):
+    """How many tables and arrays are in each other in a value. The scanner bounds the depth of values, not the parts of their keys."""
+    inner = [(0, item) for item in value.inner] if value.kind == "array" else [(len(m.parts), m.value) for m in value.inner]
+    return 1 + max([parts + _depth(item) for parts, item in inner] or [0])
+
+
+def _table(root, path):
+    """The table at a path, made where it is not there; of an array of tables the last one."""
+    for name in path:
+        root = root.setdefault(name, {})
+        root = root[-1] if isinstance(root, list) else root
+    return root
+
+
+def _leaves(table, path):
+    for name in sorted(table):
+        value = table[name]
+        if isinstance(value, dict):
+            yield from _leaves(value, path + [name])
+        else:
+            yield path + [name], value
+
+
+def _line(lines, path):
+    """Of the key itself, or of the statement or table that it stands in."""
+    while path and tuple(path) not in lines:
+        path = path[:-1]
+    return lines.get(tuple(path), 1)

@@ -1,0 +1,293 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What leaves a host of a file: the values at listed places, and placeholders of the same length for everything else.
+
+`keep` says what may travel: {"format": FORMAT, "places": [[path, shape], ...], "comments": [text, ...]}. Paths and shapes are those of
+`selection`, and two shapes more: "key" (the key is shown, its value never) and ["is", value] (this very value, which the asker knows).
+Formats: toml; json; document (only read, never edited, and so known to `contents` alone: `documents`); yaml (scalars
+at the top level); env (lines `KEY=value`); flags (words `--name=value`); text (what `patterns` match, in their order); whole (all of it:
+for files of the kernel). A listed value that has not its shape is withheld: its key is shown, with its kind.
+Node side: standard library only, Python 3.6.
+"""
+
+import bisect
+import collections
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import json_places, placeholders, selection, toml_places
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection.placeholders import Header, Unreadable
+
+HIDE, INSIDE, WITHHOLD, SHOW = "hide", "inside", "withhold", "show"
+
+# `data`: the projected bytes; `withheld`: what stands at listed places in another shape; `hidden`: the spans that are not the original's.
+Projection = collections.namedtuple("Projection", "data withheld hidden")
+
+
+def project(data, keep):
+    """The Projection of a file's bytes; placeholders.Unreadable for a text that has not its format."""
+    if keep.get("format") == "text":
+        return _text(data, keep.get("patterns") or [])
+    made = _FORMATS.get(keep.get("format"))
+    if made is None:
+        raise ValueError("there is no format %r of what may travel" % (keep.get("format"),))
+    return made(data, keep.get("places") or [], frozenset(keep.get("comments") or ()))
+
+
+def fits(shape, value):
+    """Whether a value (as a format's scanner read it) has a shape."""
+    if shape == "key":
+        return False
+    if isinstance(shape, (list, tuple)):
+        return type(value) is type(shape[1]) and value == shape[1]
+    return selection.fits(shape, value)
+
+
+def judge(places, path, value):
+    """What becomes of a value at a path."""
+    shape = selection.listed(places, path)
+    leads = selection.on_the_way(places, path)
+    if value.kind == "table":
+        return INSIDE if leads else WITHHOLD if shape is not None else HIDE
+    if shape is not None:
+        return SHOW if fits(shape, value.data) else WITHHOLD
+    if leads:  # nothing at all is there where a table would be (JSON's null), and it tells nothing
+        return SHOW if value.data is None else WITHHOLD
+    return HIDE
+
+
+class _Work(object):
+    """The replacements that turn a text into its projection."""
+
+    def __init__(self, data, places):
+        self.text = data.decode("latin-1")  # one character for each byte
+        self.places = places
+        self.spans = []  # (start, end, text)
+        self.withheld = []
+        self.names = []  # (start, end, Names, shared): keys that get a stand-in once all names that are shown are known
+        self.lines = [found.end() for found in re.finditer("\n", self.text)]
+
+    def replace(self, start, end, text):
+        self.spans.append((start, end, text))
+
+    def leads(self, path):
+        return selection.on_the_way(self.places, path) or selection.listed(self.places, path) is not None
+
+    def shown(self, path, parts, above, depth, last):
+        """Show the parts of a key that lead somewhere, hide the rest: whether all of it is shown. `last`: whether the last part may be."""
+        count = 0
+        while count < len(parts) - 1 and self.leads(path[: depth + count + 1]):
+            count += 1
+        count += count == len(parts) - 1 and last
+        for index in range(count):
+            above[index].show(parts[index][0])
+        if count < len(parts):
+            self.names.append((parts[count][1], parts[-1][2], above[count], None))
+        return count == len(parts)
+
+    def pair(self, path, parts, above, depth, value):
+        """A key and its value."""
+        verdict = judge(self.places, path, value)
+        if not self.shown(path, parts, above, depth, verdict != HIDE):
+            verdict = HIDE
+        if verdict == INSIDE:
+            self.members(path, value)
+        elif verdict == HIDE:
+            self.hide(value)
+        elif verdict == WITHHOLD:
+            self.replace(value.start, value.end, placeholders.withheld(value.kind, self.text[value.start : value.end]))
+            if selection.listed(self.places, path) != "key":
+                self.note(path, value)
+
+    def note(self, path, value):
+        span = [value.start, value.end]
+        self.withheld.append({"path": path, "kind": value.kind, "line": self.line(value.start), "span": span, "data": value.data})
+
+    def members(self, path, table):
+        for member in table.inner:
+            names = [name for name, _start, _end in member.parts]
+            self.pair(path + names, member.parts, member.above, len(path), member.value)
+
+    def hide(self, value):
+        self.replace(value.start, value.end, placeholders.value(self.text[value.start : value.end]))
+
+    def line(self, at):
+        return bisect.bisect_right(self.lines, at) + 1
+
+    def stand_ins(self, quoted):
+        for start, end, names, shared in self.names:
+            length = end - start - (2 if quoted else 0)
+            if shared is None:
+                name = names.stand_in(length)
+            else:
+                name = shared[length] = shared.get(length) or names.stand_in(length)
+            self.replace(start, end, '"%s"' % name if quoted else name)
+
+    def done(self):
+        out, at, hidden = [], 0, []
+        for start, end, text in sorted(self.spans):
+            if start < at:  # a comment within a value that is hidden as a whole
+                continue
+            out += [self.text[at:start], text]
+            hidden.append((start, end))
+            at = end
+        out.append(self.text[at:])
+        return Projection("".join(out).encode("latin-1"), self.withheld, hidden)
+
+
+def _toml(data, places, comments):
+    items, remarks = toml_places.scan(data)
+    work, shows = _Work(data, places), True
+    for item in items:
+        if isinstance(item, Header):
+            shows = _header(work, item)
+        elif shows:
+            work.pair(item.path, item.parts, item.above, item.depth, item.value)
+        else:
+            work.names.append((item.parts[0][1], item.parts[-1][2], item.above[0], None))
+            work.hide(item.value)
+    work.stand_ins(False)
+    for start, end in remarks:
+        if work.text[start:end].encode("latin-1").decode("utf-8", "replace") not in comments:
+            work.replace(start, end, placeholders.comment(work.text[start:end]))
+    return work.done()
+
+
+def _header(work, item):
+    """Whether what stands under this header may be listed."""
+    count = 0
+    while count < len(item.parts) and work.leads(item.path[: count + 1]):
+        item.above[count].show(item.parts[count][0])
+        count += 1
+    if count < len(item.parts):
+        work.names.append((item.parts[count][1], item.parts[-1][2], item.above[count], item.shared if item.array else None))
+    return count == len(item.parts)
+
+
+def _json(data, places, _comments):
+    root, work = json_places.scan(data), _Work(data, places)
+    if root is not None:
+        work.members([], root)
+    work.stand_ins(True)
+    return work.done()
+
+
+def _yaml(data, places, comments):
+    """What begins as an object of JSON is one, which YAML's readers take, too."""
+    return _json(data, places, comments) if data.lstrip().startswith(b"{") else _yaml_lines(data, places, comments)
+
+
+def _whole(data, _places, _comments):
+    return Projection(data, [], [])
+
+
+def _text(data, patterns):
+    """What a pattern matches is shown, ^ and $ being those of a line; everything else becomes comments, line by line."""
+    work, at = _Work(data, []), 0
+    found = sorted(match.span() for pattern in patterns for match in re.finditer(_bytewise(pattern), work.text, re.MULTILINE))
+    for start, end in found + [(len(work.text), len(work.text))]:
+        for line in re.finditer(r"[^\r\n]+", work.text[at:start]):
+            work.replace(at + line.start(), at + line.end(), placeholders.comment(line.group()))
+        at = max(at, end)
+    return work.done()
+
+
+def _bytewise(pattern):
+    """A pattern for texts of one character for each byte."""
+    return pattern.encode("utf-8").decode("latin-1")
+
+
+# --- formats that are read line by line -------------------------------------------------------------------------------
+
+_YAML_LINE = re.compile(r"([A-Za-z_][\w.-]*):[ \t]+(?:\"([^\"\\]*)\"|'([^']*)'|([^\s\"'#&*!|>%@`{\[][^\s#]*))[ \t]*\Z")
+_ENV_LINE = re.compile(r"([A-Za-z_]\w*)=(?:\"([^\"\\$`]*)\"|'([^']*)'|([^\s\"'\\$`]*))[ \t]*\Z")
+_FLAG = re.compile(r"--([A-Za-z][\w-]*)(?:=|[ \t]+)([^\s\"'\\]+)(?=[\s\"']|\Z)")
+
+
+def _by_line(rule):
+    def made(data, places, _comments):
+        work, at = _Work(data, places), 0
+        for line in re.findall(r"[^\n]*\n|[^\n]+", work.text):
+            body = line.rstrip("\r\n")
+            found = rule.match(body)
+            if body and not (found and _listed_text(places, found.group(1), found.group(2) or found.group(3) or found.group(4) or "")):
+                work.replace(at, at + len(body), placeholders.comment(body))
+            at += len(line)
+        return work.done()
+
+    return made
+
+
+def _listed_text(places, name, value):
+    shape = selection.listed(places, [name])
+    return shape is not None and fits(shape, value)
+
+
+def _flags(data, places, _comments):
+    """Everything but the listed flags becomes spaces: words are told apart by them."""
+    work, at = _Work(data, places), 0
+    shown = [found.span() for found in _FLAG.finditer(work.text) if _listed_text(places, found.group(1), found.group(2))]
+    for start, end in shown + [(len(work.text), len(work.text))]:
+        if at < start:
+            work.replace(at, start, re.sub(r"[^\r\n]", " ", work.text[at:start]))
+        at = end
+    return work.done()
+
+
+_YAML_KEY = re.compile(r"[\"']?([A-Za-z_][\w.-]*)[\"']?:(?:[ \t]|\Z)")
+_YAML_REMARK = re.compile(r"[ \t]#.*\Z")
+
+
+def _yaml_lines(data, places, _comments):
+    """Scalars at the top level, and one level below a key under which something is listed. A listed key whose value is written in another
+    way (an anchor, a block, braces) is withheld: it says something, and not what is shown."""
+    work, at, above = _Work(data, places), 0, _Above(places)
+    for line in re.findall(r"[^\n]*\n|[^\n]+", work.text):
+        body = line.rstrip("\r\n")
+        plain = _YAML_REMARK.sub("", body).rstrip(" \t")
+        path = above.path(plain)
+        found = _YAML_LINE.match(plain.lstrip(" "))
+        if path and (above.opens(path, plain) or (found and _listed_value(places, path, found))):
+            if len(plain) < len(body):
+                work.replace(at + len(plain), at + len(body), " " + placeholders.comment(body[len(plain) + 1 :]))
+        elif body:
+            work.replace(at, at + len(body), placeholders.comment(body))
+            if path and (selection.listed(places, path) is not None or selection.on_the_way(places, path)):
+                place = {"path": path, "kind": "string", "line": work.line(at), "span": [at, at + len(body)], "data": body}
+                work.withheld.append(place)
+        at += len(line)
+    return work.done()
+
+
+class _Above(object):
+    """Where a line of YAML stands: at the top level, or right below a key of it."""
+
+    def __init__(self, places):
+        self.places = places
+        self.key = None
+        self.indent = 0
+
+    def path(self, line):
+        """The path of the key on this line, None where it has none that counts."""
+        indent = len(line) - len(line.lstrip(" "))
+        found = _YAML_KEY.match(line.lstrip(" "))
+        if line and not indent:
+            self.key, self.indent = (found.group(1) if found else None), 0
+            return [self.key] if found else None
+        self.indent = self.indent or indent
+        return [self.key, found.group(1)] if found and self.key and indent == self.indent else None
+
+    def opens(self, path, line):
+        """Whether it is a key alone under which something is listed."""
+        return len(path) == 1 and line.endswith(":") and selection.on_the_way(self.places, path)
+
+
+def _listed_value(places, path, found):
+    shape = selection.listed(places, path)
+    value = found.group(2) or found.group(3) or found.group(4) or ""
+    return shape is not None and fits(shape, value == "true" if shape == "bool" and value in ("true", "false") else value)
+
+
+_FORMATS = {"toml": _toml, "json": _json, "whole": _whole, "yaml": _yaml, "env": _by_line(_ENV_LINE), "flags": _flags}
+
+__all__ = ["Projection", "Unreadable", "fits", "judge", "project"]

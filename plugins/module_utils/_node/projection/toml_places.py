@@ -1,0 +1,361 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""TOML 1.0 read strictly, byte by byte, for the places and the values of its keys: what a projection is made from.
+
+A text that is not TOML is refused with a line and a code of our own. What it says is repeated nowhere: a parser's own message quotes keys.
+Linear in the length of the text. Node side: standard library only, Python 3.6.
+"""
+
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import placeholders
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection.placeholders import Unreadable, Value
+
+MAX_DEPTH = 64  # of values in values
+MAX_PARTS = 64  # of one key
+_LONGEST_NUMBER = 1024
+
+# The text is decoded as Latin-1: one character for each byte, and all of the syntax is ASCII.
+_BLANK = re.compile(r"[ \t]*")
+_BARE = re.compile(r"[A-Za-z0-9_-]+")
+_COMMENT = re.compile(r"#[^\x00-\x08\x0a-\x1f\x7f]*")
+_LINE_END = re.compile(r"\r?\n")
+_BASIC = re.compile(r'[^"\\\x00-\x08\x0a-\x1f\x7f]*')
+_LITERAL = re.compile(r"[^'\x00-\x08\x0a-\x1f\x7f]*")
+_BASIC_LINES = re.compile(r'[^"\\\x00-\x08\x0b-\x1f\x7f]*')
+_LITERAL_LINES = re.compile(r"[^'\x00-\x08\x0b-\x1f\x7f]*")
+_ESCAPE = re.compile(r'\\(?:([btnfr"\\])|u([0-9A-Fa-f]{4})|U([0-9A-Fa-f]{8}))')
+_FOLD = re.compile(r"\\[ \t]*\r?\n(?:[ \t\n]+|\r\n)*")
+_ESCAPED = {"b": "\b", "t": "\t", "n": "\n", "f": "\f", "r": "\r", '"': '"', "\\": "\\"}
+_WORD = re.compile(r"true|false|[+-]?(?:inf|nan)")
+_RADIX = re.compile(r"0(?:x[0-9A-Fa-f](?:_?[0-9A-Fa-f])*|o[0-7](?:_?[0-7])*|b[01](?:_?[01])*)")
+_TIME = r"([01][0-9]|2[0-3]):([0-5][0-9]):([0-5][0-9])(\.[0-9]+)?"
+_DATE = re.compile(r"([0-9]{4})-(0[1-9]|1[0-2])-(0[1-9]|[12][0-9]|3[01])(?:[Tt ]%s(?:[Zz]|[+-](?:[01][0-9]|2[0-3]):[0-5][0-9])?)?" % _TIME)
+_CLOCK = re.compile(_TIME)
+_NUMBER = re.compile(r"[+-]?(?:0|[1-9](?:_?[0-9])*)((?:\.[0-9](?:_?[0-9])*)?(?:[eE][+-]?[0-9](?:_?[0-9])*)?)")
+
+# What a key leads to: a value, a table that only its own tables name, one with a header, one of dotted keys, an array of tables.
+_VALUE, _IMPLIED, _HEADED, _DOTTED, _ARRAY = range(5)
+
+
+class _Table(object):
+    """A table as the text has built it so far."""
+
+    __slots__ = ("kind", "children", "section", "names", "shared")
+
+    def __init__(self, kind, section=0):
+        self.kind = kind
+        self.section = section
+        self.children = {}
+        self.names = placeholders.Names()
+        self.shared = {}  # what stands for this table's own name, where an array of tables repeats it
+
+    def renew(self):
+        """The next element of an array of tables."""
+        self.children = {}
+        self.names = placeholders.Names()
+
+
+_LEAF = _Table(_VALUE)
+
+
+def scan(data):
+    """[placeholders.Header or placeholders.Pair, ...] and the spans of all comments of a TOML text."""
+    return _Scanner(data.decode("latin-1")).document()
+
+
+class _Scanner(object):
+    def __init__(self, text):
+        self.text = text
+        self.comments = []
+        self.root = _Table(_HEADED)
+        self.table = self.root
+        self.path = []
+        self.section = self.sections = 0  # which header, or which inline table, dotted keys belong to
+
+    def wrong(self, code, at):
+        return Unreadable(code, placeholders.line_of(self.text, at))
+
+    # --- the text as a whole ---
+
+    def document(self):
+        text, found = self.text, []
+        at = 3 if text.startswith("\xef\xbb\xbf") else 0
+        if text.startswith(("\xff\xfe", "\xfe\xff")):
+            raise Unreadable("utf-16", 1)
+        while True:
+            at = self.blank(at)
+            if at < len(text) and text[at] not in "#\r\n":
+                item = self.header(at) if text[at] == "[" else self.pair(at)
+                found.append(item)
+                at = self.blank(item.end)
+            at = self.comment(at)
+            if at == len(text):
+                return found, self.comments
+            end = _LINE_END.match(text, at)
+            if not end:
+                raise self.wrong("toml-line", at)
+            at = end.end()
+
+    def blank(self, at):
+        return _BLANK.match(self.text, at).end()
+
+    def comment(self, at):
+        found = _COMMENT.match(self.text, at)
+        if not found:
+            return at
+        self.comments.append(found.span())
+        return found.end()
+
+    def space(self, at):
+        """Past blanks, line ends and comments, as they may stand inside arrays."""
+        while True:
+            start = at
+            at = self.comment(self.blank(at))
+            end = _LINE_END.match(self.text, at)
+            at = end.end() if end else at
+            if at == start:
+                return at
+
+    # --- keys ---
+
+    def key(self, at):
+        """The parts of a key as [(name, start, end)], and where it ends, blanks behind it included."""
+        parts = []
+        while True:
+            at = self.blank(at)
+            found = _BARE.match(self.text, at)
+            end = found.end() if found else self.quoted_key(at)
+            parts.append((self.name(at, end), at, end))
+            if len(parts) > MAX_PARTS:
+                raise self.wrong("toml-deep", at)
+            at = self.blank(end)
+            if self.text[at : at + 1] != ".":
+                return parts, at
+            at += 1
+
+    def quoted_key(self, at):
+        quote = self.text[at : at + 1]
+        if not quote or quote not in "\"'":
+            raise self.wrong("toml-key", at)
+        return self.string(at, quote)
+
+    def name(self, start, end):
+        raw = self.text[start:end]
+        return self.decoded(start, end, False) if raw[0] in "\"'" else raw
+
+    def header(self, at):
+        array = self.text.startswith("[[", at)
+        parts, end = self.key(at + 1 + array)
+        closing = "]]" if array else "]"
+        if not self.text.startswith(closing, end):
+            raise self.wrong("toml-header", at)
+        self.section = self.sections = self.sections + 1
+        self.path = [name for name, _start, _end in parts]
+        above, self.table = self.opened(at, array)
+        return placeholders.Header(at, end + len(closing), self.path, parts, [table.names for table in above], self.table.shared, array)
+
+    def opened(self, at, array):
+        """The table of a header, made where it is not there yet, and the tables above it, the root first."""
+        above = [self.root]
+        for name in self.path[:-1]:
+            child = above[-1].children.setdefault(name, _Table(_IMPLIED))
+            if child.kind == _VALUE:
+                raise self.wrong("toml-twice", at)
+            above.append(child)
+        siblings, name = above[-1].children, self.path[-1]
+        table = siblings.get(name)
+        if table is None:
+            table = siblings[name] = _Table(_ARRAY if array else _HEADED)
+        elif array and table.kind == _ARRAY:
+            table.renew()
+        elif not array and table.kind == _IMPLIED:
+            table.kind = _HEADED
+        else:
+            raise self.wrong("toml-twice", at)
+        return above, table
+
+    def pair(self, at):
+        parts, end = self.key(at)
+        above = [table.names for table in self.settle(self.table, parts, at)]
+        if self.text[end : end + 1] != "=":
+            raise self.wrong("toml-equals", end)
+        value = self.value(self.blank(end + 1), 0)
+        path = self.path + [name for name, _start, _end in parts]
+        return placeholders.Pair(at, value.end, path, parts, above, value, len(self.path))
+
+    def settle(self, table, parts, at):
+        """Note a key in its table, and the tables that its dots make; the tables on the way, its own first."""
+        above = [table]
+        for name, _start, _end in parts[:-1]:
+            child = above[-1].children.get(name)
+            if child is None:
+                child = above[-1].children[name] = _Table(_DOTTED, self.section)
+            elif child.kind == _IMPLIED:
+                child.kind, child.section = _DOTTED, self.section
+            elif child.kind != _DOTTED or child.section != self.section:
+                raise self.wrong("toml-twice", at)
+            above.append(child)
+        if parts[-1][0] in above[-1].children:
+            raise self.wrong("toml-twice", at)
+        above[-1].children[parts[-1][0]] = _LEAF
+        return above
+
+    # --- values ---
+
+    def value(self, at, depth):
+        if depth > MAX_DEPTH:
+            raise self.wrong("toml-deep", at)
+        sign = self.text[at : at + 1]
+        if sign == "[":
+            return self.array(at, depth)
+        if sign == "{":
+            return self.inline(at, depth)
+        if sign and sign in "\"'":
+            return self.quoted(at, sign)
+        return self.plain(at)
+
+    def quoted(self, at, quote):
+        lines = self.text.startswith(quote * 3, at)
+        end = self.string_lines(at, quote) if lines else self.string(at, quote)
+        return Value("string", at, end, self.decoded(at, end, lines), [])
+
+    def array(self, at, depth):
+        items, here = [], self.space(at + 1)
+        while self.text[here : here + 1] != "]":
+            items.append(self.value(here, depth + 1))
+            here = self.space(items[-1].end)
+            if self.text[here : here + 1] == ",":
+                here = self.space(here + 1)
+            elif self.text[here : here + 1] != "]":
+                raise self.wrong("toml-array", here)
+        return Value("array", at, here + 1, [item.data for item in items], items)
+
+    def inline(self, at, depth):
+        table, members, data = _Table(_HEADED), [], {}
+        self.sections += 1
+        outer, own = self.section, self.sections
+        here = self.blank(at + 1)
+        while members or self.text[here : here + 1] != "}":
+            parts, end = self.key(here)
+            self.section = own
+            above = self.settle(table, parts, here)
+            self.section = outer
+            if self.text[end : end + 1] != "=":
+                raise self.wrong("toml-equals", end)
+            value = self.value(self.blank(end + 1), depth + 1)
+            members.append(placeholders.Member(here, parts, [inner.names for inner in above], value))
+            placeholders.put(data, [name for name, _start, _end in parts], value.data)
+            here = self.blank(value.end)
+            if self.text[here : here + 1] == "}":
+                break
+            if self.text[here : here + 1] != ",":
+                raise self.wrong("toml-inline", here)
+            here = self.blank(here + 1)
+        return Value("table", at, here + 1, data, members)
+
+    def plain(self, at):
+        for read in (self.word, self.date, self.number):
+            found = read(at)
+            if found:
+                return found
+        raise self.wrong("toml-value", at)
+
+    def word(self, at):
+        found = _WORD.match(self.text, at)
+        if not found:
+            return None
+        word = found.group()
+        if word in ("true", "false"):
+            return Value("boolean", at, found.end(), word == "true", [])
+        return Value("float", at, found.end(), float(word), [])
+
+    def date(self, at):
+        found = _DATE.match(self.text, at)
+        if not found:
+            found = _CLOCK.match(self.text, at)
+            return Value("date", at, found.end(), ("date", found.group()), []) if found else None
+        import datetime  # here, since few files have a date
+
+        try:
+            datetime.date(*[int(part) for part in found.groups()[:3]])
+        except ValueError:
+            raise self.wrong("toml-value", at)
+        return Value("date", at, found.end(), ("date", found.group()), [])
+
+    def number(self, at):
+        found = _RADIX.match(self.text, at) or _NUMBER.match(self.text, at)
+        if not found:
+            return None
+        digits = found.group().replace("_", "")
+        if len(digits) > _LONGEST_NUMBER:
+            raise self.wrong("toml-value", at)
+        if found.re is _NUMBER and found.group(1):
+            return Value("float", at, found.end(), float(digits), [])
+        return Value("integer", at, found.end(), int(digits, 0) if found.re is _RADIX else int(digits), [])
+
+    # --- strings ---
+
+    def string(self, at, quote):
+        """Where a string of one line ends."""
+        here = at + 1
+        while True:
+            here = (_LITERAL if quote == "'" else _BASIC).match(self.text, here).end()
+            sign = self.text[here : here + 1]
+            if sign == quote:
+                return here + 1
+            if sign != "\\":
+                raise self.wrong("toml-string", at)
+            here = self.escape(here).end()
+
+    def string_lines(self, at, quote):
+        """Where a string in three quotes ends: up to two quotes may stand before the closing three."""
+        here = at + 3
+        while True:
+            here = (_LITERAL_LINES if quote == "'" else _BASIC_LINES).match(self.text, here).end()
+            sign = self.text[here : here + 1]
+            if sign == "\\":
+                folded = _FOLD.match(self.text, here)
+                here = folded.end() if folded else self.escape(here).end()
+                continue
+            if self.text.startswith("\r\n", here):
+                here += 2
+                continue
+            if sign != quote:
+                raise self.wrong("toml-string", at)
+            run = here
+            while run - here < 5 and self.text[run : run + 1] == quote:
+                run += 1
+            if run - here >= 3:
+                return run
+            here = run
+
+    def escape(self, at):
+        found = _ESCAPE.match(self.text, at)
+        code = int(found.group(2) or found.group(3) or "0", 16) if found else -1
+        if not found or code > 0x10FFFF or 0xD800 <= code <= 0xDFFF:
+            raise self.wrong("toml-escape", at)
+        return found
+
+    def decoded(self, start, end, lines):
+        """What a string says. Bytes that are no UTF-8 become lone surrogates."""
+        quotes = 3 if lines else 1
+        raw = self.text[start + quotes : end - quotes]
+        if lines and raw.startswith(("\n", "\r\n")):
+            raw = raw[raw.index("\n") + 1 :]
+        raw = raw.encode("latin-1").decode("utf-8", "surrogateescape")
+        raw = raw.replace("\r\n", "\n")
+        if self.text[start] == "'" or "\\" not in raw:
+            return raw
+        return _ESCAPE_OR_FOLD.sub(_meant, raw)
+
+
+_ESCAPE_OR_FOLD = re.compile("(?:%s)|%s" % (_FOLD.pattern, _ESCAPE.pattern))
+
+
+def _meant(found):
+    short, code = found.group(1), found.group(2) or found.group(3)
+    if short:
+        return _ESCAPED[short]
+    return chr(int(code, 16)) if code else ""

@@ -1,0 +1,175 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Stays on a host: make the device nodes that a file of rules names, with the numbers that the kernel has for them now.
+
+    device_nodes.py RULES.json
+
+It loads modules, reads each driver's major and each device's minor where the rules say that they are told, makes what is missing,
+replaces what has other numbers, and puts links to the nodes where systemd looks for them. What is right is left alone. It is run at every
+boot and whenever a run of the collection finds something wrong. Node side: standard library only, Python 3.6.
+"""
+
+import contextlib
+import errno
+import glob
+import json
+import os
+import stat
+import subprocess
+import sys
+
+PATH = "/usr/sbin:/usr/bin:/sbin:/bin:/run/current-system/sw/bin"  # /usr/local is not root's alone everywhere
+
+
+def main(arguments):
+    with open(arguments[0], encoding="utf-8") as stream:
+        rules = json.load(stream)
+    troubles = load(rules.get("modules") or [], read(rules["majors"]))
+    done = []
+    for wish in wishes(rules):
+        try:
+            done += make(wish) + link(wish, rules.get("links"))
+        except OSError as exc:
+            troubles.append("%s: %s" % (wish["path"], os.strerror(exc.errno) if exc.errno else exc))
+    for line in done + troubles:
+        sys.stdout.write(line + "\n")
+    return 1 if troubles else 0
+
+
+def read(path):
+    try:
+        with open(path, encoding="utf-8", errors="replace") as stream:
+            return stream.read(1 << 20)
+    except OSError:
+        return ""
+
+
+def majors(text):
+    """Name -> major of the character devices in the kernel's list."""
+    lines = [line.split() for line in text.split("Block devices:")[0].splitlines()]
+    return {words[1]: int(words[0]) for words in lines if len(words) == 2 and words[0].isdigit()}
+
+
+def fields(text):
+    """Lines `key: value`."""
+    pairs = [line.split(":", 1) for line in text.splitlines() if ":" in line]
+    return {key.strip(): value.strip() for key, value in pairs}
+
+
+def load(modules, devices):
+    """Load what is not there by its own word: {"name": module, "device": the name of its devices}. Troubles as sentences."""
+    troubles, known = [], majors(devices)
+    for module in modules:
+        if module["device"] in known:
+            continue
+        done = subprocess.run(  # pylint: disable=ansible-bad-function
+            ["modprobe", module["name"]],
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            env={"PATH": PATH, "LANG": "C"},
+            check=False,
+        )
+        if done.returncode:
+            said = " ".join(done.stdout.decode("utf-8", "replace").split())
+            troubles.append("modprobe %s: exit status %d: %s" % (module["name"], done.returncode, said))
+    return troubles
+
+
+def wishes(rules):
+    """Every node that there has to be: path, numbers, mode, owner. A driver that is not loaded has none."""
+    known = majors(read(rules["majors"]))
+    params = rules.get("params") or {}
+    told = fields(read(params["file"])) if params else {}
+    found = []
+    for rule in rules["nodes"]:
+        major = next((known[name] for name in rule["drivers"] if name in known), None)
+        for minor, own in minors(rule) if major is not None else []:
+            found.append(
+                {
+                    "path": rule["path"].replace("{minor}", str(minor)),
+                    "numbers": (major, minor),
+                    "mode": number(own.get(rule.get("mode")), number(told.get(params.get("mode")), 0o666)),
+                    "uid": number(told.get(params.get("uid")), 0),
+                    "gid": number(told.get(params.get("gid")), 0),
+                }
+            )
+    return found
+
+
+def minors(rule):
+    """(minor, the fields of the file that tells it): one for a rule with a number, one for each file of a rule with a pattern."""
+    if "each" not in rule:
+        return [(rule["minor"], {})]
+    found = []
+    for path in sorted(glob.glob(rule["each"])):
+        told = fields(read(path))
+        unless = rule.get("unless") or ["", "never"]
+        if told.get(rule["minor"], "").isdigit() and told.get(unless[0]) != unless[1]:
+            found.append((int(told[rule["minor"]]), told))
+    return found
+
+
+def number(text, default):
+    return int(text) & 0o7777777 if text is not None and text.isdigit() else default
+
+
+def make(wish):
+    """Make or mend one node: what was done, as sentences. A new node appears whole, by one rename."""
+    path, (major, minor) = wish["path"], wish["numbers"]
+    right = (stat.S_IFCHR | wish["mode"], wish["uid"], wish["gid"])
+    try:
+        found = os.lstat(path)
+    except OSError as exc:
+        if exc.errno not in (errno.ENOENT, errno.ENOTDIR):
+            raise
+        found = None
+    if found is not None and stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(major, minor):
+        if (found.st_mode, found.st_uid, found.st_gid) == right:
+            return []
+        os.chown(path, wish["uid"], wish["gid"])
+        os.chmod(path, wish["mode"])
+        return ["%s: mode %o, owner %d:%d" % (path, wish["mode"], wish["uid"], wish["gid"])]
+    if found is not None and stat.S_ISDIR(found.st_mode):
+        os.rmdir(path)  # engines make an empty one where a mount's source is missing; a full one is somebody's
+    place(path, lambda spare: node(spare, wish))
+    return ["%s: made as %d:%d, mode %o" % (path, major, minor, wish["mode"])]
+
+
+def node(path, wish):
+    os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(*wish["numbers"]))
+    os.chown(path, wish["uid"], wish["gid"])
+    os.chmod(path, wish["mode"])
+
+
+def link(wish, directory):
+    """The link by numbers, through which systemd finds a device again; one that leads there is right however it is written."""
+    if not directory:
+        return []
+    path = "%s/%d:%d" % ((directory,) + wish["numbers"])
+    if os.path.islink(path) and os.path.realpath(path) == os.path.realpath(wish["path"]):
+        return []
+    place(path, lambda spare: os.symlink(os.path.relpath(wish["path"], directory), spare))
+    return ["%s: links to %s" % (path, wish["path"])]
+
+
+def place(path, make_at):
+    directory = os.path.dirname(path)
+    if not os.path.isdir(directory):
+        os.makedirs(directory)
+        os.chmod(directory, 0o755)  # whatever the umask
+    spare = "%s/.gpufleet-%d" % (directory, os.getpid())
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(spare)
+    try:
+        make_at(spare)
+        os.rename(spare, path)
+    except OSError:
+        with contextlib.suppress(OSError):
+            os.unlink(spare)
+        raise
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

@@ -1,0 +1,330 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Ask a container runtime over its CRI socket: one unary gRPC call with the standard library alone.
+
+Hosts have no client for this protocol (crictl is a separate package) and no Python library for it, so the little of HTTP/2
+(RFC 9113) that one call takes is spelt out here, and of protobuf and HPACK in wire.py. Node side: Python 3.6.
+"""
+
+import json
+import socket
+import struct
+import time
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc.grpc_wire import (
+    INTERNAL,
+    CriError,
+    HeaderTable,
+    decode,
+    encode,
+    text,
+    values,
+    varint,
+)
+
+DEADLINE, NOT_FOUND, DENIED, UNIMPLEMENTED, UNAVAILABLE = 4, 5, 7, 12, 14  # gRPC status codes
+CODES = (
+    "OK CANCELLED UNKNOWN INVALID_ARGUMENT DEADLINE_EXCEEDED NOT_FOUND ALREADY_EXISTS PERMISSION_DENIED RESOURCE_EXHAUSTED "
+    "FAILED_PRECONDITION ABORTED OUT_OF_RANGE UNIMPLEMENTED INTERNAL UNAVAILABLE DATA_LOSS UNAUTHENTICATED"
+).split()
+MAX_ANSWER = 32 * 1024 * 1024
+SERVICES = ("runtime.v1.RuntimeService", "runtime.v1alpha2.RuntimeService")  # the second: engines of before 2022
+_DATA, _HEADERS, _RST_STREAM, _SETTINGS, _PING, _GOAWAY, _WINDOW_UPDATE, _CONTINUATION = 0, 1, 3, 4, 6, 7, 8, 9
+_END_STREAM, _ACK, _END_HEADERS, _PADDED, _PRIORITY = 0x1, 0x1, 0x4, 0x8, 0x20
+_MAX_FRAME = 16384
+_WINDOW = 2**31 - 1
+
+
+# --- HTTP/2 and gRPC: one request, one answer -------------------------------------------------------------------------
+
+
+def unary(path, service, method, request=b"", timeout=5):
+    """Call service/method over the unix socket at path: the answer's protobuf bytes, or CriError."""
+    deadline = time.monotonic() + timeout
+    try:
+        with trust.connect(path, timeout) as connection:
+            connection.sendall(_request(service, method, request, timeout))
+            return _answer(connection, deadline)
+    except host_files.NodeError as exc:
+        raise CriError(DENIED, exc.message)
+    except socket.timeout:
+        raise CriError(DEADLINE, "%s: no answer to %s within %g s" % (path, method, timeout))
+    except OSError as exc:
+        raise CriError(UNAVAILABLE, "%s: %s" % (path, exc.strerror or exc))
+
+
+def _frame(kind, flags, stream, payload=b""):
+    return struct.pack(">I", len(payload))[1:] + bytes(bytearray((kind, flags))) + struct.pack(">I", stream) + payload
+
+
+def _literal(name, value):
+    coded = bytearray(b"\x00")  # a literal field, not indexed, its name not indexed, no Huffman code
+    for word in (name.encode("ascii"), value.encode("ascii")):
+        coded += (bytes(bytearray((len(word),))) if len(word) < 127 else b"\x7f" + varint(len(word) - 127)) + word
+    return bytes(coded)
+
+
+def _request(service, method, request, timeout):
+    message = struct.pack(">BI", 0, len(request)) + request
+    if len(message) > 65535:
+        raise CriError(INTERNAL, "a request of %d bytes is more than a server takes unasked" % len(request))
+    fields = (
+        (":method", "POST"),
+        (":scheme", "http"),
+        (":path", "/%s/%s" % (service, method)),
+        (":authority", "localhost"),
+        ("te", "trailers"),
+        ("content-type", "application/grpc"),
+        ("grpc-timeout", "%dm" % max(int(timeout * 1000), 1)),
+    )
+    bodies = [message[at : at + _MAX_FRAME] for at in range(0, len(message), _MAX_FRAME)]
+    return b"".join(
+        [
+            b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n",
+            # No table to keep, no pushes, and windows as wide as they come: a big answer flows without more updates.
+            _frame(_SETTINGS, 0, 0, struct.pack(">HIHIHI", 1, 0, 2, 0, 4, _WINDOW)),
+            _frame(_WINDOW_UPDATE, 0, 0, struct.pack(">I", _WINDOW - 65535)),
+            _frame(_HEADERS, _END_HEADERS, 1, b"".join(_literal(name, value) for name, value in fields)),
+        ]
+        + [_frame(_DATA, 0, 1, body) for body in bodies[:-1]]
+        + [_frame(_DATA, _END_STREAM, 1, bodies[-1])]
+    )
+
+
+class _Stream(object):
+    """What has arrived of the one answer: header blocks (headers and trailers alike) and the message's bytes."""
+
+    def __init__(self):
+        self.table = HeaderTable()
+        self.headers, self.block, self.body = {}, b"", bytearray()
+        self.in_block = self.last = False
+
+    @property
+    def complete(self):
+        return self.last and not self.in_block
+
+    def take(self, kind, flags, payload):
+        if kind == _RST_STREAM:
+            raise CriError(UNAVAILABLE, "the server reset the call (HTTP/2 error %d)" % _numbers(payload, 1))
+        if kind == _DATA:
+            self.body += _strip(payload, flags & ~_PRIORITY)
+        elif kind in (_HEADERS, _CONTINUATION):
+            self.block += _strip(payload, flags) if kind == _HEADERS else payload
+            self.in_block = not flags & _END_HEADERS
+            if not self.in_block:
+                self.headers.update(self.table.decode(self.block))
+                self.block = b""
+        if kind in (_DATA, _HEADERS) and flags & _END_STREAM:
+            self.last = True
+        if len(self.body) + len(self.block) > MAX_ANSWER:
+            raise CriError(INTERNAL, "the answer is larger than %d bytes" % MAX_ANSWER)
+
+
+def _answer(connection, deadline):
+    answer = _Stream()
+    while not answer.complete:
+        kind, flags, stream, payload = _read_frame(connection, deadline)
+        if stream == 1:
+            answer.take(kind, flags, payload)
+        elif kind == _SETTINGS and not flags & _ACK:
+            connection.sendall(_frame(_SETTINGS, _ACK, 0))
+        elif kind == _PING and not flags & _ACK:
+            connection.sendall(_frame(_PING, _ACK, 0, payload))
+        elif kind == _GOAWAY:
+            last, code = _numbers(payload, 2)
+            if last & _WINDOW < 1 or code:
+                raise CriError(UNAVAILABLE, "the server closed the connection (HTTP/2 error %d)" % code)
+    return _message(answer.headers, bytes(answer.body))
+
+
+def _numbers(payload, count):
+    if len(payload) < 4 * count:
+        raise CriError(INTERNAL, "a frame of the answer is cut off")
+    return struct.unpack(">%dI" % count, payload[: 4 * count])
+
+
+def _named(code):
+    return "%d (%s)" % (code, CODES[code]) if code < len(CODES) else str(code)
+
+
+def _message(headers, body):
+    if headers.get(":status", "200") != "200":
+        raise CriError(UNAVAILABLE, "the server answered HTTP status %s" % headers[":status"])
+    code = headers.get("grpc-status", "")
+    if code != "0":
+        import urllib.parse  # here, since few calls fail
+
+        said = urllib.parse.unquote(headers.get("grpc-message", ""))
+        number = int(code) if code.isdigit() and len(code) < 3 else INTERNAL
+        raise CriError(number, "gRPC status %s" % (_named(number) if code else "missing: not a gRPC server?"), said)
+    if len(body) < 5 or body[0] or struct.unpack(">I", body[1:5])[0] != len(body) - 5:
+        raise CriError(INTERNAL, "the answer is not one uncompressed gRPC message")
+    return body[5:]
+
+
+def _strip(payload, flags):
+    """A frame's payload without padding and priority."""
+    end = len(payload)
+    start = 0
+    if flags & _PADDED:
+        start, end = 1, end - payload[0] if payload else 0
+    if flags & _PRIORITY:
+        start += 5
+    return payload[start:end]
+
+
+def _read_frame(connection, deadline):
+    head = _read(connection, 9, deadline)
+    size = struct.unpack(">I", b"\0" + head[:3])[0]
+    if size > _MAX_FRAME:
+        raise CriError(INTERNAL, "the server does not speak HTTP/2")
+    return head[3], head[4], struct.unpack(">I", head[5:])[0] & _WINDOW, _read(connection, size, deadline)
+
+
+def _read(connection, size, deadline):
+    data = bytearray()
+    while len(data) < size:
+        left = deadline - time.monotonic()
+        if left <= 0:
+            raise socket.timeout()
+        connection.settimeout(left)
+        chunk = connection.recv(size - len(data))
+        if not chunk:
+            raise CriError(UNAVAILABLE, "the server closed the connection before it answered")
+        data += chunk
+    return bytes(data)
+
+
+# --- the two questions that everybody asks ----------------------------------------------------------------------------
+
+
+def status(path, timeout=5):
+    """Status with everything the runtime tells: conditions, handlers and its effective configuration. For use on this host alone."""
+    service, fields = _ask(path, "Status", [(1, 0, 1)], timeout)
+    conditions = []
+    for value in [condition for part in values(fields, 1) for condition in values(decode(part), 1)]:
+        condition = decode(value)
+        good = bool((values(condition, 2) or [0])[-1])
+        conditions.append({"type": text(condition, 1), "status": good, "reason": text(condition, 3), "message": text(condition, 4)})
+    info = {}
+    for pair in [decode(value) for value in values(fields, 2)]:
+        info[text(pair, 1)] = _parsed(text(pair, 2))
+    return {
+        "service": service,
+        "runtime": {condition["type"]: condition["status"] for condition in conditions},
+        "conditions": conditions,
+        "handlers": [text(decode(value), 1) for value in values(fields, 3)],
+        "info": info,
+    }
+
+
+def selected(found, keep):
+    """What of a status may leave the host: flags, names, and of the configuration what is listed. Not the sentences: they quote."""
+    conditions = [
+        dict({key: selection.shown("name", condition[key]) for key in ("type", "reason")}, status=condition["status"])
+        for condition in found["conditions"]
+    ]
+    runtime = {condition["type"]: condition["status"] for condition in conditions}
+    handlers = [selection.shown("name", name) for name in found["handlers"]]
+    return dict(found, conditions=conditions, runtime=runtime, handlers=handlers, info=selection.select(found["info"], keep))
+
+
+def version(path, timeout=5):
+    service, fields = _ask(path, "Version", [], timeout)
+    name, number = selection.shown("name", text(fields, 2)), selection.shown("version", text(fields, 3))
+    return {"service": service, "runtime_name": name, "runtime_version": number}
+
+
+DRIVERS = {0: "systemd", 1: "cgroupfs"}  # enum CgroupDriver
+
+
+def runtime_config(path, timeout=5):
+    """The control group driver that the runtime tells whoever asks; "" from a runtime that does not know the question."""
+    try:
+        _service, fields = _ask(path, "RuntimeConfig", [], timeout)
+    except CriError as exc:
+        if exc.code != UNIMPLEMENTED:
+            raise
+        return {"driver": ""}
+    told = [(values(decode(linux), 1) or [0])[-1] for linux in values(fields, 1)]
+    return {"driver": DRIVERS.get(told[-1], "") if told else ""}
+
+
+def pods(path, handlers, annotation="", timeout=5):
+    """Names of the pods that are ready and were started with one of these handlers; of no other pod anything is told.
+
+    annotation: where a runtime keeps the handler that its list of pods does not tell, in the specification of a pod's first process.
+    """
+    deadline = time.monotonic() + timeout
+    _service, fields = _ask(path, "ListPodSandbox", [], timeout)
+    found = []
+    for pod in [decode(value) for value in values(fields, 1)]:
+        ready = not (values(pod, 3) or [0])[-1]  # state 0
+        if ready and (text(pod, 7) or _handler(path, text(pod, 1), annotation, deadline)) in handlers:
+            metadata = decode((values(pod, 2) or [b""])[-1])
+            found.append("/".join(selection.shown("name", text(metadata, field)) for field in (3, 1)))
+    return {"pods": sorted(found)}
+
+
+def sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):
+    """How many pods, stopped ones too, were started with each of these handlers, and how many have a name that begins like one of these.
+
+    The answer holds counts of what was asked for and nothing else. The handler "" is that of pods that name none and so have the
+    default one.
+    """
+    deadline = time.monotonic() + timeout
+    _service, fields = _ask(path, "ListPodSandbox", [], timeout)
+    names = {}
+    for pod in [decode(value) for value in values(fields, 1)]:
+        used = text(pod, 7) or (_handler(path, text(pod, 1), annotation, deadline) if handlers else "")
+        if used is not None:  # else removed meanwhile
+            names.setdefault(used, []).append(text(decode((values(pod, 2) or [b""])[-1]), 1))
+    every = [name for of_handler in names.values() for name in of_handler]
+    return {
+        "handlers": {handler: len(names.get(handler, [])) for handler in [""] + list(handlers)},
+        "named": {prefix: sum(1 for name in every if name.startswith(prefix)) for prefix in prefixes},
+    }
+
+
+def _handler(path, pod, annotation, deadline):
+    """The handler that a pod was started with by its own status, '' where it is not told; None of a pod that was removed meanwhile."""
+    if not annotation:
+        return ""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise CriError(DEADLINE, "%s: the pods were not all told in time" % path)
+    try:
+        _service, fields = _ask(path, "PodSandboxStatus", [(1, 2, pod), (2, 0, 1)], left)
+    except CriError as exc:
+        if exc.code != NOT_FOUND:
+            raise
+        return None
+    for value in values(fields, 2):
+        told = _parsed(text(decode(value), 2))
+        spec = told.get("runtimeSpec") if isinstance(told, dict) else None
+        noted = spec.get("annotations") if isinstance(spec, dict) else None
+        if isinstance(noted, dict) and isinstance(noted.get(annotation), str):
+            return noted[annotation]
+    return ""
+
+
+def _ask(path, method, request, timeout):
+    """(service, answer's fields) from the newest service that the runtime has."""
+    for service in SERVICES:
+        try:
+            return service, decode(unary(path, service, method, encode(request), timeout))
+        except CriError as exc:
+            if exc.code != UNIMPLEMENTED or service == SERVICES[-1]:
+                raise
+
+
+def _parsed(value):
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+    except RecursionError:
+        raise CriError(INTERNAL, "the answer has JSON that is nested too deep")

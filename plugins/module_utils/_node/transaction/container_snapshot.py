@@ -1,0 +1,29 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which processes live on. Node side: standard library only, Python 3.6."""
+
+import os
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.system import started
+
+
+def contained():
+    """{pid: (beginning, name)} of the first process of every container here: process 1 of a PID namespace below ours."""
+    found = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        status = host_files.read_text("", "/proc/%s/status" % entry, 64 * 1024) or ""
+        numbers = re.search(r"^NSpid:(.*)$", status, re.MULTILINE)
+        if numbers and len(numbers.group(1).split()) == 2 and numbers.group(1).split()[-1] == "1":
+            name = re.search(r"^Name:\s*(.*)$", status, re.MULTILINE)
+            found[int(entry)] = (started(int(entry)), name.group(1) if name else "")
+    return found
+
+
+def lost(before):
+    """Those of an earlier census that are gone: ["pid (name)"]."""
+    return ["%d (%s)" % (pid, before[pid][1]) for pid in sorted(before) if started(pid) != before[pid][0]]

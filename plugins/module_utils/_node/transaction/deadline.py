@@ -1,0 +1,138 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who takes a transaction back when the hands cannot: a timer of the host's own, and a unit at the next boot.
+
+Neither needs `daemon-reload`, which takes devices from containers that got them behind systemd's back: the timer is transient, and the
+boot's unit is a file and a link that systemd finds when it starts the next time. Node side: standard library only, Python 3.6.
+"""
+
+import contextlib
+import os
+import subprocess
+import sys
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import health, journal_writer
+
+RUNNING = "/run/systemd/system"  # there where systemd is the first process: sd_booted(3)
+UNITS = "/etc/systemd/system"
+BOOT_UNIT = "gpufleet-recover.service"
+WANTS = "sysinit.target.wants"  # every ordinary unit starts after that target
+MARGIN = 60
+PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/run/current-system/sw/bin/python3")
+# Runs the program only if its bytes have the digest that its name says: the name comes from a unit, which is root's, and whoever got hold
+# of the journal's directory since then runs nothing. No %, $, backslash or single quote: it stands in units, too.
+_LOAD = (
+    "import hashlib,os,sys; del sys.argv[0]; "
+    'd=open(os.open(sys.argv[0],os.O_RDONLY|os.O_NOFOLLOW|os.O_NONBLOCK),"rb").read(1<<24); '
+    'hashlib.sha256(d).hexdigest()+".py"==os.path.basename(sys.argv[0]) or sys.exit(sys.argv[0]+" was changed, and is not run"); '
+    'exec(compile(d,sys.argv[0],"exec"))'
+)
+_BOOT = """# Here only while a transaction is under way: takes it back when the host was switched off in the middle of it.
+[Unit]
+Description=Take back a transaction of gpufleet.nvidia that was cut short
+DefaultDependencies=no
+RequiresMountsFor=%(base)s
+After=local-fs.target
+Before=sysinit.target shutdown.target
+Conflicts=shutdown.target
+
+[Service]
+Type=oneshot
+TimeoutStartSec=120
+ExecStart=%(command)s
+"""
+
+
+def has_systemd():
+    return os.path.isdir(RUNNING)
+
+
+def python():
+    """The interpreter for what runs later, without anybody who asks for it: ours, unless somebody else may change it; then the system's."""
+    if sys.executable and trust.program("", sys.executable) is None:
+        return sys.executable
+    for place in PYTHONS:
+        if trust.program("", place) is None:
+            return place
+    raise trust.refusal(sys.executable, trust.program("", sys.executable))
+
+
+def command(program, verb, base, *words):
+    """How the program on disk is called. -I, -S: nothing but the standard library is imported, whatever else is there."""
+    return [python(), "-I", "-S", "-c", _LOAD, program, verb, base] + list(words)
+
+
+def line(argv):
+    """The same as systemd reads it in a unit."""
+    return " ".join("'%s'" % word if " " in word else word for word in argv).replace("%", "%%")
+
+
+def seconds(request):
+    """How long a transaction may take, there and back, if everything needs the time that it is allowed."""
+    forth = sum(check.get("timeout", 30) * (2 if check.get("baseline") else 1) for check in request.get("validate") or [])
+    forth += sum(entry.get("timeout", 600) for entry in request.get("commands_before") or [])
+    back = sum(unit.get("timeout", health.DEFAULT_TIMEOUT) for unit in request.get("units") or [])
+    back += sum(check.get("timeout", 90) for check in request.get("health") or [])
+    back += health.DEFAULT_TIMEOUT * len(request.get("disable") or [])
+    return int(forth + 2 * back + request.get("probation", 0) + MARGIN)
+
+
+def arm(base, request, program):
+    """From here on the host takes the transaction back by itself, whatever becomes of the hands."""
+    argv = command(program, "undo", base, request["id"])
+    after = seconds(request)
+    if not has_systemd():
+        subprocess.Popen(  # pylint: disable=ansible-bad-function
+            command(program, "watch", base, request["id"], str(after)),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=subprocess.DEVNULL,
+            cwd="/",
+            start_new_session=True,
+        )
+        return
+    timer = ["systemd-run", "--quiet", "--unit=" + _timer(request["id"]), "--on-active=%ds" % after, "--timer-property=AccuracySec=1s"]
+    try:
+        answer = commands.text(commands.run(timer + ["--"] + argv, timeout=30))
+    except host_files.NodeError as exc:
+        what = "the timer that takes everything back cannot be armed: %s" % exc.message
+        raise host_files.NodeError(exc.kind, what, "Nothing was changed; install systemd-run (of the package systemd), then run again")
+    if answer["rc"]:
+        said = "no end within 30 s" if answer["timed_out"] else causes.of_manager(answer["stderr"]) or "exit status %s" % answer["rc"]
+        raise host_files.NodeError("failed", "the timer that takes everything back cannot be armed: systemd-run: %s" % said)
+
+
+def arm_boot(base, program):
+    """From here on the next boot takes the transaction back. Not sooner: packages' scripts make systemd read its units again."""
+    if not has_systemd():
+        return
+    text = _BOOT % {"base": base, "command": line(command(program, "boot", base))}
+    journal_writer.make_dirs(os.path.join(UNITS, WANTS), 0o755)
+    journal_writer.write_durably(os.path.join(UNITS, BOOT_UNIT), text.encode("utf-8"), 0o644)
+    link = os.path.join(UNITS, WANTS, BOOT_UNIT)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(link)
+    os.symlink(os.path.join(UNITS, BOOT_UNIT), link)
+    journal_writer.fsync_dir(os.path.dirname(link))
+
+
+def disarm(_base, meta):
+    """The transaction is over. What cannot be disarmed finds nothing to do."""
+    if not meta.get("guarded") or not has_systemd():
+        return
+    disarm_boot()
+    with contextlib.suppress(host_files.NodeError):
+        commands.run(["systemctl", "stop", _timer(meta["id"]) + ".timer"], timeout=15)
+
+
+def disarm_boot():
+    for path in (os.path.join(UNITS, WANTS, BOOT_UNIT), os.path.join(UNITS, BOOT_UNIT)):
+        with contextlib.suppress(OSError):
+            os.unlink(path)
+            journal_writer.fsync_dir(os.path.dirname(path))
+
+
+def _timer(token):
+    return "gpufleet-undo-" + token

@@ -1,0 +1,39 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hands: apply a list of file, package and unit changes as one transaction, or leave everything as it was.
+
+The door: whether a request is one at all (`request`), and whether it is carried out by this very process (`steps`), or by the host alone
+(`launch`). Node side: standard library
+only, Python 3.6.
+"""
+
+import os
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, journal
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import executor, journal_writer, launcher, rollback
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import request as form
+
+
+def run(request):
+    """The answer to a transaction request; errors are part of it.
+
+    "alone": the host is to finish by itself what is begun. Check mode changes nothing, and beneath another root nothing runs: those,
+    and accounts that no unit may be started by, work in this process.
+    """
+    try:
+        form.require(request)
+    except host_files.NodeError as exc:
+        return executor.refused(request, exc)
+    commands.asked_for[:] = request.get("environment") or []
+    here = (request.get("root") or "/") == "/"
+    if request.get("alone") and here and not request.get("check") and os.geteuid() == 0:
+        return launcher.away(request)
+    return executor.Transaction(request).run()
+
+
+def recover(root="", journal_dir=executor.DEFAULT_DIR, by="its caller"):
+    """Bring every transaction that was cut short to its end: what became of each."""
+    base = journal.place(root, journal_dir)
+    with journal_writer.locked(base, "recovery", keep=True, wait=60):
+        return rollback.recover(root, base, by)

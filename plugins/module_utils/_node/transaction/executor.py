@@ -1,0 +1,399 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One transaction, step by step: a list of file, package and unit changes, all of them or none.
+
+    lock -> recover -> expect -> commands -> stage, validate -> journal -> arm the watch -> swap -> units -> health -> commit
+                                   |                            \\______________ any failure: take back ______________/
+                                   check mode ends after this
+
+It knows files, commands and units, and not what any of it is for: that is the controller's part. What each state in the journal asks
+of whoever finds it stands in undo.py. Node side: standard library only, Python 3.6.
+"""
+
+import contextlib
+import os
+import signal
+import threading
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files, journal, keyed, system
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import (
+    container_snapshot,
+    deadline,
+    health,
+    journal_writer,
+    rollback,
+    staging,
+    swap,
+)
+
+SCHEMA = 1
+DEFAULT_DIR = "/var/lib/gpufleet"
+_NEXT = {
+    "request": "Nothing was done; only this collection's own modules write such requests, see docs of the module transaction",
+    "lock": "Nothing was changed; mend what the message names, then run again",
+    "recover": "Nothing was done; the message says what stands in the way of taking back an earlier transaction",
+    "expect": "The host changed since it was looked at; run the task again",
+    "command": "Run the command on the host by hand; nothing else was changed",
+    "stage": "Nothing was changed; mend what the message names, then run again",
+    "validate": "Nothing was changed; the findings say what is refused",
+    "backup": "Nothing was changed; mend what the message names, then run again",
+    "rollback": "The files from before are in the journal's directory; put them back by hand and look at the units",
+}
+_TAKEN_BACK = "Everything is as it was before; the evidence says why the new state did not work"
+_LEFT = "; %s: somebody else has written to it meanwhile, so it is left as found, with our part in it"
+_FOREIGN = "All other files are as before. Mend this one, then run again; its bytes from before our first change are kept for state: absent"
+
+
+class Failed(Exception):
+    """A step's verdict that is no NodeError's: a validator's, a health check's."""
+
+
+def blank(request):
+    """The answer to a request of which nothing has been done yet."""
+    lists = ("written", "removed", "ran", "restarted", "disabled", "conflict", "validation", "health", "recovered", "foreign", "swept")
+    answer = {"schema": SCHEMA, "id": request["id"], "changed": False, "rolled_back": False, "journal": None, "error": None}
+    return dict(answer, containers=None, probation=0, said=None, rewritten=False, **{name: [] for name in lists})
+
+
+def refused(request, exc):
+    """The answer to what is no request."""
+    given = request if isinstance(request, dict) else {}
+    answer = blank({"id": given.get("id")})
+    set_error(answer, {"journal_dir": DEFAULT_DIR}, "request", exc)
+    return answer
+
+
+def set_error(answer, request, phase, exc, following=None):
+    """following: what to do next. Else it is what the cause asks for, where it says so; else what the phase does."""
+    if isinstance(exc, OSError) and exc.errno:
+        exc = host_files.from_os_error(exc, exc.filename or request["journal_dir"])
+    if isinstance(exc, (host_files.NodeError, cri.CriError, Failed)):
+        message = str(exc)
+    else:
+        message = causes.fault(exc)
+    answer["error"] = {
+        "phase": phase,
+        "message": message,
+        "where": getattr(exc, "filename", None) or answer["journal"] or request["journal_dir"],
+        "next": following or getattr(exc, "following", "") or _NEXT.get(phase, _TAKEN_BACK),
+    }
+
+
+class Transaction(object):
+    """program: the hands on the host's disk, by which the host watches over them; None in a transaction that nobody watches."""
+
+    def __init__(self, request, program=None):
+        self.request = dict(request, journal_dir=request.get("journal_dir") or DEFAULT_DIR)
+        self.program = program
+        self.check = bool(request.get("check"))
+        self.phase = "lock"
+        self.root = self.base = self.name = ""
+        self.acted = 0
+        self.memory = journal_writer.Memory({}, [], None, {})
+        self.last = None  # the newest state: (name, more)
+        self.answer = blank(request)
+
+    @property
+    def entry(self):
+        return os.path.join(self.base, "journal", self.name)
+
+    def run(self):
+        try:
+            self.root = host_files.clean_root(self.request.get("root"))
+            self.base = journal.place(self.root, self.request["journal_dir"])
+            who = "transaction %s (%s)" % (self.request["id"], self.request.get("reason") or "no reason given")
+            with journal_writer.locked(self.base, who, keep=not self.check, token=self.request["id"]):
+                self._recover()
+                self._work()
+        except Exception as exc:  # whatever happened, the controller gets an answer that says where things stand
+            set_error(self.answer, self.request, self.phase, exc)
+        return self.answer
+
+    # --- the steps, in order ------------------------------------------------------------------------------------------
+
+    def _recover(self):
+        self.phase = "recover"
+        if self.check:
+            opened = [meta for meta in (journal.read(self.base, name) for name in journal.names(self.base, "open")) if meta]
+            cut = [meta for meta in opened if not meta["closed"] and meta["state"] not in journal.FINAL + ("probation",)]
+            if cut:
+                which = "%s of %s" % (cut[0]["id"], cut[0].get("time"))
+                raise Failed("the transaction %s was cut short; a run without check mode takes it back first" % which)
+            return
+        with undisturbed():
+            self.answer["recovered"] = rollback.recover(self.root, self.base, "the next transaction")
+        self.answer["swept"] = rollback.sweep_beside(self.root, self.base, self.request.get("strays") or [])
+        told = list(self.request.get("told") or []) + [outcome["id"] for outcome in self.answer["recovered"]]
+        for name in journal.names(self.base, "open"):
+            if name.rpartition("-")[2] in told:
+                journal_writer.settled(self.base, name)
+
+    def _work(self):
+        here = not self.root  # beneath another root files are written, and nothing is run
+        self.phase = "expect"
+        planned = self._expect(here)
+        try:
+            if here and not self.check and self.request.get("commands_before"):
+                self._open()
+                self.phase = "command"
+                self._commands()
+                self.phase = "expect"
+                planned = self._expect(False)  # a package's scripts may have written a file that the plan is about
+            changes = [change for change in planned if staging.differs(change)]
+            if here:
+                self._validate(changes)
+        except Exception as exc:
+            self._give_up(exc)
+            return
+        units = [unit for unit in self.request.get("units") or [] if here and (changes or unit.get("always"))]
+        if self.check:
+            pending = self.request.get("commands_before") or self.request.get("disable")
+            self.answer["changed"] = bool(changes or units or (here and pending))
+            self._name_files(changes)
+            return
+        with undisturbed():
+            self._apply(changes, units, health.to_disable(self.request.get("disable") or []) if here else [])
+            if self.answer["error"] is None:
+                same = [change for change in planned if change not in changes]
+                records = [{"path": c.path, "sha256_after": journal.digest(c.after), "forget": c.forget} for c in same]
+                journal_writer.settle_originals(self.base, records)
+                journal_writer.drop_forgotten(self.base, records)
+
+    def _expect(self, here):
+        """The planned changes, provided that files, units and packages still are what the plan was made from."""
+        expected = self.request.get("expect") or {}
+        planned, conflicts = staging.plan(self.root, self.base, self.request.get("changes") or [])
+        seen = {change.real: change.before for change in planned}
+        for path, digest in sorted((expected.get("files") or {}).items()) if not self.answer["ran"] else ():
+            real = host_files.resolve(self.root, path)[0]
+            found = journal.digest(seen[real] if real in seen else journal.snapshot(self.root, real))
+            if not keyed.same(digest, found):
+                conflicts.append(staging.conflict("file", path, digest, keyed.digest(found)))
+        if here:
+            conflicts += _expect_system(*[expected.get(key) or {} for key in ("units", "packages", "programs")])
+        self._no_conflict(conflicts)
+        return planned
+
+    def _no_conflict(self, conflicts):
+        if conflicts:
+            self.answer["conflict"] = conflicts
+            names = ", ".join(sorted({entry["path"] for entry in conflicts}))
+            raise Failed("changed since it was looked at: %s" % names)
+
+    def _open(self):
+        """From here on the journal has the transaction, and the host watches over it."""
+        if self.name:
+            return
+        self.phase = "backup"
+        wanted = [{"argv": entry["argv"], "undo": entry.get("undo")} for entry in self.request.get("commands_before") or []]
+        known = self.request.get("causes") or []
+        self.memory = self.memory._replace(opened={"commands": wanted, "causes": known, "guarded": bool(self.program)})
+        self.memory.opened["program"] = os.path.basename(self.program or "")  # which is not to be removed as long as this is open
+        self.name = journal_writer.begin(self.base, self.request, **self.memory.opened)
+        self.answer["journal"] = self.entry[len(self.root) :]
+        if self.program:
+            deadline.arm(self.base, self.request, self.program)
+
+    def _mark(self, state, **more):
+        self._require_entry()
+        journal_writer.mark(self.entry, state, **more)
+        self.last = (state, more)
+
+    def _require_entry(self):
+        """Somebody may clear the journal's directory while this is at work; what lies beside the files would then be nobody's."""
+        if journal.states(self.entry):
+            return
+        journal_writer.write_again(self.base, self.name, self.request, self.memory)
+        if self.last is not None:
+            journal_writer.mark(self.entry, self.last[0], **self.last[1])
+        self.answer["rewritten"] = True
+
+    def _commands(self):
+        """Run what comes first, package installations mostly."""
+        for number, command in enumerate(self.request["commands_before"]):
+            self._mark("prepared", ran=number + 1)
+            found = commands.text(commands.run(command["argv"], command.get("timeout", 600), env=command.get("env")))
+            said = found["stdout"] + found["stderr"]
+            ran = {"argv": command["argv"], "rc": found["rc"], "causes": [], "why": command.get("why", "")}
+            self.answer["ran"].append(ran)
+            if found["rc"] != 0:
+                end = "no end within %g s" % command.get("timeout", 600) if found["timed_out"] else "exit status %d" % found["rc"]
+                ran["causes"] = causes.recognised(said, self.request.get("causes"))
+                self._keep_words(command["argv"], said)
+                raise Failed("%s: %s" % (" ".join(command["argv"]), end))
+            self.answer["changed"] = True
+
+    def _keep_words(self, argv, text):
+        """What a program said stays here, root's alone; in check mode nowhere, since that writes nothing."""
+        if not self.check and text.strip():
+            shown = " ".join(word if isinstance(word, str) else "..." for word in argv)
+            path = journal_writer.keep_words(self.base, self.request["id"], "$ %s\n%s\n" % (shown, text))
+            self.answer["said"] = path[len(self.root) :]
+
+    def _validate(self, changes):
+        if not changes or not self.request.get("validate"):
+            return
+        self.phase = "stage"
+        with staging.staged(self.root, self.base, self.request, changes) as stage:
+            self.phase = "validate"
+            tolerate = self.check and bool(self.request.get("commands_before"))
+            self.answer["validation"] = staging.validate(self.request, stage, tolerate)
+        for entry in self.answer["validation"]:
+            words = entry.pop("words", "")
+            if entry["findings"]:
+                self._keep_words(entry["argv"], words)
+        findings = ["%s: %s" % (entry["argv"][0], finding) for entry in self.answer["validation"] for finding in entry["findings"]]
+        if findings:
+            more = " (and %d more findings)" % (len(findings) - 3) if len(findings) > 3 else ""
+            raise Failed("; ".join(findings[:3]) + more)
+
+    def _apply(self, changes, units, disable):
+        if not (changes or units or disable or self.name):
+            return
+        try:
+            self._open()
+            self.phase = "backup"
+            before = health.states([unit["name"] for unit in units])
+            checks = self.request.get("health") or []
+            told = {"units": units, "units_before": before, "disabled": disable, "health": checks}
+            self.memory = self.memory._replace(changes=changes, described=told, originals=journal_writer.remembered(self.base, changes))
+            journal_writer.describe(self.base, self.name, changes, **told)
+            for change in changes:
+                journal_writer.keep_original(self.base, change, self.request["id"])
+            if self.program:
+                deadline.arm_boot(self.base, self.program)
+            self._mark("armed")
+            self._change_host(changes, units, disable)
+            self._stand(units)
+        except Exception as exc:
+            self._give_up(exc)
+            return
+        self._name_files(changes)
+        self.answer["changed"] = bool(changes or self.acted or self.answer["disabled"] or self.answer["ran"])
+
+    def _change_host(self, changes, units, disable):
+        swap.stage(self.root, changes, self.request["id"])
+        self.phase = "expect"
+        seen = [(change, journal.snapshot(self.root, change.real)) for change in changes]
+        late = [(change, found) for change, found in seen if found != change.before]
+        told = [(change.path, journal.told_digest(change.before), journal.told_digest(found)) for change, found in late]
+        self._no_conflict([staging.conflict("file", *digests) for digests in told])
+        self.phase = "swap"
+        self._mark("swapping")
+        for before in disable:  # first, lest they write what we are about to write
+            self.answer["disabled"].append(before["name"])
+            health.disable(before)
+        swap.apply(self.root, changes, self.request["id"])
+        self.phase = "restart"
+        running = container_snapshot.contained() if units else {}
+        for unit in units:
+            self.acted += 1
+            self._mark("swapped", acted=self.acted)
+            self.answer["restarted"].append(unit["name"])
+            health.act(unit["name"], unit["action"], unit.get("timeout", health.DEFAULT_TIMEOUT))
+        self.phase = "health"
+        for check in (self.request.get("health") or []) if not self.root else []:
+            found = dict(health.wait(check), after="change")
+            self.answer["health"].append(found)
+            if not found["ok"]:
+                raise Failed("%s: %s" % (check.get("socket") or check.get("name") or check.get("argv", ["?"])[0], found["evidence"]))
+        if units:
+            self.answer["containers"] = {"before": len(running), "lost": container_snapshot.lost(running)}
+
+    def _stand(self, units):
+        """What was done works: it stands, or is on probation where a host that watches over it can still take it back."""
+        self._require_entry()
+        meta = journal.read(self.base, self.name)
+        journal_writer.note_pending(self.base, self.request, [unit["name"] for unit in units if unit["action"] != "reload"])
+        probation = self.request.get("probation") or 0
+        if not (probation and units and self.program):
+            rollback.commit(self.root, self.base, meta)
+            return
+        found = health.states([unit["name"] for unit in units])
+        restarts = [health.number(found[unit["name"]].get("NRestarts")) for unit in units]
+        journal_writer.settle_originals(self.base, meta["changes"])
+        watch = {"pid": os.getpid(), "start": system.started(os.getpid())}
+        journal_writer.mark(self.entry, "probation", acted=self.acted, restarts=restarts, **watch)
+        # It serves: what is left to be seen is whether it stays. A boot need not take that back, and the host looks as it will stay.
+        # It goes last: until then a boot is who would remove what lies beside the files.
+        swap.clean(self.root, meta["changes"], self.request["id"])
+        deadline.disarm_boot()
+        self.answer["probation"] = probation
+
+    def _give_up(self, exc):
+        """Say what went wrong, and bring back the state before, units included."""
+        set_error(self.answer, self.request, self.phase, exc)
+        first = self.answer["error"]["message"]
+        if not self.name:
+            return
+        told, early = self._taken_back(first)
+        if not journal.states(self.entry):  # cleared while it was taken back: what is back already stays
+            told, early = self._taken_back(first)
+        self.answer["health"] += told["health"][len(self.answer["health"]) :]
+        self.answer["ran"] += told["ran"]
+        self.answer["foreign"] = told["foreign"]
+        if told["trouble"]:
+            set_error(self.answer, self.request, "rollback", Failed(told["trouble"]))
+            self.answer["error"]["message"] += " (while taking back what failed with: %s)" % first
+        if told["foreign"]:
+            self.answer["error"]["message"] += _LEFT % ", ".join(told["foreign"])
+            self.answer["error"]["next"] = _FOREIGN
+        if told["trouble"]:
+            self.answer["changed"] = True
+            return
+        self.answer["rolled_back"] = not early
+        undone = all(command.get("undo") for command in self.request.get("commands_before") or [])
+        self.answer["changed"] = bool(told["foreign"]) or (any(entry["rc"] == 0 for entry in self.answer["ran"]) and not undone)
+
+    def _taken_back(self, first):
+        """(what came of taking it back, whether nothing had been swapped yet)."""
+        early = True
+        try:
+            self._require_entry()
+            meta = journal.read(self.base, self.name)
+            early = meta["state"] in ("prepared", "armed")
+            return rollback.take_back(self.root, self.base, meta, first, "the hands", evidence=self.answer["health"]), early
+        except Exception as again:
+            return {"trouble": str(again), "ran": [], "health": [], "foreign": []}, early
+
+    def _name_files(self, changes):
+        self.answer["written"] = [change.path for change in changes if change.after is not None]
+        self.answer["removed"] = [change.path for change in changes if change.after is None]
+
+
+def _expect_system(units, packages, programs):
+    conflicts = []
+    states = health.states(sorted(units))
+    for name, invocation in sorted(units.items()):
+        found = states[name].get("InvocationID", "")
+        if found != invocation:
+            conflicts.append(staging.conflict("unit", name, invocation, found))
+    installed = system.packages("", sorted(packages))["installed"] if packages else {}
+    for name, version in sorted(packages.items()):
+        if installed[name] != version:
+            conflicts.append(staging.conflict("package", name, version, installed[name]))
+    for path, found in sorted(system.programs(programs).items()):
+        if found != programs[path]:
+            conflicts.append(staging.conflict("program", path, programs[path], found))
+    return conflicts
+
+
+@contextlib.contextmanager
+def undisturbed():
+    """A closed connection or a Ctrl-C must not stop us half way. Handlers, not SIG_IGN, which children would inherit."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def note(number, _frame):
+        if number == signal.SIGTERM:
+            health.told_to_stop.append(number)
+
+    before = {number: signal.signal(number, note) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
+    try:
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)

@@ -1,0 +1,222 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Act on units, and wait until what they run does its work again: "active" is not yet "serves".
+
+Nothing here makes systemd reload its units (`--no-reload`): that takes devices from containers that got them behind its back
+(the planner cites the issue). Node side: standard library only, Python 3.6.
+"""
+
+import json
+import time
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files, system
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
+
+ACTIONS = ("restart", "reload", "start", "stop")
+DEFAULT_TIMEOUT = 120
+SETTLED = 5  # seconds after which a runtime that answers, but not as wanted, is taken at its word
+_PAUSES = (0.05, 0.1, 0.2, 0.5)
+_STATE = ["ActiveState", "SubState", "Result", "UnitFileState", "InvocationID", "LoadState", "NRestarts"]
+
+LOG_LINES = 200
+told_to_stop = []  # a signal's handler puts its number here: what waits gives up, so that the host can go down
+
+
+def states(names):
+    return system.units(names, _STATE) if names else {}
+
+
+def act(name, action, timeout=DEFAULT_TIMEOUT):
+    """One systemctl action; NodeError with systemd's words when it fails."""
+    if action not in ACTIONS:
+        raise host_files.NodeError("bad-question", "there is no unit action called %r" % (action,))
+    try:
+        _systemctl([action, name], timeout)
+    except host_files.NodeError:
+        # Five starts within ten seconds and systemd grants none any more (of some units three in a minute). A restart has stopped the
+        # unit by then, so it would stay down, also where the old configuration has just come back.
+        if action not in ("restart", "start") or states([name])[name].get("Result") != "start-limit-hit":
+            raise
+        _systemctl(["reset-failed", name], timeout)
+        _systemctl([action, name], timeout)
+
+
+def to_disable(names):
+    """Those of the units that run or are enabled, as enable() wants them to take disable() back."""
+    found = states(names)
+    wanted = []
+    for name in names:
+        enabled = found[name].get("UnitFileState") == "enabled"
+        active = found[name].get("ActiveState") in ("active", "activating", "reloading")
+        if enabled or active:
+            wanted.append({"name": name, "enabled": enabled, "active": active})
+    return wanted
+
+
+def disable(before):
+    """Stop a unit and keep it from starting again."""
+    name = before["name"]
+    _systemctl((["--no-reload", "disable", "--now", name] if before["enabled"] else ["stop", name]), DEFAULT_TIMEOUT)
+
+
+def enable(before, wait=True):
+    """Take disable() back. At boot nobody may wait for a unit that may be waiting for us."""
+    if before["enabled"]:
+        _systemctl(["--no-reload", "enable", before["name"]], DEFAULT_TIMEOUT)
+    if before["active"]:
+        _systemctl((["start"] if wait else ["--no-block", "start"]) + [before["name"]], DEFAULT_TIMEOUT)
+
+
+def going_down():
+    """Whether the host is shutting down: then units are stopped by others, and no start will be granted."""
+    try:
+        answer = commands.text(commands.run(["systemctl", "is-system-running"], timeout=5))
+    except host_files.NodeError:
+        return False
+    return answer["stdout"].strip() == "stopping"
+
+
+def crashed(units, restarts):
+    """Why the units do not stand, None when they do. restarts: how often systemd had started each again of itself when they did.
+
+    Somebody who stops or restarts one meanwhile is none of our failures.
+    """
+    found = states([unit["name"] for unit in units])
+    for place, unit in enumerate(units):
+        state, before = found[unit["name"]], restarts[place] if place < len(restarts) else 0
+        if state.get("ActiveState") == "failed" or state.get("SubState") == "auto-restart":
+            return "%s came up and has crashed since (%s, %s)" % (unit["name"], state.get("ActiveState"), state.get("SubState"))
+        if number(state.get("NRestarts")) > before:
+            return "%s came up and has crashed since" % unit["name"]
+    return None
+
+
+def all_stopped(units):
+    """Whether somebody has stopped every one of the units: then there is nothing to ask."""
+    found = states([unit["name"] for unit in units])
+    return all(state.get("ActiveState") == "inactive" for state in found.values())
+
+
+def number(text):
+    return int(text) if (text or "").isdigit() else 0
+
+
+def _systemctl(words, timeout):
+    answer = commands.text(commands.run(["systemctl"] + words, timeout))
+    if answer["timed_out"]:
+        raise host_files.NodeError("timeout", "systemctl %s did not end within %g s" % (" ".join(words), timeout))
+    if answer["rc"]:
+        said = causes.of_manager(answer["stderr"]) or "exit status %d" % answer["rc"]
+        raise host_files.NodeError("failed", "systemctl %s: %s" % (" ".join(words), said))
+
+
+def log(unit, since, known=()):
+    """Why a unit failed since then, as far as its journal tells a known cause, and the command that shows what it says."""
+    show = ["journalctl", "--unit=" + unit, "--since=@%d" % since]
+    found = {"kind": "log", "name": unit, "ok": False, "seconds": 0.0, "evidence": " ".join(show), "failed": False, "causes": []}
+    try:
+        text = commands.text(commands.run(show + ["--lines=%d" % LOG_LINES, "--no-pager", "--output=cat"], timeout=10))["stdout"]
+    except host_files.NodeError:
+        return found
+    said = causes.last_failure(text)
+    return found if said is None else dict(found, failed=True, causes=causes.recognised(said, known))
+
+
+def wait(check):
+    """Ask until the answer is as wanted or the time is over: the check with "ok", "seconds" and "evidence"."""
+    began = time.monotonic()
+    timeout = check.get("timeout", 90)
+    patient_until = began + timeout
+    ask = _ASK.get(check.get("kind"))
+    if ask is None:
+        return dict(check, ok=False, seconds=0.0, evidence="there is no kind of health check called %r" % check.get("kind"))
+    tries, settled = 0, None
+    while True:
+        ok, final, evidence = ask(check, max(patient_until - time.monotonic(), 0.1))
+        now = time.monotonic()
+        if final:  # it serves: only a little more time is likely to change its answer
+            settled = settled or now
+            patient_until = min(patient_until, settled + SETTLED)
+        if told_to_stop and not ok:
+            evidence, patient_until = "told to stop while waiting: " + evidence, now
+        if ok or now >= patient_until:
+            return dict(check, ok=ok, seconds=round(now - began, 3), evidence=evidence)
+        # The pause between two tries of this check, of which the last is at `patient_until`. There is no event to wait for instead: what
+        # engines announce goes to the service manager alone, and does not say whether this socket serves with these handlers.
+        time.sleep(min(_PAUSES[min(tries, len(_PAUSES) - 1)], max(patient_until - now, 0.01)))
+        tries += 1
+
+
+def _ask_cri(check, left):
+    """(as wanted, an answer that will hardly change, evidence)"""
+    try:
+        status = cri.status(check["socket"], min(left, 10))
+    except cri.CriError as exc:
+        # A runtime registers its services before it listens: one that lacks the service has failed to load it.
+        if exc.code == cri.UNIMPLEMENTED:
+            return False, True, "it answers, but serves no CRI: that part of it failed to load (%s)" % exc.message
+        return False, False, exc.message
+    if not status["runtime"].get("RuntimeReady"):
+        reasons = [selection.shown("name", c["reason"]) for c in status["conditions"] if c["type"] == "RuntimeReady"]
+        return False, False, "the runtime is not ready: %s" % (" ".join(filter(None, reasons)) or "it gives no reason")
+    lacking = [text for text in (_lacks(want, status["handlers"], status["info"]) for want in check.get("require") or []) if text]
+    if lacking:
+        return False, True, "the runtime serves, but %s" % "; ".join(lacking)
+    named = ", ".join(selection.shown("name", name) or "(default)" for name in status["handlers"])
+    return True, True, "RuntimeReady; handlers: %s" % (named or "not told")
+
+
+def _ask_http(check, left):
+    """A daemon that tells its state as JSON over a socket: what `require` names has to be in it."""
+    try:
+        answer = system.http_get(check["socket"], check["path"], max(min(left, 10), 2))  # the last answer is the one that is told
+    except host_files.NodeError as exc:
+        return False, False, exc.message
+    if answer["status"] != 200:
+        return False, False, "GET %s: status %d" % (check["path"], answer["status"])
+    try:
+        said = json.loads(answer["body"])
+    except ValueError:
+        return False, False, "GET %s: the answer is no JSON" % check["path"]
+    lacking = [text for text in (_lacks(want, [], said) for want in check.get("require") or []) if text]
+    if lacking:
+        return False, True, "it serves, but %s" % "; ".join(lacking)
+    return True, True, "it answers GET %s as wanted" % check["path"]
+
+
+def _lacks(want, handlers, info):
+    if "handler" in want:
+        return None if want["handler"] in handlers else "it has no handler %s" % want["handler"]
+    found = info
+    for key in want["path"][:-1]:
+        found = _of(found, key)
+    found = _of(found, want["path"][-1], want.get("folded"))
+    if want.get("filled"):
+        return None if found else "its %s is empty" % ".".join(want["path"])
+    wanted = None if want.get("absent") else want.get("equals")
+    return None if found == wanted else "its %s is %r, not %r" % (".".join(want["path"]), selection.plain(found), wanted)
+
+
+def _of(table, key, folded=False):
+    """The value of a key; folded: of one that is spelled with other capital letters, the last of them, where it is not there as it is."""
+    if not isinstance(table, dict):
+        return None
+    alike = [name for name in sorted(table) if name.lower() == key.lower()] if folded and key not in table else [key]
+    return table.get(alike[-1]) if alike else None
+
+
+def _ask_unit(check, _left):
+    state = states([check["name"]])[check["name"]]
+    evidence = "%s is %s (%s)" % (check["name"], state.get("ActiveState"), state.get("SubState"))
+    return state.get("ActiveState") == "active", state.get("ActiveState") == "failed", evidence
+
+
+def _ask_command(check, left):
+    answer = commands.text(commands.run(check["argv"], left))
+    rc = "no end in time" if answer["timed_out"] else "exit status %d" % answer["rc"]
+    return answer["rc"] == 0, False, "%s: %s" % (check["argv"][0], rc)
+
+
+_ASK = {"cri": _ask_cri, "http": _ask_http, "unit": _ask_unit, "command": _ask_command}

@@ -1,0 +1,379 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the journal, so that whatever instant is the last, what is found can be understood.
+
+The rules: what can be undone is on disk before it is done; a state is overwritten in place, in room that was taken beforehand, so that
+a full disk cannot keep a transaction from saying that it was taken back. Node side: standard library only, Python 3.6.
+"""
+
+import collections
+import contextlib
+import errno
+import fcntl
+import json
+import os
+import shutil
+import time
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, journal, system
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import health
+
+KEPT_ENTRIES = 30
+KEPT_BYTES = 64 * host_files.MIB
+KEPT_WORDS = 256 * 1024
+PROBATION = "its probation"
+PATIENCE = 30  # seconds that one waits for the end of another's probation
+_PAUSE = 0.05
+
+
+def fsync_dir(path):
+    """Make the names in a directory durable."""
+    fd = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def write_durably(path, data, mode=0o600):
+    """Write our file so that after a power loss it is there whole or not at all."""
+    spare = path + ".new"
+    with contextlib.suppress(FileNotFoundError):  # of somebody who died: never written to, since it need not be as we would make it
+        os.unlink(spare)
+    fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
+    with os.fdopen(fd, "wb") as stream:
+        stream.write(data)
+        stream.flush()
+        os.fchmod(stream.fileno(), mode)  # whatever the umask
+        os.fsync(stream.fileno())
+    os.rename(spare, path)
+    fsync_dir(os.path.dirname(path))
+
+
+def write_json(path, value):
+    write_durably(path, (json.dumps(value, indent=1, sort_keys=True) + "\n").encode("utf-8"))
+
+
+def make_dirs(path, mode=0o700):
+    """Make the directories that are missing, durably, each with this mode (os.makedirs gives it to the last one only): those made."""
+    made = []
+    while not os.path.isdir(path):
+        made.insert(0, path)
+        path = os.path.dirname(path)
+    for directory in made:
+        try:
+            os.mkdir(directory, mode)
+            os.chmod(directory, mode)  # whatever the umask
+        except FileExistsError:  # another one made it in between, or it is something else
+            if not os.path.isdir(directory):
+                raise
+        fsync_dir(os.path.dirname(directory))
+    return made
+
+
+def _unlink(path):
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(path)
+        fsync_dir(os.path.dirname(path))
+
+
+# --- one transaction at a time ----------------------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def locked(base, who, keep, wait=0, token=""):
+    """Hold the lock. It is the kernel's: it is free the instant its holder is dead, and a live holder cannot be robbed of it.
+
+    With keep=False (check mode) a directory that was not there before is not there afterwards.
+    """
+    made = make_dirs(base, 0o755)  # the status file in it is for everybody, all else is private by itself
+    journal.require_own(base)
+    fd = _lock(os.path.join(base, "lock"), time.monotonic() + wait)
+    try:
+        holder = {"pid": os.getpid(), "start": system.started(os.getpid()), "epoch": time.time(), "who": who, "id": token}
+        os.ftruncate(fd, 0)
+        os.pwrite(fd, (json.dumps(holder) + "\n").encode("utf-8"), 0)
+        yield
+    finally:
+        with contextlib.suppress(OSError):
+            os.ftruncate(fd, 0)
+        if made and not keep:
+            shutil.rmtree(base, ignore_errors=True)
+            for directory in reversed(made[:-1]):
+                os.rmdir(directory)
+        os.close(fd)
+
+
+def _lock(path, deadline):
+    patience = time.monotonic() + PATIENCE
+    while True:
+        fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+        try:
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if os.path.exists(path) and os.fstat(fd).st_ino == os.stat(path).st_ino:
+                return fd
+            os.close(fd)  # somebody cleared the directory in between: what we hold is nobody's lock any more
+        except OSError as exc:
+            holder = os.pread(fd, 4096, 0)
+            os.close(fd)
+            if exc.errno not in (errno.EAGAIN, errno.EACCES):
+                raise
+            # Who ends an earlier probation is soon done, and is nobody whom a user would have to know of. Who has no name
+            # has just taken the lock, or is about to let it go.
+            soon = not holder or PROBATION.encode("ascii") in holder
+            if time.monotonic() >= (max(deadline, patience) if soon else deadline):
+                raise host_files.NodeError("locked", "locked by %s" % _holder(holder), "Wait until it is done, then run again")
+            # The pause between two tries, until the deadline. flock(2) itself waits without end or not at all, and an alarm that cuts it
+            # short is the whole process's, whose signals have other meanings here.
+            time.sleep(_PAUSE)
+
+
+def _holder(data):
+    try:
+        held = json.loads(data.decode("utf-8"))
+        return "process %d, for %d s: %s" % (held["pid"], max(time.time() - held["epoch"], 0), held["who"])
+    except (ValueError, KeyError, TypeError):
+        return "another process (not identified yet)"
+
+
+def holder(base):
+    """{"pid", "start", "id", ...} of who holds the lock or held it last; None when it is free."""
+    try:
+        return journal.read_json(os.path.join(base, "lock"))
+    except (OSError, ValueError):
+        return None
+
+
+def now():
+    return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime())
+
+
+# --- one transaction --------------------------------------------------------------------------------------------------
+
+
+def begin(base, request, name=None, **more):
+    """Open a transaction, before it does anything: its name. Built aside and renamed, so that it is there whole or not at all."""
+    name = name or "%s-%s" % (time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), request["id"])
+    make_dirs(os.path.join(base, "open"))
+    make_dirs(os.path.join(base, "journal"))
+    write_durably(os.path.join(base, "open", name), b"")
+    aside = os.path.join(base, "journal", ".new-" + name)
+    os.mkdir(aside, 0o700)
+    write_durably(os.path.join(aside, "states"), b" " * (journal.SLOT * journal.SLOTS))
+    meta = {"schema": journal.SCHEMA, "id": request["id"], "time": now(), "epoch": time.time(), "reason": request.get("reason", "")}
+    meta.update(changes=[], units=[], units_before={}, disabled=[], health=[], boot=system.boot(), **more)
+    write_json(os.path.join(aside, "meta.json"), meta)
+    mark(aside, "prepared", ran=0)
+    os.rename(aside, os.path.join(base, "journal", name))
+    fsync_dir(os.path.join(base, "journal"))
+    return name
+
+
+def describe(base, name, changes, **more):
+    """Say what is about to change, with the bytes from before. changes: FileChange."""
+    entry, records = os.path.join(base, "journal", name), []
+    for number, change in enumerate(changes):
+        kept = journal.original_meta(base, change.path)
+        record = dict(
+            journal.properties(change.before),
+            path=change.path,
+            real=change.real,
+            sha256_after=journal.digest(change.after),
+            made_dirs=change.made_dirs,
+            forget=change.forget,
+            original=None if kept is None else {"sha256_after": kept["sha256_after"]},
+            backup=None,
+        )
+        if change.before is not None:
+            record["backup"] = "%d.before" % number
+            write_durably(os.path.join(entry, record["backup"]), change.before.data)
+        records.append(record)
+    write_json(os.path.join(entry, "meta.json"), dict(journal.read_json(os.path.join(entry, "meta.json")), changes=records, **more))
+
+
+# What a transaction at work has in mind of its own entry: what begin() and describe() were told, the changes, and the originals of their
+# files from before it.
+Memory = collections.namedtuple("Memory", ["opened", "changes", "described", "originals"])
+
+
+def remembered(base, changes):
+    """path -> (meta, bytes) of the originals that are kept of these files by now."""
+    found = {}
+    for change in changes:
+        with contextlib.suppress(host_files.NodeError, OSError):  # damaged: then there is nothing to remember
+            kept = journal.original(base, change.path)
+            if kept is not None:
+                found[change.path] = (kept[0], kept[1].data if kept[1] is not None else None)
+    return found
+
+
+def write_again(base, name, request, memory):
+    """Somebody has cleared the journal's directory while a transaction was at work: all that it knows of itself, once more."""
+    make_dirs(base, 0o755)
+    shutil.rmtree(os.path.join(base, "journal", name), ignore_errors=True)
+    begin(base, request, name, **memory.opened)
+    for path, (meta, data) in sorted(memory.originals.items()):
+        if not os.path.lexists(journal.original_dir(base, path)):
+            _place_original(base, path, meta, data)
+    if memory.described is not None:
+        describe(base, name, memory.changes, **memory.described)
+        for change in memory.changes:
+            keep_original(base, change, request["id"])
+
+
+def mark(entry, state, **more):
+    """The next state, durably, in room that is there already: the oldest slot."""
+    passed = journal.states(entry)
+    number = passed[-1]["n"] + 1 if passed else 0
+    value = dict(more, n=number, state=state, at=now())
+    text = json.dumps(value)
+    while len(text) >= journal.SLOT and value.get("why"):
+        value["why"] = value["why"][: len(value["why"]) // 2]
+        text = json.dumps(value)
+    fd = os.open(os.path.join(entry, "states"), os.O_WRONLY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    try:
+        os.pwrite(fd, text.ljust(journal.SLOT - 1).encode("ascii") + b"\n", (number % journal.SLOTS) * journal.SLOT)
+        os.fsync(fd)
+    finally:
+        os.close(fd)
+
+
+def settled(base, name):
+    """This transaction needs nobody's attention any more."""
+    _unlink(os.path.join(base, "open", name))
+
+
+def prune(base):
+    """Keep the newest transactions, in number and in bytes; never drop one that is open."""
+    opened, kept, room = set(journal.names(base, "open")), KEPT_ENTRIES, KEPT_BYTES
+    for name in reversed(journal.names(base)):
+        entry = os.path.join(base, "journal", name)
+        room -= sum(os.path.getsize(os.path.join(entry, part)) for part in os.listdir(entry))
+        kept -= 1
+        if (kept < 0 or room < 0) and name not in opened and kept < KEPT_ENTRIES - 1:
+            shutil.rmtree(entry, ignore_errors=True)
+
+
+def keep_words(base, token, text):
+    """Keep what a program said that refused or failed, for root to read: the path. It may quote anything, so that it goes no further."""
+    place = os.path.join(base, "said")
+    make_dirs(place)
+    path = os.path.join(place, token + ".txt")
+    try:
+        before = journal.read_bytes(path)
+    except OSError:
+        before = b""
+    write_durably(path, (before + text.encode("utf-8", "replace"))[-KEPT_WORDS:])
+    kept = [os.path.join(place, name) for name in journal.names(base, "said")]
+    for old in sorted(kept, key=os.path.getmtime)[:-KEPT_ENTRIES]:
+        _unlink(old)
+    return path
+
+
+# --- originals --------------------------------------------------------------------------------------------------------
+
+
+def keep_original(base, change, token):
+    """Keep the file as it is now, if we keep none of it yet. Built aside and renamed, so that it is there whole or not at all."""
+    if journal.original_meta(base, change.path) is not None:
+        return
+    meta = dict(
+        journal.properties(change.before),
+        schema=journal.SCHEMA,
+        path=change.path,
+        made_dirs=sorted({*change.made_dirs, *_made_before(base, change.real)}, key=len),
+        id=token,
+        time=now(),
+        sha256_after=None,
+    )
+    _place_original(base, change.path, meta, None if change.before is None else change.before.data)
+
+
+def _place_original(base, path, meta, data):
+    directory = journal.original_dir(base, path)
+    aside = _aside(directory)
+    shutil.rmtree(aside, ignore_errors=True)
+    make_dirs(aside)
+    if data is not None:
+        write_durably(os.path.join(aside, "content"), data)
+    write_json(os.path.join(aside, "meta.json"), meta)
+    os.rename(aside, directory)
+    fsync_dir(os.path.dirname(directory))
+
+
+def _aside(directory):
+    """Where an original is made. names() of the journal passes over what begins with a dot."""
+    return os.path.join(os.path.dirname(directory), ".new-" + host_files.sha256(directory.encode("utf-8"))[:16])
+
+
+def _made_before(base, real):
+    """Directories on the way that we made for other files: whichever file goes last takes them along."""
+    made = set()
+    for name in journal.names(base, "originals"):
+        try:
+            made.update(journal.read_json(os.path.join(base, "originals", name, "meta.json")).get("made_dirs") or [])
+        except (OSError, ValueError):  # damaged: who needs it, is told so
+            continue
+    return [path for path in made if real.startswith(path + "/")]
+
+
+def settle_originals(base, records):
+    """The change stands: remember what we wrote; an original of a file that is as it was is no longer of use (but still here)."""
+    for record in records:
+        kept = journal.original_meta(base, record["path"])
+        if kept is not None:
+            after = record["sha256_after"]
+            forget = bool(record["forget"]) or kept["sha256_before"] == after
+            _rewrite(base, record["path"], kept, sha256_after=after, forget=forget)
+
+
+def _rewrite(base, path, meta, **more):
+    write_json(os.path.join(journal.original_dir(base, path), "meta.json"), dict(meta, **more))
+
+
+def unsettle_originals(base, records, foreign=()):
+    """The change was taken back: originals are as before it. A file that somebody else has changed still holds ours: its original stays."""
+    for record in records:
+        if record.get("original") is None and record["path"] not in foreign:
+            drop_original(base, record["path"])
+            continue
+        with contextlib.suppress(host_files.NodeError):  # a damaged one is told with the next look, and must not stop the rest
+            kept = journal.original_meta(base, record["path"])
+            if kept is not None:
+                ours = record["sha256_after"] if record["path"] in foreign else record["original"]["sha256_after"]
+                _rewrite(base, record["path"], kept, sha256_after=ours, forget=False)
+
+
+def drop_forgotten(base, records):
+    for record in records:
+        kept = journal.original_meta(base, record["path"])
+        if kept is not None and kept.get("forget"):
+            drop_original(base, record["path"])
+
+
+def drop_original(base, path):
+    directory = journal.original_dir(base, path)
+    for place in (_aside(directory), directory):
+        shutil.rmtree(place, ignore_errors=True)
+
+
+# --- restarts left to somebody ----------------------------------------------------------------------------------------
+
+
+def note_pending(base, request, acted):
+    """Remember whose restart was left out, and forget those that were restarted."""
+    path = os.path.join(base, "pending.json")
+    try:
+        kept = journal.read_json(path)
+    except (OSError, ValueError):
+        kept = {}
+    wanted = [name for name in request.get("pending") or [] if name not in acted]
+    left = {name: entry for name, entry in kept.items() if name not in acted}
+    states = health.states(wanted)
+    for name in wanted:
+        invocation = states[name].get("InvocationID", "")
+        if invocation and left.get(name, {}).get("invocation") != invocation:
+            left[name] = {"since": now(), "id": request["id"], "reason": request.get("reason", ""), "invocation": invocation}
+    if left != kept:
+        write_json(path, left) if left else _unlink(path)

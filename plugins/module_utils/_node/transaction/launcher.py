@@ -1,0 +1,296 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Let the host carry out a transaction by itself: the caller starts it, waits for the outcome, and may vanish at any time.
+
+The hands are put on the host's disk as one program (root's alone) and run as a transient unit of their own, or as a process group of their
+own where there is no systemd. A named pipe tells the caller that they live, and brings the answer. Should they die, systemd calls the same
+program once more (ExecStopPost), which takes back what they left. Node side: standard library only, Python 3.6.
+"""
+
+import binascii
+import contextlib
+import importlib
+import json
+import os
+import select
+import shutil
+import stat
+import subprocess
+import time
+import zlib
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, journal, loader, system
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline, executor, health, journal_writer, rollback
+
+PACKAGE = "ansible_collections.gpufleet.nvidia.plugins.module_utils._node"
+# What `transaction` imports, and what that imports.
+PARTS = (
+    "host_files trust commands keyed projection.selection causes rpc.unix_http system journal rpc.grpc_wire rpc.cri "
+    "transaction.health transaction.journal_writer transaction.deadline transaction.container_snapshot "
+    "projection.placeholders projection.json_places projection.toml_places projection.projector transaction.edits "
+    "transaction.preconditions transaction.staging transaction.swap transaction.rollback transaction.executor "
+    "transaction.launcher transaction.request transaction.entry"
+).split()
+KEPT = 3  # versions of the hands
+START = 30  # seconds within which the hands begin
+_BEGIN = """# The executor of gpufleet.nvidia: carries out transactions, and takes them back. Kept by them, renewed with every version.
+import os, sys
+if sys.argv[1] == 'after' and os.environ.get('SERVICE_RESULT') == 'success': sys.exit(0)
+"""
+_END = """
+# Only what is started now may run its compiled form: who takes back what was left, in an hour or at the next boot, runs these very bytes.
+launch = load(%r, binascii.a2b_base64(%r), %r, 'transaction.launcher', sys.argv[2] if sys.argv[1] == 'run' else None)
+sys.exit(launch.main(sys.argv[1:], os.path.abspath(sys.argv[0])))
+"""
+
+
+def source(part):
+    """The source of one part, wherever it came from: a zip of Ansible's, a file."""
+    module = importlib.import_module(PACKAGE + "." + part)
+    return module.__spec__.loader.get_source(module.__name__)
+
+
+def program():
+    """The executor as one file: the loader, and the parts as they were sent, where they were."""
+    own, packed = getattr(__spec__.loader, "own", None), getattr(__spec__.loader, "packed", None)
+    if packed is None:
+        own, packed = source("loader"), zlib.compress(json.dumps([(part, source(part)) for part in PARTS]).encode("utf-8"), 9)
+    return (_BEGIN + own + _END % (PACKAGE, binascii.b2a_base64(packed).decode("ascii"), own)).encode("utf-8")
+
+
+def install(base):
+    """Put the hands on the disk unless this very version is there: the path."""
+    data = program()
+    path = os.path.join(base, "program", host_files.sha256(data) + ".py")
+    if _is(path, data):
+        return path
+    journal_writer.make_dirs(os.path.dirname(path))
+    journal_writer.write_durably(path, data)
+    versions = [os.path.join(base, "program", name) for name in journal.names(base, "program")]
+    opened = [journal.read(base, name) or {} for name in journal.names(base, "open")]
+    named = [meta.get("program") for meta in opened if not meta.get("closed")]
+    for old in sorted(versions, key=os.path.getmtime)[:-KEPT] if None not in named else ():
+        if os.path.basename(old) not in named:  # else a timer's, or the next boot's
+            os.unlink(old)
+    return path
+
+
+def _is(path, data):
+    """Whether this very file is there, and is nobody's but ours: it is going to be run."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    except OSError:
+        return False
+    with os.fdopen(fd, "rb") as stream:
+        found = os.fstat(fd)
+        own = stat.S_ISREG(found.st_mode) and found.st_uid == os.geteuid() and not found.st_mode & 0o022 and found.st_nlink == 1
+        return own and stream.read(len(data) + 1) == data
+
+
+# --- the caller -------------------------------------------------------------------------------------------------------
+
+
+def away(request):
+    """Have the host carry the request out: its answer. The caller may be killed at any time; that changes nothing on the host."""
+    request = dict(request, journal_dir=request.get("journal_dir") or executor.DEFAULT_DIR)
+    answer = executor.blank(request)
+    try:
+        base = journal.place("", request["journal_dir"])
+        journal_writer.make_dirs(base, 0o755)
+        job = os.path.join(base, "job", request["id"])
+        journal_writer.make_dirs(job)
+    except Exception as exc:
+        executor.set_error(answer, request, "lock", exc)
+        return answer
+    try:
+        program = install(base)
+        if hasattr(__spec__.loader, "keep"):  # sent, and not a module of Ansible's
+            __spec__.loader.keep()
+        journal_writer.write_json(os.path.join(job, "request.json"), {"request": request, "environ": commands.environment()})
+        pipe = os.path.join(job, "pipe")
+        os.mkfifo(pipe, 0o600)
+        fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        try:
+            said = _listen(fd, job, request, _start(base, program, request))
+        finally:
+            os.close(fd)
+        if said:
+            return loader.unpack(binascii.a2b_base64(said))
+        return _aftermath(base, request, answer)
+    except Exception as exc:
+        executor.set_error(answer, request, "backup", exc)
+        return answer
+    finally:
+        shutil.rmtree(job, ignore_errors=True)
+
+
+def _unit(token):
+    return "gpufleet-%s.service" % token
+
+
+def _start(base, program, request):
+    """Set the hands to work: what tells whether they live."""
+    argv = deadline.command(program, "run", base, request["id"])
+    if deadline.has_systemd() and os.geteuid() == 0:
+        after = deadline.line(deadline.command(program, "after", base, request["id"]))
+        unit = ["systemd-run", "--quiet", "--unit=" + _unit(request["id"]), "--description=gpufleet.nvidia: " + request.get("reason", "")]
+        # KillMode: a package manager that the hands started must not be killed in the middle because they were.
+        unit += ["--property=KillMode=process", "--property=ExecStopPost=" + after, "--property=CollectMode=inactive-or-failed"]
+        unit += ["--property=TimeoutStopSec=%d" % deadline.seconds(request)]
+        try:
+            answer = commands.text(commands.run(unit + ["--"] + argv, timeout=30))
+            if answer["rc"] == 0:
+                return lambda: _runs(_unit(request["id"]))
+        except host_files.NodeError:
+            pass
+    child = subprocess.Popen(  # pylint: disable=ansible-bad-function
+        argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True
+    )
+    return lambda: child.poll() is None
+
+
+def _runs(unit):
+    try:
+        return health.states([unit])[unit].get("ActiveState") in ("active", "activating", "deactivating")
+    except host_files.NodeError:  # systemd is slow to say: not a sign of death
+        return True
+
+
+def _withdrawn(job):
+    """Take the job back, so that nobody begins it any more: whether it was still there."""
+    try:
+        os.unlink(os.path.join(job, "request.json"))
+        return True
+    except OSError:
+        return False
+
+
+def _listen(fd, job, request, alive):
+    """What the hands say last; "" when they died without a word."""
+    heard, began, limit = b"", time.monotonic(), deadline.seconds(request) + START
+    poll = select.poll()
+    poll.register(fd, select.POLLIN)
+    while True:
+        events = poll.poll(1000)
+        data = os.read(fd, 65536) if events and events[0][1] & select.POLLIN else b""
+        heard += data
+        if events and not data:  # the other end is closed
+            return heard.strip().decode("ascii")
+        if not events and not heard and not alive():  # they died before they opened their end
+            return ""
+        if not heard and time.monotonic() - began > START and _withdrawn(job):
+            why = "the transaction's process did not begin within %d s; `journalctl --unit %s` may say why" % (START, _unit(request["id"]))
+            raise host_files.NodeError("timeout", why)
+        if time.monotonic() - began > limit:
+            raise host_files.NodeError("timeout", "its process is still at work after %d s; the next look tells how it ended" % limit)
+
+
+def _aftermath(base, request, answer):
+    """The hands died: see that what they left is taken back, by us if by nobody else, and tell."""
+    _withdrawn(os.path.join(base, "job", request["id"]))
+    who = "transaction %s (taking it back)" % request["id"]
+    with journal_writer.locked(base, who, keep=True, wait=deadline.seconds(request), token=request["id"]):
+        rollback.recover("", base, "its caller", only=request["id"])
+    found = [meta for meta in journal.entries(base) if meta["id"] == request["id"]]
+    message = "the transaction's process was killed before it changed anything"
+    if found:
+        ended = journal.outcome(found[0])
+        answer["journal"] = found[0]["entry"]
+        answer["rolled_back"] = found[0]["state"] == "rolled_back" and not ended.get("trouble")
+        answer["changed"] = found[0]["state"] == "committed"
+        message = "its process was killed; the transaction is %s (%s)" % (found[0]["state"], ended.get("why") or "all was done")
+    executor.set_error(answer, request, "hands", executor.Failed(message), "Find out what killed them, then run again")
+    return answer
+
+
+# --- the program on the host's disk -----------------------------------------------------------------------------------
+
+
+def main(arguments, program):
+    """run BASE ID: carry out a job | after, undo BASE ID: take it back if it is not over | watch BASE ID SECONDS | boot BASE."""
+    verb, base = arguments[:2]
+    os.umask(0o077)
+    if verb == "run":
+        return _run(base, arguments[2], program)
+    if verb == "boot":
+        return _recover(base, "the next boot", None, 60, booting=True)
+    if verb == "watch":
+        return _recover(base, "the timer", arguments[2], int(arguments[3]), force=True)
+    return _recover(base, "the timer" if verb == "undo" else "systemd", arguments[2], 5, force=verb == "undo")
+
+
+def _run(base, token, program):
+    journal.require_own(base)  # what is read here is carried out
+    job = os.path.join(base, "job", token)
+    pipe = None
+    with contextlib.suppress(OSError):  # nobody listens: then it is done all the same
+        pipe = os.open(os.path.join(job, "pipe"), os.O_WRONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    os.rename(os.path.join(job, "request.json"), os.path.join(job, "taken.json"))  # whoever does this first does the job
+    given = journal.read_json(os.path.join(job, "taken.json"))
+    os.unlink(os.path.join(job, "taken.json"))
+    os.environ.update(given["environ"])
+    commands.asked_for[:] = sorted(given["environ"])
+    _say(pipe, "\n")
+    work = executor.Transaction(given["request"], program)
+    with executor.undisturbed():
+        answer = work.run()
+    _say(pipe, binascii.b2a_base64(zlib.compress(json.dumps(answer).encode("utf-8"))).decode("ascii"))
+    if pipe is not None:
+        os.close(pipe)
+    shutil.rmtree(job, ignore_errors=True)
+    if answer["probation"]:
+        return _watch(base, token, work.name, answer["probation"])
+    return 1 if work.name and not (journal.read(base, work.name) or {}).get("closed") else 0
+
+
+def _say(pipe, text):
+    if pipe is None:
+        return
+    with contextlib.suppress(OSError):  # the caller is gone: nobody needs to be told
+        os.set_blocking(pipe, True)
+        data = text.encode("ascii")
+        while data:
+            data = data[os.write(pipe, data) :]
+
+
+def _watch(base, token, name, seconds):
+    """See whether what came up stays up. The lock is free meanwhile: the next transaction may judge for us."""
+    until = time.monotonic() + seconds
+    with executor.undisturbed():
+        while time.monotonic() < until and not health.told_to_stop:
+            # The pause between two looks at the units' counts of restarts, until the probation ends. systemd announces changes over D-Bus
+            # alone, for which Python's standard library has no client.
+            time.sleep(1)
+            meta = journal.read(base, name)
+            if meta is None or meta["state"] != "probation":
+                return 0
+            if health.crashed(meta["units"], meta["states"][-1].get("restarts") or []):
+                break
+        return _recover(base, journal_writer.PROBATION, token, 60)
+
+
+def _recover(base, by, token, wait, booting=False, force=False):
+    if not os.path.isdir(os.path.join(base, "open")) or not any(name.endswith(token or "") for name in journal.names(base, "open")):
+        return 0
+    lock = "transaction %s (%s)" % (token, by) if token else by
+    for attempt in (1, 2):
+        try:
+            with journal_writer.locked(base, lock, keep=True, wait=wait, token=token or ""):
+                rollback.recover("", base, by, only=token, booting=booting)
+            return 0
+        except host_files.NodeError as exc:
+            if exc.kind != "locked" or not force or attempt == 2 or not _stop_holder(base, token):
+                raise
+            wait = 60
+    return 1
+
+
+def _stop_holder(base, token):
+    """The time of this very transaction is over, and its hands still hold the lock: they hang. No other holder is touched."""
+    held = journal_writer.holder(base) or {}
+    if held.get("id") != token or system.started(held.get("pid") or 0) != held.get("start"):
+        return False
+    with contextlib.suppress(OSError):
+        os.kill(held["pid"], 9)
+    return True

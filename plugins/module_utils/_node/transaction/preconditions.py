@@ -1,0 +1,85 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which files are changed and which are refused, one rule each; told before anything is touched, and in check mode, too.
+
+A file is changed by a rename over it. So what a rename cannot change (immutable files, mounts, read-only file systems), what it would
+quietly tear apart (hard links), what is replaced behind our back (image-based systems), and what others could move under our hands
+(directories and files that they may write to) is refused. Symbolic links are followed and stay.
+Node side: standard library only, Python 3.6.
+"""
+
+import fcntl
+import os
+import re
+import stat
+import struct
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, trust
+
+_GETFLAGS = 0x80006601 | struct.calcsize("l") << 16  # FS_IOC_GETFLAGS: _IOR('f', 1, long)
+_IMMUTABLE, _APPEND = 0x10, 0x20
+_IMAGE_BASED = "/run/ostree-booted"
+
+
+def require(root, path, real, links):
+    """NodeError with what to do when the file at a resolved host path must not be changed."""
+    for spot in links + [real]:
+        _require_guarded(root, path, spot)
+    directory = os.path.dirname(real)
+    while host_files.lstat(root, directory) is None:
+        directory = os.path.dirname(directory)
+    here = host_files.full(root, directory)
+    if not os.access(here, os.W_OK) and os.statvfs(here).f_flag & os.ST_RDONLY:
+        _refuse("%s: %s is on a read-only file system. Mount it writable and run again" % (real, directory))
+    if not root and real.startswith("/usr/") and os.path.exists(_IMAGE_BASED):
+        _refuse("%s: this is an image-based system, whose /usr is replaced by the next image. Bring the file with the image" % path)
+    _require_changeable(here, directory)
+    found = host_files.lstat(root, real)
+    if found is None or not stat.S_ISREG(found.st_mode):
+        return
+    if found.st_mode & 0o002:
+        _refuse("%s: everybody may write to this file (mode %04o). Run chmod o-w on it first" % (path, stat.S_IMODE(found.st_mode)))
+    if found.st_nlink > 1:
+        _refuse("%s: has %d names (hard links), and the others would keep the old content. Give it its own file" % (path, found.st_nlink))
+    if mounted(host_files.full(root, real)):
+        _refuse("%s: is a mount of its own (a bind mount, as of a ConfigMap). Change it where it comes from" % path)
+    _require_changeable(host_files.full(root, real), path)
+
+
+def _refuse(message):
+    raise host_files.NodeError("failed", message, "Nothing was changed")
+
+
+def _require_guarded(root, path, spot):
+    """No directory on the way may be one in which others could exchange what we are about to follow."""
+    doubt = trust.spot(root, spot, whole=False)
+    if doubt:
+        where = "the directory %s %s" % (doubt.place, doubt.why)
+        _refuse("%s: %s, so nothing is followed into it. Take that right away first" % (path, where))
+
+
+def _require_changeable(place, path):
+    try:
+        fd = os.open(place, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_NOCTTY | os.O_CLOEXEC)
+    except OSError:
+        return
+    try:
+        flags = struct.unpack("l", fcntl.ioctl(fd, _GETFLAGS, struct.pack("l", 0)))[0] & 0xFFFFFFFF
+    except OSError:  # a file system without such attributes
+        return
+    finally:
+        os.close(fd)
+    if flags & (_IMMUTABLE | _APPEND):
+        letter = "i" if flags & _IMMUTABLE else "a"
+        _refuse("%s: is kept from changes by an attribute. Run chattr -%s %s first, if that is meant to be" % (path, letter, path))
+
+
+def mounted(path):
+    """Whether something is mounted right there; a bind mount has the same device number and is no place to rename to all the same."""
+    try:
+        with open("/proc/self/mountinfo", encoding="utf-8", errors="surrogateescape") as lines:
+            points = {re.sub(r"\\([0-7]{3})", lambda code: chr(int(code.group(1), 8)), line.split(" ")[4]) for line in lines}
+    except OSError:
+        return False
+    return os.path.realpath(path) in points

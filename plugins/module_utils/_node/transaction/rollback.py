@@ -1,0 +1,242 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Bring a transaction to its end, from nothing but the journal: by the hands themselves, the next ones, the timer, or at boot.
+
+Every step may have been done before, whole or in part, and is done again without harm. What each state asks for:
+
+    prepared     commands may have run: undo them
+    armed        the same
+    swapping     files, directories and switched-off units may be new: all of the above, and these back; restart what started meanwhile
+    swapped      the same, and restart what the hands have restarted
+    probation    all was well: commit if it still is (or if the host has been switched off since), else as `swapped`
+    undoing      somebody was taking it back: begin again, from the state it was in before
+    committed    only tidy up
+    rolled_back  only tidy up
+
+Node side: standard library only, Python 3.6.
+"""
+
+import contextlib
+import os
+import shutil
+import time
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, journal, system
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline, health, journal_writer, swap
+
+_JOB_KEPT = 24 * 3600  # another caller may just be waiting for its turn
+QUICK = 10  # seconds that somebody who judges a transaction on probation waits for an answer
+_DONE = ("committed", "rolled_back")
+_EARLY = ("prepared", "armed")
+
+
+def recover(root, base, by, only=None, booting=False):
+    """End every open transaction (or the one with this id): what became of each. The lock is ours."""
+    outcomes = []
+    for name in journal.names(base, "open"):
+        meta = journal.read(base, name)
+        if only and not name.endswith("-" + only):
+            continue
+        if meta is None:  # it never began
+            shutil.rmtree(os.path.join(base, "journal", ".new-" + name), ignore_errors=True)
+            journal_writer.settled(base, name)
+            continue
+        _require_readable(base, meta)
+        if meta["closed"] or (booting and meta.get("boot") == system.boot()):
+            continue
+        outcome = _end(root, base, meta, by, booting)
+        if outcome is not None:
+            outcomes.append(outcome)
+    if only is None:
+        _sweep(base, booting)
+    return outcomes
+
+
+def _require_readable(base, meta):
+    """An entry that says nothing, or says it in words that we do not know, must be neither passed over nor guessed at."""
+    if meta.get("schema") == journal.SCHEMA and meta["states"]:
+        return
+    newer = meta.get("schema") not in (None, journal.SCHEMA)
+    why = "was written by another release (schema %r)" % (meta["schema"],) if newer else "cannot be read"
+    step = "let that release end it" if newer else "put the files back by hand from the copies in it"
+    told = (meta["entry"], why, step, os.path.join(base, "open", meta["name"]))
+    raise host_files.NodeError("failed", "%s: this transaction is not over, and its entry %s; %s, then remove %s" % told)
+
+
+def _sweep(base, booting):
+    """What those who died had no time to remove: copies for validators, and jobs that nobody waits for any more."""
+    for name in os.listdir(base):
+        if name.startswith("stage-"):
+            shutil.rmtree(os.path.join(base, name), ignore_errors=True)
+    for name in journal.names(base, "job"):
+        path = os.path.join(base, "job", name)
+        with contextlib.suppress(FileNotFoundError):  # its own caller was quicker
+            if booting or os.stat(path).st_mtime < time.time() - _JOB_KEPT:
+                shutil.rmtree(path, ignore_errors=True)
+
+
+def sweep_beside(root, base, paths):
+    """Remove the names beside files that nobody refers to: those removed. Judged again, as the look was some time ago."""
+    swept = []
+    for path in paths:
+        place = host_files.full(root, os.path.join(host_files.resolve(root, os.path.dirname(path))[0], os.path.basename(path)))
+        if journal.is_stray(base, place):
+            shutil.rmtree(place, ignore_errors=True)
+            journal_writer.fsync_dir(os.path.dirname(place))
+            swept.append(path)
+    return swept
+
+
+def _end(root, base, meta, by, booting):
+    """What became of a transaction that had to be taken back; None where all was well and little was left to do."""
+    again = meta.get("boot") != system.boot()
+    if meta["state"] == "probation" and not root:
+        why = None if booting or again else judge(meta)
+        if why is None:
+            commit(root, base, meta)
+            return None
+        return take_back(root, base, meta, why, by)
+    if meta["state"] in _DONE:
+        close(root, base, meta)
+        return None
+    if meta["state"] == "undoing":
+        why = meta["states"][-1].get("why") or "it was cut short while it was taken back"
+    else:
+        why = "the host was switched off in the middle of it" if again else "its process died in the middle (state %s)" % meta["state"]
+    return take_back(root, base, meta, why, by, booting)
+
+
+def judge(meta):
+    """Why a transaction on probation does not pass, None when it does."""
+    last = meta["states"][-1]
+    why = health.crashed(meta["units"], last.get("restarts") or [0] * len(meta["units"]))
+    if why is not None or health.all_stopped(meta["units"]):
+        return why
+    for check in meta["health"]:
+        found = health.wait(dict(check, timeout=QUICK))
+        if not found["ok"]:
+            return found["evidence"]
+    return None
+
+
+def commit(root, base, meta):
+    """What was done stands."""
+    journal_writer.mark(meta["entry"], "committed")
+    close(root, base, dict(meta, state="committed"))
+
+
+def close(root, base, meta):
+    """Tidy up after the decision, and take the watch away last."""
+    swap.clean(root, meta["changes"], meta["id"])
+    if meta["state"] == "committed":
+        journal_writer.settle_originals(base, meta["changes"])
+        journal_writer.drop_forgotten(base, meta["changes"])
+    deadline.disarm(base, meta)
+    journal_writer.mark(meta["entry"], meta["state"], closed=True)
+    if meta["state"] == "committed" or not meta["changes"]:
+        journal_writer.settled(base, meta["name"])
+    journal_writer.prune(base)
+
+
+def take_back(root, base, meta, why, by, booting=False, evidence=()):
+    """Everything as it was before: {"outcome", "foreign", "health", "trouble", ...}. What raises leaves the transaction open."""
+    entry = meta["entry"]
+    was = _forward(meta)
+    ledger_mark = contextlib.suppress(OSError)
+    with ledger_mark:  # an I/O error must not keep the files from coming back
+        ran = was.get("ran", len(meta["commands"]))
+        journal_writer.mark(entry, "undoing", was=was["state"], acted=was.get("acted", 0), ran=ran, why=why, by=by)
+    acted = _acted(meta, was) if not root else []
+    logs = [] if booting else [_log(unit, meta) for unit in acted]
+    told = {"id": meta["id"], "time": meta.get("time"), "reason": meta.get("reason"), "outcome": "rolled_back", "why": why, "by": by}
+    told.update(foreign=[], health=list(evidence) + logs, trouble=None, ran=[])
+    if was["state"] not in _EARLY:
+        told["foreign"] = swap.take_back(root, meta["changes"], meta["id"], entry)
+    journal_writer.unsettle_originals(base, meta["changes"], told["foreign"])
+    if not root:
+        if was["state"] not in _EARLY:
+            for before in reversed(meta["disabled"]):
+                with _noting(told):
+                    health.enable(before, wait=not booting)
+        _undo_commands(meta, was, told, booting)
+        if not booting:
+            _units_back(meta, acted, told)
+    with contextlib.suppress(OSError):
+        journal_writer.write_json(os.path.join(entry, "outcome.json"), told)
+    journal_writer.mark(entry, "rolled_back", why=why, by=by)
+    close(root, base, dict(meta, state="rolled_back"))
+    return told
+
+
+@contextlib.contextmanager
+def _noting(told):
+    """What cannot be helped is told; the rest is taken back all the same."""
+    try:
+        yield
+    except host_files.NodeError as exc:
+        told["trouble"] = told["trouble"] or exc.message
+
+
+def _forward(meta):
+    """The last state that went forward."""
+    for state in reversed(meta["states"]):
+        if state["state"] == "undoing":
+            return dict(state, state=state["was"])
+        if state["state"] not in _DONE:
+            return state
+    return {"state": "prepared"}
+
+
+def _acted(meta, was):
+    """The units that may run with the new files: those that the hands acted on, and those that began again by themselves since."""
+    if was["state"] in _EARLY:
+        return []
+    if was["state"] in ("swapped", "probation"):
+        return meta["units"][: was.get("acted", len(meta["units"]))]
+    present = health.states([unit["name"] for unit in meta["units"]])
+    before = meta["units_before"]
+    return [unit for unit in meta["units"] if present[unit["name"]].get("InvocationID") != before[unit["name"]].get("InvocationID")]
+
+
+def _log(unit, meta):
+    try:
+        return health.log(unit["name"], meta.get("epoch", 0), meta.get("causes") or [])
+    except Exception:  # evidence is welcome, and must not keep the files from coming back
+        return {"kind": "log", "name": unit["name"], "ok": False, "seconds": 0.0, "evidence": "", "failed": False, "causes": []}
+
+
+def _undo_commands(meta, was, told, booting):
+    for command in reversed(meta["commands"][: was.get("ran", len(meta["commands"]))]):
+        if command.get("undo"):
+            with _noting(told):
+                found = commands.run(command["undo"], 10 if booting else 600)
+                told["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})
+
+
+def _way_back(unit, before):
+    """A unit that was only reloaded, and still runs, is only reloaded again: a restart may end what it carries."""
+    if before in ("inactive", "failed"):
+        return "stop"
+    runs = unit["action"] == "reload" and health.states([unit["name"]])[unit["name"]].get("ActiveState") == "active"
+    return "reload" if runs else "restart"
+
+
+def _units_back(meta, acted, told):
+    """What ran before must run again; what did not (or crashed already) is not expected to."""
+    if not acted or (health.told_to_stop and health.going_down()):
+        return
+    before = {unit["name"]: meta["units_before"][unit["name"]].get("ActiveState") for unit in acted}
+    ran_before = [unit for unit in acted if before[unit["name"]] in ("active", "reloading")]
+    for unit in acted:
+        try:
+            health.act(unit["name"], _way_back(unit, before[unit["name"]]), unit.get("timeout", health.DEFAULT_TIMEOUT))
+        except host_files.NodeError as exc:
+            if unit in ran_before:
+                told["trouble"] = told["trouble"] or exc.message
+    for check in meta["health"] if ran_before and told["trouble"] is None else ():
+        found = dict(health.wait(dict(check, require=[])), after="rollback")
+        told["health"].append(found)
+        if not found["ok"]:
+            told["trouble"] = "%s: %s" % (check.get("socket") or check.get("name") or check.get("argv", ["?"])[0], found["evidence"])
+            return

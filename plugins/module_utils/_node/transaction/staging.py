@@ -1,0 +1,286 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Before anything is touched: what the files will be, whether they still are what was seen, and what a validator says.
+
+Node side: standard library only, Python 3.6.
+"""
+
+import collections
+import contextlib
+import os
+import re
+import shutil
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files, journal, keyed, system
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import edits, preconditions
+
+MAX_TREE_FILES = 4096
+MAX_FINDINGS = 20
+
+# One file of a transaction: its path as asked for and after links, how it is and how it is to be (None: absent).
+# forget: keep no original of it any more
+# made_dirs: directories that come with the file, or go with it
+FileChange = collections.namedtuple("FileChange", "op path real before after forget made_dirs")
+
+
+def differs(change):
+    """Whether anything is to do. A file's time is no difference."""
+    if change.before is None or change.after is None:
+        return change.before is not change.after
+    return change.before._replace(mtime=0, xattrs={}) != change.after._replace(mtime=0, xattrs={})
+
+
+def plan(root, base, changes):
+    """([FileChange], [conflict]): the requested changes against the files as they are now."""
+    planned, conflicts = [], []
+    for change in changes:
+        real, links = host_files.resolve(root, change["path"])
+        before = journal.snapshot(root, real)
+        if before is None and host_files.dangling(root, change["path"]):
+            raise host_files.NodeError("failed", "%s: is a symbolic link to nothing (%s)" % (change["path"], real))
+        if any(real == other.real for other in planned):
+            raise host_files.NodeError("bad-question", "%s: two changes are for the same file" % change["path"])
+        if "expect" in change and not keyed.same(change["expect"], journal.digest(before)):
+            conflicts.append(conflict("file", change["path"], change["expect"], journal.told_digest(before)))
+            continue
+        if change["op"] == "restore":
+            kept = journal.original(base, change["path"])
+            if kept is None or (kept[0]["sha256_after"] != journal.digest(before) and not change.get("changed")):
+                expected = keyed.digest(kept[0]["sha256_after"]) if kept else "an original of it"
+                conflicts.append(conflict("original", change["path"], expected, journal.told_digest(before)))
+                continue
+            after, made = kept[1], kept[0].get("made_dirs") or []
+        else:
+            after = _AFTER[change["op"]](root, change, before)
+            kept = journal.original_meta(base, change["path"])  # a damaged one is told before anything is touched
+            made = kept.get("made_dirs") or [] if kept and after is None else []
+        if after is not None and before is None:
+            made = host_files.missing_dirs(root, real)
+        forget = change["op"] == "restore" or bool(change.get("forget"))
+        planned.append(FileChange(change["op"], change["path"], real, before, after, forget, made))
+        if differs(planned[-1]):
+            preconditions.require(root, change["path"], real, links)
+    return planned, conflicts
+
+
+def conflict(what, path, expected, found):
+    return {"what": what, "path": path, "expected": expected, "found": found}
+
+
+def _write(root, change, before):
+    data = edits.encoded(change["content"])
+    referred = change.get("references") or []
+    if referred:
+        planned, data = data, _with_references(root, data, referred)
+        edits.require_same(change["path"], data, planned, change.get("keep") or {"format": "toml"})
+    if before is None:
+        before = journal.Snapshot(b"", 0o644, os.geteuid(), os.getegid(), 0, {})
+    after = before._replace(
+        data=data,
+        mode=int(change["mode"], 8) if change.get("mode") else before.mode,
+    )
+    for path in sorted({reference["path"] for reference in referred}):
+        after = after._replace(mode=after.mode & _readers(root, host_files.resolve(root, path)[0], after.gid))
+    return after
+
+
+def _with_references(root, data, references):
+    """The text with the values that are copied on the node, each as long as what stands for it."""
+    for reference in reversed(references):
+        found = journal.snapshot(root, host_files.resolve(root, reference["path"])[0])
+        if found is None or not keyed.same(reference["expect"], journal.digest(found)):
+            raise host_files.NodeError("failed", "%s: has changed since a value in it was to be copied" % reference["path"])
+        first, behind = reference["span"]
+        at = reference["at"]
+        data = data[:at] + found.data[first:behind] + data[at + behind - first :]
+    return data
+
+
+def _readers(root, real, gid):
+    """The bits of a mode that let nobody read in a file of this group what he cannot read where it was copied from."""
+    found = host_files.lstat(root, real)
+    others, group = found.st_mode & 0o007, found.st_mode >> 3 & 0o007
+    group = group if found.st_gid == gid else others
+    directory = os.path.dirname(real)
+    while directory != "/":
+        seen = host_files.lstat(root, directory)
+        if not seen.st_mode & 0o001:
+            others = 0
+            group = group if seen.st_gid == gid and seen.st_mode & 0o010 else 0
+        directory = os.path.dirname(directory)
+    return 0o7700 | group << 3 | others
+
+
+def _edit(_root, change, before):
+    if before is None:
+        raise host_files.NodeError("not-found", "%s: is not there, so it cannot be edited" % change["path"])
+    return before._replace(data=edits.edited(change["path"], before.data, change))
+
+
+def _remove(_root, _change, _before):
+    return None
+
+
+_AFTER = {"write": _write, "edit": _edit, "remove": _remove}
+
+
+# --- copies of the state after the changes ----------------------------------------------------------------------------
+
+
+@contextlib.contextmanager
+def staged(root, base, request, planned):
+    """A private directory with the copies that validators read: its path. Gone afterwards."""
+    stage = os.path.join(base, "stage-" + request["id"])
+    wanted = request.get("stage") or {}
+    substitute = [(old.encode("utf-8"), new.replace("{stage}", stage).encode("utf-8")) for old, new in wanted.get("substitute") or []]
+    os.mkdir(stage, 0o700)
+    try:
+        after = {change.real: change.after for change in planned}
+        for item in wanted.get("files") or []:
+            target = os.path.join(stage, item["name"])
+            if os.path.relpath(target, stage).startswith(".."):
+                raise host_files.NodeError("bad-question", "a staged name must stay inside: %r" % item["name"])
+            if item.get("tree"):
+                _stage_tree(root, item["source"], target, after, substitute)
+            else:
+                _stage_file(root, item["source"], target, after, substitute)
+        yield stage
+    finally:
+        shutil.rmtree(stage, ignore_errors=True)
+
+
+def _stage_file(root, source, target, after, substitute):
+    real = host_files.resolve(root, source)[0]
+    state = after[real] if real in after else journal.snapshot(root, real)
+    if state is None:
+        return
+    data = state.data
+    for old, new in substitute:
+        data = data.replace(old, new)
+    os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
+    with open(target, "wb") as stream:
+        stream.write(data)
+
+
+def _stage_tree(root, source, target, after, substitute):
+    os.makedirs(target, mode=0o700, exist_ok=True)  # also when it is empty: a pattern names it
+    top = host_files.resolve(root, source)[0]
+    paths = {real for real, state in after.items() if state is not None and real.startswith(top + "/")}
+    for directory, _subdirs, names in os.walk(host_files.full(root, top)):
+        for name in names:
+            path = os.path.join(directory, name)[len(root) :]
+            if os.path.isfile(host_files.full(root, host_files.resolve(root, path)[0])):
+                paths.add(path)
+        if len(paths) > MAX_TREE_FILES:
+            raise host_files.NodeError("too-large", "%s: holds more than %d files" % (source, MAX_TREE_FILES))
+    for path in sorted(paths):
+        _stage_file(root, path, os.path.join(target, os.path.relpath(path, top)), after, substitute)
+
+
+# --- validators -------------------------------------------------------------------------------------------------------
+
+
+def validate(request, stage, tolerate_missing):
+    """[{"argv", "rc", "causes", "findings", "words"}]; no findings at all means that the staged state is good.
+
+    Of the output only codes and our own sentences are told. "words" is all of it, for this host's root, and leaves the answer again.
+    """
+    return [_validate(check, request, stage, tolerate_missing) for check in request.get("validate") or []]
+
+
+def _validate(check, request, stage, tolerate_missing):
+    shown = [word.replace("{stage}", stage) if isinstance(word, str) else "..." for word in check["argv"]]
+    report = {"argv": shown, "rc": None, "causes": [], "findings": [], "why": check.get("why", ""), "words": ""}
+    timeout = check.get("timeout", 30)
+    try:
+        argv = _words(check["argv"], stage)
+        process = check.get("process")
+        before = commands.text(commands.run(check["baseline"], timeout, process=process)) if check.get("baseline") else None
+        found = commands.text(commands.run(argv, timeout, process=process))
+    except host_files.NodeError as exc:
+        if exc.kind != "not-found" or not tolerate_missing:  # check mode: a package that brings it is not installed yet
+            report["findings"].append(exc.message)
+        return report
+    names = _names(request, stage)
+    stdout, stderr = [_renamed(found[stream], names) for stream in ("stdout", "stderr")]
+    known = {_undated(line) for line in before["stderr"].splitlines()} if before else set()
+    news = [line for line in stderr.splitlines() if _undated(line) not in known]
+    findings = _own_findings(check, found, stdout, news, timeout)
+    words = stderr
+    if before is not None and not findings:
+        report["baseline_rc"] = before["rc"]
+        if before["rc"] == 0:  # else there is nothing to compare with: what stood there before was no valid configuration
+            findings, lines = _differences(before["stdout"], stdout, check.get("allow") or [], check.get("names") or [])
+            words += "\n".join(lines)
+    known_causes = causes.recognised("\n".join(news), request.get("causes")) if findings else []
+    report.update(rc=found["rc"], causes=known_causes, findings=findings[:MAX_FINDINGS], words=words)
+    return report
+
+
+def _words(argv, stage):
+    """The command line; where it names a process, that one's own arguments, which the controller has never seen."""
+    words = []
+    for word in argv:
+        if isinstance(word, dict):
+            words += system.words_of(word["process"], word["ticks"], word.get("without") or [])
+        else:
+            words.append(word.replace("{stage}", stage))
+    return words
+
+
+def _own_findings(check, found, stdout, stderr, timeout):
+    """What is wrong by the validator's own word. What it says of the present configuration, too, is not news."""
+    if found["timed_out"]:
+        return ["it did not end within %g s" % timeout]
+    if found["truncated"]:
+        return ["it printed more than can be compared"]
+    findings = ["exit status %d" % found["rc"]] if found["rc"] else []
+    for unwanted in check.get("refuse") or []:
+        if any(re.search(unwanted["pattern"], line) for line in stderr):
+            findings.append(unwanted["says"])
+    for wanted in check.get("require") or []:
+        if not any(re.search(wanted["pattern"], line) for line in stdout.splitlines()):
+            findings.append(wanted["says"])
+    return findings
+
+
+def _undated(line):
+    """A log line without its time and durations."""
+    return re.sub(r'\b(?:time|ts|t)=(?:"[^"]*"|\S+)', "", line).strip()
+
+
+def _differences(before, after, allow, names):
+    """(sentences, lines): what comes or goes and is not allowed to. Compared as multisets: the order of keys is the printer's affair.
+
+    The sentences name the keys that may be named; the lines themselves are for this host's root.
+    """
+    old, new = [collections.Counter(line.strip() for line in text.splitlines()) for text in (before, after)]
+    allowed = [re.compile(pattern) for pattern in allow]
+    findings, lines = [], []
+    for verb, changed in (("would lose", old - new), ("would gain", new - old)):
+        other = [line for line in sorted(changed) if not any(pattern.fullmatch(line) for pattern in allowed)]
+        if other:
+            findings.append("the effective configuration %s %s" % (verb, _counted(other, names)))
+            lines += ["%s: %s" % (verb, line) for line in other]
+    return findings, lines
+
+
+def _counted(lines, names):
+    keys = sorted({key for key in (line.partition("=")[0].strip() for line in lines) if key in names})
+    named = " (%s)" % ", ".join(keys + (["others"] if len(keys) < len(lines) else [])) if keys else ""
+    return "%d line%s%s" % (len(lines), "" if len(lines) == 1 else "s", named)
+
+
+def _names(request, stage):
+    """(staged name, real name): so that output about copies reads as output about the host."""
+    wanted = request.get("stage") or {}
+    names = [(os.path.join(stage, item["name"]), item["source"]) for item in wanted.get("files") or []]
+    names += [(new.replace("{stage}", stage), old) for old, new in wanted.get("substitute") or []]
+    return sorted(names, key=lambda pair: -len(pair[0]))
+
+
+def _renamed(text, names):
+    for staged_name, real_name in names:
+        text = text.replace(staged_name, real_name)
+    return text

@@ -1,0 +1,212 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Put files in place, each old or new and never half, durably; and take them back.
+
+New bytes are written beside the directory, never in it: some engines load every file of their drop-in directory, temporary ones
+included. The old file gets a second name there, so that taking it back is one rename, which needs no room on a full disk.
+Node side: standard library only, Python 3.6.
+"""
+
+import contextlib
+import errno
+import os
+import shutil
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, journal
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import journal_writer, preconditions
+
+_SELINUX = "security.selinux"
+_NO_XATTRS = (errno.EOPNOTSUPP, errno.EPERM, errno.EINVAL)
+
+
+def stage(root, changes, token):
+    """Make everything ready to be renamed; nothing that anybody reads is touched."""
+    for change in changes:
+        directory, beside = spot(root, change.real, change.made_dirs, token)
+        if beside:
+            os.mkdir(directory, 0o700)
+            if change.after is not None:
+                _write_new(root, change, directory)
+            if change.before is not None:
+                with contextlib.suppress(OSError):  # a file system without hard links: the journal has the bytes as well
+                    os.link(host_files.full(root, change.real), directory + "/old", follow_symlinks=False)
+            journal_writer.fsync_dir(directory)
+
+
+def apply(root, changes, token):
+    """Put every change in place."""
+    for change in changes:
+        directory, beside = spot(root, change.real, change.made_dirs, token)
+        if change.after is None:
+            _settle(root, change.real, None)
+            remove_dirs(root, change.made_dirs)
+            continue
+        make_dirs(root, change.made_dirs)
+        if not beside:  # in the very directory, so no longer than it must be
+            os.mkdir(directory, 0o700)
+            _write_new(root, change, directory)
+        _settle(root, change.real, directory + "/new")
+        if not beside:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def _write_new(root, change, directory):
+    after = change.after if change.before is not None else _labelled(root, change.real, change.after)
+    _write_spare(directory + "/new", after, keep_time=change.op == "restore")
+
+
+def take_back(root, records, token, entry):
+    """Undo by the journal's records; what is as before already stays. Files that somebody else has written since are left: their paths.
+
+    One that cannot be put back keeps none of the others from it; the first such error is raised in the end.
+    """
+    foreign, errors = [], []
+    for record in reversed(records):
+        try:
+            if not _take_one_back(root, record, token, entry):
+                foreign.append(record["path"])
+        except host_files.NodeError as exc:
+            errors.append(exc)
+    if errors:
+        raise errors[0]
+    return foreign
+
+
+def _take_one_back(root, record, token, entry):
+    """Whether the file is as before now; not so where somebody else has written to it since."""
+    present = journal.snapshot(root, record["real"])
+    if _is_before(record, present):
+        if not record["existed"]:
+            remove_dirs(root, record["made_dirs"])
+    elif journal.digest(present) != record["sha256_after"]:
+        return False
+    elif not record["existed"]:
+        _settle(root, record["real"], None)
+        remove_dirs(root, record["made_dirs"])
+    else:
+        make_dirs(root, host_files.missing_dirs(root, record["real"]))
+        _settle(root, record["real"], _old(root, record, token, entry))
+    return True
+
+
+def _is_before(record, present):
+    if present is None or not record["existed"]:
+        return present is None and not record["existed"]
+    wanted = (record["sha256_before"], record["mode"], record["uid"], record["gid"])
+    return wanted == (journal.digest(present), present.mode, present.uid, present.gid)
+
+
+def _old(root, record, token, entry):
+    """A file with the state from before, ready to be renamed: the very file where it still has its second name, else written again."""
+    directory = spot(root, record["real"], record["made_dirs"], token)[0]
+    with contextlib.suppress(OSError, host_files.NodeError):
+        path = directory + "/old"
+        if _is_before(record, journal.snapshot("", path)):
+            return path
+    kept = os.path.join(entry, record["backup"])
+    data = journal.read_bytes(kept)
+    journal.require_bytes(kept, data, record["sha256_before"], entry, record["path"])
+    before = journal.from_properties(record, data)
+    with contextlib.suppress(FileExistsError):
+        os.mkdir(directory, 0o700)
+    again = directory + "/again"
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(again)
+    _write_spare(again, before, keep_time=True)
+    return again
+
+
+def clean(root, records, token):
+    """Nothing of ours stays beside the files."""
+    for record in records:
+        for directory in _spots(root, record["real"], record["made_dirs"], token):
+            if os.path.lexists(directory):
+                shutil.rmtree(directory, ignore_errors=True)
+                journal_writer.fsync_dir(os.path.dirname(directory))
+
+
+def make_dirs(root, paths):
+    for path in paths:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(host_files.full(root, path), 0o755)
+            os.chmod(host_files.full(root, path), 0o755)  # whatever the umask
+        journal_writer.fsync_dir(os.path.dirname(host_files.full(root, path)))
+
+
+def remove_dirs(root, paths):
+    """Directories that we made go again, unless somebody else put something there."""
+    for path in reversed(paths):
+        with contextlib.suppress(OSError):
+            os.rmdir(host_files.full(root, path))
+            journal_writer.fsync_dir(os.path.dirname(host_files.full(root, path)))
+
+
+def spot(root, real, made_dirs, token):
+    """(a directory for us on the file's file system, whether it is beside the file's directory and not within)."""
+    beside, within = _spots(root, real, made_dirs, token)
+    if made_dirs:
+        return beside, True
+    parent = os.path.dirname(host_files.full(root, real))
+    # Not above the root, and not across a mount: a rename works within one file system only.
+    fits = parent != (root or "/") and os.path.isdir(parent) and os.stat(os.path.dirname(parent)).st_dev == os.stat(parent).st_dev
+    return (beside, True) if fits and not preconditions.mounted(parent) else (within, False)
+
+
+def _spots(root, real, made_dirs, token):
+    name = ".gpufleet-%s-%s" % (token, host_files.sha256(real.encode("utf-8"))[:8])
+    parent = os.path.dirname(host_files.full(root, real))
+    beside = os.path.dirname(host_files.full(root, made_dirs[0])) if made_dirs else os.path.dirname(parent)
+    return os.path.join(beside, name), os.path.join(parent, name)
+
+
+def _write_spare(path, state, keep_time):
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, 0o600)
+    with os.fdopen(fd, "wb") as stream:
+        stream.write(state.data)
+        stream.flush()
+        os.fchown(stream.fileno(), state.uid, state.gid)
+        for name, value in sorted(state.xattrs.items()):
+            _set_xattr(stream.fileno(), name, value)
+        os.fchmod(stream.fileno(), state.mode)  # last: a change of owner clears the set-id bits, an ACL sets the group's
+        if keep_time:
+            os.utime(stream.fileno(), ns=(state.mtime, state.mtime))
+        os.fsync(stream.fileno())
+
+
+def _set_xattr(fd, name, value):
+    try:
+        os.setxattr(fd, name, value)
+    except OSError as exc:
+        # Labels that the kernel sets by itself, or that this file system has not, must not stop the rest.
+        if exc.errno not in _NO_XATTRS:
+            raise
+
+
+def _settle(root, real, spare):
+    """The moment of change: one rename or one unlink, made durable."""
+    path = host_files.full(root, real)
+    try:
+        if spare is None:
+            os.unlink(path)
+        else:
+            os.rename(spare, path)
+    except OSError as exc:
+        raise host_files.from_os_error(exc, real)
+    journal_writer.fsync_dir(os.path.dirname(path))
+
+
+def _labelled(root, real, state):
+    """A new file gets the label that the policy has for its place; else it would keep that of the place it was written in."""
+    if root or not os.path.isdir("/sys/fs/selinux") or host_files.selinux_label("/etc") is None:
+        return state
+    label = None
+    with contextlib.suppress(host_files.NodeError):
+        answer = commands.text(commands.run(["matchpathcon", "-n", real], timeout=10))
+        label = answer["stdout"].strip() if answer["rc"] == 0 else None
+    if not label:
+        directory = os.path.dirname(host_files.full(root, real))
+        while not os.path.isdir(directory):
+            directory = os.path.dirname(directory)
+        label = host_files.selinux_label(directory)
+    return state._replace(xattrs=dict(state.xattrs, **{_SELINUX: label.encode("ascii") + b"\0"})) if label else state

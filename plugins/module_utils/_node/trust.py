@@ -1,0 +1,441 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Who is trusted on a host: the one place that says which paths, programs, sockets and processes root may believe, run or change.
+
+Each rule answers None, or a Doubt that names the row, the very place and the remedy. What root's systemd obeys is root; what anybody else
+can move, write, start or call by a name of their choice is not. Node side: standard library only, Python 3.6.
+"""
+
+import collections
+import contextlib
+import os
+import re
+import socket
+import stat
+import struct
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
+
+# Root's own programs, for names without a path. /usr/local comes first in many a PATH, and is not root's alone on every distribution.
+PROGRAM_PATH = ("/usr/sbin", "/usr/bin", "/sbin", "/bin", "/run/current-system/sw/bin")
+# A Debian that has /etc/staff-group-for-usr-local makes /usr/local root:staff 2775: its policy says that this group is as good as root, and
+# root's PATH there begins with /usr/local. No other place, and no other group.
+_LOCAL, _STAFF = "/usr/local", "staff"
+
+# Why something is not trusted: the row of the table, the host path or process, what is wrong with it, and what would mend it.
+Doubt = collections.namedtuple("Doubt", "row place why remedy")
+
+
+def sentence(doubt):
+    return "%s %s. %s" % (doubt.place, doubt.why, doubt.remedy)
+
+
+def refusal(path, doubt):
+    """The NodeError for something that is not read, run or called: nothing was done with it."""
+    return host_files.NodeError("untrusted", ("" if doubt.place == path else "%s: " % path) + sentence(doubt))
+
+
+# --- paths ------------------------------------------------------------------------------------------------------------
+
+
+def path(root, wanted, groups=()):
+    """Whether nobody but root can change what is found at a host path: every component from `/`, those that links lead through, too.
+
+    groups: names of the groups that may write as well, since they are the admin group of the very program whose configuration this is.
+    What is not there is nobody's: the directory where it would be has to be root's.
+    """
+    real, links = host_files.resolve(root, wanted)
+    return _first(spot(root, place, groups) for place in links + [real])
+
+
+def spot(root, place, groups=(), whole=True):
+    """The rule for one path whose components are no links, the last one perhaps. whole: False judges the directories alone."""
+    parts = [part for part in place.split("/") if part]
+    inside, found = "/", host_files.lstat(root, "/")
+    owners = _owners(root)
+    for part in parts:
+        if found is None or not stat.S_ISDIR(found.st_mode):
+            break
+        below = host_files.lstat(root, os.path.join(inside, part))
+        doubt = _entry(root, inside, found, owners, groups, below)
+        if doubt:
+            return doubt
+        inside, found = os.path.join(inside, part), below
+    # A link has no mode, and its owner has no right to turn it: that is the directory's affair, which is judged above.
+    if not whole or found is None or stat.S_ISLNK(found.st_mode):
+        return None
+    return _entry(root, inside, found, owners, groups, None)
+
+
+def _owners(root):
+    owners = {0, os.geteuid()}  # what runs without privileges has none to lose
+    if root:
+        owners.add(os.stat(root).st_uid)
+    return owners
+
+
+def _entry(root, place, found, owners, groups, below):
+    """One directory or file. below: what stands in it on the way."""
+    directory = stat.S_ISDIR(found.st_mode)
+    what = "the directory" if directory else "the file"
+    if found.st_uid not in owners:
+        why = "belongs to user %s" % host_files.id_names(root, "passwd").get(found.st_uid, found.st_uid)
+        return Doubt("path", place, why, "Run chown root on %s, if that is meant to be root's" % what)
+    who = _writers(root, place, found, groups)
+    if not who or (directory and _kept_by_sticky_bit(found, below, owners)):
+        return None
+    letter = {"others": "o-w", "its group": "g-w"}.get(who, "g-w")
+    why = "may be written to by %s (mode %04o)" % (who, stat.S_IMODE(found.st_mode))
+    return Doubt("path", place, why, "Run chmod %s on %s, if only root is meant to write there" % (letter, what))
+
+
+def _kept_by_sticky_bit(found, below, owners):
+    """In a sticky directory nobody renames a directory of root's. Only a directory: of a file anybody can put a further name there."""
+    return bool(found.st_mode & stat.S_ISVTX) and below is not None and stat.S_ISDIR(below.st_mode) and below.st_uid in owners
+
+
+def _writers(root, place, found, groups):
+    """Who beside the owner may write, in words; "" when nobody may."""
+    if found.st_mode & 0o002:
+        return "others"
+    if not found.st_mode & 0o020:
+        return ""
+    if _has_acl(host_files.full(root, place)):
+        return "those that its ACL names"  # the group's bits are the ACL's mask then, and say nothing of the group
+    if found.st_gid in (0, os.getegid()):
+        return ""
+    name = host_files.id_names(root, "group").get(found.st_gid, str(found.st_gid))
+    local = name == _STAFF and (place + "/").startswith(_LOCAL + "/")
+    return "" if name in groups or local else "its group %s" % name
+
+
+def _has_acl(place):
+    try:
+        return bool(os.getxattr(place, "system.posix_acl_access", follow_symlinks=False))
+    except OSError as exc:
+        return exc.errno not in host_files.NO_ATTRIBUTE
+
+
+def _first(doubts):
+    return next((doubt for doubt in doubts if doubt), None)
+
+
+def kernels(found):
+    """Whether a file is the kernel's word: on the very file system of /proc or /sys. In a container they may belong to no user it knows."""
+    for place in ("/proc", "/sys"):
+        with contextlib.suppress(OSError):
+            if found.st_dev == os.stat(place).st_dev and os.path.ismount(place):
+                return True
+    return False
+
+
+# --- programs ---------------------------------------------------------------------------------------------------------
+
+
+def program(root, wanted):
+    """Whether a program, or a script, may be run as root by its path."""
+    doubt = path(root, wanted)
+    if doubt:
+        return doubt._replace(row="program")
+    found = host_files.lstat(root, host_files.resolve(root, wanted)[0])
+    if found is None or not stat.S_ISREG(found.st_mode) or not found.st_mode & 0o111:
+        return Doubt("program", wanted, "is no executable file", "Name one that is")
+    return None
+
+
+def find_program(root, name, directories=None):
+    """The host path of the first program of that name in root's own directories; None when there is none."""
+    return host_files.which(root, name, PROGRAM_PATH if directories is None else directories)
+
+
+def require_program(wanted):
+    """The path to run for argv[0], or NodeError: a name is looked up in root's own directories, a path is judged as it is."""
+    if "/" not in wanted:
+        found = find_program("", wanted)
+        if found is None:
+            raise host_files.NodeError("not-found", "%s: there is no such program in %s" % (wanted, ", ".join(PROGRAM_PATH)))
+        wanted = found
+    if not wanted.startswith("/"):
+        raise host_files.NodeError("bad-question", "a program must be a name or an absolute path, not %r" % (wanted,))
+    if host_files.lstat("", host_files.resolve("", wanted)[0]) is None:
+        raise host_files.NodeError("not-found", "%s: there is no such program" % wanted)
+    doubt = program("", wanted)
+    if doubt:
+        raise refusal(wanted, doubt)
+    return wanted
+
+
+# --- processes --------------------------------------------------------------------------------------------------------
+
+# What one look at /proc/PID finds. start: in the kernel's ticks, which names a process for ever together with its number.
+# uids: real, effective, saved, of the file system
+# exe: where the program is, or was
+# deleted: replaced by an upgrade: what runs is not on disk any more
+# users: the user namespace
+# pids: in how many PID namespaces it has a number
+# root: which directory is its /
+# groups: /proc/PID/cgroup
+Process = collections.namedtuple("Process", "pid ppid start uids exe deleted argv users pids root groups")
+PROCESS_ROWS = ("user", "user namespace", "PID namespace", "root directory", "service", "main process", "unit")
+_DELETED = " (deleted)"
+_GENERATIONS = 64
+
+
+class Gone(Exception):
+    """The process has ended, or changed while it was looked at: nothing can be said of it."""
+
+
+def process(pid):
+    """A process, read twice through one descriptor of its directory, which fails once it is dead; Gone where the two differ."""
+    try:
+        place = os.open("/proc/%d" % pid, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:
+        raise Gone()
+    try:
+        found = _read_process(pid, place)
+        if found != _read_process(pid, place):
+            raise Gone()
+        return found
+    except (OSError, ValueError, IndexError):
+        raise Gone()
+    finally:
+        os.close(place)
+
+
+def named(pid):
+    """The name of the program that a process runs, as cheap as can be; None for a kernel's thread, or where it is gone.
+
+    By its executable and never by argv[0], which anybody gives a setuid program as he likes.
+    """
+    try:
+        return os.path.basename(_plain(os.readlink("/proc/%d/exe" % pid)))
+    except OSError:
+        return None
+
+
+def is_root(pid):
+    """Whether a process is root's through and through: real, effective, saved and file system's. None when it is gone."""
+    try:
+        return _uids(_text("/proc/%d/status" % pid)) == (0, 0, 0, 0)
+    except (OSError, ValueError):
+        return None
+
+
+def _read_process(pid, place):
+    fields = _text("stat", place).rpartition(")")[2].split()  # the name before may contain anything, a ")" too
+    status = _text("status", place)
+    exe = os.readlink("exe", dir_fd=place)
+    root = os.stat("root", dir_fd=place)
+    numbers = re.search(r"^NSpid:(.*)$", status, re.MULTILINE)
+    return Process(
+        pid=pid,
+        ppid=int(fields[1]),
+        start=int(fields[19]),
+        uids=_uids(status),
+        exe=_plain(exe),
+        deleted=exe.endswith(_DELETED),
+        argv=tuple(_text("cmdline", place).split("\0")[:-1]),
+        users=os.readlink("ns/user", dir_fd=place),
+        pids=len(numbers.group(1).split()) if numbers else 1,  # a kernel older than 4.1 does not tell
+        root=(root.st_dev, root.st_ino),
+        groups=_text("cgroup", place),
+    )
+
+
+def _text(name, place=None, cap=256 * 1024):
+    fd = os.open(name, os.O_RDONLY | os.O_CLOEXEC, dir_fd=place)
+    try:
+        with os.fdopen(fd, "rb", closefd=False) as stream:
+            return stream.read(cap).decode("utf-8", "replace")
+    finally:
+        os.close(fd)
+
+
+def _uids(status):
+    return tuple(int(word) for word in re.search(r"^Uid:(.*)$", status, re.MULTILINE).group(1).split()) if "\nUid:" in status else ()
+
+
+def _plain(exe):
+    return exe[: -len(_DELETED)] if exe.endswith(_DELETED) else exe
+
+
+def service(groups, first):
+    """(control group, outermost unit) of a process, both below the group of the host's first process; ("", None) where none is told.
+
+    The outermost: a user's own manager has units, too, and calls them as it likes. systemd's own hierarchy is 0::, name=systemd, or both,
+    where one of them may say "/" only.
+    """
+    tops, found = _hierarchies(first), []
+    for name, group in _hierarchies(groups).items():
+        top = tops.get(name, "/")
+        top = (os.path.dirname(top) if top.endswith("/init.scope") else top).rstrip("/")
+        if (group == top or group.startswith(top + "/")) and ".." not in group.split("/"):
+            found.append(group[len(top) :] or "/")
+        else:
+            found.append("/..")  # beside the host's own
+    group = max(found, key=len) if found else ""
+    units = {next((part for part in path.split("/") if part.endswith((".service", ".scope"))), None) for path in found if path != "/"}
+    return group, units.pop() if len(units) == 1 else None
+
+
+def _hierarchies(groups):
+    found = {}
+    for line in groups.splitlines():
+        fields = line.split(":", 2)
+        if len(fields) == 3 and fields[1] in ("", "name=systemd"):
+            found[fields[1]] = fields[2]
+    return found
+
+
+def _users():
+    """The host's own user namespace: its first process's. Ours, where even root may not look at that one (some containers)."""
+    try:
+        return os.readlink("/proc/1/ns/user")
+    except OSError:
+        return os.readlink("/proc/self/ns/user")
+
+
+class Judge(object):
+    """The rule for processes of one look. show: a function from names of units to their properties, as systemd tells them."""
+
+    def __init__(self, show):
+        self.show = show
+        self.first = _text("/proc/1/cgroup")
+        self.root = os.stat("/")
+        self.users = _users()
+
+    def unit(self, found):
+        return service(found.groups, self.first)[1]
+
+    def doubt(self, found):
+        """None for a process that root's systemd has started as a service of this very host, else the first rule that it breaks."""
+        return self._own(found) or self._service(found)
+
+    def _own(self, found):
+        if found.uids != (0, 0, 0, 0):
+            return self._no(found, "user", "is not root's through and through", "Run it as root")
+        if found.users != self.users:
+            return self._no(found, "user namespace", "lives in a user namespace of its own", "Run it as a service of the host's systemd")
+        if found.pids != 1:
+            return self._no(found, "PID namespace", "lives in a PID namespace of its own", "Run it as a service of the host's systemd")
+        if found.root != (self.root.st_dev, self.root.st_ino):
+            return self._no(found, "root directory", "has another root directory", "Run it as a service of the host's systemd")
+        return None
+
+    def _service(self, found):
+        unit = self.unit(found)
+        if unit is None or not unit.endswith(".service") or unit.startswith("user@"):
+            why = "runs in %s, not in a service of the host's systemd" % (unit or "no unit")
+            return self._no(found, "service", why, "Run it as such a service")
+        shown = self.show([unit]).get(unit) or {}
+        if not self._descends(found, shown.get("MainPID", "")):
+            return self._no(found, "main process", "is neither the main process of %s nor its descendant" % unit, "Restart the service")
+        files = [shown.get("FragmentPath", "")] + shown.get("DropInPaths", "").split()
+        # A unit that is masked is a link to /dev/null, which says nothing, whoever writes to it.
+        doubt = _first(path("", name) for name in files if name and os.path.realpath(name) != os.devnull)
+        return doubt._replace(row="unit", why=doubt.why + " (a file of %s)" % unit) if doubt else None
+
+    @staticmethod
+    def _descends(found, main):
+        """By parents who are root's, each. A process whose parent has ended belongs to the host's first, and to nobody's service."""
+        for _generation in range(_GENERATIONS):
+            if str(found.pid) == main:
+                return True
+            if found.ppid <= 1 or not main.isdigit():
+                return False
+            try:
+                found = process(found.ppid)
+            except Gone:
+                return False
+            if found.uids != (0, 0, 0, 0):
+                return False
+        return False
+
+    @staticmethod
+    def _no(found, row, why, remedy):
+        return Doubt(row, "process %d (%s)" % (found.pid, found.exe), why, remedy)
+
+
+@contextlib.contextmanager
+def running(pid, start, called):
+    """A descriptor of the very program that a process runs, to be run by it: where it lies, and whether it still lies there, do not matter.
+
+    The file has to be root's alone. NodeError when the process is gone, or runs another program by now.
+    """
+    try:
+        found = process(pid)
+        fd = os.open("/proc/%d/exe" % pid, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
+    except (Gone, OSError):
+        raise host_files.NodeError("gone", "process %d is gone; look again" % pid)
+    try:
+        again = _again(pid)
+        if found != again or found.start != start or found.exe != called:
+            raise host_files.NodeError("gone", "process %d is not the one that was seen; look again" % pid)
+        doubt = running_file(os.fstat(fd), called)
+        if doubt:
+            raise refusal(called, doubt)
+        yield fd
+    finally:
+        os.close(fd)
+
+
+def _again(pid):
+    try:
+        return process(pid)
+    except Gone:
+        return None
+
+
+def running_file(found, called):
+    """The rule for the file of a program that runs: its directories, and whether its name is still there, do not matter."""
+    if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
+        return Doubt("running program", called, "is not root's (it belongs to user %d)" % found.st_uid, "Run chown root on it")
+    if found.st_mode & 0o022:
+        why = "may be written to by others (mode %04o)" % stat.S_IMODE(found.st_mode)
+        return Doubt("running program", called, why, "Run chmod go-w on it")
+    return None
+
+
+# --- sockets ----------------------------------------------------------------------------------------------------------
+
+
+answered = {}  # socket: the process that called listen() there, when it was last talked to
+
+
+def socket_path(wanted):
+    """The rule for a socket's place, before anything is sent to it: its directories are root's, and so is the socket; its mode is free."""
+    real, links = host_files.resolve("", wanted)
+    doubt = _first(spot("", place, whole=False) for place in links + [real])
+    if doubt:
+        return doubt._replace(row="socket")
+    found = host_files.lstat("", real)
+    if found is not None and found.st_uid not in _owners(""):
+        who = host_files.id_names("", "passwd").get(found.st_uid, found.st_uid)
+        return Doubt("socket", wanted, "belongs to user %s" % who, "Name the engine's own socket")
+    return None
+
+
+def peer(connection):
+    """(pid, uid) of who listens at the other end: the kernel's word."""
+    pid, uid, _gid = struct.unpack("3i", connection.getsockopt(socket.SOL_SOCKET, socket.SO_PEERCRED, 12))
+    return pid, uid
+
+
+def connect(wanted, timeout):
+    """A connection to a socket that root may talk to; OSError when nobody listens, NodeError when it is not to be trusted."""
+    # Judged before anything is sent: its place, its owner, and by the kernel's word the user who listens.
+    doubt = socket_path(wanted)
+    if doubt:
+        raise refusal(wanted, doubt)
+    connection = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    try:
+        connection.settimeout(timeout)
+        connection.connect(wanted)
+        answered[wanted], uid = peer(connection)
+        if uid not in (0, os.geteuid()):
+            raise refusal(wanted, Doubt("socket", wanted, "is answered by user %d" % uid, "Have it served by root, or name another socket"))
+    except Exception:
+        connection.close()
+        raise
+    return connection

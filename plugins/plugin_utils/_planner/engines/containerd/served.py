@@ -1,0 +1,75 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which containerd and which configuration this collection can change: everything else is refused before it is planned."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+
+def version_of(instance: Instance) -> Version:
+    version = versions.parse(instance.version)
+    if version is None:
+        raise PlanError(
+            "the version of this containerd is not known",
+            where=instance.config_path,
+            why="neither its socket nor its program reports one",
+            next="Start containerd, or repair its installation.",
+        )
+    if version.series < releases.OLDEST:
+        raise PlanError(f"containerd {version} is too old", where=instance.config_path, next="Upgrade containerd to 1.6 or newer.")
+    return version
+
+
+def check(files: FileSet, version: Version) -> None:
+    config.check_schema(files, version)
+    facts = releases.facts(version)
+    root = files.root
+    if root and files.schema < 2 and facts.merge == "deep":
+        own = config.uses(root.doc.data, containerd_places.V1_NAMES)
+        if "version" in root.doc.data or (own and facts.v1_lost):
+            line = toml.line_of(root.doc, ("version",)) or toml.line_of(root.doc, containerd_places.V1_NAMES)
+            raise PlanError(
+                "this is a version 1 configuration",
+                where=root.path,
+                line=line,
+                why=f"containerd {version} {'drops its CRI part silently' if facts.v1_lost else 'accepts no newer drop-in beside it'}",
+                next='Write it as version 2 (plugins."io.containerd.grpc.v1.cri") and run again.',
+            )
+    off = config.cri_disabled(files)
+    if off:  # a daemon that serves CRI now has not read this yet, and would lose it by our restart
+        raise PlanError(
+            "disabled_plugins switches CRI off",
+            where=off[0],
+            line=off[1],
+            why="settings for CRI would have no effect",
+            next="Remove the CRI plugin from disabled_plugins and run again.",
+        )
+    _check_shadow(files, facts)
+
+
+def _check_shadow(files: FileSet, facts: releases.Release) -> None:
+    """Drop-ins newer than their root: refused by 2.3, and the root's CRI table is lost on 2.0 to 2.2."""
+    root = files.root
+    for file in files.files[1:]:
+        if root and root.declared and file.declared > root.declared and facts.merge == "deep" and facts.cdi != "always":
+            raise PlanError(
+                f"this file has version = {file.declared}, but its root {root.path} has {root.declared}",
+                where=file.path,
+                line=toml.line_of(file.doc, ("version",)),
+                why="containerd does not start with it, or silently drops the root file's CRI table",
+                next=f"Write it as version {root.declared}{_rewritten(file)}, or remove it.",
+            )
+
+
+def _rewritten(file: ConfigFile) -> str:
+    """nvidia-ctk makes such a file of what `containerd config dump` prints, which is of the newest version."""
+    return f" (`{nvidia_ctk.COMMAND} --config-source=file` does that)" if file.path.endswith(f"/{nvidia_ctk.DROP_IN}") else ""
