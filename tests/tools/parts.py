@@ -50,7 +50,7 @@ LAB = {
     "faults": ("faults",),
     "node_check": ("node_check",),
     "cdi engines": ("cdi_engines", "cdi_mig"),
-    "disasters": ("disasters", "hands", "gpu_operator"),
+    "disasters": ("disasters", "executor", "gpu_operator"),
     "rollback": ("rollback", "taken_back_whole"),
     "two engines": ("two_engines", "nvidia_ctk_hosts", "other_writers"),
     "lab": ("lab", "device_nodes"),

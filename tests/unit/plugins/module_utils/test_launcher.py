@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The host finishes alone: the hands as a program of its own, the caller that waits, the watch over both, the lock."""
+"""The host finishes alone: the executor as a program of its own, the caller that waits, the watch over both, the lock."""
 
 import errno
 import hashlib
@@ -84,7 +84,7 @@ def test_the_tasks_environment_is_the_executors_and_nothing_else_is(host, monkey
     assert (found["error"]["phase"], found["said"]) == ("command", None), "what nobody asked for is left behind"
 
 
-def test_hands_that_are_killed_are_told_and_taken_back_by_the_caller(host, monkeypatch):
+def test_an_executor_that_is_killed_is_told_and_taken_back_by_the_caller(host, monkeypatch):
     monkeypatch.setattr(deadline, "RUNNING", "/nowhere")
     # What restarts the engine kills its grandparent: the hands, whose process group leads nobody else.
     host.systemd.hook("engine.service", "restart", "grep -q new %s && kill -9 $(ps -o ppid= -p $PPID); exit 0" % host.config)
@@ -235,7 +235,7 @@ def test_who_has_no_name_yet_or_any_more_is_waited_for(host):
     child.join()
 
 
-def test_the_timer_ends_its_own_hands_when_they_hang(host):
+def test_the_timer_ends_its_own_executor_when_it_hangs(host):
     fork = multiprocessing.get_context("fork")
     ready = fork.Event()
 

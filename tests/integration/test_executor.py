@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The host finishes alone: hands killed, caller gone, engine that crashes later, power lost. Old or new, and the next look says which."""
+"""The host finishes alone: executor killed, caller gone, engine that crashes later, power lost. Old or new, and the next look says which."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def last_state(fleet: Fleet, token: str) -> list[dict[str, Any]]:
     return [json.loads(line) for line in lines if line.strip()]
 
 
-def test_hands_that_are_killed_are_followed_by_others_that_take_back(fleet: Fleet, before: Tree) -> None:
+def test_an_executor_that_is_killed_is_followed_by_another_that_takes_back(fleet: Fleet, before: Tree) -> None:
     wanted = request(fleet)
     caller = held_in_restart(fleet, wanted)
     fleet.shell(HOST, f"systemctl kill --signal=KILL gpufleet-{wanted['id']}.service; rm {HELD}")
