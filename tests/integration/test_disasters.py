@@ -213,7 +213,7 @@ def test_a_file_system_that_turns_read_only_in_the_middle_is_waited_for(stage: S
 
 
 @pytest.mark.parametrize("when", ["its time comes by itself", "its time is told"])
-def test_hands_that_hang_are_ended_by_the_timer(when: str, stage: Stage) -> None:
+def test_an_executor_that_hangs_is_ended_by_the_timer(when: str, stage: Stage) -> None:
     """They hang with one file new and one old. The timer counts time that passes: a clock that is set makes it neither early nor late."""
     victim = stage.victim
     both, points = sweep.sides(victim)

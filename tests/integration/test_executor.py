@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The host finishes alone: executor killed, caller gone, engine that crashes later, power lost. Old or new, and the next look says which."""
+"""The host finishes alone: executor killed, caller gone, engine crashes later, power lost. Old or new, and the next look says which."""
 
 from __future__ import annotations
 
