@@ -10,6 +10,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import work
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
@@ -27,12 +28,13 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
     kept = journal.journal(obs)
     entries = list(kept.get("journal") or ())
     told = {"journal": entries, "history": [journal.history(entry) for entry in entries], "pending": list(kept.get("pending") or ())}
-    return base.Outcome(plan, {**node.info(seen, plan, policy.state), **told, "problem": problem})
+    runs = work.told(policy, obs, plan.whole, kubelet=seen.kubelet.present)
+    return base.Outcome(plan, {**node.info(seen, plan, policy.state), **told, "work": runs, "problem": problem})
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """All that is needed for the plan, and the journal as people read it."""
-    return [*node.questions(policy), queries.originals(JOURNAL_DIR, listing=True)]
+    """All that is needed for the plan and for a drain, and the journal as people read it."""
+    return [*node.questions(policy), *work.questions(policy), queries.originals(JOURNAL_DIR, listing=True)]
 
 
 class ActionModule(ActionBase):

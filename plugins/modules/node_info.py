@@ -94,6 +94,40 @@ would_restart:
   type: list
   elements: str
   sample: [containerd.service]
+work:
+  description: What M(gpufleet.nvidia.drain) reads, the host as those see it who give it work.
+  returned: always
+  type: dict
+  sample:
+    hostname: gpu1
+    boot_id: 7b3ad1cf-53c2-4a9e-9c0e-0f6a3f5a4f0b
+    orchestrators: [kubernetes]
+    ends: []
+    gpu_processes: []
+  contains:
+    hostname:
+      description: The host's own name.
+      type: str
+      returned: always
+    boot_id:
+      description: The kernel's number of this boot, by which a Kubernetes node is compared with the host.
+      type: str
+      returned: always
+    orchestrators:
+      description: V(kubernetes) where a kubelet runs, V(slurm) where C(slurmd) does.
+      type: list
+      elements: str
+      returned: always
+    ends:
+      description: Containers that end by a restart which is planned, or which waits for them to end.
+      type: list
+      elements: str
+      returned: always
+    gpu_processes:
+      description: Numbers of the processes that hold device nodes of the driver.
+      type: list
+      elements: str
+      returned: always
 advice:
   description: What a person should know or do.
   returned: always

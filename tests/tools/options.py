@@ -33,13 +33,34 @@ ENTRIES: Mapping[str, Mapping[str, str]] = {
     "node": {"look": "node_info", "main": "node", "refresh_cdi": "node_info"},
     "verify": {"main": "node_check"},
     "toolkit": {"main": "toolkit_repository"},
+    "drain": dict.fromkeys(("main", "check", "drain", "undrain", "keep"), "drain"),
 }
 # Options that carry another name as a variable, since there it has to say what of.
 NAMES: Mapping[str, Mapping[str, str]] = {
     "node_check": {"image": "verify_image", "timeout": "verify_timeout"},
     "toolkit_repository": {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"},
+    "drain": {
+        **{option: f"drain_{option}" for option in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout")},
+        "policy": "drain", "rollout": "rollout_id", "kubeconfig": "kubernetes_kubeconfig", "context": "kubernetes_context",
+    },
 }
-BY_HAND: Mapping[str, frozenset[str]] = {"cdi_spec": frozenset({"cdi_owner", "cdi_version", "state"})}
+BY_HAND: Mapping[str, frozenset[str]] = {
+    "cdi_spec": frozenset({"cdi_owner", "cdi_version", "state"}),
+    "drain": frozenset({"drained", "results", "state"}),
+}
+# Variables of a role that are no option of its module, since they are about its tasks.
+OF_TASKS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
+    "drain": {
+        "gpufleet_drain_delegate": {
+            "description": [
+                "The machine from which hosts are drained: the controller, or a host of the inventory that has C(scontrol), the Kubernetes"
+                " library or the programs of O(gpufleet_drain_commands).",
+            ],
+            "type": "str",
+            "default": "localhost",
+        },
+    },
+}
 MARKED = re.compile(r"\bO\((\w+)(=[^)]*)?\)")
 TASK = re.compile(rf"(?m)^(  {re.escape(HERE)}(\w+):\n)((?:    .*\n)+)")
 RETURN = re.compile(r'(RETURN = r"""\n)(.*?)(""")', re.DOTALL)
@@ -66,7 +87,8 @@ def variable(module: str, option: str) -> str:
 def variables(module: str) -> dict[str, dict[str, Any]]:
     """A module's options as variables of a role, in the order of their names."""
     documented = arguments.documentation(module)["options"]
-    found = {variable(module, option): of_role(module, text) for option, text in documented.items()}
+    hand = BY_HAND.get(module, frozenset())
+    found = {variable(module, option): of_role(module, text) for option, text in documented.items() if option not in hand}
     return dict(sorted(found.items()))
 
 
@@ -93,7 +115,7 @@ def specs(role: str, text: str) -> str:
     entries = yaml.safe_load(text)["argument_specs"]
     shared: dict[str, dict[str, Any]] = {}
     for name, entry in entries.items():
-        found = variables(ENTRIES[role][name])
+        found = dict(sorted({**variables(ENTRIES[role][name]), **copy.deepcopy(OF_TASKS.get(role, {}))}.items()))
         entry["options"] = next((known for known in shared.values() if known == found), found)
         shared.setdefault(name, entry["options"])
     dumped = yaml.dump({"argument_specs": entries}, Dumper=Dumper, sort_keys=False, width=120, allow_unicode=True)

@@ -311,6 +311,7 @@ class Plan:
     restarts: tuple[Restart, ...] = ()
     health: tuple[Mapping[str, Any], ...] = ()
     pending: tuple[str, ...] = ()  # units that have to be restarted, which is left to somebody
+    ends: tuple[str, ...] = ()  # containers that end by a restart which is planned, or which waits for them to end
     advice: tuple[str, ...] = ()
     beforehand: tuple[str, ...] = ()  # advice that is of no use any more once the plan has been carried out
     diffs: tuple[tuple[str, str, str], ...] = ()  # (path, text before, text after) for --diff, as the host shows them
@@ -356,6 +357,7 @@ def merge(plans: list[Plan]) -> Plan:
         restarts=tuple(restarts.values()),
         health=tuple(h for p in plans for h in p.health),
         pending=tuple(dict.fromkeys(u for p in plans for u in p.pending)),
+        ends=tuple(dict.fromkeys(c for p in plans for c in p.ends)),
         advice=tuple(dict.fromkeys(a for p in plans for a in p.advice)),
         beforehand=tuple(dict.fromkeys(a for p in plans for a in p.beforehand)),
         diffs=tuple(d for p in plans for d in p.diffs),

@@ -332,6 +332,7 @@ def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag:
         health=(health_,) if actions else (),
         expect_units={instance.unit: instance.invocation_id} if actions and instance.invocation_id else {},
         pending=(instance.unit,) if left else (),
+        ends=ended.containers if lag.restart and policy.restart != "never" else (),
         advice=(*plan.advice, *restart_advice(policy, instance, ended, left, restart)),
     )
 

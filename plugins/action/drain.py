@@ -1,0 +1,158 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Take a host out of service before a change, and back after its proof."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import time
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, draining
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+SPEC = arguments.spec("drain")
+SETTLES = 300  # seconds within which a node reports itself again after its engine or its agent was restarted
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        drain.check_commands(self._task.args.get("commands"))  # before the argument spec makes a list of a string
+        args = arguments.of_task(self, SPEC)
+        drain.check(args)
+        variables = task_vars or {}
+        result = variables.get(args["results"]) or {}
+        state, work = args["state"], drain.Work.of(result)
+        decision = drain.decide(args["policy"], work, driver_changes=args["driver_changes"])
+        by = drain.orchestrators(args["by"], work, args["commands"])
+        if args["policy"] == "auto" and state == "drained" and "work" not in result:
+            raise PlanError(f"{args['results']} has no result of gpufleet.nvidia.node_info", next="run that module first, and register it")
+        needed = decision.drain and state in ("drained", "checked")
+        if needed and not by:
+            return self._without(args, decision)
+        every = draining.of(self, variables, args, work, decision.why, by, needed=needed)
+        run = Run(args, decision, every, bool(self._task.check_mode), {who: one.standing() for who, one in every.items()})
+        return {"drained": run.drain, "in_service": run.give_back, "kept": run.keep, "checked": run.checked}[state]()
+
+    def _without(self, args: Mapping[str, Any], decision: drain.DrainDecision) -> dict[str, Any]:
+        """Nobody is there who could drain the host. Where a drain was not asked for by name, the change goes on as without a rollout."""
+        why = drain.no_orchestrator(decision)
+        if args["policy"] == "always":
+            raise PlanError(why, next="set gpufleet_drain_by and what it needs, or gpufleet_drain: auto")
+        return told("not_needed", why, {}, 0)
+
+
+@dc.dataclass(frozen=True)
+class Run:
+    """One task: the orchestrators with how they saw the node when it began."""
+
+    args: Mapping[str, Any]
+    decision: drain.DrainDecision
+    every: Mapping[str, draining.Orchestrator]
+    check: bool
+    standings: Mapping[str, drain.Standing]
+
+    def checked(self) -> dict[str, Any]:
+        obstacle = drain.obstacle(self.standings)
+        if obstacle and self.decision.drain:
+            return self._end("left_out", obstacle, failed=True)
+        for who in self._in_service() if self.decision.drain else ():
+            self.every[who].take_out(try_only=True)
+        return self._end("ready" if self.decision.drain else "not_needed", self.decision.why)
+
+    def drain(self) -> dict[str, Any]:
+        """A drain that an earlier run of this rollout has left is taken up, also where the host would not have to be drained by now."""
+        already = drain.ours(self.standings)
+        if not self.decision.drain and not already:
+            return self._end("not_needed", self.decision.why)
+        obstacle = drain.obstacle(self.standings)
+        if obstacle:
+            return self._end("left_out", obstacle, failed=True)
+        taken = self._in_service() if self.decision.drain else ()
+        began = time.monotonic()
+        try:
+            for who in taken:
+                self.every[who].take_out(try_only=self.check)
+            waiting = {} if self.check else self._wait(began + self.args["timeout"])
+        except (PlanError, draining.Refused) as error:
+            return self._refused(str(error), taken)
+        seconds = round(time.monotonic() - began)
+        if not waiting:
+            why = self.decision.why if self.decision.drain else "an earlier run of this rollout has drained it"
+            return self._end("drained", why, changed=bool(taken), seconds=seconds)
+        keep = self.args["on_timeout"] == "keep"
+        text = drain.timed_out(waiting, self.args["timeout"], keep)
+        if not keep:
+            text += self._given_back((*taken, *already))
+        return self._end("pending" if keep else "left_out", text, failed=True, changed=keep and bool(taken), seconds=seconds)
+
+    def _in_service(self) -> tuple[str, ...]:
+        return tuple(who for who, s in self.standings.items() if s.state == "in_service")
+
+    def _wait(self, end: float) -> dict[str, str]:
+        """What is still running at the end of the time, by orchestrator; all of them wait at the same time."""
+        while True:
+            waiting = {who: text for who, one in self.every.items() if (text := one.waiting(max(1, round(end - time.monotonic()))))}
+            if not waiting or time.monotonic() >= end:
+                return waiting
+            time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
+
+    def _refused(self, text: str, taken: tuple[str, ...]) -> dict[str, Any]:
+        """A drain that was refused leaves the node as it was found."""
+        more = "" if self.check else self._given_back(taken)
+        return self._end("left_out", f"not drained: {text}{more}", failed=True)
+
+    def _given_back(self, whom: tuple[str, ...]) -> str:
+        """Give back what this task took, and say what could not be."""
+        failed = []
+        for who in reversed(whom):
+            try:
+                if self.every[who].standing().state == "ours":
+                    self.every[who].give_back()
+            except (PlanError, draining.Refused) as error:
+                failed.append(f"{who} could not put it back into service: {error}")
+        return "".join(f". {text}" for text in failed)
+
+    def give_back(self) -> dict[str, Any]:
+        mine = [who for who in reversed(drain.ORCHESTRATORS) if who in self.every]
+        end = time.monotonic() + min(SETTLES, self.args["timeout"])
+        standings = dict(self.standings)
+        while not self.check and any(s.state == "broken" for s in standings.values()) and time.monotonic() < end:
+            time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
+            standings = {who: one.standing() for who, one in self.every.items()}
+        held = [who for who in mine if standings[who].state == "ours"]
+        broken = "; ".join(s.text for s in standings.values() if s.state == "broken")
+        if broken:
+            return self._end("kept", f"not put back into service: {broken}", failed=True)
+        for who in held:
+            self.every[who].give_back(try_only=self.check)
+        left = "; ".join(s.text for s in standings.values() if s.state == "others")
+        done = "put back into service" if held else "nobody holds it out of service"
+        return self._end("in_service", left or done, changed=bool(held))
+
+    def keep(self) -> dict[str, Any]:
+        why = drain.text_of(self.args["reason"], "a change of this host failed")
+        held = drain.ours(self.standings)
+        for who in held:
+            self.every[who].keep(why, try_only=self.check)
+        return self._end("kept" if held else "not_needed", why if held else "this rollout does not hold it", changed=bool(held))
+
+    def _end(self, outcome: str, why: str, *, failed: bool = False, changed: bool = False, seconds: int = 0) -> dict[str, Any]:
+        found = told(outcome, why, self.standings, seconds, changed=changed)
+        return {**found, "failed": True, "msg": why} if failed else found
+
+
+def told(
+    outcome: str, why: str, standings: Mapping[str, drain.Standing], seconds: int, *, changed: bool = False
+) -> dict[str, Any]:
+    nodes = {who: dc.asdict(s) for who, s in standings.items()}
+    return {"changed": changed, "outcome": outcome, "why": why, "by": list(standings), "nodes": nodes, "seconds": seconds}

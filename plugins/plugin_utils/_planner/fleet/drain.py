@@ -1,0 +1,183 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a host is taken out of service before a change, by whom, and in which words; Ansible and clusters are asked elsewhere."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+
+COMMANDS, SLURM, KUBERNETES = ORCHESTRATORS = ("commands", "slurm", "kubernetes")
+STEPS = ("before", "wait", "after", "marked")
+# A value of a label, which is what the mark on a Kubernetes node may hold, and nothing that Slurm's own parser of reasons reads.
+ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+LONGEST = 30 * 24 * 3600
+NAMED = 5
+
+
+@dc.dataclass(frozen=True)
+class Work:
+    """What runs on a host, as the look at it tells (`work` of node_info)."""
+
+    hostname: str = ""
+    boot_id: str = ""
+    orchestrators: tuple[str, ...] = ()  # those whose agent runs there: kubernetes, slurm
+    ends: tuple[str, ...] = ()  # containers that the planned restart ends, or that hold it up
+    gpu_processes: tuple[str, ...] = ()  # processes that hold the driver's device nodes
+
+    @staticmethod
+    def of(result: Mapping[str, Any]) -> Work:
+        told: Mapping[str, Any] = result.get("work") or {}
+        lists = {key: tuple(str(v) for v in told.get(key) or ()) for key in ("orchestrators", "ends", "gpu_processes")}
+        return Work(str(told.get("hostname") or ""), str(told.get("boot_id") or ""), **lists)
+
+
+@dc.dataclass(frozen=True)
+class DrainDecision:
+    """Whether to drain, and why."""
+
+    drain: bool
+    why: str
+
+
+def decide(policy: str, work: Work, *, driver_changes: bool = False) -> DrainDecision:
+    """`auto` drains where work would end by the change: containers by a restart, GPU processes by a change of the driver."""
+    if policy == "never":
+        return DrainDecision(False, "gpufleet_drain is never")
+    if policy == "always":
+        return DrainDecision(True, "gpufleet_drain is always")
+    if work.ends:
+        return DrainDecision(True, f"the restart ends {counted(work.ends, 'container')}")
+    if driver_changes and work.gpu_processes:
+        return DrainDecision(True, f"the driver changes, and {counted(work.gpu_processes, 'process', 'processes')} use the GPUs")
+    if driver_changes:
+        return DrainDecision(False, "the driver changes, and no process uses the GPUs")
+    return DrainDecision(False, "the change ends no container")
+
+
+def counted(found: Sequence[str], one: str, many: str = "") -> str:
+    """'2 containers (a, b)'; of many the first few are named."""
+    more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""
+    return f"{len(found)} {one if len(found) == 1 else many or one + 's'} ({', '.join(found[:NAMED])}{more})"
+
+
+def orchestrators(by: Sequence[str], work: Work, commands: Mapping[str, Any]) -> tuple[str, ...]:
+    """Who drains the host, in the order in which it is taken out of service. `auto`: those that are there."""
+    found = {*by} - {"auto"}
+    if "auto" in by:
+        found |= {*work.orchestrators, *([COMMANDS] if commands else [])}
+    return tuple(name for name in ORCHESTRATORS if name in found)
+
+
+def check(options: Mapping[str, Any]) -> None:
+    """Raise PlanError for the first setting that no host could be drained with."""
+    check_commands(options.get("commands"))
+    for name, variable in (("timeout", "gpufleet_drain_timeout"), ("interval", "gpufleet_drain_interval")):
+        if not 1 <= options[name] <= LONGEST:
+            raise PlanError(f"{variable} is {options[name]}", why=f"it is no time from 1 to {LONGEST} seconds", next="write it as 3600")
+    if options["interval"] > options["timeout"]:
+        why = f"it is longer than gpufleet_drain_timeout, {options['timeout']}"
+        raise PlanError(f"gpufleet_drain_interval is {options['interval']}", why=why, next="give a shorter interval")
+    if not ID.fullmatch(options["rollout"]):
+        why = "it marks nodes, and is no word of at most 63 letters, digits, '.', '_' and '-'"
+        raise PlanError(f"gpufleet_rollout_id is {options['rollout']!r}", why=why, next="write it as driver-580-2026-03")
+    by = options["by"]
+    if not by:
+        raise PlanError("gpufleet_drain_by is empty", next="write auto, commands, slurm or kubernetes")
+    if COMMANDS in by and not options.get("commands"):
+        raise PlanError("gpufleet_drain_by names commands, and gpufleet_drain_commands is not set", next="set it, or name another one")
+    if SLURM in by and options["method"] == "evict":
+        raise PlanError("gpufleet_drain_method is evict, and gpufleet_drain_by names slurm", why=NO_EVICTION, next="write wait")
+
+
+NO_EVICTION = "Slurm jobs are waited for and never cancelled"
+
+
+def check_commands(commands: Any) -> None:
+    """Commands are lists of words, so that no shell reads them."""
+    if not commands:
+        return
+    setting = "gpufleet_drain_commands"
+    if not isinstance(commands, Mapping):
+        raise PlanError(f"{setting} is no dictionary", next="give it the keys before, wait and after, each a list of words")
+    unknown = sorted(str(key) for key in set(commands) - set(STEPS))
+    if unknown:
+        raise PlanError(f"{setting} has the unknown key {unknown[0]!r}", next=f"known keys are {', '.join(STEPS)}")
+    for step, argv in commands.items():
+        _check_argv(f"{setting}.{step}", argv)
+    for step in ("before", "after"):
+        if not commands.get(step):
+            raise PlanError(f"{setting} has no {step}", why="a host that is taken out of service has to come back", next=f"add {step}")
+
+
+def _check_argv(where: str, argv: Any) -> None:
+    good = isinstance(argv, (list, tuple)) and argv and all(isinstance(word, (str, int, float)) for word in argv) and str(argv[0]).strip()
+    if not good:
+        why = "a string would need a shell" if isinstance(argv, str) else "it is no list of words"
+        raise PlanError(f"{where} is {argv!r}", why=why, next="write it as a list: [/usr/local/bin/drain, --host, gpu1]")
+    if any("\0" in str(word) for word in argv):
+        raise PlanError(f"{where} has a word with a null character", next="take it out")
+
+
+def text_of(reason: str, why: str) -> str:
+    """What people read beside a mark: the ticket that the user named, else the reason of the drain."""
+    return " ".join(re.sub(r"[^\x20-\x7e]|[\"'=\[\]]", " ", reason or why).split())[:200]
+
+
+@dc.dataclass(frozen=True)
+class Standing:
+    """How an orchestrator sees a node now.
+
+    state: in_service, ours (out of service by this rollout), others (by somebody else), broken (it does not work, whoever it belongs to).
+    text: one sentence without its end, '' for in_service.
+    """
+
+    state: str
+    text: str = ""
+    node: str = ""
+
+
+def obstacle(standings: Mapping[str, Standing]) -> str:
+    """Why the host cannot be taken out of service by this rollout, '' where it can."""
+    return "; ".join(f"{who}: {s.text}" for who, s in standings.items() if s.state in ("others", "broken"))
+
+
+def ours(standings: Mapping[str, Standing]) -> tuple[str, ...]:
+    return tuple(who for who, s in standings.items() if s.state == "ours")
+
+
+def no_orchestrator(decision: DrainDecision) -> str:
+    return (
+        f"{decision.why}, and nothing here can drain the host: no kubelet and no slurmd runs on it, and gpufleet_drain_commands is not set"
+    )
+
+
+def timed_out(waiting: Mapping[str, str], seconds: int, keep: bool) -> str:
+    """The sentence of a drain that did not end in time."""
+    left = "; ".join(f"{who}: {text}" for who, text in waiting.items())
+    step = (
+        "The node stays out of service (gpufleet_drain_on_timeout: keep); the next run of this rollout goes on with it"
+        if keep
+        else "The node is in service again. Raise gpufleet_drain_timeout, or wait for a time with less work"
+    )
+    return f"not drained within {seconds} s: {left}. {step}"
+
+
+def node_names(given: str, work: Work, inventory_hostname: str) -> tuple[str, ...]:
+    """What the cluster may call the host: what the user says, else how it calls itself, else its name in the inventory."""
+    if given:
+        return (given,)
+    own = work.hostname.lower()
+    return tuple(dict.fromkeys(n for n in (own, own.partition(".")[0], inventory_hostname) if n))
+
+
+def no_node(setting: str, tried: Sequence[str], known: Sequence[str], where: str) -> PlanError:
+    """The node is not there under any of its names."""
+    has = f"{where} has {names.some(known)}" if known else f"{where} has no nodes"
+    return PlanError(f"there is no node {' or '.join(tried)}", why=has, next=f"set {setting} to the node's name for this host")

@@ -1,0 +1,84 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node as Slurm tells it: whose drain it is, when it is drained, and what of it may be resumed."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import Standing, text_of
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+MARK = "gpufleet.nvidia"
+NOT_FOUND = re.compile(r"Node (\S+) not found")
+NOT_PERMITTED = re.compile(r"Access/permission denied|Invalid user id")
+# slurm_node_state_string() puts these behind the state; `*` is an older release's NOT_RESPONDING.
+STATE = re.compile(r"(?m)^\s+State=(\S+)")
+REASON = re.compile(r"(?m)^\s+Reason=(.*?)(?: \[(\S+)@[\dT:-]+\])?\s*$")
+NAME = re.compile(r"(?m)^NodeName=(\S+)")
+BROKEN = {"DOWN", "ERROR", "FAIL", "FAILING", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "INVALID", "INVALID_REG"}
+SUFFIXES = {"*": "NOT_RESPONDING", "$": "MAINT", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN", "@": "REBOOT_REQUESTED"}
+
+
+@dc.dataclass(frozen=True)
+class SlurmNode:
+    """`scontrol show node`, as far as it counts here."""
+
+    name: str
+    states: frozenset[str]
+    reason: str = ""
+    by: str = ""
+
+    @property
+    def state(self) -> str:
+        return "+".join(sorted(self.states))
+
+
+def parse(text: str) -> SlurmNode:
+    """The first node of the output. A reason is free text and comes last, so that it cannot pass for a state."""
+    name, state = NAME.search(text), STATE.search(text)
+    if name is None or state is None:
+        raise PlanError("scontrol show node has an output without NodeName and State", next="look at its version, and report this")
+    words = state[1]
+    found = set()
+    while words and words[-1] in "*$~#!%@^+-":
+        found.add(SUFFIXES.get(words[-1], ""))
+        words = words[:-1]
+    reason = REASON.search(text, state.end())
+    states = frozenset({*words.split("+"), *found} - {""})
+    return SlurmNode(name[1], states, reason[1] if reason else "", (reason[2] or "") if reason else "")
+
+
+def mark(rollout: str) -> str:
+    return f"{MARK} {rollout}:"
+
+
+def reason(rollout: str, text: str, why: str) -> str:
+    """What is put into the node's reason; the mark in front is how a later run recognises its own drain."""
+    return f"{mark(rollout)} {text_of(text, why)}"
+
+
+def is_ours(node: SlurmNode, rollout: str) -> bool:
+    return node.reason.startswith(mark(rollout))
+
+
+def standing(node: SlurmNode, rollout: str) -> Standing:
+    """DOWN is never ours to end, even with our reason: slurmctld says that the node does not work."""
+    said = f"{node.state}, reason {node.reason!r}" + (f" by {node.by}" if node.by else "")
+    broken = sorted(node.states & BROKEN)
+    if broken:
+        return Standing("broken", f"the node {node.name} is {said}; Slurm resumes it when it works again, or a person does", node.name)
+    if "DRAIN" not in node.states:
+        return Standing("in_service", "", node.name)
+    if is_ours(node, rollout):
+        return Standing("ours", f"drained by this rollout ({node.reason})", node.name)
+    return Standing("others", f"the node {node.name} is drained already ({said}), and only who drained it resumes it", node.name)
+
+
+def waiting(node: SlurmNode) -> str:
+    """What a drained node still waits for, '' when it is drained: IDLE+DRAIN, and no job on its way out."""
+    if "DRAIN" in node.states and "IDLE" in node.states and not node.states & {"COMPLETING", *BROKEN}:
+        return ""
+    return f"the node {node.name} is {node.state}"

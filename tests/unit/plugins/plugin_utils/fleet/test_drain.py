@@ -1,0 +1,114 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a host is drained, by whom, and which settings are refused: tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import Standing, Work
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from hypothesis import given
+from hypothesis import strategies as st
+
+ENDS = Work(ends=("web", "db"))
+USED = Work(gpu_processes=("4711",))
+BOTH = Work(ends=("web",), gpu_processes=("4711",))
+
+DECISIONS = [
+    # policy, what runs, whether the driver changes, drain?, why
+    ("auto", Work(), False, False, "the change ends no container"),
+    ("auto", ENDS, False, True, "the restart ends 2 containers (web, db)"),
+    ("auto", USED, False, False, "the change ends no container"),
+    ("auto", USED, True, True, "the driver changes, and 1 process (4711) use the GPUs"),
+    ("auto", Work(), True, False, "the driver changes, and no process uses the GPUs"),
+    ("auto", BOTH, True, True, "the restart ends 1 container (web)"),
+    ("always", Work(), False, True, "gpufleet_drain is always"),
+    ("never", ENDS, True, False, "gpufleet_drain is never"),
+]
+
+
+@pytest.mark.parametrize(("policy", "work", "driver", "wanted", "why"), DECISIONS)
+def test_a_host_is_drained_where_work_would_end(policy: str, work: Work, driver: bool, wanted: bool, why: str) -> None:
+    assert drain.decide(policy, work, driver_changes=driver) == drain.DrainDecision(wanted, why)
+
+
+def test_of_many_containers_the_first_are_named() -> None:
+    work = Work(ends=tuple(f"c{number}" for number in range(9)))
+    assert drain.decide("auto", work).why == "the restart ends 9 containers (c0, c1, c2, c3, c4 and 4 more)"
+
+
+COMMANDS = {"before": ["a"], "after": ["b"]}
+CHOSEN = [
+    # gpufleet_drain_by, whose agents run there, gpufleet_drain_commands, who drains
+    (["auto"], (), {}, ()),
+    (["auto"], ("kubernetes",), {}, ("kubernetes",)),
+    (["auto"], ("kubernetes", "slurm"), COMMANDS, ("commands", "slurm", "kubernetes")),
+    (["slurm"], ("kubernetes",), COMMANDS, ("slurm",)),
+    (["auto", "slurm"], (), COMMANDS, ("commands", "slurm")),
+]
+
+
+@pytest.mark.parametrize(("by", "there", "commands", "wanted"), CHOSEN)
+def test_who_drains(by: list[str], there: tuple[str, ...], commands: dict[str, Any], wanted: tuple[str, ...]) -> None:
+    assert drain.orchestrators(by, Work(orchestrators=there), commands) == wanted
+
+
+GOOD = {"by": ["auto"], "commands": {}, "timeout": 3600, "interval": 10, "rollout": "default", "method": "wait"}
+REFUSED = [
+    ({"commands": "drain gpu1"}, "gpufleet_drain_commands is no dictionary. Give it the keys before, wait and after, each a list of words"),
+    ({"commands": {"before": "drain gpu1", "after": ["b"]}}, "gpufleet_drain_commands.before is 'drain gpu1' (a string would need a shell)"),
+    ({"commands": {"before": [], "after": ["b"]}}, "gpufleet_drain_commands.before is [] (it is no list of words)"),
+    ({"commands": {"before": [["a"]], "after": ["b"]}}, "gpufleet_drain_commands.before is [['a']] (it is no list of words)"),
+    ({"commands": {"before": ["a"]}}, "gpufleet_drain_commands has no after"),
+    ({"commands": {**COMMANDS, "befor": ["a"]}}, "gpufleet_drain_commands has the unknown key 'befor'"),
+    ({"commands": {"before": ["a\0b"], "after": ["b"]}}, "gpufleet_drain_commands.before has a word with a null character"),
+    ({"timeout": 0}, "gpufleet_drain_timeout is 0 (it is no time from 1 to 2592000 seconds)"),
+    ({"timeout": 10**9}, "gpufleet_drain_timeout is 1000000000"),
+    ({"interval": -1}, "gpufleet_drain_interval is -1"),
+    ({"interval": 60, "timeout": 30}, "gpufleet_drain_interval is 60 (it is longer than gpufleet_drain_timeout, 30)"),
+    ({"rollout": "driver 580"}, "gpufleet_rollout_id is 'driver 580'"),
+    ({"rollout": ""}, "gpufleet_rollout_id is ''"),
+    ({"by": []}, "gpufleet_drain_by is empty"),
+    ({"by": ["commands"]}, "gpufleet_drain_by names commands, and gpufleet_drain_commands is not set"),
+    ({"by": ["slurm"], "method": "evict"}, "gpufleet_drain_method is evict, and gpufleet_drain_by names slurm"),
+]
+
+
+@pytest.mark.parametrize(("changed", "sentence"), REFUSED)
+def test_a_setting_that_cannot_work_is_refused_by_its_name(changed: dict[str, Any], sentence: str) -> None:
+    drain.check(GOOD)
+    with pytest.raises(PlanError) as error:
+        drain.check({**GOOD, **changed})
+    assert str(error.value).startswith(sentence)
+
+
+NAMES = [
+    # what the user says, what the host calls itself, its name in the inventory, the names that are tried
+    ("node-7", "gpu1.example.org", "gpu1", ("node-7",)),
+    ("", "GPU1.example.org", "10.0.0.1", ("gpu1.example.org", "gpu1", "10.0.0.1")),
+    ("", "gpu1", "gpu1", ("gpu1",)),
+    ("", "", "gpu1", ("gpu1",)),
+]
+
+
+@pytest.mark.parametrize(("said", "hostname", "inventory", "wanted"), NAMES)
+def test_a_node_is_looked_for_by_these_names(said: str, hostname: str, inventory: str, wanted: tuple[str, ...]) -> None:
+    assert drain.node_names(said, Work(hostname=hostname), inventory) == wanted
+
+
+def test_an_obstacle_is_what_somebody_else_holds_or_what_does_not_work() -> None:
+    standings = {"slurm": Standing("others", "drained by root"), "kubernetes": Standing("ours", "cordoned by this rollout")}
+    assert drain.obstacle(standings) == "slurm: drained by root"
+    assert drain.obstacle({"kubernetes": Standing("in_service")}) == ""
+    assert drain.ours(standings) == ("kubernetes",)
+
+
+@given(st.text(), st.text())
+def test_a_reason_is_one_line_that_no_parser_stumbles_over(reason: str, why: str) -> None:
+    text = drain.text_of(reason, why)
+    assert len(text) <= 200
+    assert not set(text) & set("\"'=[]\n\t\0")
