@@ -151,8 +151,6 @@ class Run:
         return {**found, "failed": True, "msg": why} if failed else found
 
 
-def told(
-    outcome: str, why: str, standings: Mapping[str, drain.Standing], seconds: int, *, changed: bool = False
-) -> dict[str, Any]:
+def told(outcome: str, why: str, standings: Mapping[str, drain.Standing], seconds: int, *, changed: bool = False) -> dict[str, Any]:
     nodes = {who: dc.asdict(s) for who, s in standings.items()}
     return {"changed": changed, "outcome": outcome, "why": why, "by": list(standings), "nodes": nodes, "seconds": seconds}

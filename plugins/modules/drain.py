@@ -167,7 +167,9 @@ options:
     default: gpufleet_drain_result
 seealso:
   - module: gpufleet.nvidia.node_info
-  - module: kubernetes.core.k8s_drain
+  - name: kubernetes.core.k8s_drain
+    description: What evicts the pods.
+    link: https://docs.ansible.com/ansible/latest/collections/kubernetes/core/k8s_drain_module.html
 """
 
 EXAMPLES = r"""

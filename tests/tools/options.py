@@ -40,7 +40,7 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "node_check": {"image": "verify_image", "timeout": "verify_timeout"},
     "toolkit_repository": {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"},
     "drain": {
-        **{option: f"drain_{option}" for option in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout")},
+        **{o: f"drain_{o}" for o in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout")},
         "policy": "drain", "rollout": "rollout_id", "kubeconfig": "kubernetes_kubeconfig", "context": "kubernetes_context",
     },
 }
@@ -53,8 +53,8 @@ OF_TASKS: Mapping[str, Mapping[str, Mapping[str, Any]]] = {
     "drain": {
         "gpufleet_drain_delegate": {
             "description": [
-                "The machine from which hosts are drained: the controller, or a host of the inventory that has C(scontrol), the Kubernetes"
-                " library or the programs of O(gpufleet_drain_commands).",
+                "The machine from which hosts are drained. Another one than the controller is a host of the inventory.",
+                "It needs C(scontrol) for Slurm, the Python library C(kubernetes) for Kubernetes, and the programs of your own commands.",
             ],
             "type": "str",
             "default": "localhost",

@@ -46,10 +46,9 @@ class Calls:
         task = self.action._task
         before, task.check_mode = task.check_mode, check
         try:
-            result: dict[str, Any] = self.action._execute_module(module_name=name, module_args=dict(arguments), task_vars=dict(self.variables))
+            return dict(self.action._execute_module(module_name=name, module_args=dict(arguments), task_vars=dict(self.variables)))
         finally:
             task.check_mode = before
-        return result
 
     def command(self, argv: Sequence[Any], seconds: int, environment: Mapping[str, str] | None = None) -> tuple[int, str, str]:
         """Run a program there, without a shell and for at most so long: exit status, output, what it said."""
@@ -62,9 +61,13 @@ class Calls:
 
 
 def said(result: Mapping[str, Any]) -> str:
-    """The last line of what a module or a program said."""
-    text = str(result.get("stderr") or result.get("msg") or "no message").strip()
-    return text.splitlines()[-1][:300] if text else "no message"
+    """The last line of what a module said."""
+    return last_line(str(result.get("stderr") or result.get("msg") or "")) or "no message"
+
+
+def last_line(text: str) -> str:
+    lines = text.strip().splitlines()
+    return lines[-1][:300] if lines else ""
 
 
 def of(
@@ -118,7 +121,8 @@ class Commands:
         status, _output, error = self._run("wait", left)
         if status in (126, 127):
             raise self._failed("wait", status, error)
-        return f"the command wait ended with {status}" + (f" ({error.strip().splitlines()[-1][:200]})" if error.strip() else "") if status else ""
+        said_ = f" ({last_line(error)})" if error.strip() else ""
+        return f"the command wait ended with {status}{said_}" if status else ""
 
     def give_back(self, *, try_only: bool = False) -> None:
         if not try_only:
@@ -139,5 +143,5 @@ class Commands:
 
     def _failed(self, step: str, status: int, error: str) -> PlanError:
         how = "did not end in time" if status in HUNG else f"ended with {status}"
-        last = error.strip().splitlines()[-1][:300] if error.strip() else "it said nothing"
-        return PlanError(f"gpufleet_drain_commands.{step} {how}", why=last, next="try the command by hand, where the task runs")
+        why = last_line(error) or "it said nothing"
+        return PlanError(f"gpufleet_drain_commands.{step} {how}", why=why, next="try the command by hand, where the task runs")

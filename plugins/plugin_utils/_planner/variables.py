@@ -27,9 +27,12 @@ RUN: Mapping[str, str] = {
 }
 
 # What roles and playbooks register.
-DRAINS = ("drain_check", "drain_result", "undrain_result", "keep_result")
 RESULTS = frozenset(
-    f"{PREFIX}{name}" for name in ("node_info", "node_result", "verify_result", "cdi_result", "toolkit_result", "fleet", "shown", "totals", *DRAINS)
+    f"{PREFIX}{name}"
+    for name in (
+        *("node_info", "node_result", "verify_result", "cdi_result", "toolkit_result", "fleet", "shown", "totals"),
+        *("drain_check", "drain_result", "undrain_result", "keep_result"),
+    )
 )
 
 TAGS = (

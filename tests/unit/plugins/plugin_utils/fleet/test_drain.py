@@ -60,7 +60,10 @@ def test_who_drains(by: list[str], there: tuple[str, ...], commands: dict[str, A
 GOOD = {"by": ["auto"], "commands": {}, "timeout": 3600, "interval": 10, "rollout": "default", "method": "wait"}
 REFUSED = [
     ({"commands": "drain gpu1"}, "gpufleet_drain_commands is no dictionary. Give it the keys before, wait and after, each a list of words"),
-    ({"commands": {"before": "drain gpu1", "after": ["b"]}}, "gpufleet_drain_commands.before is 'drain gpu1' (a string would need a shell)"),
+    (
+        {"commands": {"before": "drain gpu1", "after": ["b"]}},
+        "gpufleet_drain_commands.before is 'drain gpu1' (a string would need a shell)",
+    ),
     ({"commands": {"before": [], "after": ["b"]}}, "gpufleet_drain_commands.before is [] (it is no list of words)"),
     ({"commands": {"before": [["a"]], "after": ["b"]}}, "gpufleet_drain_commands.before is [['a']] (it is no list of words)"),
     ({"commands": {"before": ["a"]}}, "gpufleet_drain_commands has no after"),
