@@ -41,7 +41,10 @@ NAMES: Mapping[str, Mapping[str, str]] = {
     "toolkit_repository": {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"},
     "drain": {
         **{o: f"drain_{o}" for o in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout")},
-        "policy": "drain", "rollout": "rollout_id", "kubeconfig": "kubernetes_kubeconfig", "context": "kubernetes_context",
+        "policy": "drain",
+        "rollout": "rollout_id",
+        "kubeconfig": "kubernetes_kubeconfig",
+        "context": "kubernetes_context",
     },
 }
 BY_HAND: Mapping[str, frozenset[str]] = {

@@ -24,7 +24,10 @@ VERIFY = {"image": "verify_image", "timeout": "verify_timeout"}
 TOOLKIT = {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"}
 DRAIN = {
     **{o: f"drain_{o}" for o in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout")},
-    "policy": "drain", "rollout": "rollout_id", "kubeconfig": "kubernetes_kubeconfig", "context": "kubernetes_context",
+    "policy": "drain",
+    "rollout": "rollout_id",
+    "kubeconfig": "kubernetes_kubeconfig",
+    "context": "kubernetes_context",
 }
 ENTRIES = [
     ("node", "main", "node", {}),
