@@ -288,7 +288,7 @@ def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, r
         "stage": {"files": [dict(s) for s in plan.stage_files], "substitute": [list(s) for s in plan.substitute]} if here else {},
         "validate": [dict(v) for v in plan.validate] if here else [],
         "disable": list(plan.disable_units) if here else [],
-        "units": [{"name": r["unit"], "action": r["action"], "timeout": 120, "always": True} for r in restarts],
+        "units": [{"name": r["unit"], "action": r["action"], "timeout": 120} for r in restarts],
         "health": [dict(h) for h in plan.health] if restarts else [],
         "causes": causes.table(),
         "alone": here,

@@ -291,7 +291,7 @@ class Leftover:
 @dc.dataclass(frozen=True)
 class Restart:
     unit: str
-    action: Literal["restart", "reload", "start", "stop"] = "restart"
+    action: Literal["restart", "reload", "start"] = "restart"
     why: str = ""
 
 

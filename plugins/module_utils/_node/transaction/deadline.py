@@ -9,7 +9,6 @@ boot's unit is a file and a link that systemd finds when it starts the next time
 
 import contextlib
 import os
-import subprocess
 import sys
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files, trust
@@ -46,6 +45,7 @@ ExecStart=%(command)s
 
 
 def has_systemd():
+    """Whether there is somebody who can finish alone. In an image that is being built nobody can, and nothing runs."""
     return os.path.isdir(RUNNING)
 
 
@@ -81,33 +81,24 @@ def seconds(request):
 
 def arm(base, request, program):
     """From here on the host takes the transaction back by itself, whatever becomes of the hands."""
-    argv = command(program, "undo", base, request["id"])
-    after = seconds(request)
-    if not has_systemd():
-        subprocess.Popen(  # pylint: disable=ansible-bad-function
-            command(program, "watch", base, request["id"], str(after)),
-            stdin=subprocess.DEVNULL,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            cwd="/",
-            start_new_session=True,
-        )
-        return
-    timer = ["systemd-run", "--quiet", "--unit=" + _timer(request["id"]), "--on-active=%ds" % after, "--timer-property=AccuracySec=1s"]
+    timer = ["--unit=" + _timer(request["id"]), "--on-active=%ds" % seconds(request), "--timer-property=AccuracySec=1s"]
+    start("the timer that takes everything back cannot be armed", timer, command(program, "undo", base, request["id"]))
+
+
+def start(lacking, options, argv):
+    """Give systemd a transient unit. NodeError when it does not take it; lacking: what there is not then."""
     try:
-        answer = commands.text(commands.run(timer + ["--"] + argv, timeout=30))
+        answer = commands.text(commands.run(["systemd-run", "--quiet"] + options + ["--"] + argv, timeout=30))
     except host_files.NodeError as exc:
-        what = "the timer that takes everything back cannot be armed: %s" % exc.message
-        raise host_files.NodeError(exc.kind, what, "Nothing was changed; install systemd-run (of the package systemd), then run again")
-    if answer["rc"]:
+        step = "Nothing was changed; install systemd-run (of the package systemd), then run again"
+        raise host_files.NodeError(exc.kind, "%s: %s" % (lacking, exc.message), step)
+    if answer["rc"] != 0:
         said = "no end within 30 s" if answer["timed_out"] else causes.of_manager(answer["stderr"]) or "exit status %s" % answer["rc"]
-        raise host_files.NodeError("failed", "the timer that takes everything back cannot be armed: systemd-run: %s" % said)
+        raise host_files.NodeError("failed", "%s: systemd-run: %s" % (lacking, said))
 
 
 def arm_boot(base, program):
     """From here on the next boot takes the transaction back. Not sooner: packages' scripts make systemd read its units again."""
-    if not has_systemd():
-        return
     text = _BOOT % {"base": base, "command": line(command(program, "boot", base))}
     journal_writer.make_dirs(os.path.join(UNITS, WANTS), 0o755)
     journal_writer.write_durably(os.path.join(UNITS, BOOT_UNIT), text.encode("utf-8"), 0o644)
@@ -120,7 +111,7 @@ def arm_boot(base, program):
 
 def disarm(_base, meta):
     """The transaction is over. What cannot be disarmed finds nothing to do."""
-    if not meta.get("guarded") or not has_systemd():
+    if not meta.get("guarded"):
         return
     disarm_boot()
     with contextlib.suppress(host_files.NodeError):

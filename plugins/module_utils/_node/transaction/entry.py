@@ -1,25 +1,30 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hands: apply a list of file, package and unit changes as one transaction, or leave everything as it was.
+"""The executor: apply a list of file, package and unit changes as one transaction, or leave everything as it was.
 
-The door: whether a request is one at all (`request`), and whether it is carried out by this very process (`steps`), or by the host alone
-(`launch`). Node side: standard library
-only, Python 3.6.
+The entry: whether a request is one at all (`request`), and whether it is carried out by this very process (`executor`), or by the host
+alone (`launcher`). Node side: standard library only, Python 3.6.
 """
 
 import os
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, journal
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import executor, journal_writer, launcher, rollback
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import (
+    deadline,
+    executor,
+    journal_writer,
+    launcher,
+    rollback,
+)
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import request as form
 
 
 def run(request):
     """The answer to a transaction request; errors are part of it.
 
-    "alone": the host is to finish by itself what is begun. Check mode changes nothing, and beneath another root nothing runs: those,
-    and accounts that no unit may be started by, work in this process.
+    "alone": the host is to finish by itself what is begun. Check mode changes nothing, and beneath another root, or in an image without
+    systemd, nothing runs: those, and accounts that no unit may be started by, work in this process.
     """
     try:
         form.require(request)
@@ -27,7 +32,7 @@ def run(request):
         return executor.refused(request, exc)
     commands.asked_for[:] = request.get("environment") or []
     here = (request.get("root") or "/") == "/"
-    if request.get("alone") and here and not request.get("check") and os.geteuid() == 0:
+    if request.get("alone") and here and not request.get("check") and os.geteuid() == 0 and deadline.has_systemd():
         return launcher.away(request)
     return executor.Transaction(request).run()
 

@@ -8,7 +8,7 @@
                                    check mode ends after this
 
 It knows files, commands and units, and not what any of it is for: that is the controller's part. What each state in the journal asks
-of whoever finds it stands in undo.py. Node side: standard library only, Python 3.6.
+of whoever finds it stands in rollback.py. Node side: standard library only, Python 3.6.
 """
 
 import contextlib
@@ -31,7 +31,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction 
 SCHEMA = 1
 DEFAULT_DIR = "/var/lib/gpufleet"
 _NEXT = {
-    "request": "Nothing was done; only this collection's own modules write such requests, see docs of the module transaction",
+    "request": "Nothing was done; only this collection's own modules write such requests, see the documentation of the module host_program",
     "lock": "Nothing was changed; mend what the message names, then run again",
     "recover": "Nothing was done; the message says what stands in the way of taking back an earlier transaction",
     "expect": "The host changed since it was looked at; run the task again",
@@ -147,7 +147,7 @@ class Transaction(object):
         except Exception as exc:
             self._give_up(exc)
             return
-        units = [unit for unit in self.request.get("units") or [] if here and (changes or unit.get("always"))]
+        units = self.request.get("units") or [] if here else []
         if self.check:
             pending = self.request.get("commands_before") or self.request.get("disable")
             self.answer["changed"] = bool(changes or units or (here and pending))
@@ -298,7 +298,7 @@ class Transaction(object):
             found = dict(health.wait(check), after="change")
             self.answer["health"].append(found)
             if not found["ok"]:
-                raise Failed("%s: %s" % (check.get("socket") or check.get("name") or check.get("argv", ["?"])[0], found["evidence"]))
+                raise Failed("%s: %s" % (check["socket"], found["evidence"]))
         if units:
             self.answer["containers"] = {"before": len(running), "lost": container_snapshot.lost(running)}
 

@@ -3,9 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Let the host carry out a transaction by itself: the caller starts it, waits for the outcome, and may vanish at any time.
 
-The hands are put on the host's disk as one program (root's alone) and run as a transient unit of their own, or as a process group of their
-own where there is no systemd. A named pipe tells the caller that they live, and brings the answer. Should they die, systemd calls the same
-program once more (ExecStopPost), which takes back what they left. Node side: standard library only, Python 3.6.
+The executor is put on the host's disk as one program (root's alone) and run as a transient unit of its own. A named pipe tells the caller
+that it lives, and brings the answer: `systemd-run --pipe` would need the system bus, which a host need not have, and which the installation
+of a package may restart in the middle. Should the executor die, systemd calls the same program once more (ExecStopPost), which takes back
+what it left. Node side: standard library only, Python 3.6.
 """
 
 import binascii
@@ -16,7 +17,6 @@ import os
 import select
 import shutil
 import stat
-import subprocess
 import time
 import zlib
 
@@ -112,7 +112,8 @@ def away(request):
         os.mkfifo(pipe, 0o600)
         fd = os.open(pipe, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
         try:
-            said = _listen(fd, job, request, _start(base, program, request))
+            _start(base, program, request, job)
+            said = _listen(fd, job, request)
         finally:
             os.close(fd)
         if said:
@@ -129,25 +130,18 @@ def _unit(token):
     return "gpufleet-%s.service" % token
 
 
-def _start(base, program, request):
-    """Set the hands to work: what tells whether they live."""
-    argv = deadline.command(program, "run", base, request["id"])
-    if deadline.has_systemd() and os.geteuid() == 0:
-        after = deadline.line(deadline.command(program, "after", base, request["id"]))
-        unit = ["systemd-run", "--quiet", "--unit=" + _unit(request["id"]), "--description=gpufleet.nvidia: " + request.get("reason", "")]
-        # KillMode: a package manager that the hands started must not be killed in the middle because they were.
-        unit += ["--property=KillMode=process", "--property=ExecStopPost=" + after, "--property=CollectMode=inactive-or-failed"]
-        unit += ["--property=TimeoutStopSec=%d" % deadline.seconds(request)]
-        try:
-            answer = commands.text(commands.run(unit + ["--"] + argv, timeout=30))
-            if answer["rc"] == 0:
-                return lambda: _runs(_unit(request["id"]))
-        except host_files.NodeError:
-            pass
-    child = subprocess.Popen(  # pylint: disable=ansible-bad-function
-        argv, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, cwd="/", start_new_session=True
-    )
-    return lambda: child.poll() is None
+def _start(base, program, request, job):
+    """Set the executor to work."""
+    after = deadline.line(deadline.command(program, "after", base, request["id"]))
+    unit = ["--unit=" + _unit(request["id"]), "--description=gpufleet.nvidia: " + request.get("reason", "")]
+    # KillMode: a package manager that the executor started must not be killed in the middle because it was.
+    unit += ["--property=KillMode=process", "--property=ExecStopPost=" + after, "--property=CollectMode=inactive-or-failed"]
+    unit += ["--property=TimeoutStopSec=%d" % deadline.seconds(request)]
+    try:
+        deadline.start("the transaction cannot be started", unit, deadline.command(program, "run", base, request["id"]))
+    except host_files.NodeError:
+        if _withdrawn(job):  # else it has begun all the same, and says itself how it ends
+            raise
 
 
 def _runs(unit):
@@ -166,8 +160,8 @@ def _withdrawn(job):
         return False
 
 
-def _listen(fd, job, request, alive):
-    """What the hands say last; "" when they died without a word."""
+def _listen(fd, job, request):
+    """What the executor says last; "" when it died without a word."""
     heard, began, limit = b"", time.monotonic(), deadline.seconds(request) + START
     poll = select.poll()
     poll.register(fd, select.POLLIN)
@@ -177,7 +171,7 @@ def _listen(fd, job, request, alive):
         heard += data
         if events and not data:  # the other end is closed
             return heard.strip().decode("ascii")
-        if not events and not heard and not alive():  # they died before they opened their end
+        if not events and not heard and not _runs(_unit(request["id"])):  # it died before it opened its end
             return ""
         if not heard and time.monotonic() - began > START and _withdrawn(job):
             why = "the transaction's process did not begin within %d s; `journalctl --unit %s` may say why" % (START, _unit(request["id"]))
@@ -208,15 +202,13 @@ def _aftermath(base, request, answer):
 
 
 def main(arguments, program):
-    """run BASE ID: carry out a job | after, undo BASE ID: take it back if it is not over | watch BASE ID SECONDS | boot BASE."""
+    """run BASE ID: carry out a job | after, undo BASE ID: take it back if it is not over | boot BASE."""
     verb, base = arguments[:2]
     os.umask(0o077)
     if verb == "run":
         return _run(base, arguments[2], program)
     if verb == "boot":
         return _recover(base, "the next boot", None, 60, booting=True)
-    if verb == "watch":
-        return _recover(base, "the timer", arguments[2], int(arguments[3]), force=True)
     return _recover(base, "the timer" if verb == "undo" else "systemd", arguments[2], 5, force=verb == "undo")
 
 

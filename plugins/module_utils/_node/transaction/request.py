@@ -112,7 +112,7 @@ _id = _matching("[0-9a-f]{32}", "32 hexadecimal digits")
 _mode = _matching("0?[0-7]{3,4}", "a mode in octal such as 0644")
 _digest = _matching("[0-9a-f]{64}", "a SHA-256 in hexadecimal digits")
 _unit = _matching(r"[A-Za-z0-9:_.@\\-]+\.(?:service|socket|timer|path|target)", "the name of a unit such as foo.service")
-_action = _matching("restart|reload|start|stop", "one of restart, reload, start, stop")
+_action = _matching("restart|reload|start", "one of restart, reload, start")
 _argv = _list(_text, least=1)
 _shape = _form("a shape", lambda value: value in selection.shapes())
 _anything = _form("anything", lambda value: True)
@@ -148,8 +148,6 @@ _NEED = _record({"handler": _text, "path": _list(_text, least=1), "equals": _any
 _HEALTH = {
     "cri": ({"socket": _text, "require": _list(_NEED)}, ("socket",)),
     "http": ({"socket": _text, "path": _text, "require": _list(_NEED)}, ("socket", "path")),
-    "unit": ({"name": _unit}, ("name",)),
-    "command": ({"argv": _argv}, ("argv",)),
 }
 
 
@@ -211,7 +209,7 @@ _REQUEST = (
         "stage": _or_none(_record({"files": _list(_STAGED), "substitute": _list(_PAIR)})),
         "validate": _or_none(_list(_VALIDATOR)),
         "disable": _or_none(_list(_unit)),
-        "units": _or_none(_list(_record({"name": _unit, "action": _action, "timeout": _seconds, "always": _flag}, ("name", "action")))),
+        "units": _or_none(_list(_record({"name": _unit, "action": _action, "timeout": _seconds}, ("name", "action")))),
         "health": _or_none(_list(_health)),
         "causes": _or_none(_list(_record({"code": _text, "pattern": _pattern, "values": _values(_shape)}, ("code", "pattern")))),
         "alone": _flag,

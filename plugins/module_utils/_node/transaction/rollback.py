@@ -238,5 +238,5 @@ def _units_back(meta, acted, told):
         found = dict(health.wait(dict(check, require=[])), after="rollback")
         told["health"].append(found)
         if not found["ok"]:
-            told["trouble"] = "%s: %s" % (check.get("socket") or check.get("name") or check.get("argv", ["?"])[0], found["evidence"])
+            told["trouble"] = "%s: %s" % (check["socket"], found["evidence"])
             return

@@ -20,12 +20,18 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction 
 
 from .conftest import CONFIG, RESTART, Node, script
 
-# Starts what systemd-run would start, beside us; a timer is only noted.
+# Starts what systemd-run would start, beside us, with a unit that lives as long as it; a timer is only noted.
 SYSTEMD_RUN = """#!/bin/sh
 echo "$*" >> %(log)s
 case "$*" in *--on-active*) exit 0;; esac
+for word in "$@"; do case $word in --unit=*) unit=%(units)s/${word#--unit=};; esac; done
+mkdir -p $unit; echo active > $unit/ActiveState
 while [ "$1" != -- ]; do shift; done; shift
-setsid "$@" </dev/null >>%(log)s 2>&1 &
+{ setsid "$@"; echo inactive > $unit/ActiveState; } </dev/null >>%(log)s 2>&1 &
+"""
+REFUSING = """#!/bin/sh
+echo "Failed to start transient service unit: Connection reset by peer" >&2
+exit 1
 """
 
 
@@ -35,10 +41,14 @@ def host(tmp_path, systemd, monkeypatch):
     made = Node(tmp_path / "host")
     made.systemd = systemd
     made.runs = tmp_path / "systemd-run.log"
-    script(systemd.bin / "systemd-run", SYSTEMD_RUN % {"log": made.runs})
+    script(systemd.bin / "systemd-run", SYSTEMD_RUN % {"log": made.runs, "units": systemd.units})
     units = tmp_path / "units.d"
     (units / deadline.WANTS).mkdir(parents=True)
     made.units = units
+    monkeypatch.setattr(deadline, "RUNNING", str(tmp_path))
+    monkeypatch.setattr(deadline, "UNITS", str(units))
+    source, named = launcher.source, 'UNITS = "/etc/systemd/system"'
+    monkeypatch.setattr(launcher, "source", lambda part: source(part).replace(named, "UNITS = %r" % str(units)))
     systemd.add("engine.service")
     return made
 
@@ -53,8 +63,7 @@ def test_the_program_has_every_part_that_a_part_imports():
         assert wanted - set(launcher.PARTS) <= {"loader"}, part
 
 
-def test_without_systemd_a_process_group_of_its_own_does_it(host, monkeypatch):
-    monkeypatch.setattr(deadline, "RUNNING", "/nowhere")
+def test_systemd_does_it_and_nothing_of_the_way_there_stays(host):
     found = host.run([host.write(host.config, "new\n")], units=RESTART, alone=True)
     assert found["error"] is None
     assert (found["changed"], found["restarted"]) == (True, ["engine.service"])
@@ -62,10 +71,45 @@ def test_without_systemd_a_process_group_of_its_own_does_it(host, monkeypatch):
     assert host.states() == ["committed"]
     assert os.listdir(os.path.join(host.journal, "job")) == []
     assert stat.S_IMODE(os.stat(os.path.join(host.journal, "program")).st_mode) == 0o700
+    assert "--unit=gpufleet-" in host.runs.read_text()
+    assert [name for _dir, _subdirs, names in os.walk(str(host.units)) for name in names] == [], "the boot's unit came and went"
 
 
-def test_what_goes_wrong_is_told_the_same_way(host, monkeypatch):
+def test_in_an_image_without_systemd_it_is_done_here_and_nobody_is_asked(host, monkeypatch):
     monkeypatch.setattr(deadline, "RUNNING", "/nowhere")
+    found = host.run([host.write(host.config, "new\n")], alone=True)
+    assert (found["error"], found["changed"], host.states()) == (None, True, ["committed"])
+    assert not host.runs.exists()
+
+
+@pytest.mark.parametrize(
+    "program, says",
+    [(REFUSING, "systemd-run: "), ("#!/bin/sh\nexec sleep 1000\n", "no end within 30 s")],
+    ids=["it refuses", "it hangs"],
+)
+def test_what_systemd_does_not_start_changes_nothing(host, monkeypatch, program, says):
+    script(host.systemd.bin / "systemd-run", program)
+    run = deadline.commands.run
+    monkeypatch.setattr(deadline.commands, "run", lambda argv, timeout=10, **more: run(argv, min(timeout, 1), **more))
+    before = host.tree()
+    found = host.run([host.write(host.config, "new\n")], units=RESTART, alone=True)
+    assert (found["error"]["phase"], found["changed"], found["rolled_back"]) == ("backup", False, False)
+    assert found["error"]["message"].startswith("the transaction cannot be started: ")
+    assert says in found["error"]["message"]
+    assert (host.tree(), os.listdir(os.path.join(host.journal, "job"))) == (before, [])
+
+
+@pytest.mark.parametrize("program", [REFUSING, "#!/bin/sh\nexec sleep 1000\n"], ids=["it refuses", "it hangs"])
+def test_a_timer_that_systemd_does_not_take_is_no_timer(host, monkeypatch, program):
+    script(host.systemd.bin / "systemd-run", program)
+    run = deadline.commands.run
+    monkeypatch.setattr(deadline.commands, "run", lambda argv, timeout=10, **more: run(argv, min(timeout, 1), **more))
+    with pytest.raises(journal_writer.host_files.NodeError) as caught:
+        deadline.arm(host.journal, {"id": "a" * 32}, "/program")
+    assert str(caught.value).startswith("the timer that takes everything back cannot be armed: ")
+
+
+def test_what_goes_wrong_is_told_the_same_way(host):
     host.systemd.hook("engine.service", "restart", "grep -q new %s && exit 1; exit 0" % host.config)
     found = host.run([host.write(host.config, "new\n")], units=RESTART, alone=True)
     assert (found["error"]["phase"], found["rolled_back"]) == ("restart", True)
@@ -73,7 +117,6 @@ def test_what_goes_wrong_is_told_the_same_way(host, monkeypatch):
 
 
 def test_the_tasks_environment_is_the_executors_and_nothing_else_is(host, monkeypatch):
-    monkeypatch.setattr(deadline, "RUNNING", "/nowhere")
     monkeypatch.setenv("HTTPS_PROXY", "http://proxy:3128")
     monkeypatch.setenv("LD_PRELOAD", "/home/somebody/x.so")
     commands_before = [{"argv": ["sh", "-c", "echo $HTTPS_PROXY $LD_PRELOAD; exit 1"]}]
@@ -84,8 +127,7 @@ def test_the_tasks_environment_is_the_executors_and_nothing_else_is(host, monkey
     assert (found["error"]["phase"], found["said"]) == ("command", None), "what nobody asked for is left behind"
 
 
-def test_an_executor_that_is_killed_is_told_and_taken_back_by_the_caller(host, monkeypatch):
-    monkeypatch.setattr(deadline, "RUNNING", "/nowhere")
+def test_an_executor_that_is_killed_is_told_and_taken_back_by_the_caller(host):
     # What restarts the engine kills its grandparent: the hands, whose process group leads nobody else.
     host.systemd.hook("engine.service", "restart", "grep -q new %s && kill -9 $(ps -o ppid= -p $PPID); exit 0" % host.config)
     found = host.run([host.write(host.config, "new\n")], units=RESTART, alone=True)
@@ -123,11 +165,10 @@ def test_a_line_of_a_unit_means_the_same_words():
     assert shlex.split(deadline.line(words).replace("%%", "%")) == words
 
 
-def test_under_systemd_there_is_a_unit_with_its_follower_and_a_timer(host, monkeypatch):
-    monkeypatch.setattr(deadline, "has_systemd", lambda: True)
+def test_under_systemd_there_is_a_unit_with_its_follower_and_a_timer(host):
     request = {"id": "a" * 32, "reason": "test", "units": RESTART, "health": [{"timeout": 90}], "probation": 15}
     program = launcher.install(host.journal)
-    alive = launcher._start(host.journal, program, request)
+    launcher._start(host.journal, program, request, str(host.directory))
     deadline.arm(host.journal, request, program)
     unit, timer = [line for line in host.runs.read_text().splitlines() if line.startswith("--quiet")]
     assert "--unit=gpufleet-%s.service" % ("a" * 32) in unit
@@ -135,7 +176,6 @@ def test_under_systemd_there_is_a_unit_with_its_follower_and_a_timer(host, monke
     assert re.search(r"--property=ExecStopPost=\S+ -I -S -c '.*' %s after %s a{32} " % (re.escape(program), re.escape(host.journal)), unit)
     assert "--on-active=%ds" % (2 * (20 + 90) + 15 + deadline.MARGIN) in timer
     assert timer.endswith("%s undo %s %s" % (program, host.journal, "a" * 32))
-    assert not alive(), "no such unit here"
 
 
 def test_what_runs_later_is_not_run_by_an_interpreter_that_somebody_else_may_change(tmp_path, monkeypatch):
@@ -154,9 +194,7 @@ def test_what_runs_later_is_not_run_by_an_interpreter_that_somebody_else_may_cha
     assert "belongs to user" in str(caught.value)
 
 
-def test_the_boots_unit_is_a_file_and_a_link_and_both_go(host, monkeypatch):
-    monkeypatch.setattr(deadline, "has_systemd", lambda: True)
-    monkeypatch.setattr(deadline, "UNITS", str(host.units))
+def test_the_boots_unit_is_a_file_and_a_link_and_both_go(host):
     deadline.arm_boot(host.journal, "/var/lib/gpufleet/program/x.py")
     text = (host.units / deadline.BOOT_UNIT).read_text()
     assert "Before=sysinit.target" in text
@@ -400,8 +438,7 @@ def _state(directory):
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can give files away")
 @pytest.mark.parametrize("alone", [True, False], ids=["alone", "here"])
 @pytest.mark.parametrize("wrong", sorted(WRONG))
-def test_a_journal_that_is_not_roots_alone_is_refused_before_anything_is_written_or_run(host, monkeypatch, wrong, alone):
-    monkeypatch.setattr(deadline, "has_systemd", lambda: True)
+def test_a_journal_that_is_not_roots_alone_is_refused_before_anything_is_written_or_run(host, wrong, alone):
     make, sentence = WRONG[wrong]
     make(host)
     before = _state(str(host.directory))
@@ -477,7 +514,6 @@ def test_the_next_step_is_the_causes_and_not_the_phases(host, monkeypatch, phase
 
 
 def test_a_missing_systemd_run_is_named_with_what_brings_it(host, monkeypatch):
-    monkeypatch.setattr(deadline, "has_systemd", lambda: True)
     monkeypatch.setattr(deadline.commands.trust, "PROGRAM_PATH", (str(host.directory),))
     with pytest.raises(journal_writer.host_files.NodeError) as caught:
         deadline.arm(host.journal, {"id": "a" * 32}, "/program")

@@ -17,15 +17,15 @@ from .conftest import CONFIG, RESTART, answer, restore, status_message
 # --- units, health, taking back ---------------------------------------------------------------------------------------
 
 
-def test_units_restart_once_and_only_for_a_change(node, systemd):
+def test_the_units_of_a_request_restart_once_whether_a_file_differs_or_not(node, systemd):
+    """An engine that still runs with the configuration from before is planned to restart, though its files are as they should be."""
     systemd.add("engine.service")
     change = node.write(node.config, "new\n")
     assert node.run([change], units=RESTART)["restarted"] == ["engine.service"]
-    assert node.run([change], units=RESTART, id="2" * 32)["restarted"] == []
-    assert systemd.actions == ["restart engine.service"]
-    always = [dict(RESTART[0], always=True)]
-    found = node.run([change], units=always, id="3" * 32)
-    assert (found["restarted"], found["changed"]) == (["engine.service"], True)
+    found = node.run([change], units=RESTART, id="2" * 32)
+    assert (found["restarted"], found["changed"], found["written"]) == (["engine.service"], True, [])
+    assert systemd.actions == ["restart engine.service"] * 2
+    assert node.run([change], id="3" * 32)["restarted"] == []
 
 
 def test_a_unit_that_was_started_too_often_is_restarted_all_the_same(node, systemd):
@@ -76,24 +76,17 @@ def test_an_option_may_be_spelled_in_any_way_where_that_is_said(case, options, f
 
 BROKEN = {
     "the restart fails": ("grep -q new CONFIG && exit 1; exit 0", [], "restart"),
-    "the unit is not active afterwards": ("true", [{"kind": "unit", "name": "other.service", "timeout": 0.1}], "health"),
-    "a command says no": ("true", [{"kind": "command", "argv": ["grep", "-q", "version", "CONFIG"], "timeout": 0.1}], "health"),
+    "the runtime serves without our handler": ("true", [{"handler": "nvidia"}], "health"),
 }
 
 
 @pytest.mark.parametrize("why", sorted(BROKEN))
-def test_what_does_not_work_is_taken_back(node, systemd, why):
-    hook, checks, phase = BROKEN[why]
+def test_what_does_not_work_is_taken_back(node, systemd, runtime, why):
+    hook, require, phase = BROKEN[why]
     systemd.add("engine.service")
-    systemd.add("other.service", active="inactive")
     systemd.hook("engine.service", "restart", hook.replace("CONFIG", str(node.config)))
-    if checks and checks[0]["kind"] == "unit":  # comes up with the old configuration only
-        systemd.hook(
-            "engine.service",
-            "restart",
-            "grep -q version %s && echo active > %s/other.service/ActiveState; true" % (node.config, systemd.units),
-        )
-    checks = json.loads(json.dumps(checks).replace("CONFIG", str(node.config)))
+    server = runtime(answer(status_message({}, ["runc"])))
+    checks = [{"kind": "cri", "socket": server.path, "timeout": 0.1, "require": require}] if require else []
     before, time_before = node.tree(), os.stat(str(node.config)).st_mtime_ns
     known = [{"code": "no-runtime", "pattern": "no such runtime"}]
     changes = [node.write(node.config, "new\n"), node.write(node.dropin, "a\n")]
@@ -214,7 +207,7 @@ def test_disabled_units_stop_first_without_a_reload_and_come_back_with_the_rest(
     assert (systemd.state("refresh.path"), systemd.state("refresh.path", "UnitFileState")) == ("inactive", "disabled")
 
     systemd.add("again.path")
-    bad = [{"kind": "command", "argv": ["false"], "timeout": 0.1}]
+    bad = [{"kind": "cri", "socket": "/nowhere.sock", "timeout": 0.1}]
     found = node.run([node.write(node.config, "other\n")], disable=["again.path"], health=bad, id="2" * 32)
     assert found["rolled_back"]
     assert (systemd.state("again.path"), systemd.state("again.path", "UnitFileState")) == ("active", "enabled")
@@ -253,9 +246,9 @@ def test_beneath_another_root_files_are_written_and_nothing_is_run(node, systemd
         "journal_dir": "/var/lib/gpufleet",
         "commands_before": [{"argv": ["touch", str(node.directory / "ran")]}],
         "validate": [{"argv": ["false"]}],
-        "units": [dict(RESTART[0], always=True)],
+        "units": RESTART,
         "disable": ["engine.service"],
-        "health": [{"kind": "command", "argv": ["false"]}],
+        "health": [{"kind": "cri", "socket": "/nowhere.sock", "timeout": 0.1}],
         "expect": {"units": {"engine.service": "other"}, "packages": {"x": "1"}},
     }
     found = node.run([node.write("/etc/engine/config.toml", "a\n")], **request)
