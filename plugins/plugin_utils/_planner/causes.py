@@ -55,8 +55,8 @@ CAUSES: tuple[Cause, ...] = (
     Cause("default-runtime", r"no corresponding runtime configured|default_runtime_name.*is not (?:defined|configured)|"
           r"unable to find default runtime|specified default runtime does not exist|default runtime .* not (?:found|defined)",
           "the default handler is not among the handlers"),
-    Cause("runtime-path", r"invalid runtime_path for runtime "
-        r"'(?P<name>[^']*)'", "the program of the handler {name} does not exist", _NAMED),
+    Cause("runtime-path", r"invalid runtime_path for runtime '(?P<name>[^']*)'",
+          "the program of the handler {name} does not exist", _NAMED),
     Cause("mirrors", r"`?mirrors`? cannot be set when `?config_path`? is provided", "registry mirrors and config_path exclude one another"),
     Cause("conflict", r"plugin.*: conflict|already registered|conflicting plugin", "two plugins register under the same name"),
     Cause("plugin", r"failed to load plugin(?:.* id=| )[\"\\]*(?P<name>io\.containerd[\w.-]*)",
@@ -71,8 +71,8 @@ CAUSES: tuple[Cause, ...] = (
           "its database is locked by another process"),
     Cause("no-space", r"(?i)no space left on device", "no space is left on a file system"),
     Cause("read-only", r"(?i)read-only file system", "a file system is read-only"),
-    Cause("not-executable", r"executable file not found|exec format error", "a program that it needs is missing or built for another "
-        "architecture"),
+    Cause("not-executable", r"executable file not found|exec format error",
+          "a program that it needs is missing or built for another architecture"),
     Cause("cdi", r"unresolvable CDI devices", "it cannot resolve a CDI device"),
     Cause("network", r"(?i)failed to (?:create|start|initialize) .*network|Error initializing network controller|iptables",
           "it cannot set up its network"),

@@ -161,9 +161,10 @@ def other_name(name: str, program: str, where: str, line: int | None) -> PlanErr
     return PlanError(
         f"the handler {name} with the program {program} did not exist before the first change of this collection, and is not one of "
         "those named in handlers",
-        where=where, line=line, next="Name it in the option handlers to have it removed, or remove it by hand if this collection did "
-            "not write it",
-    )  # fmt: skip
+        where=where,
+        line=line,
+        next="Name it in the option handlers to have it removed, or remove it by hand if this collection did not write it",
+    )
 
 
 @dc.dataclass(frozen=True)
