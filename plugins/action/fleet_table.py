@@ -54,9 +54,9 @@ class ActionModule(ActionBase):
         lines, counts = show(results, view(args, check)), count(results, check)
         if for_people():
             Display().display("\n" + "\n".join(lines) + "\n")
-        told = {"changed": False, "lines": lines, "totals": counts, "problem": outcomes.problem(counts, args["fail_on_drift"])}
+        report = {"changed": False, "lines": lines, "totals": counts, "problem": outcomes.problem(counts, args["fail_on_drift"])}
         # What set_stats returns, so that AWX can branch on it and other callbacks can show it.
-        return {**told, "ansible_stats": {"data": {"gpufleet_totals": counts}, "per_host": False, "aggregate": False}}
+        return {**report, "ansible_stats": {"data": {"gpufleet_totals": counts}, "per_host": False, "aggregate": False}}
 
 
 def gathered(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> outcomes.Results:
@@ -111,9 +111,9 @@ def searcher(wanted: tuple[columns.Column, ...]) -> columns.Compile | None:
 
 def terminal() -> int:
     """$COLUMNS, else the terminal's width, else what fits most logs."""
-    told = os.environ.get("COLUMNS", "")
-    if told.isdigit() and int(told) > 0:
-        return int(told)
+    columns = os.environ.get("COLUMNS", "")
+    if columns.isdigit() and int(columns) > 0:
+        return int(columns)
     return TERMINAL
 
 

@@ -45,17 +45,17 @@ class ActionModule(ActionBase):
         statuses = outcome.facts["statuses"]
         asked = {"image": args["image"], "evidence_file": args.get("evidence_file", "")}
         cases = checks.cases(seen.record, seen.instances, seen.driver, **asked, statuses=statuses, switches=outcome.facts["switches"])
-        told = {
+        common = {
             "changed": False,
             "image": args["image"],
             "decision": dc.asdict(seen.record),
             "skipped_why": checks.nothing_to_prove(seen.record, cases),
         }
         if self._task.check_mode or not cases:
-            return {**told, "checks": checks.unproven(cases), "proven": False, "left": []}
+            return {**common, "checks": checks.unproven(cases), "proven": False, "left": []}
         request = {"schema": base.SCHEMA, "cases": cases, "timeout": args["timeout"], "phrases": checks.PHRASES}
         answer = transport.exchange(self, "container_check", request, task_vars or {}, way)
         found = checks.evidence(cases, answer)
         trouble = checks.verdict(found)
-        shaped = {**told, "checks": found, "proven": not trouble, "left": answer.get("left") or []}
+        shaped = {**common, "checks": found, "proven": not trouble, "left": answer.get("left") or []}
         return {**shaped, "failed": True, "msg": trouble} if trouble else shaped

@@ -39,8 +39,8 @@ class ActionModule(ActionBase):
         results = {host: dict(variables["hostvars"][host].get(args["results"]) or {}) for host in left} if args["results"] else {}
         gate.require_policy(args["fleet_policy"], results)
         verdict = gate.gate(len(lost), len(every), args["max_failed"])
-        told = {"changed": False, "lost": lost, "allowed": verdict.allowed, "total": verdict.total}
+        answer = {"changed": False, "lost": lost, "allowed": verdict.allowed, "total": verdict.total}
         if verdict.ok:
-            return {**told, "msg": verdict.sentence}
+            return {**answer, "msg": verdict.sentence}
         step = "Look at those hosts first, then run again for the rest, or raise max_failed"
-        return {**told, "failed": True, "msg": f"the rollout stops here: {verdict.sentence}: {names.some(lost)}. {step}"}
+        return {**answer, "failed": True, "msg": f"the rollout stops here: {verdict.sentence}: {names.some(lost)}. {step}"}

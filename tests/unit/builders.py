@@ -47,7 +47,7 @@ def spec_answer(path: str, text: str | Mapping[str, Any] | None) -> dict[str, An
     answer = file_answer(text)
     if not path.endswith(lookup.SUFFIXES) or not isinstance(answer.get("content"), str):
         return answer
-    told = contents.told(answer["content"].encode("utf-8", "surrogateescape"), projection.KEEP, path)
+    told = contents.shown(answer["content"].encode("utf-8", "surrogateescape"), projection.KEEP, path)
     return {**answer, **{key: told[key] for key in ("content", "encoding", "fault")}}
 
 
@@ -94,7 +94,7 @@ class Answers(dict[str, Any]):
         names = sorted({n for text in texts for n in re.findall(r"\.runtimes\.[\"']?([\w-]+)", text)})
         every = [list(place) for place in containerd_leaves.prefixes(names)]
         text = str(file_answer(self.files.get(path)).get("content") or "")
-        return leaves.told(text.encode("utf-8", "surrogateescape"), containerd_places.keep(), every)
+        return leaves.tagged(text.encode("utf-8", "surrogateescape"), containerd_places.keep(), every)
 
     def _like(self, pattern: str) -> list[str]:
         return [p for p, text in sorted(self.files.items()) if text is not None and self._matches(p, pattern)]

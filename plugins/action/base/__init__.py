@@ -111,21 +111,23 @@ def plan_from(
 ) -> tuple[Observation, Outcome]:
     """Plan; where the plan depends on an answer that was not asked for, look once more, as long as there is something new to ask."""
     asked: set[str] = set()
-    told = ""
+    repeated = ""
     for _round in range(LOOKS):
         try:
             return seen, planner(wanted, seen)
         except NeedMore as need:
             wants = {str(q["id"]) for q in need.questions}
-            told = ", ".join(sorted(wants))
+            repeated = ", ".join(sorted(wants))
             if wants <= asked:
-                raise AnsibleActionFail(f"the plan asks again for {told}; this is a fault of the collection, please report it") from None
+                raise AnsibleActionFail(
+                    f"the plan asks again for {repeated}; this is a fault of the collection, please report it"
+                ) from None
             asked |= wants
             seen = look(action, task_vars, wanted, need.questions, way, seen)
         except PlanError as error:
             raise AnsibleActionFail(str(error), result=arguments.failure(error)) from None
     step = "Name the engine's own files by config_path, or leave that engine out of the option engines"
-    raise AnsibleActionFail(f"{LOOKS} looks at this host were not enough: each led to more, the last to {told}. {step}")
+    raise AnsibleActionFail(f"{LOOKS} looks at this host were not enough: each led to more, the last to {repeated}. {step}")
 
 
 def converge(
@@ -161,14 +163,14 @@ def converge(
             break
         seen, outcome = observe_and_plan(action, task_vars, wanted, questions, planner, way)
         whole = whole if done.plans else outcome.plan.whole
-    else_told(action, task_vars, wanted, seen, way, needed=not answer and not done.plans and not check)
-    told = result(outcome, answer, check=check, diff=bool(getattr(action._task, "diff", False)), restart=wanted.restart)
-    told = with_earlier(told, whole, done, wanted.restart)
+    acknowledge_rollbacks(action, task_vars, wanted, seen, way, needed=not answer and not done.plans and not check)
+    shaped = result(outcome, answer, check=check, diff=bool(getattr(action._task, "diff", False)), restart=wanted.restart)
+    shaped = with_earlier(shaped, whole, done, wanted.restart)
     earlier = [*ended, *past.advice(seen)]
     if earlier:  # this run is the only one that tells it, and advice is seen by those only who look for it
         host = task_vars.get("inventory_hostname") or "this host"
-        told["warnings"] = [f"{host}: {sentence}" for sentence in earlier]
-    return {**told, "advice": list(dict.fromkeys([*earlier, *told["advice"]]))}
+        shaped["warnings"] = [f"{host}: {sentence}" for sentence in earlier]
+    return {**shaped, "advice": list(dict.fromkeys([*earlier, *shaped["advice"]]))}
 
 
 def end(answer: Mapping[str, Any]) -> tuple[str, ...]:
@@ -188,7 +190,9 @@ def left_out(wanted: Policy, seen: Observation, planner: Planner, plan: Plan) ->
         return list(plan.pending)
 
 
-def else_told(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, seen: Observation, way: str, *, needed: bool) -> None:
+def acknowledge_rollbacks(
+    action: ActionBase, task_vars: dict[str, Any], wanted: Policy, seen: Observation, way: str, *, needed: bool
+) -> None:
     """What was rolled back while nobody looked is told once: where no transaction follows that would say so, the host is told."""
     if needed and (past.untold(seen) or past.strays(seen)):
         request = transaction(Plan(), wanted, seen, check=False, reason="told", pending=[])
@@ -236,25 +240,25 @@ def settled(plan: Plan) -> None:
         raise AnsibleActionFail(f"what had to come first was done, and is still missing: {missing}. Look at the host's package manager")
 
 
-def with_earlier(told: dict[str, Any], whole: Plan, done: Done, restart: str) -> dict[str, Any]:
+def with_earlier(last: dict[str, Any], whole: Plan, done: Done, restart: str) -> dict[str, Any]:
     """A result with what was done before the host was looked at again. What differs is told as it was before all that, as in check mode."""
     if not done.plans:
-        return told
+        return last
     earlier = merge(list(done.plans))
     before = [action for plan in done.plans for action in differences_.actions(plan, restart)]
     journal = next((a["journal"] for a in reversed(done.answers) if a.get("journal")), None)
     shaped = {
-        **told,
+        **last,
         "changed": True,
         "differences": [dc.asdict(d) for d in whole.differences],
-        "actions": [*before, *told["actions"]],
-        "journal": told["journal"] or journal,
-        "advice": list(dict.fromkeys([*earlier.advice, *told["advice"]])),
+        "actions": [*before, *last["actions"]],
+        "journal": last["journal"] or journal,
+        "advice": list(dict.fromkeys([*earlier.advice, *last["advice"]])),
     }
-    if "diff" in told:
-        shaped["diff"] = [*diffs(earlier), *told["diff"]]
-    if told.get("failed"):
-        shaped["msg"] = f"{told['msg']}. What was done before that stays: {'; '.join(before)}"
+    if "diff" in last:
+        shaped["diff"] = [*diffs(earlier), *last["diff"]]
+    if last.get("failed"):
+        shaped["msg"] = f"{last['msg']}. What was done before that stays: {'; '.join(before)}"
     return shaped
 
 

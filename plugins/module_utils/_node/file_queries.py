@@ -53,7 +53,7 @@ def describe(root, path, content=True, cap=host_files.MIB, keep=None):
         return answer
     answer["sha256"] = keyed.digest(host_files.sha256(data))
     if content:
-        answer.update(contents.told(data, keep, real))
+        answer.update(contents.shown(data, keep, real))
     return answer
 
 

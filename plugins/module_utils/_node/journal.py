@@ -286,8 +286,8 @@ def require_bytes(kept, data, digest_, directory, path):
 def damaged(directory, path, why):
     """The error for a copy from before that must not be used."""
     step = "Bring the file to where it should be by hand, then remove that directory"
-    told = (path, directory, why, step)
-    return host_files.NodeError("damaged", "%s: the copy from before in %s cannot be used: %s. %s" % told)
+    values = (path, directory, why, step)
+    return host_files.NodeError("damaged", "%s: the copy from before in %s cannot be used: %s. %s" % values)
 
 
 def is_stray(base, path):

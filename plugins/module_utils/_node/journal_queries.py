@@ -20,7 +20,7 @@ def look(root, directory, cap=host_files.MIB, keep=(), listing=False, beside=())
             if journal.original_dir(base, meta["path"]) != kept_in:
                 raise journal.damaged(kept_in, meta["path"], "its meta.json names a file that is kept by another name")
             if not meta.get("forget"):
-                originals[meta["path"]] = _told(root, base, meta, cap, keep)
+                originals[meta["path"]] = _original_shown(root, base, meta, cap, keep)
         except host_files.NodeError as exc:
             broken.append({"path": journal.unquoted(name), "directory": kept_in[len(root) :], "why": exc.message})
     opened = [meta for meta in (journal.read(base, name) for name in journal.names(base, "open")) if meta]
@@ -48,14 +48,14 @@ def strays(root, base, directories):
     return found
 
 
-def _told(root, base, meta, cap, keep):
+def _original_shown(root, base, meta, cap, keep):
     """One original as the controller sees it, with how the file is now."""
     found = journal.original(base, meta["path"])
     shown = {key: value for key, value in meta.items() if key not in ("xattrs", "path")}
     shown.update(content=None, directory=journal.original_dir(base, meta["path"])[len(root) :], now=None, trouble=None)
     if found[1] is not None and len(found[1].data) <= cap:
         wanted = [entry["keep"] for entry in keep or () if fnmatch.fnmatchcase(meta["path"], entry["path"])]
-        shown.update(contents.told(found[1].data, wanted[0], meta["path"]) if wanted else {})
+        shown.update(contents.shown(found[1].data, wanted[0], meta["path"]) if wanted else {})
     for name in ("sha256_before", "sha256_after"):
         shown[name] = keyed.digest(shown[name])
     try:
@@ -79,12 +79,12 @@ def _watched(meta):
 def _logs(meta):
     """Why the units failed, as far as it was known when the transaction was taken back. What they said stays in the host's journal."""
     found = [entry for entry in journal.outcome(meta).get("health") or [] if entry.get("kind") == "log"]
-    told = ("failed", "causes", "evidence")
-    return {entry["name"]: {key: entry[key] for key in told} for entry in found if all(key in entry for key in told)}
+    shown = ("failed", "causes", "evidence")
+    return {entry["name"]: {key: entry[key] for key in shown} for entry in found if all(key in entry for key in shown)}
 
 
 def _shown(meta):
-    told = journal.outcome(meta) if meta["state"] == "rolled_back" else {}
+    outcome = journal.outcome(meta) if meta["state"] == "rolled_back" else {}
     return {
         "id": meta["id"],
         "time": meta.get("time"),
@@ -94,9 +94,9 @@ def _shown(meta):
         "removed": [change["path"] for change in meta.get("changes") or [] if change.get("sha256_after") is None],
         "ran": [" ".join(command["argv"]) for command in meta.get("commands") or []],
         "units": [unit["name"] for unit in meta.get("units") or []],
-        "by": told.get("by"),
-        "why": told.get("why"),
-        "trouble": told.get("trouble"),
-        "foreign": told.get("foreign") or [],
+        "by": outcome.get("by"),
+        "why": outcome.get("why"),
+        "trouble": outcome.get("trouble"),
+        "foreign": outcome.get("foreign") or [],
         "entry": meta["entry"],
     }

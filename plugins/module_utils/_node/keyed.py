@@ -48,9 +48,9 @@ def digest(plain):
     return None if plain is None else _keyed(b"file", plain.encode("ascii"))
 
 
-def same(told, plain):
+def same(reported, plain):
     """Whether a file has the digest that was told of it. Who knows its plain SHA-256 may say that instead."""
-    return told == plain or (plain is not None and told == digest(plain))
+    return reported == plain or (plain is not None and reported == digest(plain))
 
 
 def tag(value):

@@ -47,9 +47,9 @@ def run(request):
     look_system.forget()
     questions = [_with_list(question, request.get("keeps") or ()) for question in request["questions"]]
     with _Alarm(deadline) as alarm:
-        told = _units_together(root, questions, alarm)
+        units = _units_together(root, questions, alarm)
         for question in questions:
-            answer = told.get(question.get("id")) or _ask(root, question, alarm)
+            answer = units.get(question.get("id")) or _ask(root, question, alarm)
             size = len(json.dumps(answer))
             if size > room:
                 answer = host_files.NodeError("too-large", "the answers together exceed %d bytes" % limits["bytes"]).answer()
@@ -216,8 +216,8 @@ def _leads_outside(root, path, question):
     real = host_files.resolve(root, path)[0]
     if any(real.startswith(host_files.resolve(root, directory)[0].rstrip("/") + "/") for directory in question["inside"]):
         return None
-    told = (path, real, " and ".join(question["inside"]))
-    return host_files.NodeError("outside", "%s: is a link to %s, outside of %s, and is not read" % told)
+    values = (path, real, " and ".join(question["inside"]))
+    return host_files.NodeError("outside", "%s: is a link to %s, outside of %s, and is not read" % values)
 
 
 def _paths(root, question):
@@ -255,7 +255,7 @@ def _tags(root, question):
         if doubt:
             raise trust.refusal(question["path"], doubt)
         data = host_files.read_regular(root, host_files.resolve(root, question["path"])[0], question.get("max", host_files.MIB))
-    return leaves.told(data, question["keep"], question["prefixes"])
+    return leaves.tagged(data, question["keep"], question["prefixes"])
 
 
 def _which(root, question):
@@ -283,9 +283,9 @@ def _require_roots(question):
 def _command(_root, question):
     answer = _printed(question)
     if question.get("keep"):
-        told = contents.told(answer["stdout"], question["keep"], question["argv"][0])
-        shown = {key: told[key] for key in ("withheld", "fault", "foreign_bytes")}
-        return dict(commands.text(dict(answer, stderr=b"")), stdout=told["content"] or "", **shown)
+        projected = contents.shown(answer["stdout"], question["keep"], question["argv"][0])
+        shown = {key: projected[key] for key in ("withheld", "fault", "foreign_bytes")}
+        return dict(commands.text(dict(answer, stderr=b"")), stdout=projected["content"] or "", **shown)
     answer = commands.text(answer)
     return dict(answer, **{stream: _shown(answer[stream], question.get("shows") or ()) for stream in ("stdout", "stderr")})
 
@@ -384,7 +384,7 @@ def _http(_root, question):
     answer = look_system.http_get(path, question["path"], timeout)
     peer = trust.answered.get(path)
     if isinstance(question.get("keep"), dict):
-        return dict(contents.told(answer["body"].encode("utf-8"), question["keep"], question["path"]), status=answer["status"], peer=peer)
+        return dict(contents.shown(answer["body"].encode("utf-8"), question["keep"], question["path"]), status=answer["status"], peer=peer)
     return {"status": answer["status"], "value": _listed_json(answer, question.get("keep") or []), "peer": peer}
 
 

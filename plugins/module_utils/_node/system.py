@@ -127,10 +127,10 @@ def units(names, properties=None):
             shown[name] = unit
     if not shown.keys() & set(names) and answer["rc"]:
         raise host_files.NodeError("failed", "systemctl show: " + (causes.of_manager(answer["stderr"]) or "exit status %s" % answer["rc"]))
-    told = {name: shown.get(name, {"LoadState": "not-found", "ActiveState": "inactive"}) for name in names}
+    states = {name: shown.get(name, {"LoadState": "not-found", "ActiveState": "inactive"}) for name in names}
     if set(_OF_PROCESSES) <= set(wanted):
-        _heard.update(told)
-    return told
+        _heard.update(states)
+    return states
 
 
 def processes(names, flags=None, environment=None):
@@ -159,12 +159,12 @@ def processes(names, flags=None, environment=None):
                 found.append(process)
         if len(found) > MAX_PROCESSES:  # never a part of them, taken for all
             raise host_files.NodeError("too-large", "more than %d processes are called %s" % (MAX_PROCESSES, " or ".join(names)))
-    told = _told(found, flags or {}, environment or {})
-    programs_ = programs([process["exe"] for process in told if process.get("verified")])
-    return {"processes": told, "programs": programs_, "others": others}
+    described_processes = _described(found, flags or {}, environment or {})
+    programs_ = programs([process["exe"] for process in described_processes if process.get("verified")])
+    return {"processes": described_processes, "programs": programs_, "others": others}
 
 
-def _told(found, flags, environment):
+def _described(found, flags, environment):
     if not found:
         return []
     judge = trust.Judge(_units_of_processes)

@@ -109,8 +109,8 @@ def sentence(found: Mapping[str, Any]) -> str:
     """One cause in words; '' for a code that this release does not know."""
     cause = _BY_CODE.get(str(found.get("code")))
     values = found.get("values") or {}
-    told = {name: str(values.get(name) or "...") for name in (cause.values if cause else ())}
-    return re.sub(r"\{(\w+)\}", lambda m: told[m.group(1)], cause.says) if cause else ""
+    shown = {name: str(values.get(name) or "...") for name in (cause.values if cause else ())}
+    return re.sub(r"\{(\w+)\}", lambda m: shown[m.group(1)], cause.says) if cause else ""
 
 
 def words(found: Iterable[Mapping[str, Any]], most: int = 2) -> str:

@@ -273,8 +273,8 @@ def device_list_strategy(policy: Policy, instance: Instance, injection: Injectio
         return ("cdi-annotations",), f"{instance.engine} {instance.version} reads CDI annotations but not the CRI field"
     if kubelet.present and kubelet.version and minor(kubelet.version) < (1, 29):
         return ("cdi-annotations",), f"kubelet {kubelet.version} does not pass CDI devices by default (alpha in 1.28, on from 1.29)"
-    told = f"kubelet {kubelet.version} passes CDI devices in the CRI field" if kubelet.version else "the engine reads the CRI field"
-    return ("cdi-cri",), told
+    why = f"kubelet {kubelet.version} passes CDI devices in the CRI field" if kubelet.version else "the engine reads the CRI field"
+    return ("cdi-cri",), why
 
 
 def minor(version: str) -> tuple[int, int]:

@@ -119,8 +119,8 @@ def record(host: HostDecision, driver: Driver) -> dict[str, Any]:
 
 def engine(decision: Decision) -> dict[str, Any]:
     """One instance's part. Whether the switch of CDI had to be written says nothing about the host afterwards, so it is not told."""
-    told = {f.name: getattr(decision, f.name) for f in dc.fields(Decision) if f.name not in ("enable_cdi", "reasons")}
-    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in told.items()}
+    fields = {f.name: getattr(decision, f.name) for f in dc.fields(Decision) if f.name not in ("enable_cdi", "reasons")}
+    plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
     return {**plain, "reasons": [dc.asdict(r) for r in decision.reasons]}
 
 

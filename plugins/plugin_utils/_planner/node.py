@@ -338,10 +338,10 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
     if len(found) > 1:
         raise PlanError(f"several {engine} instances: {', '.join(i.key for i in found)}", next="choose one by config_path")
     instance, handler = found[0], policy.handlers[0].name
-    told = dc.replace(policy, injection="nvidia-runtime", cdi="auto")
+    desired = dc.replace(policy, injection="nvidia-runtime", cdi="auto")
     if policy.set_as_default == "auto":  # leaves the engine's default as it is
-        told = dc.replace(told, set_as_default="enabled" if instance.default_handler == handler else "disabled")
-    decision = decide.decide_one(told, instance, Kubelet())
+        desired = dc.replace(desired, set_as_default="enabled" if instance.default_handler == handler else "disabled")
+    decision = decide.decide_one(desired, instance, Kubelet())
     prefixes = policy.annotation_prefixes or decision.annotation_prefixes
     enable = instance.cdi.able and not instance.cdi.enabled and policy.cdi == "enabled"
     return instance, dc.replace(decision, enable_cdi=enable, annotation_prefixes=prefixes)
@@ -349,6 +349,6 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
 
 def single_absent(policy: Policy, obs: Observation, engine: str) -> Plan:
     """What a single-resource module takes back: of this engine's configuration, whatever has become of the engine."""
-    told = dc.replace(policy, engines=(engine,))
-    covers = functools.partial(CONFIGURED[engine].claims, told, obs)
-    return take_back.plan(told, obs, {engine: CONFIGURED[engine]}, covers=covers)
+    desired = dc.replace(policy, engines=(engine,))
+    covers = functools.partial(CONFIGURED[engine].claims, desired, obs)
+    return take_back.plan(desired, obs, {engine: CONFIGURED[engine]}, covers=covers)

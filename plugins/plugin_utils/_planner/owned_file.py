@@ -76,8 +76,8 @@ def give_back(obs: Observation, file: File, *, why: str, ours: bool) -> Plan:
     if ours:
         return forgotten(remove(file, why=why))
     if original:
-        told = f"{file.path} has been replaced and contains nothing of this collection any more; it is left alone"
-        return Plan(advice=(told,), released=(file.path,))
+        advice = f"{file.path} has been replaced and contains nothing of this collection any more; it is left alone"
+        return Plan(advice=(advice,), released=(file.path,))
     return Plan()
 
 

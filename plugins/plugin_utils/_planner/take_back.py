@@ -121,8 +121,8 @@ def unknown(policy: Policy, instance: Instance, done: Plan, why: str) -> Plan:
     """What is left to do where nobody could look for the engine: it may run with what is taken out now."""
     if not why or not done.changes or policy.root != "/":
         return Plan()
-    told = f"{instance.config_path} was restored, but it is not known whether {instance.engine} runs ({why}): restart it if it does"
-    return Plan(advice=(told,))
+    advice = f"{instance.config_path} was restored, but it is not known whether {instance.engine} runs ({why}): restart it if it does"
+    return Plan(advice=(advice,))
 
 
 def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:
@@ -193,5 +193,5 @@ class Context:
             return Plan()  # in force from its next start
         units = tuple(i.unit for i in running if i.unit)
         who = " and ".join(units) or name
-        told = f"{path} was restored, but {who} could not be inspected and was not restarted ({why}): restart it at a convenient time"
-        return Plan(advice=(told,), pending=units)
+        advice = f"{path} was restored, but {who} could not be inspected and was not restarted ({why}): restart it at a convenient time"
+        return Plan(advice=(advice,), pending=units)

@@ -26,9 +26,9 @@ class NvmlError(Exception):
         super(NvmlError, self).__init__("%s: %s" % (call, message))
         self.call, self.code, self.message = call, code, message
 
-    def told(self, gpu=None):
-        told = {"call": self.call, "code": self.code, "message": self.message}
-        return told if gpu is None else dict(told, gpu=gpu)
+    def as_dict(self, gpu=None):
+        error = {"call": self.call, "code": self.code, "message": self.message}
+        return error if gpu is None else dict(error, gpu=gpu)
 
 
 class PciInfo(ctypes.Structure):
@@ -147,7 +147,7 @@ def run(args):
         nvml = Library((args or {}).get("library") or "")
         nvml.call("nvmlInit_v2")
     except NvmlError as exc:
-        answer["errors"].append(exc.told())
+        answer["errors"].append(exc.as_dict())
         return answer
     try:
         answer["driver_version"] = nvml.text("nvmlSystemGetDriverVersion")
@@ -155,10 +155,10 @@ def run(args):
             try:
                 answer["gpus"].append(ask_gpu(nvml, index))
             except NvmlError as exc:
-                answer["errors"].append(exc.told(index))
+                answer["errors"].append(exc.as_dict(index))
         nvml.call("nvmlShutdown")
     except NvmlError as exc:
-        answer["errors"].append(exc.told())
+        answer["errors"].append(exc.as_dict())
     return answer
 
 

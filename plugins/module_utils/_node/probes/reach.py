@@ -25,7 +25,7 @@ PROXY = re.compile(r"^[^#/\n]*\bproxy(?:-auto-detect)?\b[\s\"=:{]+[^\s;]", re.IG
 def run(request):
     if request["url"].startswith("file://"):
         there = os.path.isdir(request["url"][len("file://") :])
-        return told(there, "" if there else "there is no such directory")
+        return result(there, "" if there else "there is no such directory")
     if has_proxy(request.get("proxies") or []):
         return {"tried": False, "reached": False, "why": "the package manager has a proxy of its own"}
     try:
@@ -33,11 +33,11 @@ def run(request):
     except urllib.error.HTTPError as exc:
         exc.close()
     except Exception as exc:
-        return told(False, reason(getattr(exc, "reason", exc)))
-    return told(True, "")
+        return result(False, reason(getattr(exc, "reason", exc)))
+    return result(True, "")
 
 
-def told(reached, why):
+def result(reached, why):
     return {"tried": True, "reached": reached, "why": why}
 
 

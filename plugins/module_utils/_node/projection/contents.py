@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import keyed
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import documents, projector
 
 
-def told(data, keep, path):
+def shown(data, keep, path):
     """The answer keys that carry what may travel of a file's bytes. Not UTF-8 travels as base64.
 
     fault: what is wrong with a text that has not its format, by code and line, and the listed comment that it begins with, if it does;

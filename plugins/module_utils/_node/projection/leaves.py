@@ -19,7 +19,7 @@ MOST = 20000  # of one text
 MAX_DEPTH = 256  # of tables and arrays in each other: dotted keys in inline tables make more levels than any program writes
 
 
-def told(data, keep, prefixes):
+def tagged(data, keep, prefixes):
     """{"prefixes": as asked, "leaves": [[number of the prefix, line, tag of the path below it, tag of the value], ...], "fault": None}.
 
     Each leaf below the longest of the prefixes that leads to it, unless `keep` shows it. A value that is zero or empty has "" for its tag:

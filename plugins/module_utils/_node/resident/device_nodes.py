@@ -81,7 +81,7 @@ def wishes(rules):
     """Every node that there has to be: path, numbers, mode, owner. A driver that is not loaded has none."""
     known = majors(read(rules["majors"]))
     params = rules.get("params") or {}
-    told = fields(read(params["file"])) if params else {}
+    parameters = fields(read(params["file"])) if params else {}
     found = []
     for rule in rules["nodes"]:
         major = next((known[name] for name in rule["drivers"] if name in known), None)
@@ -90,9 +90,9 @@ def wishes(rules):
                 {
                     "path": rule["path"].replace("{minor}", str(minor)),
                     "numbers": (major, minor),
-                    "mode": number(own.get(rule.get("mode")), number(told.get(params.get("mode")), 0o666)),
-                    "uid": number(told.get(params.get("uid")), 0),
-                    "gid": number(told.get(params.get("gid")), 0),
+                    "mode": number(own.get(rule.get("mode")), number(parameters.get(params.get("mode")), 0o666)),
+                    "uid": number(parameters.get(params.get("uid")), 0),
+                    "gid": number(parameters.get(params.get("gid")), 0),
                 }
             )
     return found
@@ -104,10 +104,10 @@ def minors(rule):
         return [(rule["minor"], {})]
     found = []
     for path in sorted(glob.glob(rule["each"])):
-        told = fields(read(path))
+        device = fields(read(path))
         unless = rule.get("unless") or ["", "never"]
-        if told.get(rule["minor"], "").isdigit() and told.get(unless[0]) != unless[1]:
-            found.append((int(told[rule["minor"]]), told))
+        if device.get(rule["minor"], "").isdigit() and device.get(unless[0]) != unless[1]:
+            found.append((int(device[rule["minor"]]), device))
     return found
 
 

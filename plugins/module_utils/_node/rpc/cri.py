@@ -249,8 +249,8 @@ def runtime_config(path, timeout=5):
         if exc.code != UNIMPLEMENTED:
             raise
         return {"driver": ""}
-    told = [(values(decode(linux), 1) or [0])[-1] for linux in values(fields, 1)]
-    return {"driver": DRIVERS.get(told[-1], "") if told else ""}
+    drivers = [(values(decode(linux), 1) or [0])[-1] for linux in values(fields, 1)]
+    return {"driver": DRIVERS.get(drivers[-1], "") if drivers else ""}
 
 
 def pods(path, handlers, annotation="", timeout=5):
@@ -303,8 +303,8 @@ def _handler(path, pod, annotation, deadline):
             raise
         return None
     for value in values(fields, 2):
-        told = _parsed(text(decode(value), 2))
-        spec = told.get("runtimeSpec") if isinstance(told, dict) else None
+        info = _parsed(text(decode(value), 2))
+        spec = info.get("runtimeSpec") if isinstance(info, dict) else None
         noted = spec.get("annotations") if isinstance(spec, dict) else None
         if isinstance(noted, dict) and isinstance(noted.get(annotation), str):
             return noted[annotation]

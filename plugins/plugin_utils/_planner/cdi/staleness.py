@@ -161,8 +161,8 @@ def paths(spec: Spec) -> Iterator[str]:
 def recorded_drivers(spec: Spec) -> tuple[str, ...]:
     """The driver versions that file names and hooks carry; none in a spec of nodes only."""
     named = [found.group(1) or found.group(2) for path in paths(spec) if (found := DRIVER_FILE.search(path))]
-    told = [a.removeprefix(DRIVER_ARGUMENT) for e in edits(spec) for h in e.hooks for a in h.args if a.startswith(DRIVER_ARGUMENT)]
-    return tuple(sorted({*named, *told}))
+    in_arguments = [a.removeprefix(DRIVER_ARGUMENT) for e in edits(spec) for h in e.hooks for a in h.args if a.startswith(DRIVER_ARGUMENT)]
+    return tuple(sorted({*named, *in_arguments}))
 
 
 def of_driver(spec: Spec, there: Host) -> Iterator[Stale]:
@@ -218,8 +218,8 @@ def new_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[S
     known = {node for found in named.values() for node in found}
     missing = [g for g in gpus if f"/dev/nvidia{g.minor}" not in known]
     if missing:
-        told = ", ".join(f"{g.index} ({g.bus_id})" for g in missing)
-        yield Stale("gpus", f"{len(known)} GPUs", f"{len(gpus)} GPUs", f"does not have GPU {told}")
+        shown = ", ".join(f"{g.index} ({g.bus_id})" for g in missing)
+        yield Stale("gpus", f"{len(known)} GPUs", f"{len(gpus)} GPUs", f"does not have GPU {shown}")
 
 
 def swapped_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[Stale]:
@@ -241,9 +241,9 @@ def of_mig(spec: Spec, there: Host) -> Iterator[Stale]:
         return
     gone = [f"nvidia-cap{minor}" for minor in sorted(recorded - set(there.instances))]
     new = [there.instances[minor] for minor in sorted(set(there.instances) - recorded)]
-    told = [f"names {', '.join(gone)} of MIG instances that are gone"] if gone else []
-    told += [f"lacks the MIG instances {', '.join(new)}"] if new else []
-    yield Stale("mig", f"{len(recorded)} capabilities", f"{len(there.instances)} capabilities", " and ".join(told))
+    changes = [f"names {', '.join(gone)} of MIG instances that are gone"] if gone else []
+    changes += [f"lacks the MIG instances {', '.join(new)}"] if new else []
+    yield Stale("mig", f"{len(recorded)} capabilities", f"{len(there.instances)} capabilities", " and ".join(changes))
 
 
 # ---------------------------------------------------------------- nodes, files

@@ -103,8 +103,8 @@ def facts(policy: Policy, obs: Observation, spec: Spec) -> list[dict[str, Any]]:
     found += [as_seen(obs, "the layout of MIG", pattern, MINOR) for pattern in p.mig]
     if staleness.recorded_drivers(spec):
         file = obs.file(p.module_version)
-        told = [[p.module_version, *groups(VERSION, file.text)]] if file.exists else []
-        found.append({"what": "the driver", "each": p.module_version, "find": list(VERSION), "found": told})
+        versions = [[p.module_version, *groups(VERSION, file.text)]] if file.exists else []
+        found.append({"what": "the driver", "each": p.module_version, "find": list(VERSION), "found": versions})
     nodes = [n for e in staleness.edits(spec) for n in e.device_nodes]
     hooks = [h.path for e in staleness.edits(spec) for h in e.hooks if h.name != "startContainer"]
     paths = sorted({*staleness.paths(spec), *hooks, *(staleness.live_path(n) for n in nodes)})

@@ -127,9 +127,9 @@ def _started_with(obs: Observation, instance: Instance) -> InUse:
         return UNKNOWN  # it runs its pods in another engine
     release = version(obs)
     if _asks(obs, argv, release):
-        told = _answer(obs, instance)
-        if told:
-            return InUse(told, f"the kubelet asks {instance.engine} for the cgroup driver (RuntimeConfig), which answers {told}")
+        driver = _answer(obs, instance)
+        if driver:
+            return InUse(driver, f"the kubelet asks {instance.engine} for the cgroup driver (RuntimeConfig), which answers {driver}")
     flag = option(argv, "--cgroup-driver")
     if flag:
         return _stated(flag, "its flag --cgroup-driver")

@@ -19,7 +19,7 @@ DOCKER = Manager(
     own_engine=False,
     kubernetes=False,
     cri=False,
-    told_apart=True,
+    separable=True,
     sentence="Docker started this containerd for itself and writes its configuration.",
 )
 

@@ -44,7 +44,7 @@ class Manager:
     own_engine: bool = True  # brings a containerd of its own, beside which a plain one may run
     kubernetes: bool = True  # comes with Kubernetes
     cri: bool = True  # its containerd serves CRI
-    told_apart: bool = False  # left alone, and still our part of the configuration can be told from the rest, so that it is taken back
+    separable: bool = False  # left alone, and still our part of the configuration can be told from the rest, so that it is taken back
     sentence: str = ""  # why it is left alone, where that differs from the usual
     place: Place | None = None
 
@@ -55,4 +55,4 @@ class Manager:
 
     @property
     def taken_back(self) -> bool:
-        return self.told_apart or self.place is not None
+        return self.separable or self.place is not None

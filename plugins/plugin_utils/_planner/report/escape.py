@@ -42,9 +42,9 @@ def _escaped(found: re.Match[str]) -> str:
     return _NAMED.get(sign) or (f"\\x{code:02x}" if code < 0x100 else f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}")
 
 
-def result(told: Mapping[str, Any]) -> dict[str, Any]:
+def result(shaped: Mapping[str, Any]) -> dict[str, Any]:
     """A whole result of an action, keys and values, however deep. Line ends stay in the texts of --diff and in the evidence."""
-    return {line(str(key)): _texts(value, key) if key in ("diff", "evidence") else every(value, line) for key, value in told.items()}
+    return {line(str(key)): _texts(value, key) if key in ("diff", "evidence") else every(value, line) for key, value in shaped.items()}
 
 
 def _texts(value: Any, key: str) -> Any:

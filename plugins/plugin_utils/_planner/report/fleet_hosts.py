@@ -83,22 +83,22 @@ def restarts(result: outcomes.Result, row: Mapping[str, Any]) -> list[str]:
     return [str(row["restarted"])] if row.get("restarted") not in (None, "", "-") else []
 
 
-def why(result: outcomes.Result, told: str) -> str:
+def why(result: outcomes.Result, otherwise: str) -> str:
     trouble = outcomes.trouble(result)
     if trouble == "not reached":
         return "no result: the host failed or was lost before this step, or its wave did not start"
     if trouble == "refused":
         return str(result["problem"])
-    return str(result.get("msg") or told) if trouble else told
+    return str(result.get("msg") or otherwise) if trouble else otherwise
 
 
 def notes(results: outcomes.Results, width: int) -> list[str]:
     """What people should know or do, each sentence once with its hosts. What the table says already is left out."""
     found: dict[str, list[tuple[str, str]]] = {}
     for host, result in sorted(results.items(), key=lambda item: names.natural(item[0])):
-        told = layout.flat((result.get("row") or {}).get("why") or "")
+        reasons = layout.flat((result.get("row") or {}).get("why") or "")
         for sentence in (layout.flat(a) for a in result.get("advice") or ()):
-            if sentence not in told:
+            if sentence not in reasons:
                 found.setdefault(sentences.key(sentence, host), []).append((host, sentence))
-    told_ = [f"{names.some((h for h, _s in same), groups.HOSTS_SHOWN)}: {sentences.common(s for _h, s in same)}" for same in found.values()]
-    return ["", *(line for text in told_ for line in layout.hang(text, width, 0))] if told_ else []
+    texts = [f"{names.some((h for h, _s in same), groups.HOSTS_SHOWN)}: {sentences.common(s for _h, s in same)}" for same in found.values()]
+    return ["", *(line for text in texts for line in layout.hang(text, width, 0))] if texts else []

@@ -96,5 +96,5 @@ def counted(changes: Mapping[str, Sequence[str]]) -> list[str]:
     ranked = Counter({text: len(hosts) for text, hosts in changes.items()}).most_common()
     shown = ranked if len(ranked) == VARIANTS_SHOWN + 1 else ranked[:VARIANTS_SHOWN]
     rest = ranked[len(shown) :]
-    told = [f"{text} ({number}: {names.some(changes[text])})" for text, number in shown]
-    return [*told, f"{len(rest)} other values on {outcomes.plural(sum(n for _text, n in rest))}"] if rest else told
+    most = [f"{text} ({number}: {names.some(changes[text])})" for text, number in shown]
+    return [*most, f"{len(rest)} other values on {outcomes.plural(sum(n for _text, n in rest))}"] if rest else most

@@ -151,8 +151,8 @@ def rewritten(answer: Entry) -> tuple[str, ...]:
     """The journal's directory was cleared while the transaction was at work."""
     if not answer.get("rewritten"):
         return ()
-    told = "the journal's directory was removed while this run was at work"
-    return (f"{told}: its own entry and the copies of its files were written again, those of other files are lost",)
+    sentence = "the journal's directory was removed while this run was at work"
+    return (f"{sentence}: its own entry and the copies of its files were written again, those of other files are lost",)
 
 
 def ended(answer: Entry) -> tuple[str, ...]:

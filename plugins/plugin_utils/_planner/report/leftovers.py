@@ -39,8 +39,8 @@ def changed(result: outcomes.Result, left: Leftover) -> bool:
 
 
 def shape(left: Leftover, host: str) -> Hashable:
-    told = (sentences.key(layout.flat(left.get(k) or ""), host) for k in ("why", "next"))
-    return (*(str(left.get(k) or "") for k in ("tool", "path", "fate")), tuple(left.get("settings") or ()), *told)
+    texts = (sentences.key(layout.flat(left.get(k) or ""), host) for k in ("why", "next"))
+    return (*(str(left.get(k) or "") for k in ("tool", "path", "fate")), tuple(left.get("settings") or ()), *texts)
 
 
 def one(same: list[tuple[str, Leftover]], width: int, fates: Mapping[str, str]) -> list[str]:

@@ -75,8 +75,8 @@ def merged(result: Result, others: Mapping[bool, Sequence[Result]]) -> Result:
     bad = next((o for o in (*steps, *(() if done else looks)) if o.get("failed") or o.get("unreachable")), None)
     if bad is None or trouble(result) not in ("", "not reached"):
         return {**about, **result} if result else result
-    told = {k: bad[k] for k in ("failed", "unreachable", "msg") if k in bad}
-    return {**about, **result, **told}
+    failure = {k: bad[k] for k in ("failed", "unreachable", "msg") if k in bad}
+    return {**about, **result, **failure}
 
 
 def totals(results: Results, check: bool = False) -> dict[str, Any]:
@@ -90,8 +90,8 @@ def totals(results: Results, check: bool = False) -> dict[str, Any]:
 
 def summary(counts: Mapping[str, Any]) -> str:
     """`8 hosts: 1 failed, 5 changed, 2 unchanged`."""
-    told = ", ".join(f"{counts[o.key]} {o.total}" for o in OUTCOMES.values() if counts[o.key]) or "nothing to report"
-    return f"{plural(counts['hosts'])}: {told}"
+    counted = ", ".join(f"{counts[o.key]} {o.total}" for o in OUTCOMES.values() if counts[o.key]) or "nothing to report"
+    return f"{plural(counts['hosts'])}: {counted}"
 
 
 def plural(number: int) -> str:

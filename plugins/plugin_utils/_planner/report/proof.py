@@ -28,8 +28,8 @@ def lines(results: outcomes.Results, view: fleet_hosts.View) -> list[str]:
 def summary(results: outcomes.Results) -> str:
     counts = {word: sum(proven(r) == word for r in results.values()) for word in RANK}
     words = {"yes": "proven", "no": "not proven"}
-    told = ", ".join(f"{number} {words.get(word, word)}" for word, number in counts.items() if number)
-    return f"{outcomes.plural(len(results))}: {told or 'nothing to report'}"
+    counted = ", ".join(f"{number} {words.get(word, word)}" for word, number in counts.items() if number)
+    return f"{outcomes.plural(len(results))}: {counted or 'nothing to report'}"
 
 
 def totals(results: outcomes.Results, _check: bool = False) -> dict[str, Any]:

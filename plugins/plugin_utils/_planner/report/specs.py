@@ -21,8 +21,8 @@ def lines(results: outcomes.Results, view: fleet_hosts.View) -> list[str]:
     rows = [(host, found[host]) for host in order]
     shown = [(host, *row) for host, row in rows] if len(rows) <= fleet_hosts.ONE_BY_ONE else fleet_hosts.shared(rows)
     counts = {word: sum(row[0] == word for row in found.values()) for word in ORDER}
-    told = ", ".join(f"{number} {SUMMED.get(word, word)}" for word, number in counts.items() if number) or "nothing to report"
-    return [*layout.table(HEAD, shown, view.width), "", f"{outcomes.plural(len(results))}: {told}"]
+    counted = ", ".join(f"{number} {SUMMED.get(word, word)}" for word, number in counts.items() if number) or "nothing to report"
+    return [*layout.table(HEAD, shown, view.width), "", f"{outcomes.plural(len(results))}: {counted}"]
 
 
 def totals(results: outcomes.Results, check: bool = False) -> dict[str, Any]:
@@ -47,6 +47,8 @@ def of_host(result: outcomes.Result, check: bool) -> tuple[str, str]:
     if stale:
         return "stale", "; ".join(stale)
     if not verdicts:
-        told = (str(a) for a in result.get("advice") or ())
-        return "none", next((a for a in told if a.startswith("No CDI spec")), "there is no CDI spec on this host, and none is made for it")
+        advice = (str(a) for a in result.get("advice") or ())
+        return "none", next(
+            (a for a in advice if a.startswith("No CDI spec")), "there is no CDI spec on this host, and none is made for it"
+        )
     return "fresh", "; ".join(f"{v.get('path')} {v.get('version') or ''}".strip() for v in verdicts)

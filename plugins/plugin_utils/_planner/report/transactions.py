@@ -29,14 +29,14 @@ def of_host(host: str, result: outcomes.Result) -> list[list[str]]:
     trouble = outcomes.trouble(result)
     if trouble not in ("", "refused"):
         return [[host, "-", "-", trouble, fleet_hosts.why(result, "")]]
-    told = list(result.get("journal") or ())  # the newest first
-    newest = next((n for n, e in enumerate(told) if takes_back_all(e)), len(told))
-    rows = [entry(host, e, n > newest) for n, e in enumerate(told)]
+    entries = list(result.get("journal") or ())  # the newest first
+    newest = next((n for n, e in enumerate(entries) if takes_back_all(e)), len(entries))
+    rows = [entry(host, e, n > newest) for n, e in enumerate(entries)]
     return rows or [[host, "-", "-", "no transaction", "-"]]
 
 
-def takes_back_all(told: journal.Entry) -> bool:
-    return str(told.get("reason")) == EVERYTHING_BACK and told.get("state") in STATES
+def takes_back_all(entry: journal.Entry) -> bool:
+    return str(entry.get("reason")) == EVERYTHING_BACK and entry.get("state") in STATES
 
 
 def entry(host: str, told: journal.Entry, taken_back: bool) -> list[str]:
@@ -54,5 +54,5 @@ def entry(host: str, told: journal.Entry, taken_back: bool) -> list[str]:
 
 
 def of_pending(host: str, result: outcomes.Result, width: int) -> list[str]:
-    told = [f"{host}: {journal.pending(entry)}" for entry in result.get("pending") or ()]
-    return ["", *(line for text in told for line in layout.hang(text, width, 0))] if told else []
+    pending = [f"{host}: {journal.pending(entry)}" for entry in result.get("pending") or ()]
+    return ["", *(line for text in pending for line in layout.hang(text, width, 0))] if pending else []

@@ -90,15 +90,15 @@ def questions(policy: Policy) -> list[queries.Question]:
     """What the everyday look at GPUs lacks for this; nothing where the nodes are not ours to mind."""
     if policy.device_nodes != "present" and policy.state != "absent":
         return []
-    told = [queries.glob(rule["each"], max=1 << 12, keep=WHOLE) for rule in rules(policy)["nodes"] if "each" in rule]
+    globs = [queries.glob(rule["each"], max=1 << 12, keep=WHOLE) for rule in rules(policy)["nodes"] if "each" in rule]
     marks = [queries.file(path, content=False) for path in CONTAINER_FILES]
-    return [*host_service.questions(NAME, (SERVICE,)), *told, *marks, queries.directory(LINKS)]
+    return [*host_service.questions(NAME, (SERVICE,)), *globs, *marks, queries.directory(LINKS)]
 
 
 def wanted(policy: Policy, obs: Observation) -> tuple[Wanted, ...]:
     """Every node that there has to be. Those of modules that get loaded are wanted, too; their majors are the kernel's affair."""
     known = gpu.majors(policy, obs)
-    told = gpu.fields(gpu.text(obs.file(gpu.paths(policy).params)))
+    parameters = gpu.fields(gpu.text(obs.file(gpu.paths(policy).params)))
     coming = {device for _name, device in MODULES}
     found = []
     for rule in rules(policy)["nodes"]:
@@ -106,8 +106,8 @@ def wanted(policy: Policy, obs: Observation) -> tuple[Wanted, ...]:
         if not driver and not coming & set(rule["drivers"]):
             continue
         for minor, own in minors(obs, rule):
-            mode = setting_or(own.get(rule.get("mode", "")), setting_or(told.get(PARAMS["mode"]), 0o666))
-            owner = [setting_or(told.get(PARAMS[key]), 0) for key in ("uid", "gid")]
+            mode = setting_or(own.get(rule.get("mode", "")), setting_or(parameters.get(PARAMS["mode"]), 0o666))
+            owner = [setting_or(parameters.get(PARAMS[key]), 0) for key in ("uid", "gid")]
             path = rule["path"].replace("{minor}", str(minor))
             found.append(Wanted(path, known.get(driver), minor, mode, owner[0], owner[1], driver or rule["drivers"][0]))
     return tuple(found)
@@ -118,10 +118,10 @@ def minors(obs: Observation, rule: Mapping[str, Any]) -> list[tuple[int, Mapping
         return [(rule["minor"], {})]
     found: list[tuple[int, Mapping[str, str]]] = []
     for file in obs.glob(rule["each"]):
-        told = gpu.fields(gpu.text(file))
+        device = gpu.fields(gpu.text(file))
         key, value = rule.get("unless") or ("", "never")
-        if told.get(rule["minor"], "").isdigit() and told.get(key) != value:
-            found.append((int(told[rule["minor"]]), told))
+        if device.get(rule["minor"], "").isdigit() and device.get(key) != value:
+            found.append((int(device[rule["minor"]]), device))
     return found
 
 

@@ -391,6 +391,6 @@ def verdict(checks: list[dict[str, Any]]) -> str:
     failed = [c for c in checks if not c["ok"]]
     if not failed:
         return ""
-    told = [f"{c['name']}: {sentence(c)}" for c in failed]
+    sentences = [f"{c['name']}: {sentence(c)}" for c in failed]
     next_steps = dict.fromkeys(c["advice"] for c in failed if c.get("advice"))
-    return f"{len(failed)} of {len(checks)} checks failed. " + ". ".join([*told, *(f"Next: {step}" for step in next_steps)])
+    return f"{len(failed)} of {len(checks)} checks failed. " + ". ".join([*sentences, *(f"Next: {step}" for step in next_steps)])

@@ -13,7 +13,7 @@ KEEP = {"format": "toml", "places": [[["p", "shown"], "bool"]]}
 
 
 def told(text, prefixes=(["p"],)):
-    return leaves.told(text.encode(), KEEP, list(prefixes))
+    return leaves.tagged(text.encode(), KEEP, list(prefixes))
 
 
 def tags(text, prefixes=(["p"],)):
@@ -123,7 +123,7 @@ class Counted(bytes):
 
 def test_lines_are_not_counted_from_the_beginning_for_each_key():
     text = Counted("".join(f"k{number} = 1\n" for number in range(1000)).encode())
-    assert [line for _number, line, _key, _value in leaves.told(text, KEEP, [[]])["leaves"]] != []
+    assert [line for _number, line, _key, _value in leaves.tagged(text, KEEP, [[]])["leaves"]] != []
     assert Counted.searched <= len(text)
 
 

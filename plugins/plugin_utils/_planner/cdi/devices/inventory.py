@@ -185,30 +185,30 @@ def complete(seen: Hardware, facts: SourceAnswer) -> Hardware:
     """The same hardware with what a source told. GPUs that it does not know are left out, since it would not serve them either."""
     if facts.gpus is None:
         return seen
-    by_bus = {told.bus_id: told for told in facts.gpus}
+    by_bus = {known.bus_id: known for known in facts.gpus}
     boards = tuple(add(b, by_bus[b.gpu.bus_id]) for b in seen.boards if b.gpu.bus_id in by_bus)
     return dc.replace(seen, boards=tuple(sorted(boards, key=lambda b: b.gpu.index)), source=facts.source)
 
 
-def add(seen: Board, told: GpuFacts) -> Board:
+def add(seen: Board, reported: GpuFacts) -> Board:
     """Raises PlanError where the two do not tell of the same GPU: whichever is wrong, a spec would hand out the wrong node."""
-    for what, one, other in (("minor", seen.gpu.minor, told.minor), ("UUID", seen.gpu.uuid, told.uuid)):
+    for what, one, other in (("minor", seen.gpu.minor, reported.minor), ("UUID", seen.gpu.uuid, reported.uuid)):
         if one not in ("", None) and other not in ("", None) and one != other:
             why = "a GPU was exchanged or reset while we looked, or /proc is not that of this driver"
             raise PlanError(f"GPU {seen.gpu.bus_id} has {what} {one} in /proc and {other} by the driver's library", why=why)
-    named = dc.replace(seen.gpu, index=told.index, uuid=seen.gpu.uuid or told.uuid, model=seen.gpu.model or told.model)
-    return dc.replace(seen, gpu=named, mig=told.mig if told.mig is not None else seen.mig, devices=mig_devices(seen, told))
+    named = dc.replace(seen.gpu, index=reported.index, uuid=seen.gpu.uuid or reported.uuid, model=seen.gpu.model or reported.model)
+    return dc.replace(seen, gpu=named, mig=reported.mig if reported.mig is not None else seen.mig, devices=mig_devices(seen, reported))
 
 
-def mig_devices(seen: Board, told: GpuFacts) -> tuple[MigDevice, ...]:
+def mig_devices(seen: Board, reported: GpuFacts) -> tuple[MigDevice, ...]:
     """By instance where the source knows instances (NVML), else by count (nvidia-smi). What both know has to be there in both."""
-    if not told.devices:
-        return seen.devices if told.mig is None else ()
-    if all(d.gi >= 0 for d in told.devices):
-        return told.devices
-    if len(told.devices) != len(seen.devices):
+    if not reported.devices:
+        return seen.devices if reported.mig is None else ()
+    if all(d.gi >= 0 for d in reported.devices):
+        return reported.devices
+    if len(reported.devices) != len(seen.devices):
         return seen.devices  # one was made or removed in between; the next run sees both
-    pairs = zip(seen.devices, told.devices, strict=True)
+    pairs = zip(seen.devices, reported.devices, strict=True)
     return tuple(dc.replace(other, gi=mine.gi, ci=mine.ci) for mine, other in pairs)
 
 

@@ -91,8 +91,8 @@ def report(policy: Policy, obs: Observation, cap: str) -> Report:
     findings += _on_host(policy, obs, loaded)
     resolved = lookup.resolve(loaded)
     findings += _resolving(resolved)
-    told = (dc.replace(f, message=stand_ins.spoken(f.message), device=stand_ins.spoken(f.device)) for f in findings)
-    return Report(tuple(sorted(resolved.devices)), ordered(told))
+    shown = (dc.replace(f, message=stand_ins.spoken(f.message), device=stand_ins.spoken(f.device)) for f in findings)
+    return Report(tuple(sorted(resolved.devices)), ordered(shown))
 
 
 def _answers(directory: str, policy: Policy, obs: Observation) -> list[tuple[str, Mapping[str, Any]]]:
@@ -174,8 +174,8 @@ def _read(path: str, answer: Mapping[str, Any], cap: str) -> tuple[list[Finding]
         return findings, None
     findings += [Finding(p.rule, path, p.message, p.line) for p in document.problems if p.rule in releases.HARMLESS]
     if document.value is not None:
-        told = document_rules.check(document.value, cap)
-        findings += [Finding(p.rule, path, p.message, document.line(p.path), device) for device, p in told]
+        broken_rules = document_rules.check(document.value, cap)
+        findings += [Finding(p.rule, path, p.message, document.line(p.path), device) for device, p in broken_rules]
     if yaml.read(data)[1]:
         findings.append(Finding("second-document", path, "there is a second document in it"))
     return findings, None if problems else document

@@ -75,7 +75,7 @@ DROPPABLE: Mapping[str, str] = {"additional_gids": "additional group ids", "net_
 def fit(spec: Spec, cap: str) -> tuple[Spec, tuple[str, ...]]:
     """The spec without what its consumers do not accept and it can do without, and a sentence about each loss."""
     too_new = {reason: needed for needed, reason in needs(spec) if key(needed) > key(cap or UNKNOWN_CAP)}
-    fields = [field for field, reason in DROPPABLE.items() if any(reason in told for told in too_new)]
+    fields = [field for field, reason in DROPPABLE.items() if any(reason in known for known in too_new)]
     empty = {field: None if field == "rdt" else () for field in fields}
     lean = dc.replace(spec, edits=dc.replace(spec.edits, **empty))  # type: ignore[arg-type]
     lean = dc.replace(lean, devices=tuple(dc.replace(d, edits=dc.replace(d.edits, **empty)) for d in spec.devices))  # type: ignore[arg-type]
@@ -83,4 +83,4 @@ def fit(spec: Spec, cap: str) -> tuple[Spec, tuple[str, ...]]:
         lean = dc.replace(lean, annotations={}, devices=tuple(dc.replace(d, annotations={}) for d in lean.devices))
     lost = [reason for reason in too_new if reason == "annotations" or any(DROPPABLE[field] in reason for field in fields)]
     limit = cap or UNKNOWN_CAP
-    return lean, tuple(f"Left out of the CDI spec: {told} need version {too_new[told]}, {limit} is the highest here" for told in lost)
+    return lean, tuple(f"Left out of the CDI spec: {part} need version {too_new[part]}, {limit} is the highest here" for part in lost)

@@ -78,10 +78,10 @@ def unproven(policy: Policy, instance: Instance) -> Plan:
     if instance.cri or not instance.running or policy.root != "/":
         return Plan()
     unit = instance.unit or "containerd"
-    told = (
+    advice = (
         f"{instance.config_path}: its CRI plugin is disabled, so nothing in this file was in use; {unit} reads the file at its next start"
     )
-    return Plan(advice=(told,))
+    return Plan(advice=(advice,))
 
 
 def is_ours(file: ConfigFile) -> bool:

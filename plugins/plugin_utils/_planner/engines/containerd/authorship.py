@@ -74,13 +74,13 @@ def _leaves(entry: Mapping[str, Any], at: Path = ()) -> Iterator[tuple[Path, Any
 
 def _copied(files: FileSet, handler: Handler, version: Version) -> dict[Path, Any]:
     """The properties that this collection copies from the handler that runs the pods here, or was told to write."""
-    told: dict[Path, Any] = {("options", key): value for key, value in handler.options.items()}
+    own_options: dict[Path, Any] = {("options", key): value for key, value in handler.options.items()}
     cri = config.effective(files, version, built_in=False)
     runtimes = {name: entry for name, entry in cri["containerd"]["runtimes"].items() if name != handler.name}
     without = {**cri, "containerd": {**cri["containerd"], "runtimes": runtimes}}
     try:
         base = containerd_base.choose(without, handler, written=True)
     except PlanError:
-        return told
+        return own_options
     copied = {path: value for path, value in _leaves({**base.entry, "options": base.options}) if path in containerd_places.HANDLER}
-    return {path: value for path, value in {**copied, **told}.items() if path not in (*WRITTEN, (ANNOTATIONS,))}
+    return {path: value for path, value in {**copied, **own_options}.items() if path not in (*WRITTEN, (ANNOTATIONS,))}

@@ -403,7 +403,7 @@ def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager) ->
         )
     files = _files(policy, obs, config, version)
     off = containerd_files.cri_disabled(files) if files else None
-    told, refusal = _cri_off(obs, files, off, manager) if files and off else (manager, "")
+    shown_manager, refusal = _cri_off(obs, files, off, manager) if files and off else (manager, "")
     serves, refusal = not refusal, refusal or _unreachable(policy, files, manager, version)
     cri = containerd_files.effective(files, version) if files else {}
     return Instance(
@@ -413,7 +413,7 @@ def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager) ->
         socket=policy.socket or manager.socket or releases.SOCKET,
         config_path=config,
         unit=policy.service or manager.place.units[0],
-        manager=told.name,
+        manager=shown_manager.name,
         running=False,
         schema=files.schema if files else 0,
         cri=serves,

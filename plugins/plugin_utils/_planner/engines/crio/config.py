@@ -127,7 +127,7 @@ def places(policy: Policy, obs: Observation) -> Paths:
     return Paths(config, directory, socket, drop_in, crio_places.keep(policy.handlers))
 
 
-def told_or_usual(policy: Policy, obs: Observation) -> Paths:
+def named_or_default(policy: Policy, obs: Observation) -> Paths:
     """The same; where no process can be looked at, the usual places."""
     try:
         return places(policy, obs)

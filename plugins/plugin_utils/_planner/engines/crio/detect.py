@@ -352,7 +352,7 @@ def is_ours(obs: Observation, where: config.Paths) -> bool:
 
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
     """The drop-in of a CRI-O that is not here any more."""
-    where = config.told_or_usual(policy, obs)
+    where = config.named_or_default(policy, obs)
     if not obs.file(where.drop_in, where.keep).exists:
         return None
     nothing = Cdi(False, False, (), "", Evidence("files", "CRI-O is not installed here"))
@@ -360,17 +360,17 @@ def remnant(policy: Policy, obs: Observation) -> Instance | None:
 
 
 def main(policy: Policy, obs: Observation) -> str:
-    return config.told_or_usual(policy, obs).drop_in
+    return config.named_or_default(policy, obs).drop_in
 
 
 def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    where = config.told_or_usual(policy, obs)
+    where = config.named_or_default(policy, obs)
     file = obs.file(where.drop_in, where.keep)
     return (file.path,) if file.content and crio_plan.MARK in file.content else ()
 
 
 def claims(policy: Policy, obs: Observation, path: str) -> bool:
-    where = config.told_or_usual(policy, obs)
+    where = config.named_or_default(policy, obs)
     return path in (where.config, where.drop_in) or path.startswith((f"{where.directory}/", "/etc/crio/"))
 
 

@@ -64,21 +64,21 @@ def question(path: str, handlers: Iterable[Handler] = ()) -> queries.Question:
 
 
 def places(policy: Policy, obs: Observation) -> Paths:
-    told = policy if named(policy) else Policy()
+    options = policy if named(policy) else Policy()
     argv = flags(process(obs)) if policy.root == "/" else ()
-    config = told.config_path or (values(argv, "--config-file") or [""])[-1] or CONFIG
+    config = options.config_path or (values(argv, "--config-file") or [""])[-1] or CONFIG
     hosts = [h.removeprefix("unix://") for h in (*values(argv, "--host"), *values(argv, "-H")) if h.startswith("unix:///")]
-    unit = told.service or str(process(obs).get("unit") or "") if policy.root == "/" else ""
-    return Paths(config, told.socket or (hosts or [SOCKET])[0], unit or (UNIT if not process(obs) or policy.root != "/" else ""))
+    unit = options.service or str(process(obs).get("unit") or "") if policy.root == "/" else ""
+    return Paths(config, options.socket or (hosts or [SOCKET])[0], unit or (UNIT if not process(obs) or policy.root != "/" else ""))
 
 
-def told_or_usual(policy: Policy, obs: Observation) -> Paths:
+def named_or_default(policy: Policy, obs: Observation) -> Paths:
     """The same; where no process can be looked at, the usual places."""
     try:
         return places(policy, obs)
     except PlanError:
-        told = policy if named(policy) else Policy()
-        return Paths(told.config_path or CONFIG, told.socket or SOCKET, told.service or UNIT)
+        options = policy if named(policy) else Policy()
+        return Paths(options.config_path or CONFIG, options.socket or SOCKET, options.service or UNIT)
 
 
 # ---------------------------------------------------------------- the process

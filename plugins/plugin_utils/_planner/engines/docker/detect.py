@@ -37,17 +37,17 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 
 def questions(policy: Policy) -> list[queries.Question]:
     """All that a Docker with its files in the usual places needs, in one look."""
-    told = policy if config.named(policy) else Policy()
+    options = policy if config.named(policy) else Policy()
     asked = [
         queries.which(["dockerd"]),
         queries.package([*PACKAGES, config.DESKTOP, nvidia_ctk_docker.PACKAGE]),
-        config.question(told.config_path or CONFIG, policy.handlers),
+        config.question(options.config_path or CONFIG, policy.handlers),
         *(queries.file(h.binary, content=False) for h in policy.handlers),
     ]
     if policy.root != "/":
         return asked
     running = queries.processes(["dockerd"], config.READ_FLAGS)
-    return [*asked, running, queries.units([told.service or UNIT]), queries.http(told.socket or SOCKET, "/info")]
+    return [*asked, running, queries.units([options.service or UNIT]), queries.http(options.socket or SOCKET, "/info")]
 
 
 def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
@@ -101,8 +101,8 @@ def runs(policy: Policy, obs: Observation, path: str, info: Mapping[str, Any]) -
     default = str(info.get("DefaultRuntime") or setting(obs, path, "default-runtime") or docker_plan.BUILT_IN)
     before = str((config.kept(obs, path) or {}).get("default-runtime") or "")
     names = [before if default in {h.name for h in policy.handlers} else default, docker_plan.BUILT_IN]
-    told = {name: str((table or {}).get("path") or "") for name, table in (info.get("Runtimes") or {}).items()}
-    said = (told.get(name) or str(setting(obs, path, "runtimes", name, "path") or "") for name in names)
+    paths = {name: str((table or {}).get("path") or "") for name, table in (info.get("Runtimes") or {}).items()}
+    said = (paths.get(name) or str(setting(obs, path, "runtimes", name, "path") or "") for name in names)
     return low_level.first((*said, docker_plan.BUILT_IN))
 
 
@@ -257,11 +257,11 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
 
 def unheard(instance: Instance) -> Plan:
     """What is left to do for a daemon that does not answer: its restart may end containers, and nobody can be asked which."""
-    told = (
+    advice = (
         f"{instance.config_path} was restored, but Docker runs without answering at {instance.socket}, so it was not restarted: "
         f"restart {instance.unit or 'it'} at a convenient time"
     )
-    return Plan(advice=(told,), pending=(instance.unit,) if instance.unit else ())
+    return Plan(advice=(advice,), pending=(instance.unit,) if instance.unit else ())
 
 
 def given_back(
@@ -293,20 +293,20 @@ def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.Js
     if not file.exists or after.text == doc.text:
         return Plan(), doc
     if not take_back.may_be_ours(policy, obs):
-        told = (
+        advice = (
             f"{file.path}: has a runtime that looks like one of this collection, but the journal of this host does not know it; it "
             "is left alone"
         )
-        return Plan(advice=(told,)), doc
+        return Plan(advice=(advice,)), doc
     planned = taken_out(file, doc, after, whole=False)
     kept = "; features.cdi stays, since it is not known who set it" if json_text.lookup(doc, ("features", "cdi")) is True else ""
-    told = f"{file.path}: the journal has no copy of the original, so only the runtime of this collection is removed{kept}"
-    return dc.replace(planned, advice=(told,)), after
+    advice = f"{file.path}: the journal has no copy of the original, so only the runtime of this collection is removed{kept}"
+    return dc.replace(planned, advice=(advice,)), after
 
 
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
     """The configuration of a Docker that is not here any more."""
-    where = config.told_or_usual(policy, obs)
+    where = config.named_or_default(policy, obs)
     if not obs.file(where.config, config.keep(policy.handlers)).exists:
         return None
     nothing = Cdi(False, False, (), "", Evidence("files", "Docker is not installed here"))
@@ -314,7 +314,7 @@ def remnant(policy: Policy, obs: Observation) -> Instance | None:
 
 
 def main(policy: Policy, obs: Observation) -> str:
-    return config.told_or_usual(policy, obs).config
+    return config.named_or_default(policy, obs).config
 
 
 def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
@@ -322,7 +322,7 @@ def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
 
 
 def claims(policy: Policy, obs: Observation, path: str) -> bool:
-    return path in (CONFIG, config.told_or_usual(policy, obs).config)
+    return path in (CONFIG, config.named_or_default(policy, obs).config)
 
 
 def without_ours(policy: Policy, doc: json_text.JsonDocument, before: Mapping[str, Any] | None) -> json_text.JsonDocument:
@@ -350,10 +350,10 @@ def taken_out(file: File, doc: json_text.JsonDocument, after: json_text.JsonDocu
     if after.text == doc.text:
         return Plan()
     splice = json_text.Splice(0, len(doc.text), after.text)
-    told = f"{file.path} was changed after this collection had written it: only the keys of this collection are removed"
+    advice = f"{file.path} was changed after this collection had written it: only the keys of this collection are removed"
     planned = docker_plan.change(file, doc, after, (splice,))
     changes = tuple({**c, "forget": True} for c in planned.changes)
-    return dc.replace(planned, changes=changes, differences=(owned_file.keys_out(file.path),), advice=(told,))
+    return dc.replace(planned, changes=changes, differences=(owned_file.keys_out(file.path),), advice=(advice,))
 
 
 def forgotten(

@@ -85,9 +85,9 @@ def desired(
     default = wanted_default(policy, decision, doc, flags, before)
     if default and not config.by_flag(flags, "default-runtime"):
         tree["default-runtime"] = default
-    told = policy.single and policy.cdi == "enabled"
-    cdi = decision.injection == "native-cdi" or told
-    if told and not instance.cdi.able:
+    forced = policy.single and policy.cdi == "enabled"
+    cdi = decision.injection == "native-cdi" or forced
+    if forced and not instance.cdi.able:
         raise PlanError(
             f"Docker {instance.version} does not support CDI", where=doc.path, next="Upgrade Docker to 25.0, or remove cdi: enabled"
         )

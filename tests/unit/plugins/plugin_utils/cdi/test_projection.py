@@ -164,7 +164,7 @@ SHOWN = {"nvidia-ctk": NVIDIA_CTK, "intel": INTEL, "amd": AMD, "our own": OWN}
 
 def told(text: str) -> dict[str, Any]:
     """What arrives of a spec."""
-    return contents.told(text.encode("utf-8", "surrogateescape"), sent.KEEP, "/etc/cdi/a.yaml")
+    return contents.shown(text.encode("utf-8", "surrogateescape"), sent.KEEP, "/etc/cdi/a.yaml")
 
 
 def shown(text: str) -> str:

@@ -505,7 +505,7 @@ TYPES = [
 @pytest.mark.parametrize(("data", "said"), TYPES, ids=[json.dumps(data) for data, _said in TYPES])
 def test_the_type_of_what_is_hidden_is_not_judged(data: dict[str, Any], said: str, indent: int | None) -> None:
     path = docker_config.CONFIG
-    sent = contents.told(json.dumps(data, indent=indent).encode(), docker_config.keep(), path)
+    sent = contents.shown(json.dumps(data, indent=indent).encode(), docker_config.keep(), path)
     seen = obs(files={path: {**file_answer(""), **sent}})
     if not said:
         assert docker_config.document(seen, path, ())[1].data.keys() == data.keys()

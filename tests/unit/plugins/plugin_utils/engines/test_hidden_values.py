@@ -49,7 +49,7 @@ SPELLED = (
 
 def answer(text: str) -> dict[str, Any]:
     """The file's answer as the node gives it."""
-    shown = contents.told(text.encode(), KEEP, ROOT)
+    shown = contents.shown(text.encode(), KEEP, ROOT)
     return {**builders.file_answer(""), **shown, "keep": KEEP, "sha256": "of the bytes"}
 
 
@@ -125,7 +125,7 @@ def test_a_secret_is_in_no_answer_the_plan_is_the_same_and_it_stays(release: str
 def test_a_secret_in_daemon_json_is_in_no_answer(value: dict[str, Any], style: jsontexts.Style, place: str) -> None:
     tree = {**value, "runtimes": {"n": {"path": "/n", "runtimeArgs": [SECRET]}}, "features": {"cdi": SECRET}, "log-opts": {"a": SECRET}}
     text = jsontexts.written({**tree, "labels": [SECRET]}, style)
-    assert SECRET not in json.dumps(contents.told(text.encode(), docker_config.keep(), "/daemon.json"))
+    assert SECRET not in json.dumps(contents.shown(text.encode(), docker_config.keep(), "/daemon.json"))
 
 
 CRIO = f"""[crio.runtime]
@@ -140,7 +140,7 @@ global_auth_file = "/{SECRET}"
 
 
 def test_a_secret_of_crio_is_in_no_answer() -> None:
-    shown = contents.told(CRIO.encode(), crio_places.keep(), "/crio.conf")
+    shown = contents.shown(CRIO.encode(), crio_places.keep(), "/crio.conf")
     assert SECRET not in json.dumps(shown)
     assert [entry["path"][-1] for entry in shown["withheld"]] == ["monitor_env", "a"]
 
