@@ -47,7 +47,7 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         hostvars = variables["hostvars"]
         hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
-        found = names.problems({host: ours(hostvars[host]) for host in hosts}, self._without_host(), KNOWN, args["own"])
+        found = names.problems({host: own_variables(hostvars[host]) for host in hosts}, self._without_host(), KNOWN, args["own"])
         found += names.grouped({host: wrong_values(hostvars[host]) for host in hosts})
         if tagged(variables, context.CLIARGS.get("args") or ()):
             found.append(names.TAGS)
@@ -60,7 +60,7 @@ class ActionModule(ActionBase):
         return {name: templar.template(play[name]) for name in names.RUN if name in play}
 
 
-def ours(variables: Mapping[str, Any]) -> dict[str, Any]:
+def own_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     """A host's variables with our prefix. Only settings of the run are read: a value may be a template that needs what is not there yet."""
     return {name: variables[name] if name in names.RUN else None for name in variables if str(name).startswith(names.PREFIX)}
 
@@ -83,6 +83,6 @@ def wrong_values(variables: Mapping[str, Any]) -> list[str]:
 
 def tagged(variables: Mapping[str, Any], named: Sequence[str]) -> bool:
     """Whether one of our playbooks, named on the command line, is run with tags. Imported by another, it has the tags given there."""
-    ours_alone = any(name.startswith("gpufleet.nvidia.") or Path(name).resolve().parent == COLLECTION / "playbooks" for name in named)
+    only_own = any(name.startswith("gpufleet.nvidia.") or Path(name).resolve().parent == COLLECTION / "playbooks" for name in named)
     chosen = [*(variables.get("ansible_run_tags") or ()), *(variables.get("ansible_skip_tags") or ())]
-    return ours_alone and bool(set(chosen) - {"all"})
+    return only_own and bool(set(chosen) - {"all"})

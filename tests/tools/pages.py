@@ -105,7 +105,7 @@ def needs() -> str:
 
 def differences() -> str:
     head = ["", "`nvidia-ctk cdi generate`", "this collection", "why", "what users met"]
-    return table(head, [[d.topic, d.theirs, d.ours, d.why, ", ".join(d.issues)] for d in deviations.DEVIATIONS])
+    return table(head, [[d.topic, d.nvidia_ctk, d.collection, d.why, ", ".join(d.issues)] for d in deviations.DEVIATIONS])
 
 
 def checks() -> str:

@@ -194,7 +194,7 @@ def acknowledge_rollbacks(
     action: ActionBase, task_vars: dict[str, Any], wanted: Policy, seen: Observation, way: str, *, needed: bool
 ) -> None:
     """What was rolled back while nobody looked is told once: where no transaction follows that would say so, the host is told."""
-    if needed and (past.untold(seen) or past.strays(seen)):
+    if needed and (past.unacknowledged(seen) or past.strays(seen)):
         request = transaction(Plan(), wanted, seen, check=False, reason="told", pending=[])
         transport.exchange(action, "transaction", {**request, "alone": False, "expect": {}}, task_vars, way)
 
@@ -298,7 +298,7 @@ def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, r
         "alone": here,
         "probation": PROBATION,
         "pending": pending,
-        "told": list(past.untold(seen)),
+        "told": list(past.unacknowledged(seen)),
         "strays": list(past.strays(seen)),
     }
 

@@ -133,15 +133,15 @@ def require_own(base):
     """NodeError unless all that is in the journal's directory by now is ours, and nobody else may write to it."""
     if not os.path.isdir(base):
         return
-    _require_ours(base)
+    _require_root_only(base)
     for top in [os.path.join(base, part) for part in PARTS]:
-        _require_ours(top)
+        _require_root_only(top)
         for directory, subdirs, names_ in os.walk(top):
             for name in subdirs + names_:
-                _require_ours(os.path.join(directory, name))
+                _require_root_only(os.path.join(directory, name))
 
 
-def _require_ours(path):
+def _require_root_only(path):
     try:
         found = os.lstat(path)
     except FileNotFoundError:

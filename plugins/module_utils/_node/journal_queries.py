@@ -10,8 +10,8 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents
 
 
-def look(root, directory, cap=host_files.MIB, keep=(), listing=False, beside=()):
-    """The answer to an `originals` question; with listing, the journal as people read it. beside: where our names may lie about."""
+def look(root, directory, cap=host_files.MIB, keep=(), listing=False, stray_globs=()):
+    """The answer to an `originals` question; with listing, the journal as people read it. stray_globs: where strays may be."""
     base, originals, broken = journal.place(root, directory), {}, []
     for name in journal.names(base, "originals"):
         kept_in = os.path.join(base, "originals", name)
@@ -31,7 +31,7 @@ def look(root, directory, cap=host_files.MIB, keep=(), listing=False, beside=())
         "unfinished": [dict(_shown(meta), at_work=_at_work(base, meta)) for meta in opened if not meta["closed"]],
         "outcomes": [dict(_shown(meta), logs=_logs(meta)) for meta in opened if meta["closed"] and meta["state"] == "rolled_back"],
         "pending": journal.pending(base, bool(root)),
-        "strays": strays(root, base, beside),
+        "strays": strays(root, base, stray_globs),
     }
     if listing:
         answer["journal"] = [_shown(meta) for meta in reversed(journal.entries(base))]

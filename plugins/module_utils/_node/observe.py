@@ -396,7 +396,7 @@ def _listed_json(answer, keep):
 
 
 def _originals(root, question):
-    more = {"listing": question.get("listing"), "beside": question.get("beside") or ()}
+    more = {"listing": question.get("listing"), "stray_globs": question.get("stray_globs") or ()}
     return journal_queries.look(root, question["dir"], question.get("max", host_files.MIB), question.get("keep"), **more)
 
 

@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     merge,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OUR_RECORD
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OWN_RECORD
 
 SCHEMA = 1
 DECISION_PATH = f"{JOURNAL_DIR}/decision.json"
@@ -33,11 +33,11 @@ FACT_PATH = "/etc/ansible/facts.d/gpufleet.fact"
 MODE = "0644"
 WRITER = "gpufleet.nvidia"
 # True of a host before and after the run alike; the rest tells how it looked at the time.
-TOLD_ONLY = ("reasons", "why")
+RECORDED_ONLY = ("reasons", "why")
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    return [queries.file(DECISION_PATH, keep=OUR_RECORD), queries.file(FACT_PATH, keep=OUR_RECORD), owned_file.ORIGINALS]
+    return [queries.file(DECISION_PATH, keep=OWN_RECORD), queries.file(FACT_PATH, keep=OWN_RECORD), owned_file.ORIGINALS]
 
 
 def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, going: Iterable[str] = ()) -> Plan:
@@ -57,7 +57,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 def was_here(obs: Observation) -> bool:
     """Whether this collection has converged the whole host, by the fact that it leaves: true also where the journal is gone."""
-    return parsed(obs.file(FACT_PATH, OUR_RECORD)).get("writer") == WRITER
+    return parsed(obs.file(FACT_PATH, OWN_RECORD)).get("writer") == WRITER
 
 
 def taken_over(obs: Observation, going: Iterable[str] = ()) -> tuple[str, ...]:
@@ -67,17 +67,17 @@ def taken_over(obs: Observation, going: Iterable[str] = ()) -> tuple[str, ...]:
 
 
 def recorded(obs: Observation) -> list[str]:
-    found = parsed(obs.file(FACT_PATH, OUR_RECORD)).get("taken_over")
+    found = parsed(obs.file(FACT_PATH, OWN_RECORD)).get("taken_over")
     return [path for path in found if isinstance(path, str)] if isinstance(found, list) else []
 
 
 def withdraw(obs: Observation, why: str) -> Plan:
-    files = [obs.file(path, OUR_RECORD) for path in (DECISION_PATH, FACT_PATH)]
-    return merge([owned_file.give_back(obs, f, why=why, ours=parsed(f).get("writer") == WRITER) for f in files])
+    files = [obs.file(path, OWN_RECORD) for path in (DECISION_PATH, FACT_PATH)]
+    return merge([owned_file.give_back(obs, f, why=why, own=parsed(f).get("writer") == WRITER) for f in files])
 
 
 def write(obs: Observation, path: str, wanted: dict[str, Any]) -> Plan:
-    file = owned_file.readable(obs.file(path, OUR_RECORD))
+    file = owned_file.readable(obs.file(path, OWN_RECORD))
     before = parsed(file)
     if owned_file.right_mode(file, MODE) and lasting(before) == lasting(wanted):
         return Plan()
@@ -127,7 +127,7 @@ def engine(decision: Decision) -> dict[str, Any]:
 def lasting(value: Any) -> Any:
     """What counts when two records are compared."""
     if isinstance(value, dict):
-        return {k: lasting(v) for k, v in value.items() if k not in TOLD_ONLY}
+        return {k: lasting(v) for k, v in value.items() if k not in RECORDED_ONLY}
     return [lasting(v) for v in value] if isinstance(value, list) else value
 
 

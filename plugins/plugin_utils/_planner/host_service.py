@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import ow
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, Policy, Restart, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OUR_UNIT, WHOLE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OWN_UNIT, WHOLE
 
 PROGRAMS = "/usr/local/libexec/gpufleet"
 SETTINGS = "/etc/gpufleet"
@@ -82,7 +82,7 @@ def paths(name: str, units: tuple[str, ...]) -> tuple[str, ...]:
 
 
 def questions(name: str, units: tuple[str, ...]) -> list[queries.Question]:
-    files = [queries.file(path, keep=OUR_UNIT if path.startswith(f"{UNITS}/") else WHOLE) for path in paths(name, units)]
+    files = [queries.file(path, keep=OWN_UNIT if path.startswith(f"{UNITS}/") else WHOLE) for path in paths(name, units)]
     return [*files, queries.units(list(units)), owned_file.ORIGINALS]
 
 
@@ -112,7 +112,7 @@ def plan_absent(policy: Policy, obs: Observation, name: str, units: tuple[str, .
     if not all(obs.asked(q) for q in wanted if q["kind"] == "file"):
         raise NeedMore(wanted)  # in one more look, not in one for each
     files = [obs.file(path) for path in paths(name, units)]
-    back = merge([owned_file.give_back(obs, f, why=why, ours="gpufleet" in f.path) for f in files])
+    back = merge([owned_file.give_back(obs, f, why=why, own="gpufleet" in f.path) for f in files])
     watching = [u for u in units if not u.endswith(".service") and obs.unit(u).get("ActiveState") == "active"]
     if back.empty or policy.root != "/" or not watching:
         return back

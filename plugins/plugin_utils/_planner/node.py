@@ -130,7 +130,7 @@ def decided(policy: Policy, obs: Observation) -> Seen:
     kubelet = kubelets.find(policy, obs)
     same = cgroup_driver.same_socket
     instances = tuple(dc.replace(i, used_by_kubelet=bool(kubelet.endpoint) and same(kubelet.endpoint, i.socket)) for i in instances)
-    instances = tuple(beside_kubernetes(policy, i, kubelet, instances) for i in instances)
+    instances = tuple(with_kubernetes(policy, i, kubelet, instances) for i in instances)
     instances = gpu_operator.leave_alone(policy, obs, instances)
     driver = gpus.parse(policy, obs)
     readers = consumers.others(policy, obs, instances)
@@ -159,7 +159,7 @@ def with_reasons(policy: Policy, obs: Observation, instances: tuple[Instance, ..
     return dc.replace(decision, reasons=(*decision.reasons, *asked.reasons(policy, obs, instance, decision))) if asked else decision
 
 
-def beside_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instances: tuple[Instance, ...]) -> Instance:
+def with_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instances: tuple[Instance, ...]) -> Instance:
     """An engine that no kubelet can use is configured beside Kubernetes only when it is asked for by name."""
     kubernetes = kubelet.present or any(i.manager in KUBERNETES for i in instances)
     engine = traits.of(instance.engine)

@@ -55,10 +55,10 @@ def remove(file: File, *, why: str) -> Plan:
     )
 
 
-def give_back(obs: Observation, file: File, *, why: str, ours: bool) -> Plan:
+def give_back(obs: Observation, file: File, *, why: str, own: bool) -> Plan:
     """The bytes from before where the journal has them and the file is still what we wrote; else our file goes, another's stays.
 
-    `ours`: the content says that this collection wrote it, whatever the journal has. Of a file that cannot be read nobody can say so.
+    `own`: the content says that this collection wrote it, whatever the journal has. Of a file that cannot be read nobody can say so.
     """
     original = originals(obs).get(file.path)
     if original or (file.error and not obs.raw(ORIGINALS).get("known")):  # a journal that knows no copy of it says that it is another's
@@ -67,13 +67,13 @@ def give_back(obs: Observation, file: File, *, why: str, ours: bool) -> Plan:
         return restore(file, original, why)
     if not file.exists:
         return Plan(released=(file.path,) if original else ())
-    if ours and original:
+    if own and original:
         advice = (
             f"{file.path} was changed after this collection had written it, but the whole file belongs to this collection: {CHANGED_SINCE}"
         )
         back = restore(file, original, why, changed=True) if original.get("existed") else forgotten(remove(file, why=why))
         return dc.replace(back, advice=(advice,))
-    if ours:
+    if own:
         return forgotten(remove(file, why=why))
     if original:
         advice = f"{file.path} has been replaced and contains nothing of this collection any more; it is left alone"

@@ -205,12 +205,12 @@ def fetched(url: str) -> Question:
 
 
 # Where the executor puts the new and the old file of a transaction: above the directories that we write to, or in them.
-BESIDE = (
+STRAY_GLOBS = (
     "/etc", "/etc/ansible", "/etc/apt", "/etc/containerd", "/etc/crio", "/etc/docker", "/etc/systemd", "/etc/systemd/system", "/run",
     "/run/cdi", "/usr/local", "/usr/local/libexec", "/usr/share/containers", "/usr/share/containers/oci", "/var/lib",
 )  # fmt: skip
 
 
 def originals(directory: str, *, listing: bool = False) -> Question:
-    q: Question = {"id": "originals", "kind": "originals", "dir": directory, "keep": ORIGINALS, "beside": list(BESIDE)}
+    q: Question = {"id": "originals", "kind": "originals", "dir": directory, "keep": ORIGINALS, "stray_globs": list(STRAY_GLOBS)}
     return {**q, "listing": True} if listing else q

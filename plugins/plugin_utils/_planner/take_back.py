@@ -78,11 +78,11 @@ def plan(
     """All of it as one transaction."""
     originals.require_sound(obs, covers)
     found = find(policy, obs, engines)
-    plans, broken, theirs = of_instances(policy, obs, engines, found)
+    plans, broken, refused = of_instances(policy, obs, engines, found)
     require_one(policy, plans)
     merged = merge([*plans.values(), *rooms])
     without_copy(policy, obs, engines, merged, broken)
-    context = Context(policy, obs, engines, dc.replace(found, obstacles={**theirs, **found.obstacles, **broken}))
+    context = Context(policy, obs, engines, dc.replace(found, obstacles={**refused, **found.obstacles, **broken}))
     done = originals.whole(obs, merged, covers=covers, obstacle=context.obstacle, reader=context.left_to_do)
     return dc.replace(done, advice=(*done.advice, *lost(policy, obs, done)))
 
@@ -104,17 +104,17 @@ def of_instances(
     """What each instance takes back by itself; which engines could not judge, and which are another system's, with the reason."""
     plans: dict[str, Plan] = {}
     broken: dict[str, str] = {}
-    theirs: dict[str, str] = {}
+    refused: dict[str, str] = {}
     for instance in found.instances:
         if instance.refusal and instance.manager not in JUDGED:
-            theirs.setdefault(instance.engine, instance.refusal)
+            refused.setdefault(instance.engine, instance.refusal)
             continue
         try:
             done = engines[instance.engine].plan_absent(policy, obs, dc.replace(instance, refusal=""))
             plans[instance.key] = merge([done, unknown(policy, instance, done, found.obstacles.get(instance.engine, ""))])
         except PlanError as error:
             broken[instance.engine] = str(error)
-    return plans, broken, theirs
+    return plans, broken, refused
 
 
 def unknown(policy: Policy, instance: Instance, done: Plan, why: str) -> Plan:
@@ -127,9 +127,9 @@ def unknown(policy: Policy, instance: Instance, done: Plan, why: str) -> Plan:
 
 def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:
     """A single-resource module works on one instance, which has to be named where several have something of ours."""
-    ours = sorted(key for key, one in plans.items() if one.changes)
-    if policy.single and len(ours) > 1:
-        raise PlanError(f"several instances: {', '.join(ours)}", next="choose one by config_path")
+    changing = sorted(key for key, one in plans.items() if one.changes)
+    if policy.single and len(changing) > 1:
+        raise PlanError(f"several instances: {', '.join(changing)}", next="choose one by config_path")
 
 
 def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Plan, broken: Mapping[str, str]) -> None:
@@ -146,12 +146,12 @@ def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Pla
 def suspected(policy: Policy, obs: Observation, path: str) -> bool:
     """Whether a file that cannot be judged may hold our keys that no journal knows."""
     file = obs.file(path, file_places.NOTHING)
-    if not file.exists or not may_be_ours(policy, obs):
+    if not file.exists or not may_be_own(policy, obs):
         return False
     return decision_file.was_here(obs) if file.content is None else any(h.binary in file.content for h in policy.handlers)
 
 
-def may_be_ours(policy: Policy, obs: Observation) -> bool:
+def may_be_own(policy: Policy, obs: Observation) -> bool:
     """Whether keys that look like ours count as ours without a copy: there is no journal, and we are known or said to have been here."""
     return not originals.journal_is_there(obs) and (policy.single or decision_file.was_here(obs))
 

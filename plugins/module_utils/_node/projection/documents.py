@@ -89,17 +89,17 @@ class _Work(object):
 
     # --- what becomes of a value ---
 
-    def walk(self, value, place, beside):
-        """beside: the texts under the keys of the table that this value is in."""
+    def walk(self, value, place, siblings):
+        """siblings: the texts under the keys of the table that this value is in."""
         if value.kind == "table":
             self.table(value, place)
         elif value.kind == "array":
-            self.array(value, place, beside)
+            self.array(value, place, siblings)
         elif value.kind in ("string", "number", "boolean"):
             self.replace(value, self.shown(value, place.shape))
 
     def table(self, value, place):
-        beside = {self.name(key): item.data for key, item in value.inner if item.kind == "string"}
+        siblings = {self.name(key): item.data for key, item in value.inner if item.kind == "string"}
         for key, item in value.inner:
             if key.kind == "string" and key.data == "<<" and self.text[key.start] == "<":
                 self.merge(item, place)
@@ -109,7 +109,7 @@ class _Work(object):
             if below is None and key.kind != "null":
                 below = place.below.get("*", _NOTHING)
                 self.replace(key, self.key(key, below.shape))
-            self.walk(item, below or _NOTHING, beside)
+            self.walk(item, below or _NOTHING, siblings)
 
     @staticmethod
     def name(key):
@@ -129,17 +129,17 @@ class _Work(object):
             return "hidden-%s-%d" % (self.tagged(text), len(text.encode("utf-8", "surrogatepass")))
         return self.stand_in(key)
 
-    def array(self, value, place, beside):
+    def array(self, value, place, siblings):
         if isinstance(place.shape, list) and place.shape[0] == "arguments":
-            return self.arguments(value, place.shape, beside)
+            return self.arguments(value, place.shape, siblings)
         below = place.below.get("[]", _NOTHING)
         for item in value.inner:
-            self.walk(item, below, beside)
+            self.walk(item, below, siblings)
 
-    def arguments(self, value, shape, beside):
+    def arguments(self, value, shape, siblings):
         texts = [_text(item) for item in value.inner]
         words = [text or "" for text in texts]
-        program = posixpath.basename(beside.get(shape[2].lower()) or "")
+        program = posixpath.basename(siblings.get(shape[2].lower()) or "")
         found = selection.arguments(["-"] + words[1:], shape[1])
         command = shape[3].get(program, 0)
         if 0 < command < len(words) and selection.fits("command", words[command]):

@@ -27,11 +27,11 @@ def main(arguments):
         rules = json.load(stream)
     troubles = load(rules.get("modules") or [], read(rules["majors"]))
     done = []
-    for wish in wishes(rules):
+    for desired in desired_nodes(rules):
         try:
-            done += make(wish) + link(wish, rules.get("links"))
+            done += make(desired) + link(desired, rules.get("links"))
         except OSError as exc:
-            troubles.append("%s: %s" % (wish["path"], os.strerror(exc.errno) if exc.errno else exc))
+            troubles.append("%s: %s" % (desired["path"], os.strerror(exc.errno) if exc.errno else exc))
     for line in done + troubles:
         sys.stdout.write(line + "\n")
     return 1 if troubles else 0
@@ -77,7 +77,7 @@ def load(modules, devices):
     return troubles
 
 
-def wishes(rules):
+def desired_nodes(rules):
     """Every node that there has to be: path, numbers, mode, owner. A driver that is not loaded has none."""
     known = majors(read(rules["majors"]))
     params = rules.get("params") or {}
@@ -115,10 +115,10 @@ def number(text, default):
     return int(text) & 0o7777777 if text is not None and text.isdigit() else default
 
 
-def make(wish):
+def make(desired):
     """Make or mend one node: what was done, as sentences. A new node appears whole, by one rename."""
-    path, (major, minor) = wish["path"], wish["numbers"]
-    right = (stat.S_IFCHR | wish["mode"], wish["uid"], wish["gid"])
+    path, (major, minor) = desired["path"], desired["numbers"]
+    right = (stat.S_IFCHR | desired["mode"], desired["uid"], desired["gid"])
     try:
         found = os.lstat(path)
     except OSError as exc:
@@ -128,30 +128,30 @@ def make(wish):
     if found is not None and stat.S_ISCHR(found.st_mode) and found.st_rdev == os.makedev(major, minor):
         if (found.st_mode, found.st_uid, found.st_gid) == right:
             return []
-        os.chown(path, wish["uid"], wish["gid"])
-        os.chmod(path, wish["mode"])
-        return ["%s: mode %o, owner %d:%d" % (path, wish["mode"], wish["uid"], wish["gid"])]
+        os.chown(path, desired["uid"], desired["gid"])
+        os.chmod(path, desired["mode"])
+        return ["%s: mode %o, owner %d:%d" % (path, desired["mode"], desired["uid"], desired["gid"])]
     if found is not None and stat.S_ISDIR(found.st_mode):
         os.rmdir(path)  # engines make an empty one where a mount's source is missing; a full one is somebody's
-    place(path, lambda spare: node(spare, wish))
-    return ["%s: made as %d:%d, mode %o" % (path, major, minor, wish["mode"])]
+    place(path, lambda spare: node(spare, desired))
+    return ["%s: made as %d:%d, mode %o" % (path, major, minor, desired["mode"])]
 
 
-def node(path, wish):
-    os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(*wish["numbers"]))
-    os.chown(path, wish["uid"], wish["gid"])
-    os.chmod(path, wish["mode"])
+def node(path, desired):
+    os.mknod(path, stat.S_IFCHR | 0o600, os.makedev(*desired["numbers"]))
+    os.chown(path, desired["uid"], desired["gid"])
+    os.chmod(path, desired["mode"])
 
 
-def link(wish, directory):
+def link(desired, directory):
     """The link by numbers, through which systemd finds a device again; one that leads there is right however it is written."""
     if not directory:
         return []
-    path = "%s/%d:%d" % ((directory,) + wish["numbers"])
-    if os.path.islink(path) and os.path.realpath(path) == os.path.realpath(wish["path"]):
+    path = "%s/%d:%d" % ((directory,) + desired["numbers"])
+    if os.path.islink(path) and os.path.realpath(path) == os.path.realpath(desired["path"]):
         return []
-    place(path, lambda spare: os.symlink(os.path.relpath(wish["path"], directory), spare))
-    return ["%s: links to %s" % (path, wish["path"])]
+    place(path, lambda spare: os.symlink(os.path.relpath(desired["path"], directory), spare))
+    return ["%s: links to %s" % (path, desired["path"])]
 
 
 def place(path, make_at):

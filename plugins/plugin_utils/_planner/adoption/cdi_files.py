@@ -95,8 +95,8 @@ def _of_groups(edits: Edits, groups: set[int | None]) -> Iterator[str]:
 def of_toolkit(hook: Hook) -> bool:
     words = hook.args[1:]
     command = words[1] if words[:1] == ("hook",) and len(words) > 1 else words[0] if words else ""
-    ours = hook.name in STAGES and posixpath.basename(hook.path) in PROGRAMS and bool(COMMAND.fullmatch(command))
-    return ours and hook.timeout is None and all(HOOK_ENV.fullmatch(entry) for entry in hook.env)
+    known = hook.name in STAGES and posixpath.basename(hook.path) in PROGRAMS and bool(COMMAND.fullmatch(command))
+    return known and hook.timeout is None and all(HOOK_ENV.fullmatch(entry) for entry in hook.env)
 
 
 def _of_arguments(edits: Edits, places: Mapping[str, frozenset[str]]) -> Iterator[str]:
@@ -148,11 +148,11 @@ def of_driver(mount: Mount) -> bool:
     return bool(driver) and "ro" in mount.options and set(mount.options) <= OPTIONS
 
 
-def lost(theirs: Spec, ours: Spec) -> tuple[str, ...]:
+def lost(found: Spec, own: Spec) -> tuple[str, ...]:
     """Names of devices that containers could not ask for any more: for GPUs that are in ours under other names only, or for none."""
-    given = {d.name for d in ours.devices}
-    here = {n.path for d in ours.devices for n in d.edits.device_nodes}
-    nodes = {d.name: _gpus(d.edits.device_nodes) for d in theirs.devices if d.name not in given}
+    given = {d.name for d in own.devices}
+    here = {n.path for d in own.devices for n in d.edits.device_nodes}
+    nodes = {d.name: _gpus(d.edits.device_nodes) for d in found.devices if d.name not in given}
     return tuple(name for name, of_gpus in nodes.items() if of_gpus & here or not of_gpus)
 
 

@@ -170,11 +170,11 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     masked = [path for path in MASKS.values() if is_mask(obs.file(path))]
     # Without a journal: systemctl masks by a link, and an empty file is from here where the rest of us is, too.
     lost = bool(masked) and not originals.journal_is_there(obs) and decision_file.was_here(obs)
-    ours = [path for path in masked if path in owned_file.originals(obs) or (lost and obs.file(path).type == "file")]
-    if not ours:
+    own = [path for path in masked if path in owned_file.originals(obs) or (lost and obs.file(path).type == "file")]
+    if not own:
         return Plan(released=tuple(path for path in MASKS.values() if path in owned_file.originals(obs) and not obs.file(path).exists))
     why = "state: absent gives the CDI spec back to nvidia-cdi-refresh"
-    back = merge([owned_file.give_back(obs, obs.file(path), why=why, ours=True) for path in ours])
+    back = merge([owned_file.give_back(obs, obs.file(path), why=why, own=True) for path in own])
     if policy.root != "/":
         return back
     unit_dir = posixpath.dirname(next((p for p in UNIT_FILES if obs.exists(p)), UNIT_FILES[0]))

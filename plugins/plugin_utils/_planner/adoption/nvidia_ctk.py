@@ -26,7 +26,7 @@ RUNC_TYPE = "io.containerd.runc.v2"
 CANDIDATES = ("runc", "crun")  # after the default handler, which it passes over where its name begins so:
 PASSED_OVER = "nvidia"
 NOTHING: tuple[Any, ...] = ("", 0, False, [])
-SAID_BY_DEFAULT: Mapping[tuple[str, ...], Any] = {("sandboxer",): "podsandbox", ("sandbox_mode",): "podsandbox"}
+DEFAULT_VALUES: Mapping[tuple[str, ...], Any] = {("sandboxer",): "podsandbox", ("sandbox_mode",): "podsandbox"}
 
 Path = tuple[str, ...]
 Entry = Mapping[Path, Any]  # a handler's properties, each by its path below the handler
@@ -38,12 +38,12 @@ def runs_nvidia(program: object) -> bool:
     return posixpath.basename(name).startswith(low_level.PROGRAM) and not gpu_operator.is_its(name)
 
 
-def mode_said(theirs: Mapping[str, object], after: Mapping[str, object]) -> str:
+def mode_note(options: Mapping[str, object], after: Mapping[str, object]) -> str:
     """What becomes of programs that set the runtime's mode by their name, whatever its configuration says: the end of a sentence.
 
     theirs, after: the programs of handlers, by the handler's name. One that nobody wants afterwards is not spoken of.
     """
-    named = {str(theirs[name]): str(after[name]) for name in sorted(set(theirs) & set(after)) if low_level.sets_mode(theirs[name])}
+    named = {str(options[name]): str(after[name]) for name in sorted(set(options) & set(after)) if low_level.sets_mode(options[name])}
     return "".join(
         f"; its program {program} sets the mode of the NVIDIA runtime by its name, and "
         f"{'stays' if program == then else f'is replaced by {then}, which leaves the mode to the configuration'}"
@@ -81,7 +81,7 @@ def same(path: Path, one: Any, other: Any) -> bool:
 
 
 def _is_nothing(path: Path, value: Any) -> bool:
-    return value is None or value in NOTHING or SAID_BY_DEFAULT.get(path) == value
+    return value is None or value in NOTHING or DEFAULT_VALUES.get(path) == value
 
 
 def wrote(text: str, data: Mapping[str, Any], table: Path) -> str:

@@ -44,8 +44,8 @@ class Judged:
 
 def is_of_tool(name: str, text: str, handlers: Mapping[str, Table]) -> bool:
     """Whether a drop-in is the tool's by its name, or under any other name by how it is written and what it is for."""
-    ours = any(low_level.nvidias(table.get("runtime_path")) for table in handlers.values() if isinstance(table, Mapping))
-    return bool(NAMES.fullmatch(name)) or (text.startswith(WRITER) and ours)
+    nvidia = any(low_level.nvidias(table.get("runtime_path")) for table in handlers.values() if isinstance(table, Mapping))
+    return bool(NAMES.fullmatch(name)) or (text.startswith(WRITER) and nvidia)
 
 
 def is_of_operator(handlers: Mapping[str, Table]) -> bool:

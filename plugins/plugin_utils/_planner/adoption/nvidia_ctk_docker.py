@@ -24,20 +24,20 @@ def found(path: str, data: Values, before: Values | None, names: Collection[str]
     """before: what the file said before this collection's first change; None where it has made none."""
     entries = data.get("runtimes") or {}
     then = before if before is not None else data
-    theirs = [n for n in names if is_theirs(entries.get(n)) and is_theirs((then.get("runtimes") or {}).get(n))]
-    if not theirs:
+    of_tool = [n for n in names if is_of_tool(entries.get(n)) and is_of_tool((then.get("runtimes") or {}).get(n))]
+    if not of_tool:
         return ()
-    default = then.get("default-runtime") in theirs and data.get("default-runtime") in theirs
-    keys = (*(f"runtimes.{name}" for name in theirs), *(("default-runtime",) if default else ()))
-    tools = {tool(entries[name], packaged=packaged) for name in theirs}
-    exact = all(set(entries[name]) <= {"path", *EMPTY} and not any(entries[name].get(k) for k in EMPTY) for name in theirs)
+    default = then.get("default-runtime") in of_tool and data.get("default-runtime") in of_tool
+    keys = (*(f"runtimes.{name}" for name in of_tool), *(("default-runtime",) if default else ()))
+    tools = {tool(entries[name], packaged=packaged) for name in of_tool}
+    exact = all(set(entries[name]) <= {"path", *EMPTY} and not any(entries[name].get(k) for k in EMPTY) for name in of_tool)
     why = "the runtime is used where it stands" if exact else "the runtime is used where it stands, with what it has beside its program"
     who = min(tools)
     step = f"before you remove the package {PACKAGE}, copy {path}: a purge of the package takes it along" if packaged else ""
     return (Leftover(who, path, keys, exact, "kept" if never else "adopted", why, step),)
 
 
-def is_theirs(entry: Any) -> bool:
+def is_of_tool(entry: Any) -> bool:
     return isinstance(entry, Mapping) and low_level.nvidias(entry.get("path"))
 
 

@@ -98,8 +98,8 @@ def kept(
         program = before or str(mine.get(handler.name) or "")
         if handler.chosen or program == handler.binary or not program.startswith("/") or not low_level.nvidias(program):
             continue
-        theirs = bool(before) and handler.name not in written
-        if _works_alone(policy, obs, handler.binary, program) or (policy.single and _mode(obs, handler.binary, program, theirs)):
+        existed = bool(before) and handler.name not in written
+        if _works_alone(policy, obs, handler.binary, program) or (policy.single and _mode(obs, handler.binary, program, existed)):
             found[handler.name] = program
     return found
 
@@ -108,9 +108,9 @@ def _works_alone(policy: Policy, obs: Observation, wanted: str, program: str) ->
     return not brings(policy, wanted) and not obs.exists(wanted) and obs.exists(program)
 
 
-def _mode(obs: Observation, wanted: str, program: str, theirs: bool) -> bool:
+def _mode(obs: Observation, wanted: str, program: str, existed: bool) -> bool:
     """Whether a program sets the mode, and somebody else named it: in a file that is there, or in one that was taken over."""
-    known = theirs or (obs.asked(owned_file.ORIGINALS) and any(_named(o, program) for o in owned_file.originals(obs).values()))
+    known = existed or (obs.asked(owned_file.ORIGINALS) and any(_named(o, program) for o in owned_file.originals(obs).values()))
     return sets_mode(wanted, program) and known and (obs.exists(program) or not obs.exists(wanted))
 
 

@@ -16,8 +16,8 @@ class Deviation:
     """One intended difference; `issues` are those of users whom the other way hurt."""
 
     topic: str
-    theirs: str
-    ours: str
+    nvidia_ctk: str
+    collection: str
     why: str
     issues: tuple[str, ...] = ()
 

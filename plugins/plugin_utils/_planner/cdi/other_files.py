@@ -25,7 +25,7 @@ MANAGEMENT = "management.nvidia.com"  # upstream's vendor, with any class (pkg/n
 REPLACED = "The spec of this host takes its place, and the journal keeps the file"
 
 
-def in_our_place(policy: Policy, file: File, spec: Spec) -> Plan:
+def at_own_path(policy: Policy, file: File, spec: Spec) -> Plan:
     """A spec of somebody else's where ours is written. What cannot be read goes with a word; what a person wrote is refused."""
     if not file.exists or file.error:
         return Plan()
@@ -109,16 +109,16 @@ def of_other(policy: Policy, file: File, mine: str, spec: Spec, *, outranks: boo
     if spec.kind not in (file.content or ""):
         return Plan()
     try:
-        theirs = reader.parse(file.content or "")
+        other = reader.parse(file.content or "")
     except ValueError as error:
         return Plan(advice=(f"{file.path} is no CDI spec: {error}; engines ignore it",))
-    return Plan() if theirs.kind != spec.kind else judged(policy, file, theirs, mine, spec, outranks=outranks)
+    return Plan() if other.kind != spec.kind else judged(policy, file, other, mine, spec, outranks=outranks)
 
 
-def judged(policy: Policy, file: File, theirs: Spec, mine: str, spec: Spec, *, outranks: bool) -> Plan:
+def judged(policy: Policy, file: File, other: Spec, mine: str, spec: Spec, *, outranks: bool) -> Plan:
     """Of one file of our kind: it goes, it stays beside ours, or the two cannot be together."""
-    strange, lost = cdi_files.unexplained(theirs), cdi_files.lost(theirs, spec)
-    if policy.adopt == "auto" and theirs.kind == KIND and not (strange or lost or file.is_link):
+    strange, lost = cdi_files.unexplained(other), cdi_files.lost(other, spec)
+    if policy.adopt == "auto" and other.kind == KIND and not (strange or lost or file.is_link):
         why = f"nvidia-ctk cdi generate writes this, and {mine} has its devices"
         left = Leftover(cdi_files.TOOL, file.path, (), True, "adopted", why)
         return dc.replace(owned_file.remove(file, why=why), leftovers=(left,))
@@ -129,7 +129,7 @@ def judged(policy: Policy, file: File, theirs: Spec, mine: str, spec: Spec, *, o
     elif lost and not strange and policy.adopt == "auto":
         why, step = f"only it has {', '.join(lost)}", cdi_files.way_out(lost)
     left = Leftover(cdi_files.TOOL, file.path, (), not strange, "kept", why, step)
-    doubles = sorted(set(theirs.names) & set(spec.names))
+    doubles = sorted(set(other.names) & set(spec.names))
     if not doubles:
         return Plan(leftovers=(left,))
     same_directory = posixpath.dirname(file.path) == posixpath.dirname(mine)
@@ -147,17 +147,17 @@ def of_management(file: File, state: Callable[[str], gpu_operator.State]) -> tup
 
     state: of that toolkit, of which this file is a trace.
     """
-    theirs = parsed(file) if file.path.endswith(reader.SUFFIXES) and MANAGEMENT in (file.content or "") else None
-    if theirs is None or not theirs.kind.startswith(f"{MANAGEMENT}/"):
+    management = parsed(file) if file.path.endswith(reader.SUFFIXES) and MANAGEMENT in (file.content or "") else None
+    if management is None or not management.kind.startswith(f"{MANAGEMENT}/"):
         return ()
-    hooks = [hook for edits in (theirs.edits, *(d.edits for d in theirs.devices)) for hook in edits.hooks]
+    hooks = [hook for edits in (management.edits, *(d.edits for d in management.devices)) for hook in edits.hooks]
     operator = any(gpu_operator.installed(hook.path) for hook in hooks)
-    exact = not cdi_files.unexplained(theirs)
+    exact = not cdi_files.unexplained(management)
     found = state(file.path) if operator else None
     if found and found.counts_as_live:
         return (Leftover(gpu_operator.TOOL, file.path, (), exact, "live", found.why, gpu_operator.HAND_OVER),)
-    names = f"{theirs.kind}={theirs.devices[0].name}" if len(theirs.devices) == 1 else theirs.kind
+    names = f"{management.kind}={management.devices[0].name}" if len(management.devices) == 1 else management.kind
     tool, again = (gpu_operator.TOOL, "its toolkit is gone, so that") if operator else (cdi_files.TOOL, "whoever made it has to know that")
     why = f"containers that watch GPUs may ask for {names}, which no spec of this run gives; {again} nothing writes it for another driver"
-    step = f"remove it once no container asks for {theirs.kind}, or have gpufleet.nvidia.cdi_spec write one (cdi_layout: management)"
+    step = f"remove it once no container asks for {management.kind}, or have gpufleet.nvidia.cdi_spec write one (cdi_layout: management)"
     return (Leftover(tool, file.path, (), exact, "kept", why, step),)

@@ -142,7 +142,7 @@ def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
         return Plan(), NOTHING_MADE
     if host.cdi_owner != "collection":
         why = "nvidia-cdi-refresh writes the CDI spec here" if host.cdi_owner == "toolkit" else "nothing reads CDI specs here"
-        return merge([withdraw(policy, obs, why), refresh_theirs(policy, obs, host, driver)]), NOTHING_MADE
+        return merge([withdraw(policy, obs, why), start_refresh(policy, obs, host, driver)]), NOTHING_MADE
     if driver.state == "none":
         return without_gpu(policy, obs, driver), NOTHING_MADE
     require_driver(driver)
@@ -176,7 +176,7 @@ def without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     plans = [withdraw(policy, obs, "state: absent")]
     if shared_kind(policy) and (policy.cdi_spec_dirs == () or posixpath.dirname(REFRESH_FILE) in policy.cdi_spec_dirs):
-        plans.append(owned_file.give_back(obs, seen(policy, obs, REFRESH_FILE), why="state: absent", ours=False))
+        plans.append(owned_file.give_back(obs, seen(policy, obs, REFRESH_FILE), why="state: absent", own=False))
     return merge([*plans, staleness_guard.plan_absent(policy, obs, "state: absent")])
 
 
@@ -211,11 +211,11 @@ def taken_over(policy: Policy, obs: Observation) -> tuple[str, ...]:
 
 
 def withdraw(policy: Policy, obs: Observation, why: str) -> Plan:
-    ours = [seen(policy, obs, path(policy, name)) for name, _layout in kinds(policy)]
-    return merge([owned_file.give_back(obs, file, why=why, ours=is_ours(file)) for file in ours])
+    own = [seen(policy, obs, path(policy, name)) for name, _layout in kinds(policy)]
+    return merge([owned_file.give_back(obs, file, why=why, own=is_own(file)) for file in own])
 
 
-def is_ours(file: File) -> bool:
+def is_own(file: File) -> bool:
     """By its first line, which the node also sends of a file of which it sends nothing else."""
     first = str((file.fault or {}).get("begins") or "") + "\n"
     return (file.content or first).startswith(render.HEADER)
@@ -296,15 +296,15 @@ def recorded(policy: Policy, obs: Observation) -> list[Spec]:
     found = []
     for file in (seen(policy, obs, path(policy, name)) for name, _layout in kinds(policy)):
         with contextlib.suppress(ValueError):
-            found += [reader.parse(file.content or "")] if is_ours(file) else []
+            found += [reader.parse(file.content or "")] if is_own(file) else []
     return found
 
 
 def verdicts(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> tuple[staleness.Verdict, ...]:
     """Whether the specs on this host are still true: our file and nvidia-cdi-refresh's, as far as they are there."""
     own = [path(policy, name) for name, _layout in kinds(policy)]
-    theirs = [cdi_refresh.refresh(policy, obs).output] if shared_kind(policy) else []
-    wanted = [p for p in dict.fromkeys((*own, *theirs)) if p in own or seen(policy, obs, p).exists]
+    refreshed = [cdi_refresh.refresh(policy, obs).output] if shared_kind(policy) else []
+    wanted = [p for p in dict.fromkeys((*own, *refreshed)) if p in own or seen(policy, obs, p).exists]
     found = [v for v in (verdict(policy, obs, host, driver, p) for p in wanted) if v]
     return tuple(sorted(found, key=lambda v: not seen(policy, obs, v.path).exists))  # those that were withdrawn last
 
@@ -320,12 +320,12 @@ def verdict(policy: Policy, obs: Observation, host: HostDecision, driver: Driver
 
 def writer(policy: Policy, obs: Observation, file: File) -> staleness.Writer:
     """Who wrote a spec: by its first line, else by the place where nvidia-cdi-refresh puts its own."""
-    if is_ours(file):
+    if is_own(file):
         return "collection"
     return "toolkit" if shared_kind(policy) and file.path == cdi_refresh.refresh(policy, obs).output else "other"
 
 
-def refresh_theirs(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
+def start_refresh(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> Plan:
     """Let nvidia-cdi-refresh write its file again where that mends it. A driver that does not work is not asked."""
     if host.cdi_owner != "toolkit" or policy.root != "/" or driver.state != "ok":
         return Plan()
@@ -417,7 +417,7 @@ def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
     mine = path(policy, spec.kind)
     own = {path(policy, name) for name, _layout in kinds(policy)}
     there = seen(policy, obs, mine)
-    plans = [] if is_ours(there) or leaves_as_it_is(policy, obs, there, spec) else [other_files.in_our_place(policy, there, spec)]
+    plans = [] if is_own(there) or leaves_as_it_is(policy, obs, there, spec) else [other_files.at_own_path(policy, there, spec)]
     if policy.root == "/" and shared_kind(policy) and mine != REFRESH_FILE:
         other_files.require_names(policy, seen(policy, obs, REFRESH_FILE), spec, f"it would hide {mine}, which is ours on this host")
     for directory in directories(policy):
@@ -430,7 +430,7 @@ def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
 def of_management(policy: Policy, obs: Observation, state: Callable[[str], gpu_operator.State]) -> tuple[Leftover, ...]:
     """Specs for management containers that are not ours. state: of the GPU Operator's toolkit that left a file."""
     own = {path(policy, name) for name, _layout in kinds(policy)}
-    every = [file for directory in directories(policy) for file in obs.glob(f"{directory}/*") if file.path not in own and not is_ours(file)]
+    every = [file for directory in directories(policy) for file in obs.glob(f"{directory}/*") if file.path not in own and not is_own(file)]
     return tuple(left for file in every for left in other_files.of_management(file, state))
 
 

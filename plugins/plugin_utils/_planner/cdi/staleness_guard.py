@@ -28,15 +28,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OUR_UNIT
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OWN_UNIT
 
 NAME = "cdi-watch"
 SERVICE, PATH, TIMER = f"gpufleet-{NAME}.service", f"gpufleet-{NAME}.path", f"gpufleet-{NAME}.timer"
 UNITS = (SERVICE, PATH, TIMER)
 # Another unit where the spec is theirs: systemd would not see that the text of one that it knows has changed.
-NAME_THEIRS = "cdi-refresh"
-UNITS_THEIRS = (f"gpufleet-{NAME_THEIRS}.path",)
-WATCHES = ((NAME, UNITS), (NAME_THEIRS, UNITS_THEIRS))
+REFRESH_NAME = "cdi-refresh"
+REFRESH_UNITS = (f"gpufleet-{REFRESH_NAME}.path",)
+WATCHES = ((NAME, UNITS), (REFRESH_NAME, REFRESH_UNITS))
 ASIDE = f"{JOURNAL_DIR}/aside"
 WHY = "the host may change between two runs, and no container is to start with a spec that is not true any more"
 # New capability nodes come with MIG instances, a new list of modules with a driver. %v is the running kernel.
@@ -51,7 +51,7 @@ def questions(policy: Policy) -> list[queries.Question]:
     aside = queries.glob(f"{ASIDE}/*", content=False)
     if policy.cdi_refresh == "watch" or policy.state == "absent":
         return [*(q for name, units in WATCHES for q in host_service.questions(name, units)), aside]
-    return [*(queries.file(host_service.drop_in(name), keep=OUR_UNIT) for name, _units in WATCHES), aside]
+    return [*(queries.file(host_service.drop_in(name), keep=OWN_UNIT) for name, _units in WATCHES), aside]
 
 
 def withdrawn(obs: Observation, path: str) -> bool:
@@ -63,10 +63,10 @@ def withdrawn(obs: Observation, path: str) -> bool:
 def plan(policy: Policy, obs: Observation, owner: str, specs: Mapping[str, tuple[str, Spec]], program: str) -> Plan:
     """specs: path -> (hash, spec) of the files as they are after this run."""
     if policy.cdi_refresh != "watch" or owner == "none":
-        return without(policy, obs, "cdi_refresh: converge", NAME, NAME_THEIRS)
+        return without(policy, obs, "cdi_refresh: converge", NAME, REFRESH_NAME)
     if owner == "toolkit":
-        unit = {UNITS_THEIRS[0]: path_unit(cdi_refresh.SERVICE)}
-        there = host_service.plan(policy, obs, host_service.Resident(NAME_THEIRS, unit, UNITS_THEIRS, WHY))
+        unit = {REFRESH_UNITS[0]: path_unit(cdi_refresh.SERVICE)}
+        there = host_service.plan(policy, obs, host_service.Resident(REFRESH_NAME, unit, REFRESH_UNITS, WHY))
         return merge([without(policy, obs, "nvidia-cdi-refresh writes the spec now", NAME), there])
     if not specs:
         return Plan()
@@ -75,7 +75,7 @@ def plan(policy: Policy, obs: Observation, owner: str, specs: Mapping[str, tuple
     service = host_service.service(NAME, "Set a CDI spec aside that is not true any more", after="gpufleet-device-nodes.service")
     units = {SERVICE: service, PATH: path_unit(SERVICE), TIMER: TIMER_UNIT}
     there = host_service.plan(policy, obs, host_service.Resident(NAME, units, UNITS, WHY, settings, program))
-    return merge([without(policy, obs, "the spec is ours now", NAME_THEIRS), there])
+    return merge([without(policy, obs, "the spec is ours now", REFRESH_NAME), there])
 
 
 TIMER_UNIT = """\
@@ -137,7 +137,7 @@ def without(policy: Policy, obs: Observation, why: str, *names: str) -> Plan:
 
 def plan_absent(policy: Policy, obs: Observation, why: str) -> Plan:
     """The watch goes, and with it what it has set aside."""
-    gone = without(policy, obs, why, NAME, NAME_THEIRS)
+    gone = without(policy, obs, why, NAME, REFRESH_NAME)
     kept = [f for f in obs.glob(f"{ASIDE}/*") if f.exists]
     changes = tuple({"path": f.path, "op": "remove", "expect": f.sha256, "forget": True} for f in kept)
     return Plan(gone.differences, gone.commands, (*gone.changes, *changes), diffs=gone.diffs, advice=gone.advice)

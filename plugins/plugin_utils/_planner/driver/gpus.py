@@ -133,10 +133,10 @@ def parse(policy: Policy, obs: Observation) -> Driver:
     p = paths(policy)
     pci = pci_gpus(obs, p)
     held = held_by_others(obs, p)
-    ours = [bus for bus in pci if bus not in held]
+    usable = [bus for bus in pci if bus not in held]
     disk = mismatch.modules(obs)
     if not loaded(obs, p):
-        return without_module(obs, p, pci, ours, held, disk)
+        return without_module(obs, p, pci, usable, held, disk)
     version, where = module_version(obs, p)
     if not version:
         return Driver("broken", "", (), f"The NVIDIA module is loaded, but {where} contains no version")
@@ -151,18 +151,18 @@ def parse(policy: Policy, obs: Observation) -> Driver:
     if finding.broken:
         return Driver("broken", version, gpus, f"{finding.text[0].upper()}{finding.text[1:]}", remedy=finding.remedy)
     note = (f"driver {version}: {finding.text}. {finding.remedy}",) if finding.text else ()
-    return dc.replace(with_module(version, where, gpus, ours, user), notes=note)
+    return dc.replace(with_module(version, where, gpus, usable, user), notes=note)
 
 
-def without_module(obs: Observation, p: Paths, pci: list[str], ours: list[str], held: dict[str, str], disk: mismatch.Modules) -> Driver:
+def without_module(obs: Observation, p: Paths, pci: list[str], usable: list[str], held: dict[str, str], disk: mismatch.Modules) -> Driver:
     platform: Literal["wsl", "tegra"] | None = "wsl" if exists(obs, WSL_NODE) else "tegra" if tegra(obs, p) else None
-    if platform and not ours:
+    if platform and not usable:
         return Driver("none", "", (), PLATFORMS[platform], platform=platform)
     if not pci:
         return Driver("none", "", (), f"No NVIDIA GPU among the PCI devices of {p.pci_vendor.rsplit('/', 2)[0]}")
     if all(held.get(bus) == "vfio-pci" for bus in pci):
         return Driver("none", "", (), f"GPU {pci[0]}: {FOREIGN_DRIVERS['vfio-pci']}", platform="vfio")
-    return not_loaded(ours or pci, held, disk)
+    return not_loaded(usable or pci, held, disk)
 
 
 def exists(obs: Observation, path: str) -> bool:
@@ -181,14 +181,14 @@ def not_loaded(buses: list[str], held: dict[str, str], disk: mismatch.Modules) -
     return Driver("not-loaded", "", (), f"{text}: {finding.text}" if finding.text else text, remedy=finding.remedy)
 
 
-def with_module(version: str, where: str, gpus: tuple[Gpu, ...], ours: list[str], user: dict[str, str]) -> Driver:
+def with_module(version: str, where: str, gpus: tuple[Gpu, ...], usable: list[str], user: dict[str, str]) -> Driver:
     """The module is loaded, its files are whole, and the libraries are of its version: does it serve the GPUs?"""
-    if not gpus and ours:
-        text = f"The NVIDIA module {version} is loaded, but does not drive GPU {ours[0]}; the kernel log says why"
+    if not gpus and usable:
+        text = f"The NVIDIA module {version} is loaded, but does not drive GPU {usable[0]}; the kernel log says why"
         return Driver("broken", version, (), text)
     if not gpus:
         return Driver("none", version, (), f"The NVIDIA module {version} is loaded, but there is no GPU")
-    lost = sorted(set(ours) - {g.bus_id for g in gpus})
+    lost = sorted(set(usable) - {g.bus_id for g in gpus})
     text = f"Kernel module {version} ({where}), {len(gpus)} GPU{'s' if len(gpus) > 1 else ''}"
     text += f", user-space driver {version}" if user else ", no user-space driver in the usual folders"
     return Driver("ok", version, gpus, text + (f"; not served: {', '.join(lost)}" if lost else ""))

@@ -131,11 +131,11 @@ def _after_family(doc: TomlDocument, places: toml_scanner.Statements, container:
     for size in range(len(container), 0, -1):
         family = [end for path, end in ends if path[:size] == container[:size] and len(path) >= size]
         if family:
-            return _past_comments(doc, line_at(doc, max(family)) + 1)
+            return _after_comments(doc, line_at(doc, max(family)) + 1)
     return len(doc.lines)
 
 
-def _past_comments(doc: TomlDocument, at: int) -> int:
+def _after_comments(doc: TomlDocument, at: int) -> int:
     """Comments right under a table's last key belong to it, unless a header follows them."""
     end = at
     while end < len(doc.lines) and doc.lines[end].lstrip().startswith("#"):

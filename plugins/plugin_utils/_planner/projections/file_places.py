@@ -24,8 +24,8 @@ WHOLE: Keep = {"format": "whole"}
 # Whether it is there.
 NOTHING: Keep = {"format": "flags"}
 # Of a file that carries our names: all of it where it carries our mark, too, and else that somebody has written to it.
-OUR_UNIT: Keep = {"format": "text", "patterns": [r"(?s)\A# Written by gpufleet\.nvidia\.\n.*"]}
-OUR_RECORD: Keep = {"format": "text", "patterns": [r'(?s)\A\{.*"writer": "gpufleet\.nvidia".*']}
+OWN_UNIT: Keep = {"format": "text", "patterns": [r"(?s)\A# Written by gpufleet\.nvidia\.\n.*"]}
+OWN_RECORD: Keep = {"format": "text", "patterns": [r'(?s)\A\{.*"writer": "gpufleet\.nvidia".*']}
 # Whether there is anything in it.
 EMPTY_OR_NOT: Keep = {"format": "text", "patterns": []}
 # The kubelet's own: which engine it uses, and which driver of control groups.

@@ -36,7 +36,7 @@ def journal(obs: Observation) -> Entry:
     return obs.raw(question) if obs.asked(question) else {}
 
 
-def untold(obs: Observation) -> tuple[str, ...]:
+def unacknowledged(obs: Observation) -> tuple[str, ...]:
     """Transactions that were taken back and that nobody has been told of yet."""
     return tuple(str(entry["id"]) for entry in journal(obs).get("outcomes") or ())
 

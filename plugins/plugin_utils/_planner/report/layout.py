@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 GAP = 2
 NARROWEST = 8  # of a column that is made narrower so that the table fits
 NAME = 24  # a first column wider than this is wrapped where room is short
-ROOM_BESIDE = 40  # less than this beside the other columns, and the last one goes below its row
+MIN_LAST_COLUMN = 40  # less than this beside the other columns, and the last one goes below its row
 INDENT = 4
 MARKS = "./-"  # a long word is broken after one of these
 
@@ -57,9 +57,9 @@ def table(head: Row, rows: Sequence[Row], width: int) -> list[str]:
     """Head and rows in columns. The last column is the sentence that explains the row; it gets the room that is left."""
     cells = [[flat(c) for c in head], *([flat(c) for c in row] for row in rows)]
     natural = [max(len(row[i]) for row in cells) for i in range(len(head))]
-    beside = width - sum(natural[:-1]) - GAP * (len(head) - 1)
-    if beside >= min(natural[-1], ROOM_BESIDE):
-        return [line for row in cells for line in lines(row, [*natural[:-1], beside])]
+    last = width - sum(natural[:-1]) - GAP * (len(head) - 1)
+    if last >= min(natural[-1], MIN_LAST_COLUMN):
+        return [line for row in cells for line in lines(row, [*natural[:-1], last])]
     widths = shrunk(natural[:-1], width)
     found = lines(cells[0][:-1], widths)
     for row in cells[1:]:

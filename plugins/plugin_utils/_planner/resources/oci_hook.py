@@ -96,11 +96,11 @@ def plan_file(policy: Policy, obs: Observation, path: str, *, wanted: bool, bina
 
 def plan_gone(policy: Policy, obs: Observation, file: File) -> Plan:
     """Ours goes, and what others left does where it may be taken over."""
-    ours = file.path in owned_file.originals(obs)
-    if not ours and policy.adopt == "never":
+    own = file.path in owned_file.originals(obs)
+    if not own and policy.adopt == "never":
         return Plan(leftovers=(hook_files.kept(file.path, earlier(file)),))
     gone = expecting(file, owned_file.remove(file, why="GPUs come another way here, and a hook beside it would inject them twice"))
-    return gone if ours else dc.replace(gone, leftovers=(hook_files.adopted(file.path, earlier(file)),))
+    return gone if own else dc.replace(gone, leftovers=(hook_files.adopted(file.path, earlier(file)),))
 
 
 def plan_present(policy: Policy, obs: Observation, file: File, binary: str) -> Plan:
@@ -126,7 +126,7 @@ def absent_file(obs: Observation, path: str) -> Plan:
     known = path in owned_file.originals(obs)
     if file.exists and not known and hooks(file):
         return Plan(advice=(f"{path} is not known to this host's journal: NVIDIA's own tool writes the same, so it is left alone",))
-    plan = owned_file.give_back(obs, file, why="state: absent takes back what was written here", ours=known and bool(hooks(file)))
+    plan = owned_file.give_back(obs, file, why="state: absent takes back what was written here", own=known and bool(hooks(file)))
     return expecting(file, plan)
 
 

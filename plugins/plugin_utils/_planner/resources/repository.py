@@ -348,6 +348,6 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 def _taken_back(obs: Observation, paths: Iterable[str]) -> Plan:
     """What stood there before comes back. The names are this collection's own, so that whoever wrote to the files since, they go."""
     files = [owned_file.readable(obs.file(path)) for path in paths]
-    plans = [owned_file.give_back(obs, f, why="state: absent", ours=f.exists) for f in files]
+    plans = [owned_file.give_back(obs, f, why="state: absent", own=f.exists) for f in files]
     changed = {c["path"] for p in plans for c in p.changes}
     return dc.replace(merge(plans), expect_files={f.path: f.sha256 if f.exists else None for f in files if f.path in changed})

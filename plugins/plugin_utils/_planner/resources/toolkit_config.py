@@ -121,7 +121,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     if original is None and (originals.journal_is_there(obs) or not decision_file.was_here(obs)):
         return Plan()
     if original and file.sha256 == original.get("sha256_after"):
-        back = owned_file.give_back(obs, file, why="state: absent gives back the file from before", ours=False)
+        back = owned_file.give_back(obs, file, why="state: absent gives back the file from before", own=False)
         return dc.replace(back, expect_files={PATH: file.sha256})
     document = toml_file.read(file)
     gone: dict[tuple[str, ...], Any] = {k: None for k in WHY if toml.lookup(document.data, k) is not None}

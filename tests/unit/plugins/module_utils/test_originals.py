@@ -296,12 +296,12 @@ def left_beside(node, token, name="0acfdb3a", age=7200, mode="dir"):
 def test_names_that_nobody_refers_to_are_told_and_removed(node):
     stray = left_beside(node, DEAD)
     beside = [str(node.directory / "etc"), str(node.etc), "/no/such/directory"]
-    assert journal_queries.look("", node.journal, beside=beside)["strays"] == [stray]
+    assert journal_queries.look("", node.journal, stray_globs=beside)["strays"] == [stray]
     found = node.run([], id="2" * 32, strays=[stray])
     assert (found["error"], found["swept"]) == (None, [stray])
     assert not os.path.lexists(stray)
     assert node.config.read_text() == CONFIG
-    assert journal_queries.look("", node.journal, beside=beside)["strays"] == []
+    assert journal_queries.look("", node.journal, stray_globs=beside)["strays"] == []
 
 
 @pytest.mark.parametrize("case", ["open", "at work", "new", "a link", "a file", "another name"])
@@ -316,9 +316,9 @@ def test_what_may_be_needed_or_is_not_ours_is_left(node, case):
         place += "x"
     if case == "at work":
         with journal_writer.locked(node.journal, "somebody", keep=True, token=ALIVE):
-            assert journal_queries.look("", node.journal, beside=[os.path.dirname(place)])["strays"] == []
+            assert journal_queries.look("", node.journal, stray_globs=[os.path.dirname(place)])["strays"] == []
     else:
-        assert journal_queries.look("", node.journal, beside=[os.path.dirname(place)])["strays"] == []
+        assert journal_queries.look("", node.journal, stray_globs=[os.path.dirname(place)])["strays"] == []
         found = node.run([], id="2" * 32, strays=[place])
         assert not found["swept"]
         assert (found["error"] is None) == (case != "another name"), "what is no such name is no request"

@@ -33,7 +33,7 @@ CASES: dict[str, tuple[str | None, dict[str, Any] | None, bool, dict[str, Any] |
 def test_taking_back(case: str) -> None:
     now, kept, ours, wanted, word = CASES[case]
     seen = obs(files={} if now is None else {PATH: now}, originals={} if kept is None else {PATH: kept})
-    plan = owned_file.give_back(seen, seen.file(PATH), why="state: absent", ours=ours)
+    plan = owned_file.give_back(seen, seen.file(PATH), why="state: absent", own=ours)
     done = {key: value for change in plan.changes for key, value in change.items() if key in ("op", "changed")}
     assert done == (wanted or {})
     assert all(change["expect"] == sha(now or "") for change in plan.changes)
@@ -48,9 +48,9 @@ OPEN = {"error": {"kind": "untrusted", "message": f"{PATH} may be written to by 
 def test_a_file_that_cannot_be_read_is_not_taken_for_somebody_elses(kept: dict[str, Any]) -> None:
     seen = obs(originals=kept, answers={f"file:{PATH}": OPEN})
     with pytest.raises(PlanError, match=r"could not be read \(.*mode 0666.*Make it readable for root, or remove it"):
-        owned_file.give_back(seen, seen.file(PATH), why="state: absent", ours=False)
+        owned_file.give_back(seen, seen.file(PATH), why="state: absent", own=False)
 
 
 def test_one_of_which_the_journal_knows_nothing_is_somebody_elses() -> None:
     seen = obs(answers={f"file:{PATH}": OPEN, "originals": {"known": True, "originals": {}}})
-    assert owned_file.give_back(seen, seen.file(PATH), why="state: absent", ours=False) == Plan()
+    assert owned_file.give_back(seen, seen.file(PATH), why="state: absent", own=False) == Plan()

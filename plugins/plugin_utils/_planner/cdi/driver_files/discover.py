@@ -262,8 +262,8 @@ def elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
         known = ld_cache.parse(content.encode("utf-8", "surrogateescape")) if content else ()
     except ValueError:
         return ()
-    ours = [e.path for e in known if e.cpu and any(fnmatch.fnmatchcase(e.name, name) for name in catalogue.LIBRARY_NAMES)]
-    folders = [f for f in unique(posixpath.dirname(path) for path in ours) if f not in catalogue.FOLDERS]
+    libraries = [e.path for e in known if e.cpu and any(fnmatch.fnmatchcase(e.name, name) for name in catalogue.LIBRARY_NAMES)]
+    folders = [f for f in unique(posixpath.dirname(path) for path in libraries) if f not in catalogue.FOLDERS]
     if not folders:
         return ()
     patterns = [f"{folder}/{name}" for folder in folders for name in (*catalogue.LIBRARY_NAMES, f"{catalogue.VDPAU}/libvdpau_nvidia.so*")]
@@ -287,9 +287,9 @@ def is_xorg(path: str) -> bool:
 def version_of(seen: Iterable[Match]) -> str:
     """The version of libcuda, else of NVML; where several are installed, the one that the loader takes."""
     for name in ("libcuda", "libnvidia-ml"):
-        ours = [m for m in seen if stem(m.name) == name and m.type == "file" and usual(m)]
-        loaded = [m for m in ours if m.name == f"{name}.so.1"]
-        for m in (*loaded, *ours):
+        named = [m for m in seen if stem(m.name) == name and m.type == "file" and usual(m)]
+        loaded = [m for m in named if m.name == f"{name}.so.1"]
+        for m in (*loaded, *named):
             known = VERSIONED.fullmatch(posixpath.basename(m.real))
             if known:
                 return known["version"]
@@ -327,9 +327,9 @@ def library(real: str, links: dict[str, list[Match]]) -> DriverLibrary:
     """The names of a library besides that of its file, as far as the host has such links."""
     folder, name = posixpath.split(real)
     base = stem(name)
-    beside = sorted((m.name for m in links.get(real, ()) if m.name.startswith(f"{base}.so.")), key=lambda n: (len(n), n))
+    siblings = sorted((m.name for m in links.get(real, ()) if m.name.startswith(f"{base}.so.")), key=lambda n: (len(n), n))
     known = catalogue.LIBRARIES.get(base)
-    soname = known.soname if known and known.soname in beside else (beside or [""])[0]
+    soname = known.soname if known and known.soname in siblings else (siblings or [""])[0]
     dot_so = f"{base}.so" if f"link {folder}/{base}.so" in links else ""
     return DriverLibrary(real, soname, dot_so)
 

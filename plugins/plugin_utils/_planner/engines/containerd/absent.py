@@ -56,7 +56,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
         return Plan(advice=(instance.refusal,))
     version = served.version_of(instance) if instance.version else SOME
     files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
-    leaving = [f.path for f in files.files[1:] if is_ours(f)]
+    leaving = [f.path for f in files.files[1:] if is_own(f)]
     parts = [of_file(policy, obs, files, file, leaving, version, instance.manager) for file in files.files]
     gone = tuple(g for p in parts for g in p.gone)
     edited = [e for p in parts for e in p.edited]
@@ -84,7 +84,7 @@ def unproven(policy: Policy, instance: Instance) -> Plan:
     return Plan(advice=(advice,))
 
 
-def is_ours(file: ConfigFile) -> bool:
+def is_own(file: ConfigFile) -> bool:
     return file.doc.text.startswith(edit.MARK)
 
 
@@ -94,7 +94,7 @@ def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, 
         said = owned_file.back(file.path, True, bool(original.get("existed", True)), owned_file.BACK)
         return Part(gone=({"path": file.real, "op": "restore"},), differences=(said,), diffs=(_diff(file, original),))
     if file is not files.root:
-        return of_drop_in(file, original) if is_ours(file) else Part()
+        return of_drop_in(file, original) if is_own(file) else Part()
     if not known.place(manager).main_edited:
         return Part()  # its manager renders it, so that nothing in it is from here
     return of_root(policy, obs, files, file, original, leaving, version)
@@ -126,12 +126,12 @@ def of_root(
 ) -> Part:
     was = copy(original, file.path)
     doc = without_imports(files, file, leaving, was)
-    theirs = {} if original else whose.others(policy, obs, files, file, version)
-    named = [name for name in theirs if without_keys(only(policy, [name]), doc, was).text != doc.text]
+    kept = {} if original else whose.others(policy, obs, files, file, version)
+    named = [name for name in kept if without_keys(only(policy, [name]), doc, was).text != doc.text]
     advice = tuple(
-        f"{file.path}: has a handler that looks like one of this collection ({name}), {theirs[name]}; it is left alone" for name in named
+        f"{file.path}: has a handler that looks like one of this collection ({name}), {kept[name]}; it is left alone" for name in named
     )
-    doc = without_keys(only(policy, [h.name for h in policy.handlers if h.name not in theirs]), doc, was)
+    doc = without_keys(only(policy, [h.name for h in policy.handlers if h.name not in kept]), doc, was)
     doc = without_headers(doc, file.doc, original)
     refuse_other_names(doc, was)
     released = (file.real,) if original else ()
@@ -228,8 +228,8 @@ def without_annotations(policy: Policy, doc: toml.TomlDocument, at: tuple[str, .
     here, before = toml.lookup(doc.data, (*at, edit.ANNOTATIONS)), toml.lookup(was or {}, (*at, edit.ANNOTATIONS))
     if toml.lookup(was or {}, at) is None or not isinstance(here, list):
         return doc
-    ours = {f"{prefix.rstrip('/')}/*" for prefix in policy.annotation_prefixes or (decide.RUNTIME_PREFIX,)} - set(before or ())
-    kept = [entry for entry in here if entry not in ours]
+    added = {f"{prefix.rstrip('/')}/*" for prefix in policy.annotation_prefixes or (decide.RUNTIME_PREFIX,)} - set(before or ())
+    kept = [entry for entry in here if entry not in added]
     if kept == here:
         return doc
     path = (*at, edit.ANNOTATIONS)

@@ -82,7 +82,7 @@ class FoundDropIn:
             else "the rules of the GPU Operator's toolkit, which no longer runs here,"
         )
         after = {w.path[2]: w.value for w in wanted if w.path[:2] == RUNTIMES and w.path[3:] == PROGRAM}
-        why = f"every key in it is explained by {whose} and by the other files{nvidia_ctk.mode_said(self.programs, after)}"
+        why = f"every key in it is explained by {whose} and by the other files{nvidia_ctk.mode_note(self.programs, after)}"
         return Leftover(self.tool, self.file.path, (), True, "adopted", why)
 
 
@@ -113,8 +113,8 @@ def _of_operator(policy: Policy, obs: Observation, instance: Instance, found: Fo
 
 def unread(obs: Observation, files: FileSet) -> tuple[Leftover, ...]:
     """The tool's files that containerd does not read: no import leads to them."""
-    beside = posixpath.join(posixpath.dirname(files.root_path), "conf.d")
-    listed = queries.glob(posixpath.join(beside, "*.toml"), files.keep)
+    directory = posixpath.join(posixpath.dirname(files.root_path), "conf.d")
+    listed = queries.glob(posixpath.join(directory, "*.toml"), files.keep)
     known = [f.path for f in obs.glob(listed["pattern"])] if obs.asked(listed) else []
     paths = [path for path in known if posixpath.basename(path) == nvidia_ctk.DROP_IN]
     paths += (
@@ -219,10 +219,10 @@ def carried_before(obs: Observation, mine: ConfigFile | None, wanted: list[Setti
     known = {name: entry for o in removed for name, entry in _handlers_in(str(o.get("content") or "")).items()}
     found: list[Setting] = []
     for table in containerd_places.TABLES if known else ():
-        ours = toml.lookup(mine.doc.data, table, {})
-        there = [name for name in toml.lookup(ours, RUNTIMES, {}) if name in known]
-        found += _as_they_are(ours, [n for n in there if n not in asked], str(toml.lookup(ours, DEFAULT, "")), wanted)
-        both = [s for n in there if n in asked for s in handler(n, toml.lookup(ours, (*RUNTIMES, n), {}), COPIED)]
+        own = toml.lookup(mine.doc.data, table, {})
+        there = [name for name in toml.lookup(own, RUNTIMES, {}) if name in known]
+        found += _as_they_are(own, [n for n in there if n not in asked], str(toml.lookup(own, DEFAULT, "")), wanted)
+        both = [s for n in there if n in asked for s in handler(n, toml.lookup(own, (*RUNTIMES, n), {}), COPIED)]
         found += edit.beyond(wanted, [s for s in (edit.in_both(s, known[s.path[2]]) for s in both) if s])
     return found
 
@@ -270,7 +270,7 @@ class Sides:
     now: Leaves
     then: Leaves
     rest: Leaves
-    ours: Mapping[Path, Any]
+    own: Mapping[Path, Any]
     release: Leaves
     bare: bool = False
     asked: Mapping[str, bool] = dc.field(default_factory=dict)
@@ -285,13 +285,13 @@ def judge(
     A drop-in of ours explains nothing: it has copies of what its neighbours said when it was written, and is written again.
     """
     leaves.require(obs, files)
-    ours = {w.path: w.value for w in wanted}
+    own = {w.path: w.value for w in wanted}
     now, rest = (leaves.merged(obs, _of_others(it), version) for it in (files, staying))
-    then = {**rest, **{path: Leaf(value) for path, value in ours.items()}}
+    then = {**rest, **{path: Leaf(value) for path, value in own.items()}}
     if not _loaded(obs, instance, leaves.merged(obs, files, version), found):
         step = f"Restart {instance.unit or 'containerd'} and run again"
         return found.stays("the running containerd has not loaded it, so it is not known whether it works", step)
-    sides = Sides(found, now, then, rest, ours, {}, _bare(staying), {h.name: h.chosen for h in policy.handlers})
+    sides = Sides(found, now, then, rest, own, {}, _bare(staying), {h.name: h.chosen for h in policy.handlers})
     if policy.root == "/" and any(_one_sided(sides, path) for path in _differing(sides)):
         sides = dc.replace(sides, release=leaves.of_release(obs, files, instance))
     left = [*(path for path in _differing(sides) if not _by_release(sides, path)), *_of_handlers(sides)]
@@ -330,7 +330,7 @@ def _differing(sides: Sides) -> list[Path]:
 
 def _decided(sides: Sides, path: Path) -> bool:
     """A key whose value is ours to say. Of a handler that nobody asks for we write what is built in (1.x): not over what it says now."""
-    return path in sides.ours and (path[:2] != RUNTIMES or path[2] in sides.asked or path not in sides.now)
+    return path in sides.own and (path[:2] != RUNTIMES or path[2] in sides.asked or path not in sides.now)
 
 
 def _same(path: Path, now: Leaf | None, then: Leaf | None) -> bool:

@@ -33,7 +33,7 @@ def others(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, v
     """Handlers of our names in this file that count as somebody else's, each with the reason; asked only where no journal knows."""
     if file.doc.text.startswith(MARK):
         return {}
-    if not take_back.may_be_ours(policy, obs):
+    if not take_back.may_be_own(policy, obs):
         return {h.name: "which the journal of this host does not know" for h in policy.handlers}
     known = decision_file.was_here(obs) or any(f.doc.text.startswith(MARK) for f in files.files)
     found = {}

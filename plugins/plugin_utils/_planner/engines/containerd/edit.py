@@ -52,10 +52,10 @@ def beyond(wanted: list[Setting], more: list[Setting]) -> list[Setting]:
 
 def in_both(setting: Setting, entry: Mapping[str, Any]) -> Setting | None:
     """What a setting and another entry of its handler both say, None where they differ; of annotations, those that both have."""
-    theirs = toml.lookup(entry, setting.path[3:])
-    if setting.path[-1] == ANNOTATIONS and isinstance(theirs, list):
-        return dc.replace(setting, value=[item for item in theirs if item in setting.value])
-    return setting if theirs == setting.value else None
+    value = toml.lookup(entry, setting.path[3:])
+    if setting.path[-1] == ANNOTATIONS and isinstance(value, list):
+        return dc.replace(setting, value=[item for item in value if item in setting.value])
+    return setting if value == setting.value else None
 
 
 @dc.dataclass(frozen=True)
@@ -115,8 +115,8 @@ def _handler(handler: Handler, decision: Decision, base: Base) -> list[Setting]:
     if annotations:
         why = "the NVIDIA runtime reads device requests from these annotations"
         found.append(Setting((*at, ANNOTATIONS), list(dict.fromkeys(annotations)), why))
-    theirs = {k: v for k, v in base.options.items() if k != "BinaryName"}
-    options = {"BinaryName": handler.binary, **theirs, **handler.options}
+    copied = {k: v for k, v in base.options.items() if k != "BinaryName"}
+    options = {"BinaryName": handler.binary, **copied, **handler.options}
     return found + [Setting((*at, "options", key), value, _option_why(handler, base, key)) for key, value in options.items()]
 
 
@@ -281,13 +281,13 @@ def drop_in_path(policy: Policy, place: Place, files: FileSet) -> str:
     if policy.drop_in_path:
         return policy.drop_in_path
     root = files.root
-    beside = [posixpath.join(posixpath.dirname(files.root_path), name, releases.DROP_IN) for name in place.drop_ins]
+    candidates = [posixpath.join(posixpath.dirname(files.root_path), name, releases.DROP_IN) for name in place.drop_ins]
     if root is None:
-        return beside[0]
+        return candidates[0]
     globs = [config.absolute(root, p) for p in config.imports(root)]
     places = [(g, posixpath.join(posixpath.dirname(g), releases.DROP_IN)) for g in globs if "*" not in posixpath.dirname(g)]
     fitting = [place for g, place in places if config.covers(g, place)]
-    return next((path for path in beside if path in fitting), fitting[0] if fitting else beside[0])
+    return next((path for path in candidates if path in fitting), fitting[0] if fitting else candidates[0])
 
 
 def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: list[Setting], version: Version) -> list[FileChange]:

@@ -31,8 +31,8 @@ def taken_over(policy: Policy, instance: Instance, files: FileSet, planned: Plan
     wanted = [handler.name for handler in policy.handlers]
     changed = [name for name in wanted if any(f".runtimes.{toml.key(name)}." in d.key for d in planned.differences)]
     rendered = files.root if not known.place(instance.manager).main_edited else None  # a handler there is the manager's own, at each start
-    theirs = [f for f in files.files if f is not rendered and not f.doc.text.startswith(MARK) and f.path not in settled]
-    return tuple(row for file in theirs for row in _rows(file, changed, version, planned))
+    others = [f for f in files.files if f is not rendered and not f.doc.text.startswith(MARK) and f.path not in settled]
+    return tuple(row for file in others for row in _rows(file, changed, version, planned))
 
 
 def _rows(file: ConfigFile, names: list[str], version: Version, planned: Plan) -> Iterator[Leftover]:
@@ -45,7 +45,7 @@ def _rows(file: ConfigFile, names: list[str], version: Version, planned: Plan) -
     for tool, handlers in ((gpu_operator.TOOL, its), (UNKNOWN, others)):
         if handlers:
             before = {name: found[name] for name in handlers}
-            why = WHY + nvidia_ctk.mode_said(before, {**before, **_programs(planned, handlers)})
+            why = WHY + nvidia_ctk.mode_note(before, {**before, **_programs(planned, handlers)})
             yield Leftover(tool, file.path, tuple(toml.dotted((*RUNTIMES, name)) for name in handlers), False, "adopted", why)
 
 

@@ -30,7 +30,7 @@ def question(files: FileSet) -> queries.Question:
 
 def reads(policy: Policy, obs: Observation, files: FileSet, instance: Instance, path: str) -> str:
     """Why this file is needed by another configuration, '' where nothing shows that. May raise NeedMore."""
-    every = (*_of_daemons(policy, obs, files, instance, path), *_beside(obs, files, path))
+    every = (*_of_daemons(policy, obs, files, instance, path), *_not_running(obs, files, path))
     return next(iter(every), "")
 
 
@@ -44,15 +44,15 @@ def _of_daemons(policy: Policy, obs: Observation, files: FileSet, instance: Inst
             yield f"another containerd runs with {root}, of which nobody knows where it is, and may import it"
             continue
         try:
-            theirs = config.load(obs, root, NEWEST)
+            imported = config.load(obs, root, NEWEST)
         except PlanError as unread:
             yield f"another containerd runs with {root}, which may import it and cannot be read ({unread.what})"
             continue
-        if theirs.get(path):
+        if imported.get(path):
             yield f"another containerd, which runs with {root}, reads it, too"
 
 
-def _beside(obs: Observation, files: FileSet, path: str) -> Iterator[str]:
+def _not_running(obs: Observation, files: FileSet, path: str) -> Iterator[str]:
     for file in obs.glob(question(files)["pattern"]):
         if files.get(file.path):
             continue

@@ -123,7 +123,7 @@ def _aim(
     policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, version: Version,
     going: ConfigFile | None = None,
 ) -> Aim:  # fmt: skip
-    mine = _our_drop_in(policy, obs, files)
+    mine = _own_drop_in(policy, obs, files)
     base = files.without(mine) if mine else files
     cri = config.effective(base, version)
     decision = dc.replace(decision, enable_cdi=decision.enable_cdi or _switched_on(policy, files.get(mine)))
@@ -140,8 +140,8 @@ def _staying(
     policy: Policy, obs: Observation, files: FileSet, cri: Mapping[str, Any], mine: ConfigFile | None, going: ConfigFile | None
 ) -> dict[str, str]:
     """The programs that handlers keep; a file that is taken over now names some, too."""
-    own, theirs = (config.handlers(file.doc.data) if file else {} for file in (mine, going))
-    now = config.programs({**toml.lookup(cri, releases.RUNTIMES, {}), **theirs})
+    own, taken_over = (config.handlers(file.doc.data) if file else {} for file in (mine, going))
+    now = config.programs({**toml.lookup(cri, releases.RUNTIMES, {}), **taken_over})
     return programs.kept(policy, obs, now, config.programs(own), _written(policy, _original(obs, files)))
 
 
@@ -186,7 +186,7 @@ def reasons(policy: Policy, obs: Observation, instance: Instance, decision: Deci
     try:
         version = served.version_of(instance)
         files = config.load(obs, instance.config_path, version, policy.handlers)
-        mine = _our_drop_in(policy, obs, files)
+        mine = _own_drop_in(policy, obs, files)
         bases, _plain = _bases(policy, obs, instance, decision, files, files.without(mine) if mine else files, version)
     except PlanError:
         return ()
@@ -196,13 +196,13 @@ def reasons(policy: Policy, obs: Observation, instance: Instance, decision: Deci
 
 def low_level(policy: Policy, obs: Observation, files: FileSet, version: Version) -> str:
     """The program that runs containers here, by the handlers of others."""
-    mine = _our_drop_in(policy, obs, files)
+    mine = _own_drop_in(policy, obs, files)
     cri = config.effective(files.without(mine) if mine else files, version, built_in=False)
     before, handler = _original(obs, files), next(iter(policy.handlers), Handler())
     return containerd_base.runs(cri, handler, written=handler.name in _written(policy, before), default_before=_default_in(before))
 
 
-def _our_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
+def _own_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
     """The file of ours in this set, '' when there is none."""
     for file in files.files[1:]:
         if file.doc.text.startswith(edit.MARK) and file.path != files.root_path:
@@ -266,17 +266,17 @@ def _changes(
     for file in base.files:
         said = config.merged(said, toml.lookup(file.doc.data, names) or {})
     missing = edit.unmet(cri, wanted, said)
-    ours = base is not files
-    if not missing and not ours:
+    takes_over = base is not files
+    if not missing and not takes_over:
         return []
     manager, place = known.of_name(instance.manager), known.place(instance.manager)
     edit.require_allowed(policy, manager, base, missing, version)
-    if releases.facts(version).merge == "replace" or (policy.drop_in == "never" and not ours):
+    if releases.facts(version).merge == "replace" or (policy.drop_in == "never" and not takes_over):
         # 1.x: a drop-in that names the CRI table replaces all that the root file says there (containerd#5837).
         return edit.in_place(files, names, missing, version)
     # Our file carries the handlers complete, so that it stands by itself, and of the rest only what the others lack.
     own = [w for w in wanted if w.path[:2] == releases.RUNTIMES or w in missing]
-    path = _our_drop_in(policy, obs, files) if ours and not policy.drop_in_path else edit.drop_in_path(policy, place, files)
+    path = _own_drop_in(policy, obs, files) if takes_over and not policy.drop_in_path else edit.drop_in_path(policy, place, files)
     return edit.drop_in(obs, files, path, names, own, version)
 
 
@@ -399,8 +399,8 @@ def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str
             continue
         for table in (containerd_places.V3_NAMES, containerd_places.V2_NAMES):
             handlers = toml.lookup(file.doc.data, (*table, "containerd", "runtimes"), {})
-            ours = {w.path[2] for w in wanted if w.path[:2] == releases.RUNTIMES} - {"runc"}
-            for name in sorted(ours & set(handlers)):
+            written = {w.path[2] for w in wanted if w.path[:2] == releases.RUNTIMES} - {"runc"}
+            for name in sorted(written & set(handlers)):
                 found.append(
                     f"{file.path}: also defines the handler {name} and was left unchanged, since it agrees with the desired state. "
                     "Before you configure another handler, remove it from this file."

@@ -70,8 +70,8 @@ def find(
 
     Those of a GPU Operator's toolkit count once it is proven to be gone: its own cleanup leaves them on CRI-O.
     """
-    ours = {where.config, where.drop_in}
-    tools = [layer for layer in layers if layer.path not in ours and rules.is_of_tool(*_seen(layer))]
+    own = {where.config, where.drop_in}
+    tools = [layer for layer in layers if layer.path not in own and rules.is_of_tool(*_seen(layer))]
     here = [layer for layer in tools if not rules.is_of_operator(layer.handlers) or gpu_operator.gone(policy, obs, instance, layer.path)]
     others = tuple(layer for layer in layers if layer not in here and layer.path != where.drop_in)
     known = tuple(candidates(others, force, {name for layer in here for name in layer.handlers}))
@@ -256,13 +256,13 @@ def leftovers(found: tuple[FoundFile, ...], programs: Mapping[str, str] = Mappin
     return tuple(
         Leftover(one.tool, one.path, one.keys, not one.keys, "kept", one.why, one.next)
         if one.why
-        else Leftover(one.tool, one.path, one.keys, not one.keys, "adopted", one.by + _mode_said(_of_nvidia(one.layer), programs))
+        else Leftover(one.tool, one.path, one.keys, not one.keys, "adopted", one.by + _mode_note(_of_nvidia(one.layer), programs))
         for one in found
     )
 
 
-def _mode_said(handlers: Mapping[str, Mapping[str, Any]], programs: Mapping[str, str]) -> str:
-    return nvidia_ctk.mode_said({name: table.get("runtime_path") for name, table in handlers.items()}, programs)
+def _mode_note(handlers: Mapping[str, Mapping[str, Any]], programs: Mapping[str, str]) -> str:
+    return nvidia_ctk.mode_note({name: table.get("runtime_path") for name, table in handlers.items()}, programs)
 
 
 def edited(
@@ -275,14 +275,14 @@ def edited(
     known = tuple(candidates(layers, force, names))
     lines = []
     for layer in layers:
-        theirs = {name: table for name, table in _of_nvidia(layer).items() if name in names}
-        if layer.path in apart or not theirs:
+        tables = {name: table for name, table in _of_nvidia(layer).items() if name in names}
+        if layer.path in apart or not tables:
             continue
-        keys = [toml.dotted((*rules.RUNTIMES, name)) for name in theirs]
-        keys += [toml.dotted(rules.DEFAULT)] if layer.runtime.get("default_runtime") in theirs else []
-        exact = not any(rules.unexplained(t, known, {str(t.get("runtime_path"))}) for t in theirs.values())
+        keys = [toml.dotted((*rules.RUNTIMES, name)) for name in tables]
+        keys += [toml.dotted(rules.DEFAULT)] if layer.runtime.get("default_runtime") in tables else []
+        exact = not any(rules.unexplained(t, known, {str(t.get("runtime_path"))}) for t in tables.values())
         tool = rules.TOOL if (layer.file.content or "").startswith(rules.WRITER) else "an unknown tool"
-        tool = rules.OPERATOR if rules.is_of_operator(theirs) else tool
-        why = OVERRIDDEN + _mode_said(theirs, programs)
+        tool = rules.OPERATOR if rules.is_of_operator(tables) else tool
+        why = OVERRIDDEN + _mode_note(tables, programs)
         lines.append(Leftover(tool, layer.path, tuple(keys), exact, "kept" if policy.adopt == "never" else "adopted", why))
     return tuple(lines)

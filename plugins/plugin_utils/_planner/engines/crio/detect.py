@@ -268,11 +268,11 @@ def _plan(
     adoption.require_same_place(obs, instance, found, desired, config.pair(instance.version), force)
     before = crio_plan.own(obs.file(where.drop_in, where.keep)) if any(layer.path == where.drop_in for layer in layers) else None
     text = crio_plan.text(desired)
-    ours = crio_plan.ours(layers, where)
-    served = crio_plan.served(force, desired, ours)
-    same = ours is not None and crio_plan.flat(ours.data) == crio_plan.flat(crio_plan.tree(desired))
+    own = crio_plan.own_layer(layers, where)
+    served = crio_plan.served(force, desired, own)
+    same = own is not None and crio_plan.flat(own.data) == crio_plan.flat(crio_plan.tree(desired))
     changes, diffs = crio_plan.change(where, before, text, crio_plan.hidden(desired), same)
-    differences = crio_plan.differences(where, ours, desired, bool(changes))
+    differences = crio_plan.differences(where, own, desired, bool(changes))
     advice = crio_plan.stray_advice(where, rest) + crio_plan.base_advice(desired) + crio_plan.tree_advice(policy, obs, decision)
     if policy.root != "/":
         return Plan(differences, changes=changes, expect_files=expected(obs, where, layers), diffs=diffs, advice=advice)
@@ -306,17 +306,17 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     """Our drop-in goes, or gets back the bytes it had before we first wrote it."""
     where = config.places(policy, obs)
     file = obs.file(where.drop_in, where.keep)
-    back = owned_file.give_back(obs, file, why="state: absent removes the drop-in of this collection", ours=is_ours(obs, where))
+    back = owned_file.give_back(obs, file, why="state: absent removes the drop-in of this collection", own=is_own(obs, where))
     if not instance.running or policy.root != "/":
         return back
     layers = config.layers(obs, where) if back.changes else ()
-    ours = crio_plan.ours(layers, where)
-    if ours is None:
+    own = crio_plan.own_layer(layers, where)
+    if own is None:
         return dc.replace(back, expect_files=expected(obs, where, layers) if back.changes else {})
     force = config.in_force(policy, obs, where, instance.binary, config.pair(instance.version))
-    served = not (set(ours.handlers) & set(force.handlers) or "cdi_spec_dirs" in ours.runtime or "default_runtime" in ours.runtime)
+    served = not (set(own.handlers) & set(force.handlers) or "cdi_spec_dirs" in own.runtime or "default_runtime" in own.runtime)
     # CRI-O cannot stop a container whose handler it does not know any more (nvidia-container-toolkit PR 1360).
-    hanging = () if adoption.comes_back(obs, where) else left_hanging(obs, instance, tuple(ours.handlers))
+    hanging = () if adoption.comes_back(obs, where) else left_hanging(obs, instance, tuple(own.handlers))
     return dc.replace(
         back,
         expect_files=expected(obs, where, layers),
@@ -344,7 +344,7 @@ def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) 
     )
 
 
-def is_ours(obs: Observation, where: config.Paths) -> bool:
+def is_own(obs: Observation, where: config.Paths) -> bool:
     """Our drop-in by its mark, or by a copy from before."""
     file = obs.file(where.drop_in, where.keep)
     return crio_plan.MARK in (file.content or "") or where.drop_in in owned_file.originals(obs)

@@ -35,7 +35,7 @@ class Desired:
     bases: Mapping[str, tuple[str, Mapping[str, Any]]] = dc.field(default_factory=dict)
 
 
-def ours(layers: tuple[config.Layer, ...], where: config.Paths) -> config.Layer | None:
+def own_layer(layers: tuple[config.Layer, ...], where: config.Paths) -> config.Layer | None:
     return next((layer for layer in layers if layer.path == where.drop_in), None)
 
 
@@ -306,7 +306,7 @@ def validation(
                 "conmon_cgroup",
                 "listen",
             ],
-            "allow": [*allowed(ours(layers, where), desired), *allowed_monitor(layers), *gone],
+            "allow": [*allowed(own_layer(layers, where), desired), *allowed_monitor(layers), *gone],
             "why": "CRI-O itself reads the new configuration, and only the settings of this collection change",
             "process": instance.process,
         },

@@ -270,13 +270,13 @@ def given_back(
     """The plan by the journal's copy, and the file as it will be."""
     before = config.kept(obs, file.path)
     if before is None:
-        before = without_ours(policy, doc, {}).data if doc.root else {}
+        before = without_own(policy, doc, {}).data if doc.root else {}
     if (file.sha256 if file.exists else None) == original.get("sha256_after"):
         planned = owned_file.restore(file, original, owned_file.BACK)
         planned = dc.replace(planned, expect_files={file.path: file.sha256 if file.exists else None})
         empty = json_text.JsonDocument(file.path, "", None)
         return planned, json_text.merge(empty, before)[0] if before else empty
-    after = without_ours(policy, doc, before)
+    after = without_own(policy, doc, before)
     for name, entry in (after.data.get("runtimes") or {}).items():
         program = str(entry.get("path") or "") if isinstance(entry, Mapping) else ""
         if posixpath.basename(program).startswith(take_back.PROGRAM) and name not in (before.get("runtimes") or {}):
@@ -289,10 +289,10 @@ def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.Js
     # Arguments beside the program, empty ones too, are written by NVIDIA's tools.
     made = tuple(h for h in policy.handlers if json_text.lookup(doc, ("runtimes", h.name)) == {"path": h.binary, **h.options})
     # Nobody can tell who switched CDI on, and other containers may count on it.
-    after = without_ours(dc.replace(policy, handlers=made), doc, {"features": json_text.lookup(doc, ("features",)) or {}})
+    after = without_own(dc.replace(policy, handlers=made), doc, {"features": json_text.lookup(doc, ("features",)) or {}})
     if not file.exists or after.text == doc.text:
         return Plan(), doc
-    if not take_back.may_be_ours(policy, obs):
+    if not take_back.may_be_own(policy, obs):
         advice = (
             f"{file.path}: has a runtime that looks like one of this collection, but the journal of this host does not know it; it "
             "is left alone"
@@ -325,7 +325,7 @@ def claims(policy: Policy, obs: Observation, path: str) -> bool:
     return path in (CONFIG, config.named_or_default(policy, obs).config)
 
 
-def without_ours(policy: Policy, doc: json_text.JsonDocument, before: Mapping[str, Any] | None) -> json_text.JsonDocument:
+def without_own(policy: Policy, doc: json_text.JsonDocument, before: Mapping[str, Any] | None) -> json_text.JsonDocument:
     """Key by key, each only where it says what we would have written and was not there before."""
     was: Mapping[str, Any] = before or {}
     if json_text.lookup(doc, ("default-runtime",)) in {h.name for h in policy.handlers}:

@@ -118,9 +118,9 @@ def runtime(
         return options, program
     if program == posixpath.basename(handler.binary):  # nvidia-ctk's bare name, and a folder where dockerd would not find it
         return {"path": handler.binary, **options}, handler.binary
-    ours = before is not None and handler.name not in (before.get("runtimes") or {})
+    new_here = before is not None and handler.name not in (before.get("runtimes") or {})
     adopted = low_level.nvidias(program)
-    if not (ours or adopted or (program and handler.chosen)):
+    if not (new_here or adopted or (program and handler.chosen)):
         raise another(handler.name, doc, path, present)
     return {"path": handler.binary, **options}, handler.binary
 

@@ -70,9 +70,9 @@ def test_a_full_spec_is_true_for_its_driver_only() -> None:
 def test_theirs_is_made_anew_by_their_own_unit() -> None:
     files = written(planned(owner="toolkit"))
     assert sorted(files) == sorted(
-        [f"/etc/systemd/system/{staleness_guard.UNITS_THEIRS[0]}", host_service.drop_in(staleness_guard.NAME_THEIRS)]
+        [f"/etc/systemd/system/{staleness_guard.REFRESH_UNITS[0]}", host_service.drop_in(staleness_guard.REFRESH_NAME)]
     )
-    assert f"Unit={cdi_refresh.SERVICE}" in files[f"/etc/systemd/system/{staleness_guard.UNITS_THEIRS[0]}"]
+    assert f"Unit={cdi_refresh.SERVICE}" in files[f"/etc/systemd/system/{staleness_guard.REFRESH_UNITS[0]}"]
 
 
 def test_the_watch_goes_when_it_is_not_wanted_any_more() -> None:

@@ -125,7 +125,7 @@ def test_the_hosts_own_daemon_comes_before_a_persons() -> None:
 def test_beside_kubernetes_it_is_configured_by_name_only(kubelet: bool, engines: tuple[str, ...], left: bool) -> None:
     policy = Policy(engines=engines)
     (found,) = docker.find(policy, running())
-    told = node.beside_kubernetes(policy, found, Kubelet(kubelet), (found,))
+    told = node.with_kubernetes(policy, found, Kubelet(kubelet), (found,))
     assert bool(told.refusal) == left
     if left:
         assert "set engines: [auto, docker]" in told.refusal
@@ -138,7 +138,7 @@ def test_beside_kubernetes_it_is_configured_by_name_only(kubelet: bool, engines:
 def test_an_engine_of_kubernetes_is_enough_of_a_sign(manager: str, left: bool) -> None:
     (found,) = docker.find(Policy(), running())
     other = dc.replace(found, engine="containerd", manager=manager)
-    assert bool(node.beside_kubernetes(Policy(), found, Kubelet(), (found, other)).refusal) == left
+    assert bool(node.with_kubernetes(Policy(), found, Kubelet(), (found, other)).refusal) == left
 
 
 # what it is: (version, file, what /info says beside, options, keys that are written, what is done)
