@@ -33,7 +33,7 @@ for entry in (ROOT, COLLECTIONS):
         sys.path.insert(0, entry)
 
 
-# A busy machine is no reason to fail: no test asserts how long something took.
+# A busy machine is not a reason to fail: no test asserts how long something took.
 settings.register_profile("house", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("house")
 

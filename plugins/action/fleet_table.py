@@ -55,7 +55,7 @@ class ActionModule(ActionBase):
         if for_people():
             Display().display("\n" + "\n".join(lines) + "\n")
         report = {"changed": False, "lines": lines, "totals": counts, "problem": outcomes.problem(counts, args["fail_on_drift"])}
-        # What set_stats returns, so that AWX can branch on it and other callbacks can show it.
+        # What set_stats returns, so AWX can branch on it and other callbacks can show it.
         return {**report, "ansible_stats": {"data": {"gpufleet_totals": counts}, "per_host": False, "aggregate": False}}
 
 

@@ -35,7 +35,7 @@ STEPS = 7
 
 
 class Stopped(Exception):
-    """Somebody, or the clock, ends the bench."""
+    """Someone, or the clock, ends the bench."""
 
 
 @dc.dataclass

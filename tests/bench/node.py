@@ -102,7 +102,7 @@ def unreachable(victim: Victim, act: Callable[[], Any]) -> float:
 
 
 def outage(victim: Victim) -> Outage:
-    """A transaction and a bare restart in turn, so that what else the machine does is in both.
+    """A transaction and a bare restart in turn, so what else the machine does is in both.
 
     Both end with the same configuration: at each of its starts containerd 2.x runs every handler's program to ask what it can.
     """

@@ -12,7 +12,7 @@ from tests.bench.stage import GIVE_BACK, OURS, SAVE, Stage, Timed, changed, conv
 
 ROUNDS = 5
 FIRST_ROUNDS = 3  # every round restarts all engines
-TASKS = 10  # in one play, so that the start of ansible-playbook does not hide what a task takes
+TASKS = 10  # in one play, so the start of ansible-playbook does not hide what a task takes
 
 
 @dc.dataclass(frozen=True)
@@ -58,7 +58,7 @@ def against_ping(stage: Stage) -> list[Ratio]:
 
 
 def against_plain(stage: Stage) -> Ratio:
-    """The first convergence; the packages are there on both sides, since apt takes the same time for everybody."""
+    """The first convergence; the packages are there on both sides, since apt takes the same time for everyone."""
     stage.on_all(SAVE)
     ours, theirs = [], []
     for _round in range(FIRST_ROUNDS):

@@ -53,7 +53,7 @@ def versions(stage: Stage, seen: Mapping[str, Observation]) -> dict[str, str]:
 
 
 def text(measured: Measured) -> str:
-    """The tables in Markdown, which is readable on a terminal, too; those in which nothing is yet are left out."""
+    """The tables in Markdown, which is readable on a terminal as well; those in which nothing is yet are left out."""
     counted = [[c.what, c.words, "" if c.aim is None else str(c.aim)] for c in measured.counts]
     return "\n\n".join(filter(None, [
         rows(["SSH operations per host", "counted", "promised"], counted),

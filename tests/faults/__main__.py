@@ -4,7 +4,7 @@
 """Every fault on every engine, for hours: python -m tests.faults [--minutes N] [--kinds ...] [--parts ...]; totals go to docs/faults.md.
 
 Wherever it is stopped, what was tried is an even sample: parts take turns, and each goes through its calls from coarse to fine. Results are
-kept line by line in .cache/faults, so that a soak that was stopped goes on where it was.
+kept line by line in .cache/faults, so a soak that was stopped goes on where it was.
 """
 
 from __future__ import annotations

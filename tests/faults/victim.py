@@ -166,7 +166,7 @@ class State:
     serves: bool
     nvidia: bool  # the running engine has our handler, with our program
     units: Sequence[str]  # of ours, that systemd still has: timers
-    unfinished: Sequence[str]  # transactions that somebody still has to end, a timer if nobody else
+    unfinished: Sequence[str]  # transactions that someone still has to end, a timer if nobody else
     invocation: str  # of the engine's unit: another one after each start
     digest: str  # of all files, and of what the journal says when ids, times and reasons are taken out of it
 
@@ -179,7 +179,7 @@ class State:
         return {path: self.files.get(path) for path in paths}
 
     def litter(self, known: Iterable[Mapping[str, str]]) -> list[str]:
-        """What is neither there before a transaction nor after one, outside of the journal; and timers of what is over."""
+        """What is neither there before a transaction nor after one, outside the journal; and timers of what is over."""
         names = {name for files in known for name in files}
         timers = [unit for unit in self.units if not any(token in unit for token in self.unfinished)]
         return sorted([*(p for p in self.files if p not in names and not p.startswith("/var/lib/gpufleet/")), *timers])
@@ -252,7 +252,7 @@ class Victim:
         return done.stdout
 
     def configure(self) -> None:
-        """Have the real nvidia-ctk configure the engine, so that each transaction is one that adopts. Before prepare()."""
+        """Have the real nvidia-ctk configure the engine, so each transaction is one that adopts. Before prepare()."""
         shutil.copy2(artefacts.go_tool("nvidia-toolkit") / "nvidia-ctk", self.root / CTK.lstrip("/"))
         engine = self.kind.split("-")[0]
         self.shell(f"{RUNTIME}; {CONFIGURE}{engine}; systemctl restart {self.unit}; {self.until_it_serves()}")
@@ -327,7 +327,7 @@ class Victim:
         """One task `node`.
 
         traced: whether the tracer stands before the hands, before their caller, or before the hands whom nobody watches ("alone").
-        between: what somebody else does on the host between the look and the first transaction.
+        between: what someone else does on the host between the look and the first transaction.
         """
         door: Any = Door(self.lab, self.name, tracer if traced == "caller" else (), check=check, between=between)
         with self.tracing(tracer, traced):

@@ -105,7 +105,7 @@ def with_crun() -> list[Host]:
 
 
 def open_hosts() -> list[Host]:
-    """Those that no other system writes, so that nvidia-ctk and this collection are used there."""
+    """Those that no other system writes, so nvidia-ctk and this collection are used there."""
     return of_rows(row for row in public.CONTAINERDS if not row.home.manager)
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Whatever a host has, whatever nvidia-ctk copied of it and whatever somebody changed since: what goes takes nothing along.
+"""Whatever a host has, whatever nvidia-ctk copied of it and whatever someone changed since: what goes takes nothing along.
 
 The judge is containerd's own dump before and after. Only the tool's keys and ours may have another value, and absent gives back all bytes.
 GPUFLEET_EXAMPLES sets how many examples each release gets.
@@ -32,7 +32,7 @@ from tests.unit import lowered
 PLAIN = Style("\n", False, "", '"', False, False, False, False, True, 0, 0)
 OF_TOOL = {("containerd", "default_runtime_name"), ("enable_cdi",)}
 WRAPPER = "/opt/site/nvidia-container-runtime-wrapper"
-# What somebody changes by hand: keys of the whole table, and of a handler; None takes the key away.
+# What someone changes by hand: keys of the whole table, and of a handler; None takes the key away.
 GENERAL: list[tuple[tuple[str, ...], Any]] = [
     (("enable_selinux",), True), (("enable_selinux",), False), (("max_container_log_line_size",), 8192),
     (("max_container_log_line_size",), None), (("cdi_spec_dirs",), ["/srv/cdi"]), (("enable_cdi",), False),
@@ -71,7 +71,7 @@ def changed(cri: dict[str, Any], path: tuple[str, ...], value: Any) -> None:
 
 
 def edited(tree: Tree, edits: list[tuple[str, tuple[tuple[str, ...], Any]]], names: str, number: int) -> None:
-    """Somebody's changes: in the tool's file, in the main file afterwards, or in a file that is read between them."""
+    """Someone's changes: in the tool's file, in the main file afterwards, or in a file that is read between them."""
     places = {"theirs": DROP_IN, "root": "config.toml", "between": "conf.d/50-site.toml"}
     for where, (path, value) in edits:
         at = tree.config.parent / places[where]
@@ -163,7 +163,7 @@ def test_only_a_handler_of_our_name_and_of_another_kind_keeps_the_tools_file(rel
             try:
                 Hands(tree, default=default).plan("present")
             except PlanError:
-                return  # the host is refused without the tool, too
+                return  # the host is refused without the tool as well
             ctk(tree, "1.20", *flags)
             try:
                 plan = Hands(tree, default=default).plan("present")

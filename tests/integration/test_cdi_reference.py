@@ -176,7 +176,7 @@ specs = st.fixed_dictionaries(
 )
 
 
-# Mostly sound, so that a fault is seen alone and not behind another one.
+# Mostly sound, so a fault is seen alone and not behind another one.
 sound_nodes = st.fixed_dictionaries(
     {"path": st.sampled_from(["/dev/null", "/dev/zero"])}, optional={"hostPath": st.just("/dev/full"), "type": st.just("c")}
 )
@@ -549,7 +549,7 @@ def test_texts_by_name(judges: Judges, text: bytes) -> None:
 
 
 def test_directories_as_they_lie_on_a_disk(judges: Judges, tmp_path: Path) -> None:
-    """A link in place of a directory is not followed; one above it is, and one in place of a file, too."""
+    """A link in place of a directory is not followed; one above it is, and one in place of a file as well."""
     (tmp_path / "real").mkdir()
     (tmp_path / "real" / "a.yaml").write_bytes(SPEC)
     (tmp_path / "link").symlink_to("real")

@@ -377,7 +377,7 @@ def test_after_another_release_has_come_the_next_run_makes_it_right_and_absent_g
 
 
 def test_our_drop_in_of_2_x_beneath_1_x_is_named_and_taken_out(tmp_path: Path) -> None:
-    """1.x reads a drop-in's CRI table instead of the root file's, so that after a downgrade ours hides everything else."""
+    """1.x reads a drop-in's CRI table instead of the root file's, so after a downgrade ours hides everything else."""
     tree = prepared(tmp_path, "2.1", "kubeadm v2")
     was = tree.files()
     hands = Hands(tree)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What goes wrong around a transaction on a real host: disks, memory, Python, the engine, its unit, and others who are at work, too.
+"""What goes wrong around a transaction on a real host: disks, memory, Python, the engine, its unit, and others who are at work as well.
 
 Each disaster says how the run ends (done, refused, or rolled back), with which words, and on which side the host is then: old or new files,
 and an engine that serves just them. After that the disaster is over, and the next run has to reach the new state.
@@ -61,7 +61,7 @@ class Disaster:
     fill: str = ""
     between: str = ""
     prefix: tuple[str, ...] = ()
-    kept: str = ""  # somebody else's line that must still be in the configuration
+    kept: str = ""  # someone else's line that must still be in the configuration
 
 
 DISASTERS = {

@@ -15,7 +15,7 @@ from tests.tools.onlab import PROBE, Fleet, differing
 pytestmark = pytest.mark.lab
 
 NEW, OLD = "dock-26", "dock-20"  # Debian trixie's, which knows CDI, and bookworm's, which does not
-BOTH = "dock-cri"  # as Debian's and Ubuntu's docker.io comes: its containerd serves CRI, too
+BOTH = "dock-cri"  # as Debian's and Ubuntu's docker.io comes: its containerd serves CRI as well
 SERVES_CRI = """version = 2
 
 [plugins."io.containerd.grpc.v1.cri".cni]

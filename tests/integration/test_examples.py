@@ -96,7 +96,7 @@ def suited(task: Mapping[str, Any], needs: Needs) -> dict[str, Any]:
 
 
 def options(module: str) -> set[str]:
-    """The names of a module's options, those of the shared fragments, too."""
+    """The names of a module's options, those of the shared fragments as well."""
     told = documented(module, "DOCUMENTATION")
     wanted = told.get("extends_documentation_fragment") or []
     names = set(told.get("options") or {})

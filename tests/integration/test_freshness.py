@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A CDI spec and the truth, on a real host: a verdict costs nothing, the watch takes a wrong spec away, at boot, too, a run mends it."""
+"""A CDI spec and the truth, on a real host: a verdict costs nothing, the watch takes a wrong spec away, at boot as well, a run mends it."""
 
 from __future__ import annotations
 

@@ -257,7 +257,7 @@ def test_an_interrupted_boot_leaves_no_trace(tmp_path: Path) -> None:
     assert traces(name) == []
 
 
-# A checkout of its own, so that the labs of the person at the keyboard are none of its business.
+# A checkout of its own, so the labs of the person at the keyboard are none of its business.
 IN_CHECKOUT = """
 import sys
 from pathlib import Path

@@ -68,7 +68,7 @@ def info(fleet: Fleet) -> dict[str, Any]:
 
 
 def without_advice(answer: dict[str, Any]) -> dict[str, Any]:
-    """What is planned, decided and restarted; that somebody has such processes is told beside it."""
+    """What is planned, decided and restarted; that someone has such processes is told beside it."""
     return {key: answer[key] for key in ("differences", "decision", "would_restart", "instances", "kubelet", "problem")}
 
 

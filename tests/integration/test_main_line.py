@@ -30,7 +30,7 @@ GPU_HOSTS = {
     "crio": ("native-cdi", "/etc/crio/crio.conf.d/90-gpufleet.conf", ["one", "all", "none", "management"]),
 }
 ENGINE_OF = {"crio": "crio.service", "dock": "docker.service"}
-# Docker serves no CRI: what is true of every engine is true of it, too.
+# Docker serves no CRI: what is true of every engine is true of it as well.
 ENGINES = {**GPU_HOSTS, "dock": ("native-cdi", "/etc/docker/daemon.json", ["one", "all", "none", "runtime"])}
 OTHERS = ("nogpu",)
 CONTAINERDS = [host for host in GPU_HOSTS if host != "crio"]
@@ -139,7 +139,7 @@ def test_docker_keeps_its_own_containerd_to_itself(story: Story) -> None:
 def test_comments_and_order_are_kept(host: str, story: Story) -> None:
     before, after = story.at("untouched", host).root.splitlines(), story.at("converged", host).root.splitlines()
     lost = [line for line in difflib.ndiff(before, after) if line.startswith("- ")]
-    # 2.1 has a root file without imports, so that one line is new; no line goes, but one that said runc is the default of 1.6
+    # 2.1 has a root file without imports, so one line is new; no line goes, but one that said runc is the default of 1.6
     assert [line for line in lost if "default_runtime_name" not in line and "imports" not in line] == []
 
 

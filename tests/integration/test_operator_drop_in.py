@@ -4,7 +4,7 @@
 """What a GPU Operator's toolkit left beside containerd's main file goes once it is gone, and containerd judges what is in force then.
 
 The toolkit container makes its handlers by the rules of nvidia-ctk, three of them with programs of its own directory; so the file is that
-of the real nvidia-ctk 1.20, with its handler three times. No daemon runs, and no kubelet is on this machine, so that the toolkit is gone.
+of the real nvidia-ctk 1.20, with its handler three times. No daemon runs, and no kubelet is on this machine, so the toolkit is gone.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A real CRI-O host on which others write, too: one owner of the CDI spec, also across a reboot, and files that lie in the wrong place."""
+"""A real CRI-O host on which others write as well: one owner of the CDI spec, across a reboot as well, files in wrong places."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def test_where_both_would_write_only_one_does(fleet: Fleet) -> None:
     assert fleet.shell(HOST, SPECS).split() == [THEIRS]
     assert node(fleet).changed == {}
 
-    # nvidia-ctk records the number of nvidia-uvm, which a boot may change: theirs is judged, too, and made again by their own unit.
+    # nvidia-ctk records the number of nvidia-uvm, which a boot may change: theirs is judged as well, and made again by their own unit.
     fleet.shell(HOST, "rm /dev/nvidia-uvm; mknod -m 666 /dev/nvidia-uvm c 500 0")
     stale = fleet.task("node", [HOST], arguments=["--check"]).of("node")[HOST]
     assert [(v["writer"], v["state"]) for v in stale["freshness"]] == [("toolkit", "stale")]

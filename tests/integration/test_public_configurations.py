@@ -75,7 +75,7 @@ def judged(tmp_path: Path, release: str, text: str, base: str, systemd: bool, de
     kept = {k: v for k, v in theirs["options"].items() if v and k not in ("BinaryName", "SystemdCgroup")}
     assert {k: ours["options"].get(k) for k in kept} == kept
     assert (before["default_runtime_name"], after["default_runtime_name"]) == (default, "nvidia" if asked.default else default)
-    # What a handler of NVIDIA's had stays, too: nothing of it is less.
+    # What a handler of NVIDIA's had stays as well: nothing of it is less.
     mine = before["runtimes"].get("nvidia", {"options": {}})
     said = {k: v for k, v in mine["options"].items() if v and k != "BinaryName"}
     assert {k: ours["options"].get(k) for k in said} == said

@@ -45,7 +45,7 @@ class Case:
 
 @pytest.fixture(scope="module")
 def fleet(boot: Boot) -> Fleet:
-    """Hosts that have the packages already, so that all that differs is ours."""
+    """Hosts that have the packages already, so all that differs is ours."""
     up = boot({name: {"kind": kind, "gpus": 1, "driver": "ok"} for name, (kind, _config) in HOSTS.items()})
     up.play("site", list(HOSTS), variables=repository())
     undone = up.play("rollback", list(HOSTS))

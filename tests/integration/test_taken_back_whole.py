@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Taken back whole on real engines: stopped, removed, beside a kubelet; with a copy from before that is cut, and after somebody's line."""
+"""Taken back whole on real engines: stopped, removed, beside a kubelet; with a copy from before that is cut, and after someone's line."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ SERVES = f"timeout 60 sh -c 'until {CRICTL} info >/dev/null 2>&1; do :; done'"
 # Another place for a program and its unit, as after its package has been removed, and back.
 REMOVE = "systemctl stop containerd; mkdir -p /root/gone; mv /usr/bin/containerd /usr/lib/systemd/system/containerd.service /root/gone/"
 BRING = "mv /root/gone/containerd /usr/bin/; mv /root/gone/containerd.service /usr/lib/systemd/system/"
-# An engine that does not start with our handler, and somebody who writes a line to its configuration just then.
+# An engine that does not start with our handler, and someone who writes a line to its configuration just then.
 TRAP = f"""mkdir -p /etc/systemd/system/containerd.service.d; cat >/etc/systemd/system/containerd.service.d/trap.conf <<'EOF'
 [Service]
 ExecStartPre=/bin/sh -c 'grep -q nvidia-container-runtime {ROOT} || exit 0; grep -q Anna {ROOT} || echo "# Anna was here" >>{ROOT}; exit 1'

@@ -37,7 +37,7 @@ class Case:
 
 @pytest.fixture(scope="module")
 def fleet(boot: Boot) -> Fleet:
-    """A host that has the packages already, so that all that differs is ours."""
+    """A host that has the packages already, so all that differs is ours."""
     up = boot({HOST: {"kind": "crio-1.34-containerd-1.7", "gpus": 1, "driver": "ok"}})
     default(up, "runc")  # as containerd has it
     up.play("site", [HOST], variables=repository())
@@ -99,7 +99,7 @@ def test_both_come_in_one_transaction(fleet: Fleet) -> None:
 
 
 def test_engines_with_different_low_level_runtimes_are_refused_before_anything_is_touched(fleet: Fleet) -> None:
-    """NVIDIA's runtime has one list for the host, so that one of the engines would get the other's runtime."""
+    """NVIDIA's runtime has one list for the host, so one of the engines would get the other's runtime."""
     default(fleet, "crun")
     try:
         before = fleet.tree(HOST)

@@ -19,7 +19,7 @@ ONE_BY_ONE = {"gpufleet_serial": 1}
 
 @pytest.fixture(scope="module")
 def fleet(boot: Boot) -> Fleet:
-    """Hosts that have the packages already, so that all that differs is ours; the engine of the second is trapped."""
+    """Hosts that have the packages already, so all that differs is ours; the engine of the second is trapped."""
     up = boot({name: {"kind": "containerd-1.7", "gpus": 1, "driver": "ok"} for name in HOSTS})
     assert up.play("site", HOSTS, variables=repository()).failed == {}
     assert up.play("rollback", HOSTS).failed == {}

@@ -32,7 +32,7 @@ from tests.tools.onlab import PROBE, ROOT, Fleet, Tree, differing, repository
 
 pytestmark = pytest.mark.lab
 
-# host -> (kind, the engine's file that carries our part, a line that somebody adds there by hand)
+# host -> (kind, the engine's file that carries our part, a line that someone adds there by hand)
 HOSTS = {
     "later17": ("containerd-1.7", "/etc/containerd/config.toml", "# by hand, too\\n"),
     "latercrio": ("crio-1.34", "/etc/crio/crio.conf.d/90-gpufleet.conf", "# by hand, too\\n"),
@@ -111,7 +111,7 @@ def documented(fleet: Fleet, playbook: str, hosts: Sequence[str], *, check: bool
 
 
 def others(fleet: Fleet, host: str) -> None:
-    """More transactions than the journal keeps, about a file that the first run changed, too."""
+    """More transactions than the journal keeps, about a file that the first run changed as well."""
     text = fleet.text(host, TOOLKIT)
     requests = [
         {
@@ -164,7 +164,7 @@ def journal(fleet: Fleet, host: str) -> dict[str, Any]:
 def story(boot: Boot) -> Story:
     fleet = boot({name: {"kind": kind, "gpus": 2, "driver": "ok"} for name, (kind, _path, _line) in HOSTS.items()})
     hosts = list(HOSTS)
-    for playbook in ("site", "rollback"):  # the packages are there from the beginning, so that all that differs is ours
+    for playbook in ("site", "rollback"):  # the packages are there from the beginning, so all that differs is ours
         assert fleet.play(playbook, hosts, variables=repository()).failed == {}
     for host in hosts:
         for path in (TOOLKIT, "/etc/containerd/config.toml"):
@@ -249,7 +249,7 @@ def test_containers_with_gpus_live_through_restarts_of_their_engine(host: str, s
 
 @pytest.fixture(scope="module")
 def changed(story: Story) -> dict[str, tuple[Tree, str]]:
-    """Everything is converged again, somebody writes to the files, and then all is taken back: hosts, and what was printed."""
+    """Everything is converged again, someone writes to the files, and then all is taken back: hosts, and what was printed."""
     fleet, hosts = story.fleet, list(HOSTS)
     # The packages and their nvidia-cdi-refresh are there by now, which would do; our directory is wanted here.
     assert fleet.play("site", hosts, variables={"gpufleet_cdi_owner": "collection"}).failed == {}

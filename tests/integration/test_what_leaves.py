@@ -112,7 +112,7 @@ def test_what_a_validator_refuses_is_told_by_a_code(fleet: Fleet, tmp_path: Path
     assert SECRET not in text
 
 
-# Somebody else's specs: one of another vendor as people write them, one as JSON, and one that stands where ours will be.
+# Someone else's specs: one of another vendor as people write them, one as JSON, and one that stands where ours will be.
 SPECS = {
     "/etc/cdi/vendor.yaml": """\
 # token: {secret}

@@ -89,7 +89,7 @@ class GoTool:
     """Programs built from one module of gomods/, whose go.mod and go.sum pin every source by hash."""
 
     tags: tuple[str, ...] = ()
-    stamps: tuple[tuple[str, str], ...] = ()  # what -ldflags -X sets, so that the programs say their version
+    stamps: tuple[tuple[str, str], ...] = ()  # what -ldflags -X sets, so the programs say their version
 
 
 def _containerd(version: str) -> GoTool:

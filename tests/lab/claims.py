@@ -69,7 +69,7 @@ def take(place: Path) -> Claim | None:
         if os.stat(place / OWNER).st_ino == os.fstat(descriptor).st_ino:
             return Claim(place, descriptor)
     except (BlockingIOError, FileNotFoundError):
-        pass  # somebody holds it, or has just taken the lab away
+        pass  # someone holds it, or has just taken the lab away
     os.close(descriptor)
     return None
 

@@ -17,7 +17,7 @@ from .fakegpu import Inventory, inventory
 from .kinds import KINDS
 
 FLEETS = Path(__file__).with_name("fleets")
-DEMO = FLEETS / "debian.json"  # engines as Debian packages them, so that little has to be built
+DEMO = FLEETS / "debian.json"  # engines as Debian packages them, so little has to be built
 ALL = FLEETS / "all.json"
 NAME = re.compile(r"[a-z][a-z0-9-]{0,40}")
 OWN_KEYS = ("kind", "files")

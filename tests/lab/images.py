@@ -21,7 +21,7 @@ from .artefacts import LabError, cached, digest
 PROBE = "localhost/gpufleet/probe:lab"
 # As the first process of a pod's PID namespace it must handle SIGTERM, or CRI-O waits until the client's patience is almost over.
 PAUSE_COMMAND = ("/bin/sh", "-c", "trap 'exit 0' TERM; sleep 2147483647 & wait")
-# The names that the engines look for by default, so that no test has to touch `sandbox_image`.
+# The names that the engines look for by default, so no test has to touch `sandbox_image`.
 PAUSE_NAMES = {
     "containerd-1.6": "registry.k8s.io/pause:3.6",
     "containerd-1.7": "registry.k8s.io/pause:3.8",

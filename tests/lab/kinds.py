@@ -20,7 +20,7 @@ class Kind:
     programs: str = ""  # name in artefacts.GO_TOOLS
     places: tuple[tuple[str, str], ...] = ()  # (program, directory in the host)
     package: str = ""  # the Debian package whose files the programs replace ...
-    version: str = ""  # ... and the version that the host's package database then names, so that the two agree
+    version: str = ""  # ... and the version that the host's package database then names, so the two agree
     default_config: tuple[str, ...] = ()  # the program and arguments that print its default configuration ...
     config: str = ""  # ... and the file that it is kept in
 

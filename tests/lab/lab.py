@@ -47,7 +47,7 @@ class Lab:
 
     @classmethod
     def of_run(cls, what: str, *, client: bool = True) -> Lab:
-        """A lab for this process alone, so that two runs never meet; who sets GPUFLEET_LAB_NAME gets labs of that name."""
+        """A lab for this process alone, so two runs never meet; who sets GPUFLEET_LAB_NAME gets labs of that name."""
         return cls("-".join(filter(None, (os.environ.get("GPUFLEET_LAB_NAME"), what, str(os.getpid())))), client=client)
 
     def __enter__(self) -> Lab:

@@ -153,6 +153,6 @@ def debian_mirror() -> str:
 
 
 def _apt_overrides() -> list[str]:
-    """This machine's own settings on how a mirror is reached hold for the mirror inside the roots, too."""
+    """This machine's own settings on how a mirror is reached hold for the mirror inside the roots as well."""
     config = subprocess.run(["apt-config", "dump"], capture_output=True, text=True, check=True).stdout
     return [line.rstrip(";") for line in config.splitlines() if line.split(" ")[0] in APT_OVERRIDES and '""' not in line]

@@ -45,7 +45,7 @@ def layers(suite: str) -> list[Path]:
 @contextlib.contextmanager
 def tree(suite: str, gpus: int = 2) -> Iterator[Path]:
     """Such a Debian with GPUs, and in it nvidia-ctk, and an NVML that answers instead of the real one, which lacks its kernel module."""
-    with Lab(f"tree-{os.getpid()}-{uuid.uuid4().hex[:8]}") as lab:  # a lab without hosts, so that a killed test's mount is found
+    with Lab(f"tree-{os.getpid()}-{uuid.uuid4().hex[:8]}") as lab:  # a lab without hosts, so a killed test's mount is found
         lab.hold()
         here = lab.runtime
         for name in ("upper", "work", "root"):

@@ -132,7 +132,7 @@ def changed(recap: str) -> Mapping[str, int]:
 
 
 def plan(stage: Stage, *settings: str) -> None:
-    """Show the first thing that a user would run, with the variables of the run that follows, so that both say the same."""
+    """Show the first thing that a user would run, with the variables of the run that follows, so both say the same."""
     heading("1. plan: what is there, what would change, and why (reads only)")
     stage.run("ansible-playbook", "gpufleet.nvidia.plan", *settings)
 
@@ -241,7 +241,7 @@ def main(arguments: list[str]) -> int:
         print(f"make demo needs hosts of its own: {obstacle}. Without them, `make check` runs what can be run.")
         return 1
     PLACE.mkdir(parents=True, exist_ok=True)
-    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds the stack, so that the hosts are taken down
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))  # unwinds the stack, so the hosts are taken down
     lab = Lab.of_run("demo", client=False)
     lab.kept = options.keep
     try:

@@ -7,7 +7,7 @@
 
 With --lab the command finds in GPUFLEET_LAB_NAME a lab for this run alone, which is taken down afterwards.
 
-A machine that cannot carry the lab is no failure of the collection: the summary says so, and what can be run is run.
+A machine that cannot carry the lab is not a failure of the collection: the summary says so, and what can be run is run.
 """
 
 from __future__ import annotations

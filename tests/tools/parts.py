@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of `make test` and `make check`: each is one command that shares nothing with the others, so that they run side by side.
+"""The parts of `make test` and `make check`: each is one command that shares nothing with the others, so they run side by side.
 
 A file of tests/integration boots its own hosts in a lab of its own, so it can be a part of its own. Files are put together where they read
 the same story, or where they are short. A file that is named nowhere is in the part `lab: others`, so none can be forgotten.

@@ -56,7 +56,7 @@ def tracked() -> list[Path]:
 def shipped(files: Iterable[Path]) -> list[Path]:
     """Leave out what galaxy.yml keeps out of the archive; that file itself stays, since ansible-test reads it.
 
-    So does .gitignore: 2.19 judges its own environment below tests/output, too, unless git ignores that.
+    So does .gitignore: 2.19 judges its own environment below tests/output as well, unless git ignores that.
     """
     kept = {Path(".gitignore")}
     ignored = yaml.safe_load((ROOT / "galaxy.yml").read_text())["build_ignore"]

@@ -50,7 +50,7 @@ def plain(text: str) -> list[str]:
 
 
 def row(number: int, line: str, colour: str) -> str:
-    """Draw one line; its length is fixed, so that columns stay columns in every font."""
+    """Draw one line; its length is fixed, so columns stay columns in every font."""
     if not line.strip():
         return ""
     indent = len(line) - len(line.lstrip())

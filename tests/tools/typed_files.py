@@ -11,7 +11,7 @@ STRICT = ("plugins/plugin_utils", "plugins/action", "plugins/filter", "tests/too
 
 
 def main() -> None:
-    """Print one path per line, named as the collection's Python packages, so that mypy knows each module once."""
+    """Print one path per line, named as the collection's Python packages, so mypy knows each module once."""
     tree = ROOT / ".cache" / "collections" / "ansible_collections" / "gpufleet" / "nvidia"
     for folder in STRICT:
         base = ROOT if folder.startswith("tests/") else tree

@@ -27,7 +27,7 @@ SINGLE: dict[str, tuple[base.Questions, base.Planner]] = {
     "crio": (host.single_questions("crio"), crio_runtime.planner),
     "docker": (host.single_questions("docker"), docker_runtime.planner),
 }
-# A host without a GPU that is prepared for one, whose packages are somebody else's affair.
+# A host without a GPU that is prepared for one, whose packages are someone else's affair.
 NODE: dict[str, Any] = {"no_gpu": "prepare", "packages": "ignore"}
 State = dict[str, tuple[bytes | None, int, int, int]]
 

@@ -35,7 +35,7 @@ class Unresolvable(CannotInject):
 
 @dc.dataclass(frozen=True)
 class HostNode:
-    """What lstat says of a path on the host; `type` is b, c or p, and empty for what is no node."""
+    """What lstat says of a path on the host; `type` is b, c or p, and empty for what is not a node."""
 
     type: str
     major: int = 0

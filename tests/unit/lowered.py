@@ -26,7 +26,7 @@ Table = Mapping[str, Any]
 
 
 def fits(entry: Table) -> bool:
-    """Whether it is one of runc's, so that another one of runc's can take its place."""
+    """Whether it is one of runc's, so another one of runc's can take its place."""
     program = posixpath.basename(str((entry.get("options") or {}).get("BinaryName") or ""))
     plain = entry.get("runtime_type", "") in ("", RUNC, V1, LINUX) and entry.get("sandboxer", "") in ("", "podsandbox")
     return plain and not entry.get("runtime_path") and program not in OTHERS

@@ -132,7 +132,7 @@ def test_parts_run_side_by_side_as_far_as_processors_and_memory_go(tmp_path: Pat
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGKILL])
 def test_no_part_outlives_the_run(tmp_path: Path, number: int) -> None:
-    """Whatever ends the run, a part is interrupted, so that it takes its hosts down."""
+    """Whatever ends the run, a part is interrupted, so it takes its hosts down."""
     child = f"import pathlib, signal, sys\ntry:\n    pathlib.Path({str(tmp_path / 'up')!r}).touch(); signal.pause()\n"
     child += f"except KeyboardInterrupt:\n    pathlib.Path({str(tmp_path / 'down')!r}).touch()"
     program = (

@@ -73,7 +73,7 @@ IMPURE_CALLS = {
 }
 # tomlkit reads TOML where Python is 3.10; PyYAML comes with ansible-core and reads CDI specs that others wrote.
 THIRD_PARTY = {"tomlkit", "yaml"}
-# What both sides must judge by one rule: pure functions of the node side that the planner may use, too.
+# What both sides must judge by one rule: pure functions of the node side that the planner may use as well.
 SHARED = {
     f"projection.{name}"
     for name in ("selection", "projector", "placeholders", "toml_places", "json_places", "yaml_scalars", "yaml_scan", "documents")
@@ -215,7 +215,7 @@ ELSEWHERE = [path for path in sources("plugin_utils") if not KNOWS_ENGINES & set
 
 @pytest.mark.parametrize("path", ELSEWHERE, ids=name)
 def test_no_engine_is_a_case_of_its_own_outside_its_package(path: Path) -> None:
-    """What differs between engines is asked of their traits, so that a new one is a package and a row there."""
+    """What differs between engines is asked of their traits, so a new one is a package and a row there."""
     found = {node.value for node in ast.walk(ast.parse(path.read_text())) if isinstance(node, ast.Constant) and isinstance(node.value, str)}
     assert found & set(traits.TRAITS) - OF_ONE_TOOL.get(path.name, set()) == set()
 

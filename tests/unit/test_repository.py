@@ -51,7 +51,7 @@ def test_every_target_that_is_named_is_there(path: Path) -> None:
 
 @pytest.mark.parametrize("workflow", WORKFLOWS, ids=lambda path: path.name)
 def test_a_workflow_runs_what_it_names_by_digest_and_may_only_read(workflow: Path) -> None:
-    """A tag of somebody else's action can be moved, a commit cannot."""
+    """A tag of someone else's action can be moved, a commit cannot."""
     used = [step["uses"] for step in steps(workflow) if "uses" in step]
     assert [name for name in used if not re.search(r"@[0-9a-f]{40}$", name)] == []
     assert read(workflow)["permissions"] == {"contents": "read"}

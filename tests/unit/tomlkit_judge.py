@@ -31,7 +31,7 @@ def headers(found: list[Fact]) -> list[Path]:
 
 
 def without(found: list[Fact], *ours: Path) -> list[Fact]:
-    """The facts about everybody else's keys. Comments stay wherever they stand, in our table too."""
+    """The facts about everyone else's keys. Comments stay wherever they stand, in our table too."""
     kept = [fact for fact in found if fact[0] == "comment" or not any(fact[1][: len(path)] == path for path in ours)]
     return [(what, () if what == "comment" else path, words) for what, path, words in kept]
 

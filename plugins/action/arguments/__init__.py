@@ -55,7 +55,7 @@ def documentation(module: str) -> dict[str, Any]:
 
 
 def spec(module: str) -> dict[str, Any]:
-    """The argument spec is derived from the documentation, so that the two cannot drift."""
+    """The argument spec is derived from the documentation, so the two cannot drift."""
     return {name: _option(option) for name, option in documentation(module)["options"].items()}
 
 
@@ -82,7 +82,7 @@ def of_task(action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = Fals
 
 
 def imitated() -> dict[str, str]:
-    """Where test hosts have what stands for a GPU. No option, so that no inventory can carry it to a real host (ARCHITECTURE.md)."""
+    """Where test hosts have what stands for a GPU. No option, so no inventory can carry it to a real host (ARCHITECTURE.md)."""
     given: dict[str, str] = json.loads(os.environ.get(TEST_HOSTS) or "{}")
     unknown = sorted(set(given) - {"proc_root", "sys_root", "evidence_file"})
     if unknown:

@@ -33,7 +33,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 SCHEMA = 1
 PROBATION = 15  # seconds for which a restarted unit is watched after it served: systemd starts a crashed engine again after 5
 # A normal host needs one look; an import, a socket, a probe or the loader's cache may cost one more each. What ends a plan that would ask
-# for ever is that it asks nothing new; this bound is for a host that goes on answering with something new to ask for.
+# forever is that it asks nothing new; this bound is for a host that goes on answering with something new to ask for.
 LOOKS = 100
 
 
@@ -60,7 +60,7 @@ def shown(run: Run) -> Run:
         except PlanError as error:
             raise AnsibleActionFail(escape.line(str(error)), result=escape.result(arguments.failure(error))) from None
         except AnsibleActionFail as error:
-            # Without its cause, whose message would be shown, too, and as it is.
+            # Without its cause, whose message would be shown as well, and as it is.
             raise AnsibleActionFail(escape.line(str(error)), result=escape.result(error.result)) from None
 
     return wrapped
@@ -181,7 +181,7 @@ def end(answer: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def left_out(wanted: Policy, seen: Observation, planner: Planner, plan: Plan) -> list[str]:
-    """The units whose restart is left to somebody, by the plan or by `restart: never`: the host remembers them."""
+    """The units whose restart is left to someone, by the plan or by `restart: never`: the host remembers them."""
     if wanted.restart != "never" or wanted.root != "/":
         return list(plan.pending)
     try:

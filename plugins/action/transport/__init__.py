@@ -84,7 +84,7 @@ def pack(value: Any) -> str:
 
 
 def unpack(text: str) -> Any:
-    """What a host has packed. Bounded, since a host that is somebody else's could answer with gigabytes of nothing in a megabyte."""
+    """What a host has packed. Bounded, since a host that is someone else's could answer with gigabytes of nothing in a megabyte."""
     stream = zlib.decompressobj()
     data = stream.decompress(base64.b64decode(text), LONGEST)
     if stream.unconsumed_tail:

@@ -48,7 +48,7 @@ def _program(name, process):
 
 
 def _search_path(process):
-    """Where the process itself looks for programs: what it finds there (a proxy, a monitor) its own validation has to find, too."""
+    """Where the process itself looks for programs: what it finds there (a proxy, a monitor) its own validation has to find as well."""
     if not process:
         return {}
     with open("/proc/%d/environ" % process["pid"], "rb") as stream:

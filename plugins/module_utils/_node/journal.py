@@ -11,7 +11,7 @@
     DIR/open/TIME-ID                this transaction is not over, or nobody has been told yet how it ended
     DIR/originals/PATH/meta.json    a file as it was before we first wrote it; beside it `content`
     DIR/said/ID.txt                 what a program said that refused or failed, word by word: it may quote anything, and goes nowhere else
-    DIR/pending.json                units that still run with what was there before: their restart was left to somebody
+    DIR/pending.json                units that still run with what was there before: their restart was left to someone
     DIR/aside/                      files that are not true at the moment, set aside by a program that stays on the host
     DIR/stage-ID/                   copies that are being validated; gone when the transaction ends
     DIR/program/, DIR/job/          the hands as a program of the host's own, and what they are given to do
@@ -37,7 +37,7 @@ SLOT, SLOTS = 512, 16
 BESIDE = r"\.gpufleet-([0-9a-f]{32})-[0-9a-f]{8}"  # a directory for one file of one transaction, beside that file
 STRAY_AFTER = 3600
 FINAL = ("committed", "rolled_back")
-# Of the directory; beside them, what is for everybody.
+# Of the directory; beside them, what is for everyone.
 PARTS = ("journal", "open", "originals", "said", "aside", "program", "job", "lock", "pending.json")
 # What an original must say of itself, and of the file where there was one.
 _KEPT = {"path", "existed", "sha256_before", "sha256_after"}
@@ -100,7 +100,7 @@ def from_properties(meta, data):
 
 
 def read_bytes(path):
-    """A file of the journal. OSError where it cannot be read, and where it is no regular file: a FIFO would block, a device could act."""
+    """A journal file. OSError where it cannot be read, and where it is not a regular file: a FIFO would block, a device could act."""
     found = os.lstat(path)
     if not stat.S_ISREG(found.st_mode):
         raise OSError(errno.EINVAL, "it is a %s, not a regular file" % host_files.kind_of(found), path)
@@ -115,7 +115,7 @@ def read_json(path):
 
 
 def place(root, directory):
-    """The journal's directory for this process. NodeError where somebody else could lead us there, or write to what is in it.
+    """The journal's directory for this process. NodeError where someone else could lead us there, or write to what is in it.
 
     Judged before anything in it is read, written or run: what stands there is given back to files, and run as root.
     """
@@ -291,7 +291,7 @@ def damaged(directory, path, why):
 
 
 def is_stray(base, path):
-    """Whether a place is such a name. One that is young may be in use by somebody whose entry was removed just now."""
+    """Whether a place is such a name. One that is young may be in use by someone whose entry was removed just now."""
     named = re.match(BESIDE + r"\Z", os.path.basename(path))
     try:
         state = os.lstat(path)
@@ -304,7 +304,7 @@ def is_stray(base, path):
 
 
 def at_work(base, token):
-    """Whether somebody who lives holds the lock for this transaction. Asked without taking it: the eyes must be in nobody's way."""
+    """Whether someone who lives holds the lock for this transaction. Asked without taking it: the eyes must be in nobody's way."""
     try:
         held = read_json(os.path.join(base, "lock"))
         return held["id"] in (token, "") and system.started(held["pid"]) == held["start"]

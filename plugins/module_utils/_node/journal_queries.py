@@ -70,7 +70,7 @@ def _at_work(base, meta):
 
 
 def _watched(meta):
-    """Whether it is on probation and whoever watches it lives. The timer would end it, too, but leave what lies about until then."""
+    """Whether it is on probation and whoever watches it lives. The timer would end it as well, but leave what lies about until then."""
     last = meta["states"][-1] if meta["states"] else {}
     lives = system.started(last.get("pid") or 0) == last.get("start")
     return meta["state"] == "probation" and meta.get("boot") == system.boot() and lives

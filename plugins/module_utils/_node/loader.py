@@ -5,7 +5,7 @@
 
 A part is compiled when something of it is used for the first time: compiling is most of what a short program costs, and what a host
 has no use for (no socket, no CDI spec) is not compiled there. Where root keeps the compiled form of these very sources (`Compiled`), that
-runs instead. Sent before everything else, so that it imports none of the parts. Node side: standard library only, Python 3.6.
+runs instead. Sent before everything else, so it imports none of the parts. Node side: standard library only, Python 3.6.
 """
 
 import binascii
@@ -124,14 +124,14 @@ def _make(name, folder):
 
 
 def _tidy(folder, spare):
-    """What a write has left, and what is old: compiled again, should somebody still have a use for it."""
+    """What a write has left, and what is old: compiled again, should someone still have a use for it."""
     try:
         ages = {name: os.stat(name, dir_fd=folder, follow_symlinks=False).st_mtime for name in os.listdir(folder)}
         old = sorted(ages, key=ages.get)[:-KEPT]
         for name in ages:
             if name in old or name == spare:
                 os.unlink(name, dir_fd=folder)
-    except OSError:  # somebody else tidies up at this moment
+    except OSError:  # someone else tidies up at this moment
         pass
 
 

@@ -262,7 +262,7 @@ def _which(root, question):
     paths = question.get("paths") or host_files.DEFAULT_PATH
     found, untrusted = {}, {}
     for name in question["names"]:
-        # What is found may be named in a configuration, and so be run by root: a directory of somebody else's is passed over.
+        # What is found may be named in a configuration, and so be run by root: a directory of someone else's is passed over.
         every = [path for path in (host_files.which(root, name, [directory]) for directory in paths) if path]
         doubts = [trust.program(root, path) for path in every]
         found[name] = next((every[at] for at, doubt in enumerate(doubts) if doubt is None), None)
@@ -342,7 +342,7 @@ def _package(root, question):
 
 
 def _units(_root, question):
-    now = time.monotonic()  # before systemd is asked, so that no unit is taken for older than it is
+    now = time.monotonic()  # before systemd is asked, so no unit is taken for older than it is
     return {"units": look_system.units(question["names"]), "monotonic": now}
 
 

@@ -83,7 +83,7 @@ def _rpm(names):
     lines = answer["stdout"].splitlines()
     found = dict(line.split(" ", 1) for line in lines if re.match(r"\S+ \S+$", line))
     unknown = [name for name in names if name not in found and "package %s is not installed" % name not in lines]
-    if unknown:  # a database that cannot be read is no host without packages
+    if unknown:  # a database that cannot be read is not a host without packages
         said = (answer["stderr"].strip().splitlines() or ["exit status %s" % answer["rc"]])[-1]
         raise host_files.NodeError("failed", "rpm -q says nothing of %s: %s" % (", ".join(unknown), said))
     return {name: found.get(name) for name in names}
@@ -192,7 +192,7 @@ def _described(process, judge):
         "exe": process.exe,
         "deleted": process.deleted,
         "argv": [],
-        "ticks": process.start,  # with the number it names one process for ever
+        "ticks": process.start,  # with the number it names one process forever
         "cgroup": group,
         "unit": unit,
     }
@@ -207,7 +207,7 @@ def _units_of_processes(names):
         except host_files.NodeError as exc:
             if exc.kind != "not-found":
                 raise
-            _heard.update({name: {} for name in lacking})  # no systemd, so that nobody vouches for a service
+            _heard.update({name: {} for name in lacking})  # no systemd, so nobody vouches for a service
     return _heard
 
 
@@ -236,13 +236,13 @@ def _environment(process):
 
 
 def started(pid):
-    """When a process began, in the kernel's ticks; with the number it names one process for ever. None when it is gone."""
+    """When a process began, in the kernel's ticks; with the number it names one process forever. None when it is gone."""
     fields = (host_files.read_text("", "/proc/%d/stat" % pid) or "").rpartition(")")[2].split()
     return int(fields[19]) if len(fields) > 19 else None
 
 
 def boot():
-    """Which boot this is. The first process's beginning, too: a container's boot may have the number of the machine's."""
+    """Which boot this is. The first process's beginning as well: a container's boot may have the number of the machine's."""
     number = (host_files.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip()
     return "%s/%s" % (number, started(1))
 
@@ -251,7 +251,7 @@ def populated(group):
     """Whether a control group has a process, in itself or below. What cannot be read is an error, unless it is gone by now."""
     try:
         events = _lines(os.path.join(group, "cgroup.events"))
-        if events is not None:  # version 2, which counts what is below, too (Documentation/admin-guide/cgroup-v2.rst)
+        if events is not None:  # version 2, which counts what is below as well (Documentation/admin-guide/cgroup-v2.rst)
             return "populated 1" in events
         return any(_lines(os.path.join(place, "cgroup.procs")) for place, _folders, _files in os.walk(group, onerror=_unless_gone))
     except OSError as exc:

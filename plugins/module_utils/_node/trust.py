@@ -40,7 +40,7 @@ def refusal(path, doubt):
 
 
 def path(root, wanted, groups=()):
-    """Whether nobody but root can change what is found at a host path: every component from `/`, those that links lead through, too.
+    """Whether nobody but root can change what is found at a host path: every component from `/`, those that links lead through as well.
 
     groups: names of the groups that may write as well, since they are the admin group of the very program whose configuration this is.
     What is not there is nobody's: the directory where it would be has to be root's.
@@ -168,7 +168,7 @@ def require_program(wanted):
 
 # --- processes --------------------------------------------------------------------------------------------------------
 
-# What one look at /proc/PID finds. start: in the kernel's ticks, which names a process for ever together with its number.
+# What one look at /proc/PID finds. start: in the kernel's ticks, which names a process forever together with its number.
 # uids: real, effective, saved, of the file system
 # exe: where the program is, or was
 # deleted: replaced by an upgrade: what runs is not on disk any more
@@ -263,7 +263,8 @@ def _plain(exe):
 def service(groups, first):
     """(control group, outermost unit) of a process, both below the group of the host's first process; ("", None) where none is told.
 
-    The outermost: a user's own manager has units, too, and calls them as it likes. systemd's own hierarchy is 0::, name=systemd, or both,
+    The outermost: a user's own manager has units as well, and calls them as it likes. systemd's own hierarchy is 0::, name=systemd, or
+    both,
     where one of them may say "/" only.
     """
     tops, found = _hierarchies(first), []

@@ -34,7 +34,7 @@ ENGINE_PREFIX = "cdi.k8s.io/"
 MODES: Mapping[str, RuntimeMode] = {
     "native-cdi": "cdi",
     "nvidia-runtime": "cdi",
-    # `auto` means a spec made in memory since toolkit 1.18, so that "legacy" has to be said (toolkit.md 3.3).
+    # `auto` means a spec made in memory since toolkit 1.18, so "legacy" has to be said (toolkit.md 3.3).
     "legacy": "legacy",
     # The hook binary serves only where the mode is legacy.
     "oci-hook": "legacy",

@@ -111,7 +111,7 @@ def record(host: HostDecision, driver: Driver) -> dict[str, Any]:
         "isolation": host.isolation,
         "device_plugin": {"strategies": list(host.plugin_strategies), "source": host.plugin_source},
         "cdi": {"owner": host.cdi_owner, "version_cap": host.cdi_version_cap},
-        # UUIDs are left out: the driver tells them only after the first use of a GPU, which is no change of the host.
+        # UUIDs are left out: the driver tells them only after the first use of a GPU, which is not a change of the host.
         "driver": {"version": driver.version, "gpus": [{"index": g.index, "bus_id": g.bus_id, "model": g.model} for g in driver.gpus]},
         "reasons": [dc.asdict(r) for r in host.reasons],
     }

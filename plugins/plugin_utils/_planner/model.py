@@ -276,7 +276,7 @@ class Leftover:
 
     settings: what of the file is the tool's, as dotted keys; () where the whole file is. exact: every key in it is explained by that tool's
     own rules and by the rest of the configuration. fate: `adopted` (it goes, or is ours from now on, and the journal keeps its bytes),
-    `kept` (somebody has to decide), `live` (its tool still works here, and is never fought).
+    `kept` (someone has to decide), `live` (its tool still works here, and is never fought).
     """
 
     tool: str  # nvidia-ctk | gpu-operator | nvidia-docker2 | ...

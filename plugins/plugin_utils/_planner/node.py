@@ -253,7 +253,7 @@ def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: 
 def before(policy: Policy, obs: Observation, record: HostDecision, installing: Plan, others: Plan) -> Plan:
     """What goes first, each in a transaction of its own: the repository that has the packages, then the packages.
 
-    After them the host is looked at again, so that files which the packages brought are edited like any other. The units that come with
+    After them the host is looked at again, so files which the packages brought are edited like any other. The units that come with
     them are kept from writing beside us by the same transaction that brings them.
     """
     some, names = bool(installing.commands), packages.missing(policy, obs, record)
@@ -289,7 +289,7 @@ def facts(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
 
 
 def left_alone(record: HostDecision) -> bool:
-    """Whether every engine of this host is somebody else's to configure: it is not managed, which is not the same as being right."""
+    """Whether every engine of this host is someone else's to configure: it is not managed, which is not the same as being right."""
     return bool(record.refused) and not record.decisions and not record.skipped
 
 

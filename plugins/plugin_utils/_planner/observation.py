@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the eyes saw on one host, read by name. A question that was not asked raises NeedMore, so that the action asks it."""
+"""What the eyes saw on one host, read by name. A question that was not asked raises NeedMore, so the action asks it."""
 
 from __future__ import annotations
 
@@ -192,7 +192,7 @@ class Observation:
         return found
 
     def raw(self, question: queries.Question) -> Mapping[str, Any]:
-        """The answer. An error is no answer: what was not learned must never count as "nothing there"."""
+        """The answer. An error is not an answer: what was not learned must never count as "nothing there"."""
         answer = self.attempt(question)
         if "error" in answer:
             raise failed(question["id"], answer["error"])

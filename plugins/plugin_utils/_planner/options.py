@@ -17,14 +17,14 @@ CONTROL = re.compile(r"[\x00-\x1f\x7f\u0085\u2028\u2029]")
 SOCKET_LENGTH = 107  # sun_path of unix(7), less the end
 # Kubernetes looks a handler up by RuntimeClass.handler, which has to be a DNS label.
 HANDLER = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
-# dockerd takes any key of `runtimes`; these can be written on its command line, too.
+# dockerd takes any key of `runtimes`; these can be written on its command line as well.
 DOCKER_HANDLER = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
 ENGINES_OWN = ("runc", "crun")
 SERVICE = re.compile(r"[A-Za-z0-9_@][A-Za-z0-9:_.\\@-]*\.service")
 ENGINE_VERSION = re.compile(r"v?\d+\.\d+\S*")
 PACKAGE_VERSION = re.compile(r"[0-9][0-9A-Za-z.+:~-]*")
 ADDRESS = re.compile(r"(https?://[^\s/]+|file:///)\S*")
-# One character is legal, too, but makes older CDI libraries panic.
+# One character is legal as well, but makes older CDI libraries panic.
 CDI_WORD = re.compile(r"[A-Za-z][A-Za-z0-9_.-]*[A-Za-z0-9]")
 # The part of an annotation's key before its name: a DNS subdomain (Kubernetes, "Labels and annotations").
 PREFIX = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?/")

@@ -35,7 +35,7 @@ class Original:
 
     @property
     def touched(self) -> bool:
-        """Whether somebody else has written to it since."""
+        """Whether someone else has written to it since."""
         return self.now not in (self.before, self.after)
 
     @property

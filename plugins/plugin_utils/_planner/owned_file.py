@@ -28,7 +28,7 @@ def readable(file: File) -> File:
 
 
 def write(file: File, text: str, *, why: str, key: str = "", before: Any = None, after: Any = "present", mode: str = "0644") -> Plan:
-    """Callers compare first: by content where a file has one, so that a re-ordered file is no change."""
+    """Callers compare first: by content where a file has one, so a re-ordered file is not a change."""
     file = readable(file)
     found = before if before is not None or not file.exists else "other content"
     change = {"path": file.path, "op": "write", "content": text, "mode": mode, "expect": file.sha256 if file.exists else None}
@@ -82,14 +82,14 @@ def give_back(obs: Observation, file: File, *, why: str, own: bool) -> Plan:
 
 
 def forgotten(plan: Plan) -> Plan:
-    """What goes here is ours, so that no copy of it is kept as if it had been there before us."""
+    """What goes here is ours, so no copy of it is kept as if it had been there before us."""
     return dc.replace(plan, changes=tuple({**change, "forget": True} for change in plan.changes))
 
 
 def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool = False) -> Plan:
     """One change that the executor carries out with the bytes that the journal keeps; what is shown of them serves the diff only.
 
-    changed: somebody has written to the file since, which the hands would refuse otherwise.
+    changed: someone has written to the file since, which the hands would refuse otherwise.
     """
     more = {"changed": True} if changed else {}
     return Plan(
@@ -105,7 +105,7 @@ def back(path: str, exists: bool, existed: bool, why: str) -> Difference:
 
 
 def keys_out(path: str) -> Difference:
-    """What a file becomes that somebody else has changed since, or of which there is no copy."""
+    """What a file becomes that someone else has changed since, or of which there is no copy."""
     return Difference("file", path, "", "with this collection's keys", "without them", "removed key by key")
 
 

@@ -22,7 +22,7 @@ def program(process: Mapping[str, Any]) -> str:
 
 
 def declared(policy: Policy) -> bool:
-    """Whether the user has said where everything is, so that no process needs to be believed."""
+    """Whether the user has said where everything is, so no process needs to be believed."""
     return bool(policy.config_path and policy.socket and policy.service)
 
 
@@ -49,7 +49,7 @@ def instance(engine: str, title: str, process: Mapping[str, Any]) -> Instance:
 
 
 def others_advice(obs: Observation) -> tuple[str, ...]:
-    """Other users' processes with an engine's name: a rootless engine, or somebody's joke. Their number is all that is known of them."""
+    """Other users' processes with an engine's name: a rootless engine, or someone's joke. Their number is all that is known of them."""
     found = obs.others()
     if not found:
         return ()

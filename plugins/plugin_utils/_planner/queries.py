@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Questions for the eyes. The id is made from the question, so that two rooms that ask the same thing share one answer."""
+"""Questions for the eyes. The id is made from the question, so two rooms that ask the same thing share one answer."""
 
 from __future__ import annotations
 

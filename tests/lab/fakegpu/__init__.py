@@ -98,7 +98,7 @@ def inventory(name: str, host: Mapping[str, object]) -> Inventory:
 
 
 def _gpu(host: str, index: int, wish: Mapping[str, object]) -> Gpu:
-    """The GPU at an index; its UUIDs follow from host and index, so that they survive a rebuild of the host and differ between hosts."""
+    """The GPU at an index; its UUIDs follow from host and index, so they survive a rebuild of the host and differ between hosts."""
     own = {
         "uuid": f"GPU-{uuid.uuid5(uuid.NAMESPACE_DNS, f'{host}.gpu{index}')}",
         "minor": index,
@@ -127,7 +127,7 @@ def tree(inv: Inventory, kernel: str) -> dict[str, Entry]:
 
 
 def _sysfs(inv: Inventory) -> Iterator[tuple[str, Entry]]:
-    """PCI devices: one that is no GPU on every host, and the GPUs with or without a driver bound."""
+    """PCI devices: one that is not a GPU on every host, and the GPUs with or without a driver bound."""
     yield from _pci("0000:00:03.0", "0x1af4", "0x1000", "0x020000", "virtio-pci")
     for gpu in inv.gpus:
         yield from _pci(gpu.bus, "0x10de", gpu.pci_id, "0x030200", "nvidia" if inv.installed else "")

@@ -3,14 +3,14 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The files of a driver besides NVML, as Ubuntu's packages of branch 550 lay them out: names and links are real, contents are not.
 
-Each library is an empty one with the SONAME of the real one, so that ldconfig and programs that read ELF files take it for what it is.
+Each library is an empty one with the SONAME of the real one, so ldconfig and programs that read ELF files take it for what it is.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 
-# Name -> suffix of the SONAME, '' where that is the file name, and whether programmers' link without any suffix is there, too.
+# Name -> suffix of the SONAME, '' where that is the file name, and whether programmers' link without any suffix is there as well.
 LIBRARIES: dict[str, tuple[str, bool]] = {
     "libcuda": ("1", True),
     "libcudadebugger": ("1", False),

@@ -216,7 +216,7 @@ class _Check(object):
         return answer
 
     def tries(self, case, nodes):
-        """Once more when somebody else removed the sandbox under our hands: a node agent takes one that it does not know for an orphan."""
+        """Once more when someone else removed the sandbox under our hands: a node agent takes one that it does not know for an orphan."""
         for left in range(TRIES - 1, -1, -1):
             try:
                 return self.start(case, nodes)

@@ -173,7 +173,7 @@ def _json(data, places, _comments):
 
 
 def _yaml(data, places, comments):
-    """What begins as an object of JSON is one, which YAML's readers take, too."""
+    """What begins as an object of JSON is one, which YAML's readers take as well."""
     return _json(data, places, comments) if data.lstrip().startswith(b"{") else _yaml_lines(data, places, comments)
 
 

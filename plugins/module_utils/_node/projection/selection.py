@@ -8,7 +8,7 @@ parts: a key itself (compared without case), "*" for any one key that looks like
 last part "**" for all that is below. A value travels where its path is listed and the value has the shape. What is listed and has
 another shape is sent as HIDDEN, which no value is; what is not listed is not sent at all.
 
-Pure functions. Node side: standard library only, Python 3.6. The planner uses them, too, so that both ask by one rule.
+Pure functions. Node side: standard library only, Python 3.6. The planner uses them as well, so both ask by one rule.
 """
 
 import re
@@ -20,7 +20,7 @@ if TYPE_CHECKING:  # typing takes longer to import than all of this
 LONGEST = 1024  # characters of one value
 MANY = 256  # items of one list
 
-HIDDEN = "(hidden)"  # has no shape itself, so that nothing that travels can be mistaken for it
+HIDDEN = "(hidden)"  # has no shape itself, so nothing that travels can be mistaken for it
 
 _NAME = r"\w[\w.+-]{0,127}"
 _LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"

@@ -60,7 +60,7 @@ class Document(object):
 
 
 def scan(data):
-    """The Document of a file's bytes; Unreadable for what is no YAML, and for forms of it that are not known here."""
+    """The Document of a file's bytes; Unreadable for what is not YAML, and for forms of it that are not known here."""
     if data.startswith((b"\xff\xfe", b"\xfe\xff")):
         raise Unreadable("utf-16", 1)
     try:

@@ -6,7 +6,7 @@
     cdi_guard.py SETTINGS.json
 
 The settings name files by path and hash, and for each the facts of the host that it was made from. When one does not hold any more, the
-file is set aside, so that nobody acts on it; when all hold again, it is put back. A file of other bytes is somebody else's and is left
+file is set aside, so nobody acts on it; when all hold again, it is put back. A file of other bytes is someone else's and is left
 alone. Why is written to the journal. Node side: standard library only, Python 3.6.
 """
 

@@ -132,7 +132,7 @@ def make(desired):
         os.chmod(path, desired["mode"])
         return ["%s: mode %o, owner %d:%d" % (path, desired["mode"], desired["uid"], desired["gid"])]
     if found is not None and stat.S_ISDIR(found.st_mode):
-        os.rmdir(path)  # engines make an empty one where a mount's source is missing; a full one is somebody's
+        os.rmdir(path)  # engines make an empty one where a mount's source is missing; a full one is someone's
     place(path, lambda spare: node(spare, desired))
     return ["%s: made as %d:%d, mode %o" % (path, major, minor, desired["mode"])]
 

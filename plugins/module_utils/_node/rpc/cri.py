@@ -198,7 +198,7 @@ def _read(connection, size, deadline):
     return bytes(data)
 
 
-# --- the two questions that everybody asks ----------------------------------------------------------------------------
+# --- the two questions that everyone asks ----------------------------------------------------------------------------
 
 
 def status(path, timeout=5):

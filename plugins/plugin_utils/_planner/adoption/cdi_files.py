@@ -4,7 +4,7 @@
 """What `nvidia-ctk cdi generate` wrote under any name, and whether a spec is nothing but that.
 
 Everything in such a spec is of the driver: device nodes of NVIDIA's, files that the driver brings, hooks of the toolkit's own program, two
-variables (nvidia-container-toolkit, pkg/nvcdi). What is none of these somebody has written by hand, and counts on it. Paths in containers
+variables (nvidia-container-toolkit, pkg/nvcdi). What is none of these someone has written by hand, and counts on it. Paths in containers
 are those of the host, or of the driver's root. Since 1.19 it records of a node what the host's has, and its group, never a user.
 """
 
@@ -157,7 +157,7 @@ def lost(found: Spec, own: Spec) -> tuple[str, ...]:
 
 
 def chosen(names: tuple[str, ...]) -> tuple[str, ...]:
-    """Those that somebody has chosen: an index and a UUID are what each generator writes, as far as consumers and NVML let it."""
+    """Those that someone has chosen: an index and a UUID are what each generator writes, as far as consumers and NVML let it."""
     return tuple(name for name in names if not USUAL_NAME.fullmatch(name))
 
 

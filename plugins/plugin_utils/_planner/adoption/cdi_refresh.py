@@ -124,7 +124,7 @@ def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     """Mask and stop the units.
 
     systemd is not told to reload: that takes GPUs from containers that got them by the legacy hook (nvidia-container-toolkit issue 48).
-    So the masks hold from the next boot on. Until then the udev rule could start the service once more, if somebody loads the nvidia
+    So the masks hold from the next boot on. Until then the udev rule could start the service once more, if someone loads the nvidia
     module again; the next run takes its file away. The links that enable the units stay: without the masks all is as it was.
     """
     found = refresh(policy, obs)
@@ -168,7 +168,7 @@ def mask(obs: Observation, path: str, why: str) -> Plan:
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """The masks go, and the units are as they were. They take over from the next boot on."""
     masked = [path for path in MASKS.values() if is_mask(obs.file(path))]
-    # Without a journal: systemctl masks by a link, and an empty file is from here where the rest of us is, too.
+    # Without a journal: systemctl masks by a link, and an empty file is from here where the rest of us is as well.
     lost = bool(masked) and not originals.journal_is_there(obs) and decision_file.was_here(obs)
     own = [path for path in masked if path in owned_file.originals(obs) or (lost and obs.file(path).type == "file")]
     if not own:

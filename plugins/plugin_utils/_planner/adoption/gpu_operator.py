@@ -5,8 +5,8 @@
 
 While it works we write nothing for an engine that it configures: at every start of its pod it installs its programs again,
 writes its handlers and restarts the engine (nvidia-container-toolkit, cmd/nvidia-ctk-installer), so two writers would never come to rest.
-That it is gone needs proof. `/run/nvidia` is empty after a boot until the pod starts, so that nothing there proves anything; and
-`/run/nvidia/validations/toolkit-ready` is the word of the operator's validator, which writes it with `toolkit.enabled=false`, too: all
+That it is gone needs proof. `/run/nvidia` is empty after a boot until the pod starts, so nothing there proves anything; and
+`/run/nvidia/validations/toolkit-ready` is the word of the operator's validator, which writes it with `toolkit.enabled=false` as well: all
 that it runs is nvidia-smi (gpu-operator, cmd/nvidia-validator).
 """
 
@@ -247,7 +247,7 @@ def leftovers(policy: Policy, obs: Observation, instances: tuple[Instance, ...])
         return tuple(Leftover(TOOL, path, keys, False, "live", found.why, HAND_OVER) for path, keys in places)
     if DIRECTORY not in found.traces:
         return ()
-    # Its own cleanup leaves the programs, too, since containers that run need them (gpu-operator issue 494).
+    # Its own cleanup leaves the programs as well, since containers that run need them (gpu-operator issue 494).
     why = f"the toolkit is gone ({found.why}); its programs stay, since containers that were started with them need them"
     step = f"once no handler names a program there and its containers have ended: rm -r {DIRECTORY}"
     return (Leftover(TOOL, DIRECTORY, (), True, "kept", why, step),)

@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernete
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Plan, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
-# The GPU Operator's validator writes it, with toolkit.enabled=false, too (cmd/nvidia-validator in gpu-operator).
+# The GPU Operator's validator writes it, with toolkit.enabled=false as well (cmd/nvidia-validator in gpu-operator).
 OPERATOR_MARK = "/run/nvidia/validations/toolkit-ready"
 KUBESPRAY_MARK = "/etc/kubernetes/kubelet.env"
 

@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, NeedMore, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
-# Where NVIDIA's packages put them: looked at with everything else, so that a converged host needs no second look.
+# Where NVIDIA's packages put them: looked at with everything else, so a converged host needs no second look.
 PACKAGED = tuple(f"/usr/bin/{low_level.PROGRAM}{mode}" for mode in ("", ".cdi", ".legacy"))
 
 BRING = "Bring the program back (packages: present installs NVIDIA's), or name another one in the option handlers"
@@ -109,7 +109,7 @@ def _works_alone(policy: Policy, obs: Observation, wanted: str, program: str) ->
 
 
 def _mode(obs: Observation, wanted: str, program: str, existed: bool) -> bool:
-    """Whether a program sets the mode, and somebody else named it: in a file that is there, or in one that was taken over."""
+    """Whether a program sets the mode, and someone else named it: in a file that is there, or in one that was taken over."""
     known = existed or (obs.asked(owned_file.ORIGINALS) and any(_named(o, program) for o in owned_file.originals(obs).values()))
     return sets_mode(wanted, program) and known and (obs.exists(program) or not obs.exists(wanted))
 

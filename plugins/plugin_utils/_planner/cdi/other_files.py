@@ -26,7 +26,7 @@ REPLACED = "The spec of this host takes its place, and the journal keeps the fil
 
 
 def at_own_path(policy: Policy, file: File, spec: Spec) -> Plan:
-    """A spec of somebody else's where ours is written. What cannot be read goes with a word; what a person wrote is refused."""
+    """A spec of someone else's where ours is written. What cannot be read goes with a word; what a person wrote is refused."""
     if not file.exists or file.error:
         return Plan()
     if policy.adopt == "never":
@@ -43,7 +43,7 @@ def at_own_path(policy: Policy, file: File, spec: Spec) -> Plan:
 
 
 def refused(file: File) -> PlanError:
-    """adopt: auto is a way out only where it would not refuse the file, too."""
+    """adopt: auto is a way out only where it would not refuse the file as well."""
     found = parsed(file)
     strange = cdi_files.unexplained(found) if found else ()
     mine = f", with {', '.join(strange)}" if strange else ""
@@ -74,7 +74,7 @@ def require_explained(policy: Policy, file: File, effect: str) -> None:
 
 
 def require_names(policy: Policy, file: File, spec: Spec, effect: str) -> None:
-    """Names that somebody chose for GPUs that are here are not thrown away with it: containers are started with them."""
+    """Names that someone chose for GPUs that are here are not thrown away with it: containers are started with them."""
     found = parsed(file)
     names = cdi_files.chosen(cdi_files.lost(found, spec)) if found and found.kind == spec.kind and policy.adopt == "auto" else ()
     if names:

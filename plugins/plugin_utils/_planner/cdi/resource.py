@@ -54,7 +54,7 @@ AFTER_INSTALLATION = {
     "why": "the package starts nvidia-cdi-refresh, whose file would hide ours",
 }
 VOLATILE = ("/run/", "/var/run/")
-MODE = "0644"  # rootless engines read it, too
+MODE = "0644"  # rootless engines read it as well
 
 
 def directories(policy: Policy) -> tuple[str, ...]:
@@ -75,7 +75,7 @@ def kinds(policy: Policy) -> tuple[tuple[str, str], ...]:
 
 
 def shared_kind(policy: Policy) -> bool:
-    """Whether nvidia-cdi-refresh writes the same kind, so that the two would be in each other's way."""
+    """Whether nvidia-cdi-refresh writes the same kind, so the two would be in each other's way."""
     return any(name == KIND for name, _layout in kinds(policy))
 
 
@@ -301,7 +301,7 @@ def recorded(policy: Policy, obs: Observation) -> list[Spec]:
 
 
 def verdicts(policy: Policy, obs: Observation, host: HostDecision, driver: Driver) -> tuple[staleness.Verdict, ...]:
-    """Whether the specs on this host are still true: our file and nvidia-cdi-refresh's, as far as they are there."""
+    """Whether the specs on this host are still true: our file and nvidia-cdi-refresh's, where they exist."""
     own = [path(policy, name) for name, _layout in kinds(policy)]
     refreshed = [cdi_refresh.refresh(policy, obs).output] if shared_kind(policy) else []
     wanted = [p for p in dict.fromkeys((*own, *refreshed)) if p in own or seen(policy, obs, p).exists]

@@ -4,7 +4,7 @@
 """Is the CDI spec on a host still true? A verdict from the one look that is taken anyway, for our file and for nvidia-cdi-refresh's.
 
 A spec is judged by what it says itself: the libraries, nodes, numbers and names in it against those of the host now. So a spec that holds
-device nodes only does not go stale with a new driver, and one that somebody else wrote is judged by the same rules as ours.
+device nodes only does not go stale with a new driver, and one that someone else wrote is judged by the same rules as ours.
 What cannot be seen without asking the driver is not judged: whether a MIG instance of the same number still has the same UUID.
 """
 
@@ -36,7 +36,7 @@ FIRMWARE = re.compile(r"/lib/firmware/(?:updates/)?([^/]*\d[^/]*)/nvidia/")
 GPU_NODE = re.compile(r"/dev/nvidia\d+")
 CAPABILITY_NODE = re.compile(r"/dev/nvidia-caps/nvidia-cap(\d+)")
 CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm")
-# nvidia-cdi-hook ends well on a command that it does not know, so that an older one leaves things out in silence (cdi.md 4).
+# nvidia-cdi-hook ends well on a command that it does not know, so an older one leaves things out in silence (cdi.md 4).
 HOOK_SINCE = {"update-application-profile": (1, 20, 0), "apply-cuda-memory-limits": (1, 20, 1)}
 TOOLKIT = "nvidia-container-toolkit-base"
 TOOLKIT_UNPACKED = f"/var/lib/dpkg/info/{TOOLKIT}.list"  # dpkg writes it at each installation
@@ -223,7 +223,7 @@ def new_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[S
 
 
 def swapped_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[Stale]:
-    """A name that means another GPU than when the spec was made: a container would start, with somebody else's GPU."""
+    """A name that means another GPU than when the spec was made: a container would start, with someone else's GPU."""
     for g in gpus:
         now = f"/dev/nvidia{g.minor}"
         for name in (str(g.index), f"gpu{g.index}", g.uuid):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The GPUs and the driver of one host, as the everyday look sees them: procfs, sysfs and /dev, so that a sick GPU cannot hang it."""
+"""The GPUs and the driver of one host, as the everyday look sees them: procfs, sysfs and /dev, so a sick GPU cannot hang it."""
 
 from __future__ import annotations
 
@@ -116,7 +116,7 @@ def beneath(root: str, path: str) -> str:
 
 
 def dev_root(policy: Policy) -> str:
-    """A driver container has its own /dev unless somebody says otherwise."""
+    """A driver container has its own /dev unless someone says otherwise."""
     return policy.cdi_dev_root or policy.cdi_driver_root
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the planner asks of an engine without knowing which one it is: one row each, so that a new engine is one more row."""
+"""What the planner asks of an engine without knowing which one it is: one row each, so a new engine is one more row."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ class Traits:
     """One engine. title: as its own project writes it. proof: what starts a container for a proof."""
 
     title: str
-    kubernetes: bool  # serves CRI, so that a kubelet can use it
+    kubernetes: bool  # serves CRI, so a kubelet can use it
     handlers: bool  # has a configuration with handlers; one without reads CDI specs, and that is all
     hooks: bool  # runs the files of its hooks directories by itself
     proof: Literal["cri", "api", "command"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JSON as text: read with places, changed by inserting and replacing tokens, so that every byte that is not ours stays as it is.
+"""JSON as text: read with places, changed by inserting and replacing tokens, so every byte that is not ours stays as it is.
 
 A serialiser would sort keys, lose the indentation and pass numbers through a float. New members go in front of the present ones: so no
 line that is there already gets another comma.

@@ -84,7 +84,7 @@ def set_value(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
 
 
 def set_values(doc: TomlDocument, values: Sequence[tuple[Path, Any]]) -> TomlDocument:
-    """The same for several keys, proven once; where that fails, one after the other, so that the refusal names the key."""
+    """The same for several keys, proven once; where that fails, one after the other, so the refusal names the key."""
     changed = doc
     for path, value in values:
         changed = _set(changed, path, value)
@@ -150,7 +150,7 @@ def own_headers(doc: TomlDocument) -> Mapping[Path, bool]:
 
 
 def remove_header(doc: TomlDocument, path: Path) -> TomlDocument:
-    """The document without the header of a table that has no key of its own; tables below it stay. One with a comment stays, too."""
+    """The document without the header of a table that has no key of its own; tables below it stay. One with a comment stays as well."""
     if own_headers(doc).get(path, True):
         return doc
     places = toml_scanner.scan(doc.clean)
@@ -183,7 +183,7 @@ def append(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
 
 
 def discard(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
-    """The document without this element of an array; an array that is empty then goes, too."""
+    """The document without this element of an array; an array that is empty then goes as well."""
     old = lookup(doc.data, path)
     if not isinstance(old, list) or value not in old:
         return doc

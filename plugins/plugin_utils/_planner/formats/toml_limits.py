@@ -16,7 +16,7 @@ SIZE = 4 << 20  # characters; files are read up to 1 MiB, what a program prints 
 PARTS, OPEN = 20, 20
 _PART = r"(?:[A-Za-z0-9_-]+|\"(?:[^\"\\\n]|\\[^\n])*\"|'[^'\n]*')"
 # What cannot hold a key is passed over as a whole: strings of several lines, comments, everything within quotes. A string that does not end
-# takes the rest with it, so that no character is looked at more than once for each of a key's parts.
+# takes the rest with it, so no character is looked at more than once for each of a key's parts.
 _TOKEN = re.compile(
     r'"""(?:[^\\]|\\.)*?(?:"""|\Z)'
     r"|'''.*?(?:'''|\Z)"

@@ -52,7 +52,7 @@ def check_encoding(doc: toml.TomlDocument, why: str) -> None:
 
 
 def found(data: Any, pattern: Path) -> list[tuple[Path, Any]]:
-    """All values at places that a pattern names. What lies in something that is no table is for that something's own row."""
+    """All values at places that a pattern names. What lies in something that is not a table is for that something's own row."""
     places: list[tuple[Path, Any]] = [((), data)]
     for name in pattern:
         tables = [(at, value) for at, value in places if isinstance(value, (dict, Mapping))]  # a dict is found out much faster

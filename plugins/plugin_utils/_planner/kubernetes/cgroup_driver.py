@@ -98,7 +98,7 @@ def process(obs: Observation) -> Mapping[str, Any] | None:
 
 
 def version(obs: Observation) -> str:
-    """Distributions have their kubelet outside of PATH, or in another program; '' is then taken for one of today's."""
+    """Distributions have their kubelet outside PATH, or in another program; '' is then taken for one of today's."""
     found = re.search(r"v(\d+\.\d+\.\d+)", obs.try_command(KUBELET_VERSION, "kubelet").stdout)
     return found.group(1) if found else ""
 

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 CONFIG = "/var/lib/kubelet/config.yaml"
 KUBEADM_FLAGS = "/var/lib/kubelet/kubeadm-flags.env"
 PROGRAMS = ("/usr/bin/kubelet", "/usr/local/bin/kubelet", "/opt/bin/kubelet")
-UNIT = "kubelet.service"  # asked for with the others, so that its process can be verified without a further call
+UNIT = "kubelet.service"  # asked for with the others, so its process can be verified without a further call
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -50,7 +50,7 @@ def find(policy: Policy, obs: Observation) -> Kubelet:
         or cgroup_driver.option(obs.text(KUBEADM_FLAGS).replace('"', " ").split(), "--container-runtime-endpoint")
         or setting(obs.text(config, file_places.KUBELET_CONFIG), "containerRuntimeEndpoint")
     )
-    # Distributions have their kubelet outside of PATH, or in another program; without a number, it is taken for one of today's.
+    # Distributions have their kubelet outside PATH, or in another program; without a number, it is taken for one of today's.
     return Kubelet(present=True, version=cgroup_driver.version(obs), endpoint=endpoint)
 
 

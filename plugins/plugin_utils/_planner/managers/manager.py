@@ -17,9 +17,9 @@ class Place:
 
     units: tuple[str, ...]  # of the daemon, or of the program that starts it: what is restarted
     drop_ins: tuple[str, ...] = ("conf.d",)  # directories beside the main file that are looked at; the first is made where none is read
-    main_edited: bool = True  # False: the main file is rendered again at each start, so that a drop-in has to be imported already
+    main_edited: bool = True  # False: the main file is rendered again at each start, so a drop-in has to be imported already
     not_imported: str = ""  # what to do where that file imports no such directory
-    executable: str = ""  # the file of the daemon where that is no containerd: one file of several programs, told apart by the name of each
+    executable: str = ""  # the file of the daemon if that is not containerd: one file with several programs, chosen by name
     dump: bool = True  # the daemon's program reads staged files and prints what it has read, before they are swapped
     kubelet: bool = False  # a kubelet runs inside the program of `units`, on the manager's socket
     never: tuple[tuple[tuple[str, ...], str], ...] = ()  # keys below the CRI table that are not written here, and what sets them instead
@@ -44,7 +44,7 @@ class Manager:
     own_engine: bool = True  # brings a containerd of its own, beside which a plain one may run
     kubernetes: bool = True  # comes with Kubernetes
     cri: bool = True  # its containerd serves CRI
-    separable: bool = False  # left alone, and still our part of the configuration can be told from the rest, so that it is taken back
+    separable: bool = False  # left alone, and still our part of the configuration can be told from the rest, so it is taken back
     sentence: str = ""  # why it is left alone, where that differs from the usual
     place: Place | None = None
 

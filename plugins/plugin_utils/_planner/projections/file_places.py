@@ -23,7 +23,7 @@ Places = Mapping[Path, Any]
 WHOLE: Keep = {"format": "whole"}
 # Whether it is there.
 NOTHING: Keep = {"format": "flags"}
-# Of a file that carries our names: all of it where it carries our mark, too, and else that somebody has written to it.
+# Of a file that carries our names: all of it where it carries our mark as well, and else that someone has written to it.
 OWN_UNIT: Keep = {"format": "text", "patterns": [r"(?s)\A# Written by gpufleet\.nvidia\.\n.*"]}
 OWN_RECORD: Keep = {"format": "text", "patterns": [r'(?s)\A\{.*"writer": "gpufleet\.nvidia".*']}
 # Whether there is anything in it.

@@ -32,7 +32,7 @@ def entry(path: str, before: str, after: str) -> Entry:
 
 
 def for_ansible(diffs: Iterable[Entry], *, verbose: bool = False) -> list[dict[str, str]]:
-    """As Ansible prints them. verbose: files that a program writes whole are shown whole, too."""
+    """As Ansible prints them. verbose: files that a program writes whole are shown whole as well."""
     return [_one(path, before, after, verbose) for path, before, after in diffs]
 
 
@@ -55,7 +55,7 @@ def _size(before: str, after: str) -> str:
 def changed_lines(path: str, before: str, after: str) -> str:
     """The lines that go and come, each group of them under its table's header, without the lines around.
 
-    The same in check mode as in the run that follows it, so that no entry of the journal is named, which only the run has.
+    The same in check mode as in the run that follows it, so no entry of the journal is named, which only the run has.
     """
     old, new = before.splitlines(), after.splitlines()
     out = [f"--- {path}{' (kept whole in the journal on the host)' if before else ''}", f"+++ {path}"]

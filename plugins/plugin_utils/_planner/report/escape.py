@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Text of a host as a terminal may show it. A path, an argument, a name or a log line is whatever somebody there has chosen it to be.
+"""Text of a host as a terminal may show it. A path, an argument, a name or a log line is whatever someone there has chosen it to be.
 
 Everything that is not printable is written as its escape: control characters (colours, titles, concealed text), line ends that would forge
 a line of output, signs that turn the direction of writing, bytes that are no text. Applied to whole results where they leave an action.

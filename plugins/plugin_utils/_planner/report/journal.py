@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What happened on a host before this run, out of its journal: transactions taken back, cut short, restarts left to somebody."""
+"""What happened on a host before this run, out of its journal: transactions taken back, cut short, restarts left to someone."""
 
 from __future__ import annotations
 

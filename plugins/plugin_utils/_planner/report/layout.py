@@ -25,7 +25,7 @@ def flat(value: object) -> str:
 
 
 def wrap(text: str, width: int) -> list[str]:
-    """Lines of at most this width, never none. A word that is longer than a line is broken, so that nothing is cut off."""
+    """Lines of at most this width, never none. A word that is longer than a line is broken, so nothing is cut off."""
     width = max(width, NARROWEST)
     found = [""]
     for word in flat(text).split(" "):

@@ -20,7 +20,7 @@ class Outcome:
     word: str  # in the table
     total: str  # in the summary
     key: str  # in the statistics
-    person: bool  # whether somebody has to look at the host
+    person: bool  # whether someone has to look at the host
 
 
 # In the order of the table: what needs a person first, what is as it should be last.

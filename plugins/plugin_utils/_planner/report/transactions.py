@@ -40,7 +40,7 @@ def takes_back_all(entry: journal.Entry) -> bool:
 
 
 def entry(host: str, told: journal.Entry, taken_back: bool) -> list[str]:
-    """One row. taken_back: by a later transaction that gave the whole host back, so that nothing of this one is in force."""
+    """One row. taken_back: by a later transaction that gave the whole host back, so nothing of this one is in force."""
     state = str(told.get("state"))
     back = state == "rolled_back"
     stands = "taken back since" if taken_back and state in STATES else STATES.get(state, f"not over ({state})")

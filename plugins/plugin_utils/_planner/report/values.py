@@ -28,7 +28,7 @@ def of(path: str, key: str) -> Callable[[Any], str]:
 
 
 def words(value: Any) -> str:
-    """For what is no value of a file: packages, units, device nodes, whole files."""
+    """For what is not a value of a file: packages, units, device nodes, whole files."""
     if value is None:
         return "none"
     return short(" ".join(value.split()) if isinstance(value, str) else json.dumps(value, ensure_ascii=False, default=str))

@@ -96,7 +96,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def wanted(policy: Policy, obs: Observation) -> tuple[Wanted, ...]:
-    """Every node that there has to be. Those of modules that get loaded are wanted, too; their majors are the kernel's affair."""
+    """Every node that there has to be. Those of modules that get loaded are wanted as well; their majors are the kernel's affair."""
     known = gpu.majors(policy, obs)
     parameters = gpu.fields(gpu.text(obs.file(gpu.paths(policy).params)))
     coming = {device for _name, device in MODULES}
@@ -197,7 +197,7 @@ def plan(policy: Policy, obs: Observation, driver: Driver, program: str) -> Plan
 def objection(policy: Policy, obs: Observation, driver: Driver) -> str:
     """Why nothing is to be done here; '' where something is."""
     marks = [path for path in CONTAINER_FILES if obs.raw(queries.file(path, content=False)).get("exists")]
-    if marks and policy.root == "/" and policy.proc_root == "/proc":  # where proc_root is another, somebody knows better
+    if marks and policy.root == "/" and policy.proc_root == "/proc":  # where proc_root is another, someone knows better
         return f"this is a container ({marks[0]}), which gets its nodes from its host"
     if policy.root != "/":
         return ""

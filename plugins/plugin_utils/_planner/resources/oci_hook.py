@@ -43,7 +43,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def content(binary: str = HOOK_BINARY) -> dict[str, Any]:
-    """What NVIDIA's own tool writes, so that either finds the other's file right (pkg/config/ocihook in nvidia-container-toolkit)."""
+    """What NVIDIA's own tool writes, so either finds the other's file right (pkg/config/ocihook in nvidia-container-toolkit)."""
     path = PATH if posixpath.dirname(binary) in PATH else (*PATH, posixpath.dirname(binary))
     return {
         "version": "1.0.0",
@@ -121,7 +121,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 
 def absent_file(obs: Observation, path: str) -> Plan:
-    """A file that the journal does not know is somebody else's, even with the same content."""
+    """A file that the journal does not know is someone else's, even with the same content."""
     file = owned_file.readable(obs.file(path, KEEP))
     known = path in owned_file.originals(obs)
     if file.exists and not known and hooks(file):

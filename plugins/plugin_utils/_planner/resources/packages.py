@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 BASE = "nvidia-container-toolkit-base"
-# They depend on one another by equal versions, so that they move together or not at all.
+# They depend on one another by equal versions, so they move together or not at all.
 FAMILY = (
     BASE,
     "nvidia-container-toolkit",

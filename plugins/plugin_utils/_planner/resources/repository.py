@@ -341,12 +341,12 @@ def _file(now: File, text: str, what: str, after: str) -> Plan:
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    """The files of every family, as far as they are there or the journal has what stood there before."""
+    """The files of every family, where they exist or the journal has what stood there before."""
     return _taken_back(obs, sorted(PATHS, key=lambda path: path.startswith(KEY_PLACES)))
 
 
 def _taken_back(obs: Observation, paths: Iterable[str]) -> Plan:
-    """What stood there before comes back. The names are this collection's own, so that whoever wrote to the files since, they go."""
+    """What stood there before comes back. The names are this collection's own, so whoever wrote to the files since, they go."""
     files = [owned_file.readable(obs.file(path)) for path in paths]
     plans = [owned_file.give_back(obs, f, why="state: absent", own=f.exists) for f in files]
     changed = {c["path"] for p in plans for c in p.changes}

@@ -113,7 +113,7 @@ def change(file: File, document: toml.TomlDocument) -> dict[str, Any]:
 
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
-    """The bytes from before. Where somebody else changed the file since, only our own keys go: the runtime's defaults hold again."""
+    """The bytes from before. Where someone else changed the file since, only our own keys go: the runtime's defaults hold again."""
     file = owned_file.readable(obs.file(PATH, KEEP))
     original = owned_file.originals(obs).get(PATH)
     if not file.exists:

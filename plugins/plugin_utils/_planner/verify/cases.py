@@ -144,7 +144,7 @@ def _as_plugin(host: HostDecision, decision: Decision, gpus: tuple[Gpu, ...]) ->
 
     Its default names GPUs by UUID; a GPU with MIG devices is given away by those only.
     """
-    assumed = host.plugin_source == "default" and host.isolation == "strict"  # forced by somebody who knows the plugin better
+    assumed = host.plugin_source == "default" and host.isolation == "strict"  # forced by someone who knows the plugin better
     if assumed or not host.plugin_strategies or any(name in device_plugin.BY_CDI for name in host.plugin_strategies):
         return []
     one = asks(gpus)[0]
@@ -174,7 +174,7 @@ def _nodes(minors: tuple[int, ...], gpus: tuple[Gpu, ...], *, recorded: bool = F
     """Every NVIDIA node of the host with what is expected of it. `recorded`: a record stands for the nodes, which may be missing."""
     given: Expect = "optional" if recorded else "allowed"
     mixed = any(g.migs for g in gpus) and len(minors) > 1
-    # Beside GPUs with MIG devices one without may be in MIG mode, too, and then `all` is without it; only NVML knows.
+    # Beside GPUs with MIG devices one without may be in MIG mode as well, and then `all` is without it; only NVML knows.
     sure = [g.minor for g in gpus if g.minor in minors and (g.migs or not mixed)]
     wanted: dict[int, Expect] = {minor: given if minor in sure else "optional" for minor in minors}
     found = [_node(f"/dev/nvidia{g.minor}", [GPU_MAJOR, g.minor], wanted.get(g.minor, "refused")) for g in gpus]

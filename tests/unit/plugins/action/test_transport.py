@@ -161,7 +161,7 @@ def test_nothing_is_imported_from_where_the_connection_stands(tmp_path: Path, va
 
 def test_nothing_is_imported_from_where_a_module_stands(tmp_path: Path) -> None:
     mark, here, environ = planted(tmp_path)
-    del environ["PYTHONPATH"]  # it is the controller's, too, where both are one machine
+    del environ["PYTHONPATH"]  # it is the controller's as well, where both are one machine
     (tmp_path / "tree" / "etc").mkdir(parents=True)
     (here / "play.yml").write_text(PLAY % (tmp_path / "tree"))
     playbook = Path(sys.executable).with_name("ansible-playbook")

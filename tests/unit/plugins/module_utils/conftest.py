@@ -153,7 +153,7 @@ def wire_version(name, version):
 
 
 class Runtime(object):
-    """Answers each connection with the next of `replies` (bytes to send), the last one for ever; None means: say nothing."""
+    """Answers each connection with the next of `replies` (bytes to send), the last one forever; None means: say nothing."""
 
     def __init__(self, path, replies):
         self.path, self.replies, self.requests = str(path), list(replies), []

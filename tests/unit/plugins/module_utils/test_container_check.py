@@ -317,7 +317,7 @@ def test_a_record_is_read_from_where_it_ended_before(wanted, line, problems, tmp
 
 @pytest.fixture
 def tools(tmp_path):
-    """A PATH whose mknod refuses, so that the test touches no device directory."""
+    """A PATH whose mknod refuses, so the test touches no device directory."""
     mknod = tmp_path / "mknod"
     mknod.write_text('#!/bin/sh\necho "mknod: $1: Operation not permitted" >&2\nexit 1\n')
     mknod.chmod(0o755)

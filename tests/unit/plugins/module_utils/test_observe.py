@@ -163,7 +163,7 @@ def test_the_whole_answer_is_bounded_in_size(tmp_path):
 
 def test_the_whole_look_is_bounded_in_time(tmp_path):
     (tmp_path / "a").write_text("a" * 40 + "b")
-    slow = {"id": "1", "kind": "mentioned", "pattern": str(tmp_path / "a"), "find": ["(a+)+$"]}  # takes for ever, in one call of re
+    slow = {"id": "1", "kind": "mentioned", "pattern": str(tmp_path / "a"), "find": ["(a+)+$"]}  # takes forever, in one call of re
     answers = observe.run(
         {"schema": 1, "root": "/", "limits": {"seconds": 0.5}, "questions": [slow, {"id": "2", "kind": "dir", "path": "/"}]}
     )

@@ -81,7 +81,7 @@ PIPE = "it is a fifo, not a regular file"
 
 @pytest.mark.parametrize("name", ["content", "meta.json"])
 def test_a_pipe_in_the_place_of_a_copy_holds_nothing_up(node, name):
-    """Opening a pipe that nobody writes to waits for ever, and so would the whole look."""
+    """Opening a pipe that nobody writes to waits forever, and so would the whole look."""
     node.run([node.write(node.config, "ours\n")])
     os.unlink(kept(node, name))
     os.mkfifo(kept(node, name))
@@ -170,7 +170,7 @@ def test_a_look_says_how_the_file_is_now(node, present, now, trouble):
 
 
 def spoil(node, text):
-    """A hook's shell commands: somebody or something spoils what the journal keeps, and the second name of the old file is gone."""
+    """A hook's shell commands: someone or something spoils what the journal keeps, and the second name of the old file is gone."""
     entry = os.path.join(node.journal, "journal", "*")
     return "rm -rf %s/etc/.gpufleet-*; printf %s > $(ls -d %s/0.before); exit 1" % (node.directory, text or "''", entry)
 
@@ -189,7 +189,7 @@ def test_a_spoilt_copy_of_this_very_transaction_is_not_written_either(node, syst
 # --- a foreign line -------------------------------------------------------------------------------------------------------
 
 
-# An engine that does not live with ours, and somebody who writes a line to its configuration meanwhile.
+# An engine that does not live with ours, and someone who writes a line to its configuration meanwhile.
 DOWN = "grep -q theirs %(config)s || echo '# theirs' >> %(config)s; ! grep -q ours %(config)s"
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Which files are changed and which are refused: told before anything is touched, in check mode, too."""
+"""Which files are changed and which are refused: told before anything is touched, in check mode as well."""
 
 import contextlib
 import fcntl
@@ -115,7 +115,7 @@ def test_a_group_that_may_write_counts_unless_it_is_ours(node, mode, gid, refuse
     assert (node.run([node.write(node.config, "new\n")])["error"] is not None) == refused
 
 
-# As the kernel has them: an ACL that lets user 12 read, the label that SELinux's policy gives a configuration, and a note of somebody's.
+# As the kernel has them: an ACL that lets user 12 read, the label that SELinux's policy gives a configuration, and a note of someone's.
 ATTRIBUTES = {
     "system.posix_acl_access": struct.pack("<I" + "HHI" * 5, 2, 1, 6, NOBODY, 2, 4, 12, 4, 4, NOBODY, 16, 4, NOBODY, 32, 0, NOBODY),
     "security.selinux": b"system_u:object_r:container_config_t:s0\0",

@@ -185,7 +185,7 @@ def test_restore_gives_back_bytes_mode_time_absence_and_directories(node):
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])
 @pytest.mark.parametrize("last", ["restore", "remove"])
 def test_a_directory_goes_with_the_last_of_our_files_in_it(node, order, last):
-    """One transaction made it, another wrote a second file into it, and they go in any order, changed by somebody or not."""
+    """One transaction made it, another wrote a second file into it, and they go in any order, changed by someone or not."""
     before = node.tree()
     specs = [node.etc / "made" / "deep" / name for name in ("a.yaml", "b.yaml")]
     node.run([node.write(specs[0], "a\n")], id="1" * 32)
@@ -255,6 +255,6 @@ def test_the_journal_is_private_and_bounded(node):
         node.run([node.write(node.config, "%d\n" % number)], id="%032x" % number)
     assert len(node.states()) == journal_writer.KEPT_ENTRIES
     for directory, _subdirs, names in os.walk(node.journal):
-        # The top may be entered by everybody: the decision that others read lies there.
+        # The top may be entered by everyone: the decision that others read lies there.
         assert stat.S_IMODE(os.stat(directory).st_mode) == (0o755 if directory == node.journal else 0o700)
         assert all(stat.S_IMODE(os.stat(os.path.join(directory, name)).st_mode) == 0o600 for name in names)

@@ -146,7 +146,7 @@ def test_process_is_named_by_its_program_never_by_what_it_calls_itself(tmp_path)
 
 def test_process_of_anybody_else_is_counted_and_never_read(tmp_path, monkeypatch):
     """However many there are, and whatever their arguments: limits are for root's."""
-    place = pathlib.Path(tempfile.mkdtemp())  # where others may enter, too
+    place = pathlib.Path(tempfile.mkdtemp())  # where others may enter as well
     place.chmod(0o755)
     engine = place / "engine"
     shutil.copy(os.path.realpath("/bin/sleep"), str(engine))

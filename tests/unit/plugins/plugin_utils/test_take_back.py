@@ -110,7 +110,7 @@ def test_a_single_module_leaves_the_others_part(tmp_path: pathlib.Path) -> None:
     assert sorted(made.originals) == [decision_file.FACT_PATH, SPEC, decision_file.DECISION_PATH]
 
 
-# ---------------------------------------------------------------- somebody else has written to it
+# ---------------------------------------------------------------- someone else has written to it
 
 FOREIGN = "# Anna was here\n"
 
@@ -186,7 +186,7 @@ def test_a_file_that_somebody_removed_stays_removed(tmp_path: pathlib.Path, name
 
 # ---------------------------------------------------------------- what stands in the way is named, and nothing is touched
 
-# what somebody did -> what the message says besides the path
+# what someone did -> what the message says besides the path
 IN_THE_WAY: dict[str, tuple[str, Callable[[Tree], None], str, str]] = {
     "a line that is no TOML": (
         "containerd 1.7", lambda t: t.write(ROOT, t.read(ROOT) + "half a line\n"), ROOT, "this is not valid TOML"),
@@ -241,7 +241,7 @@ def test_a_damaged_copy_stops_the_run_before_anything_is_touched(tmp_path: pathl
 
 @pytest.mark.parametrize(("name", "place"), [("containerd 1.7", ROOT), ("Docker", JSON)])
 def test_a_handler_whose_name_nobody_remembers_is_named(tmp_path: pathlib.Path, name: str, place: str) -> None:
-    """Somebody has changed the file since, so that our handlers are found by name, and the variables say another one by now."""
+    """Someone has changed the file since, so our handlers are found by name, and the variables say another one by now."""
     engine, version, files, _place = ENGINES[name]
     made = tree(tmp_path, files)
     gpu = (Handler("gpu", "/opt/nvidia-container-runtime"),)
@@ -359,7 +359,7 @@ def test_what_the_module_of_an_engine_wrote_goes_without_a_journal(tmp_path: pat
     assert not made.path(place).exists() or "nvidia-container-runtime" not in made.read(place)
 
 
-# ---------------------------------------------------------------- where nothing of ours is, it is no error
+# ---------------------------------------------------------------- where nothing of ours is, it is not an error
 
 NOTHING: dict[str, dict[str, str]] = {
     "nothing at all": {},

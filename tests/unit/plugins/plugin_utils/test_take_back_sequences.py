@@ -46,7 +46,7 @@ EVENT = st.one_of(
 
 
 def happens(host: Tree, kind: str, what: str) -> None:
-    """What somebody else does to a file."""
+    """What someone else does to a file."""
     if kind == "comment":
         host.write(what, host.read(what) + "# theirs\n", mode(host, what))
     elif kind == "key":
@@ -85,7 +85,7 @@ def test_nothing_of_ours_is_left_and_nothing_else_is_touched(events: list[tuple[
         first, touched, removed = host.state(), set(), set()
         for kind, what in events:
             if kind == "converge":
-                host.node(**CONVERGE[what])  # it may be refused, by what somebody did to a file
+                host.node(**CONVERGE[what])  # it may be refused, by what someone did to a file
             elif kind == "take back":
                 assert taken_back(host, **{"old": OLD, "new": NEW, "gone": GONE}[what])
             elif host.path(what).exists():
@@ -109,7 +109,7 @@ def broken(host: Tree, name: str) -> None:
 
 
 def judge(host: Tree, first: dict[str, Any], touched: set[str], removed: set[str]) -> None:
-    # A directory that we made stays where somebody has removed our file from it: it may be theirs by now.
+    # A directory that we made stays where someone has removed our file from it: it may be theirs by now.
     about = touched | {str(parent) for path in touched for parent in pathlib.PurePosixPath(path).parents}
     last = host.state()
     assert {path: seen for path, seen in last.items() if path not in about} == {p: s for p, s in first.items() if p not in about}
@@ -117,6 +117,6 @@ def judge(host: Tree, first: dict[str, Any], touched: set[str], removed: set[str
         assert path not in OURS_ALONE
         text = host.read(path)
         assert PROGRAM not in text.replace(f"[{PROGRAM}", ""), text
-        # One that somebody had removed, and that we made again, is a new file.
+        # One that someone had removed, and that we made again, is a new file.
         assert path in removed or last[path][1:] == first[path][1:]
     assert set(host.originals) <= touched - set(last), "copies are kept of files only that somebody has removed"

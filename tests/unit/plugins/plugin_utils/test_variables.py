@@ -43,7 +43,7 @@ SETTINGS = [
     # in the inventory, what the run uses, whether the inventory's would be ignored
     ({"gpufleet_serial": [1, "50%"]}, {}, True),
     ({"gpufleet_serial": [1, "50%"]}, {"gpufleet_serial": [1, "10%"]}, True),  # set by import_playbook's vars, which rank above
-    ({"gpufleet_serial": [1, "50%"]}, {"gpufleet_serial": [1, "50%"]}, False),  # extra variables are every host's, too
+    ({"gpufleet_serial": [1, "50%"]}, {"gpufleet_serial": [1, "50%"]}, False),  # extra variables are every host's as well
     ({}, {"gpufleet_serial": [1]}, False),
     ({"gpufleet_hosts": "gpu_nodes"}, {}, True),
     ({"gpufleet_max_failed": 1}, {}, True),

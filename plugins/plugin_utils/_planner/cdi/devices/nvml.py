@@ -51,7 +51,7 @@ def library(policy: Policy, obs: Observation) -> str:
 
 
 def facts(policy: Policy, obs: Observation, source: str) -> SourceAnswer:
-    """A driver that NVML calls sick is an error; an NVML that cannot be asked is a reason to ask somebody else."""
+    """A driver that NVML calls sick is an error; an NVML that cannot be asked is a reason to ask someone else."""
     wanted = question(policy, obs, source)
     if not obs.asked(wanted):
         raise NeedMore([wanted])

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Paths of a driver or of devices that lie in a tree of their own: /run/nvidia/driver of a driver container, an offline root.
 
-A root ends where a component of a path ends: /driver is no part of /driver-backup (nvidia-container-toolkit 1.20 takes it for one).
+A root ends where a component of a path ends: /driver is not a part of /driver-backup (nvidia-container-toolkit 1.20 takes it for one).
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def beneath(root: str, path: str) -> str:
 
 
 def inside(root: str, path: str) -> str:
-    """A path of the host as the tree sees it; one outside of the tree stays as it is."""
+    """A path of the host as the tree sees it; one outside the tree stays as it is."""
     root = clean(root)
     if root == "/" or not within(root, path):
         return path

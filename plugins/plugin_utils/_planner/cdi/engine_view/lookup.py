@@ -44,7 +44,7 @@ class Resolved:
 
 
 def is_read(path: str) -> bool:
-    """By what follows the last dot, in lower case only; a file called `.yaml` is read, too."""
+    """By what follows the last dot, in lower case only; a file called `.yaml` is read as well."""
     return posixpath.basename(path).endswith(SUFFIXES)
 
 

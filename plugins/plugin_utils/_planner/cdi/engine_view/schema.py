@@ -133,7 +133,7 @@ class _Fitter:
         return found
 
     def _keys(self, tree: Tree, path: str) -> list[tuple[str, Tree]]:
-        """Sorted, as they are after the way over JSON, so that of two spellings of one field the same one wins."""
+        """Sorted, as they are after the way over JSON, so of two spellings of one field the same one wins."""
         found = []
         for key, child in tree.value.items():
             text = key_text(key)

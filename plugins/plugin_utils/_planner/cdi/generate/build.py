@@ -135,7 +135,7 @@ def usable(path: str, seen: Hardware, options: Options) -> bool:
 
 
 def group(seen: Hardware, path: str) -> tuple[int, ...]:
-    """The group that a process needs to open a node which not everybody may read and write: video and render, usually."""
+    """The group that a process needs to open a node which not everyone may read and write: video and render, usually."""
     node = seen.nodes.get(path)
     return () if node is None or node.gid == 0 or node.mode & 0o006 == 0o006 else (node.gid,)
 

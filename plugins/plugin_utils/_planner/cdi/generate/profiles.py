@@ -104,7 +104,7 @@ def full(driver: DriverFiles, how: MountPlan) -> Edits:
 
 
 def hooks(driver: DriverFiles, how: MountPlan) -> Iterator[Hook]:
-    """In upstream's order: links before the cache, the compatibility libraries before it, too."""
+    """In upstream's order: links before the cache, the compatibility libraries before it as well."""
     program = how.program
     if program is None:
         return
@@ -202,5 +202,5 @@ def others(driver: DriverFiles) -> Iterator[Mount]:
 
 
 def ordered(mounts: Iterable[Mount]) -> tuple[Mount, ...]:
-    """Folders before what lies in them, so that no mount hides another."""
+    """Folders before what lies in them, so no mount hides another."""
     return tuple(sorted(mounts, key=lambda m: (m.container_path.count("/"), m.container_path)))

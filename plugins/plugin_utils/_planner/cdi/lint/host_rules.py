@@ -70,7 +70,7 @@ def _not_sent(edits: Value, path: str, *, nodes: bool) -> Iterator[Problem]:
 
 
 def seen(obs: Observation, path: str) -> Value:
-    """The answer about a path; {} where it was not asked for or could not be answered, so that nothing is said about it."""
+    """The answer about a path; {} where it was not asked for or could not be answered, so nothing is said about it."""
     if not path.startswith("/") or not obs.asked(question(path)):
         return {}
     answer = obs.attempt(question(path))
@@ -78,7 +78,7 @@ def seen(obs: Observation, path: str) -> Value:
 
 
 def is_link(path: str, answer: Value) -> bool:
-    """Whether the last part of the path is a link; links above it are followed by everybody."""
+    """Whether the last part of the path is a link; links above it are followed by everyone."""
     name = posixpath.basename(posixpath.normpath(path))
     return any(posixpath.basename(link) == name for link in answer.get("links") or ()) or answer.get("type") == "link"
 

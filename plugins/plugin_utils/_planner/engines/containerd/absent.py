@@ -96,12 +96,12 @@ def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, 
     if file is not files.root:
         return of_drop_in(file, original) if is_own(file) else Part()
     if not known.place(manager).main_edited:
-        return Part()  # its manager renders it, so that nothing in it is from here
+        return Part()  # its manager renders it, so nothing in it is from here
     return of_root(policy, obs, files, file, original, leaving, version)
 
 
 def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
-    """It is ours alone, so that it goes also where somebody has changed it."""
+    """It is ours alone, so it goes also where someone has changed it."""
     told = (
         (
             f"{file.path} was changed after this collection had written it, but the whole file belongs to this collection: "
@@ -237,7 +237,7 @@ def without_annotations(policy: Policy, doc: toml.TomlDocument, at: tuple[str, .
 
 
 def without_runc(doc: toml.TomlDocument, at: tuple[str, ...], was: Mapping[str, Any]) -> toml.TomlDocument:
-    """containerd 1.x loses its built-in runc when a file names another handler, so that we wrote it, too; alone it is of no use."""
+    """containerd 1.x loses its built-in runc when a file names another handler, so we wrote it as well; alone it is of no use."""
     written = {"runtime_type": releases.RUNC_TYPE, "options": {"SystemdCgroup": False}}
     found = toml.lookup(doc.data, at)
     if toml.lookup(was, (*at, "runc")) is None and isinstance(found, Mapping) and dict(found) == {"runc": written}:

@@ -169,7 +169,7 @@ def _judged(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn
 
 
 def enables_cdi(with_it: Mapping[str, Any], without: Mapping[str, Any], version: Version) -> bool:
-    """Whether CDI is on only by the tool's switch, so that ours has to say so."""
+    """Whether CDI is on only by the tool's switch, so ours has to say so."""
     on = releases.facts(version).cdi == "on"
     return with_it.get("enable_cdi") is True and without.get("enable_cdi", on) is not True
 
@@ -203,7 +203,7 @@ def carried(found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[Setting
 def completed(found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[Setting]) -> list[Setting]:
     """What its handlers that we write have now, and the handler that ours is copied from has not: the tool copied another one.
 
-    Where a handler of that name stands in the main file, too, ours is made like that one, and the tool's like the default one.
+    Where a handler of that name stands in the main file as well, ours is made like that one, and the tool's like the default one.
     """
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
     every = [s for name in found.handlers if name in asked for s in handler(name, toml.lookup(with_it, (*RUNTIMES, name), {}), COPIED)]

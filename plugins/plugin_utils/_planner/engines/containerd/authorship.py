@@ -4,7 +4,7 @@
 """Whether a handler that no journal knows can be this collection's: by what its entry says beyond what this collection writes.
 
 Node images, NVIDIA's installer and operators write the same name and program. The entry is compared with the one that this collection
-would write for the host now; whatever it has beyond that was put there by somebody, who counts on it.
+would write for the host now; whatever it has beyond that was put there by someone, who counts on it.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ WRITTEN: tuple[Path, ...] = (("runtime_type",), ("options", "BinaryName"), ("opt
 
 
 def others(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, version: Version) -> dict[str, str]:
-    """Handlers of our names in this file that count as somebody else's, each with the reason; asked only where no journal knows."""
+    """Handlers of our names in this file that count as someone else's, each with the reason; asked only where no journal knows."""
     if file.doc.text.startswith(MARK):
         return {}
     if not take_back.may_be_own(policy, obs):
@@ -54,7 +54,7 @@ def _differs(policy: Policy, files: FileSet, handler: Handler, entry: Mapping[st
         return f"which this collection did not write: its {toml.dotted(strange[0])} would differ"
     if known:
         return ""
-    # Nothing else shows that this collection was ever here, so that the entry alone has to.
+    # Nothing else shows that this collection was ever here, so the entry alone has to.
     prefixes = policy.annotation_prefixes or (RUNTIME_PREFIX,)
     wanted = [*WRITTEN, *copied, (ANNOTATIONS,)]
     missing = [path for path in wanted if path not in said]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The handler that ours is copied from, so that pods of our handler run as pods of this node run: same cgroup driver, root, base spec.
+"""The handler that ours is copied from, so pods of our handler run as pods of this node run: same cgroup driver, root, base spec.
 
 A handler that differs from the kubelet in SystemdCgroup breaks every pod that uses it (nvidia-container-toolkit issue 28, k3s issue 8470).
 Node images declare the right value in the handler that they make the default, which often is not `runc`: EKS and AKS name it nvidia,
@@ -72,7 +72,7 @@ def choose(cri: Mapping[str, Any], handler: Handler, *, written: bool = False, d
     """The first handler that fits: of the same name, the default one, runc, crun, the built-in one.
 
     cri: the CRI table as the files say it; what is built in is no evidence of the node.
-    written: the handler of the same name is our own work, so that it says nothing about the node.
+    written: the handler of the same name is our own work, so it says nothing about the node.
     default_before: the default handler from before our first change, for hosts where ours is the default now.
     """
     _require_fitting(cri, handler)
@@ -139,7 +139,7 @@ def _require_sent(origin: str, entry: Mapping[str, Any]) -> None:
 
 
 def _require_fitting(cri: Mapping[str, Any], handler: Handler) -> None:
-    """A handler of the same name that is of another kind, or runs a program that is not NVIDIA's, is somebody else's."""
+    """A handler of the same name that is of another kind, or runs a program that is not NVIDIA's, is someone else's."""
     entry = toml.lookup(cri, ("containerd", "runtimes", handler.name))
     if not isinstance(entry, Mapping):
         return

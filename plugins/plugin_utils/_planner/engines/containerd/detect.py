@@ -295,7 +295,7 @@ def _version(obs: Observation, daemon: Daemon, socket: str) -> str:
 
 
 def _packaged(obs: Observation, manager: Manager) -> str:
-    """By the package database, which knows nothing of a containerd that somebody brings along."""
+    """By the package database, which knows nothing of a containerd that someone brings along."""
     return "" if manager.own_engine else next((v for v in (obs.package(p) for p in PACKAGES[:3]) if v), "")
 
 

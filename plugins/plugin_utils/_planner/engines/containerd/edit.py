@@ -200,7 +200,7 @@ def unmet(cri: Mapping[str, Any], wanted: list[Setting], explicit: Mapping[str, 
 
 
 def default_of(cri: Mapping[str, Any], wanted: list[Setting]) -> Setting:
-    """The default handler that the files give in the end, wished for or not."""
+    """The default handler that the files give in the end, desired or not."""
     at: Path = ("containerd", "default_runtime_name")
     return Setting(at, toml.lookup(granted(cri, wanted), at, "runc"), "as in the files")
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Handlers of NVIDIA's in files that have other settings, too: by nvidia-ctk up to 1.17, older roles, a GPU Operator, by hand.
+"""Handlers of NVIDIA's in files that have other settings as well: by nvidia-ctk up to 1.17, older roles, a GPU Operator, by hand.
 
 Nobody can tell a tool's line from a person's there, so no line is removed: the handler is this collection's from now on, all else stays.
 """

@@ -4,7 +4,7 @@
 """A handler's options as containerd reads them: their names in any case. Kubespray wrote `systemdCgroup` and `binaryName` for years.
 
 containerd decodes the table into a struct (generateRuntimeOptions). go-toml 1, which 1.x uses, takes the exact name before any other
-spelling; go-toml 2 takes whichever comes last, and before that the keys are sorted, so that a capital letter loses.
+spelling; go-toml 2 takes whichever comes last, and before that the keys are sorted, so a capital letter loses.
 """
 
 from __future__ import annotations

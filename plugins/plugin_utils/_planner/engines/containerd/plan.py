@@ -139,7 +139,7 @@ def _aim(
 def _staying(
     policy: Policy, obs: Observation, files: FileSet, cri: Mapping[str, Any], mine: ConfigFile | None, going: ConfigFile | None
 ) -> dict[str, str]:
-    """The programs that handlers keep; a file that is taken over now names some, too."""
+    """The programs that handlers keep; a file that is taken over now names some as well."""
     own, taken_over = (config.handlers(file.doc.data) if file else {} for file in (mine, going))
     now = config.programs({**toml.lookup(cri, releases.RUNTIMES, {}), **taken_over})
     return programs.kept(policy, obs, now, config.programs(own), _written(policy, _original(obs, files)))
@@ -154,7 +154,7 @@ def _switched_on(policy: Policy, mine: ConfigFile | None) -> bool:
 def _without(
     policy: Policy, obs: Observation, instance: Instance, decision: Decision, files: FileSet, found: adoption.FoundDropIn, version: Version
 ) -> Aim:  # fmt: skip
-    """What is wanted once a file of another tool is gone: the same as where it never was, and what of it somebody may count on."""
+    """What is wanted once a file of another tool is gone: the same as where it never was, and what of it someone may count on."""
     staying = files.without(found.file.path)
     now, then = config.effective(files, version), config.effective(staying, version)
     decision = dc.replace(decision, enable_cdi=decision.enable_cdi or adoption.enables_cdi(now, then, version))
@@ -274,7 +274,7 @@ def _changes(
     if releases.facts(version).merge == "replace" or (policy.drop_in == "never" and not takes_over):
         # 1.x: a drop-in that names the CRI table replaces all that the root file says there (containerd#5837).
         return edit.in_place(files, names, missing, version)
-    # Our file carries the handlers complete, so that it stands by itself, and of the rest only what the others lack.
+    # Our file carries the handlers complete, so it stands by itself, and of the rest only what the others lack.
     own = [w for w in wanted if w.path[:2] == releases.RUNTIMES or w in missing]
     path = _own_drop_in(policy, obs, files) if takes_over and not policy.drop_in_path else edit.drop_in_path(policy, place, files)
     return edit.drop_in(obs, files, path, names, own, version)

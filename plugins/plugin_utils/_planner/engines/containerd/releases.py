@@ -69,7 +69,7 @@ class Release:
 
     first: tuple[int, int]
     schemas: tuple[int, ...]
-    new_file: int  # version of a file that we make; also read by the next minor, so that a rollback finds it readable
+    new_file: int  # version of a file that we make; also read by the next minor, so a rollback finds it readable
     merge: Literal["replace", "deep"]  # what `imports` does to a plugin's table
     keeps_runc: bool  # the built-in runc stays when a file names other runtimes
     cdi: Switch

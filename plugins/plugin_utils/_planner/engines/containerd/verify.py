@@ -74,7 +74,7 @@ def _same(found: Any, wanted: Any, path: tuple[str, ...]) -> bool:
 
 
 def health(instance: Instance, wanted: list[Setting], version: Version) -> dict[str, Any]:
-    """CRI answers again, and says what we wrote. A bad CRI section leaves the unit active, so that nothing less will do."""
+    """CRI answers again, and says what we wrote. A bad CRI section leaves the unit active, so nothing less will do."""
     require: list[dict[str, Any]] = []
     handlers = list(dict.fromkeys(w.path[2] for w in wanted if w.path[:2] == ("containerd", "runtimes")))
     if version.series >= (2, 0):  # runtimeHandlers in the status

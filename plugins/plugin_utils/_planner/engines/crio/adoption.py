@@ -120,13 +120,13 @@ def _judged(
 
 
 def _comment(file: File) -> tuple[str, ...]:
-    """The tool writes none, so that it is a person's, and is gone for good once the tool writes the file again."""
+    """The tool writes none, so it is a person's, and is gone for good once the tool writes the file again."""
     line = nvidia_ctk.commented(file.content or "")
     return (f"the comment in line {line}",) if line else ()
 
 
 def _is_back(policy: Policy, obs: Observation, file: File) -> tuple[str, str] | None:
-    """What was taken over and is there again is written by somebody at each boot or run: two writers never come to rest."""
+    """What was taken over and is there again is written by someone at each boot or run: two writers never come to rest."""
     kept = owned_file.originals(obs) if obs.asked(owned_file.ORIGINALS) else {}
     known = kept.get(file.path) or kept.get(file.real or file.path)
     if policy.adopt == "never" or not known or not owned_file.taken_away(known):
@@ -170,7 +170,7 @@ def wants_handler(policy: Policy) -> bool:
 
 
 def _sleeping(found: FoundFile) -> FoundFile:
-    """In the directory that CRI-O does not read nothing is in force, so that no pod uses it."""
+    """In the directory that CRI-O does not read nothing is in force, so no pod uses it."""
     if found.keys or not found.why or found.why.startswith("adopt") or found.why == BACK:
         return found
     return dc.replace(found, why="", next="")
@@ -269,7 +269,7 @@ def edited(
     policy: Policy, where: config.Paths, layers: tuple[config.Layer, ...], found: tuple[FoundFile, ...], force: config.Effective,
     programs: Mapping[str, str],
 ) -> tuple[Leftover, ...]:  # fmt: skip
-    """Handlers of NVIDIA's in a file that has other settings, too: up to 1.17 the tool edits the main file."""
+    """Handlers of NVIDIA's in a file that has other settings as well: up to 1.17 the tool edits the main file."""
     names = {h.name for h in policy.handlers}
     apart = {where.drop_in, *(one.path for one in found)}
     known = tuple(candidates(layers, force, names))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The handler of CRI-O that ours is copied from. CRI-O fills in nothing, so that what is not copied is gone: monitor, minimum memory."""
+"""The handler of CRI-O that ours is copied from. CRI-O fills in nothing, so what is not copied is gone: monitor, minimum memory."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def program(name: str, table: Mapping[str, Any]) -> str:
 
 
 def _require_fitting(declared: config.Effective, handler: Handler, where: config.Paths) -> None:
-    """A handler of the same name that is of another kind, or runs a program that is not NVIDIA's, is somebody else's."""
+    """A handler of the same name that is of another kind, or runs a program that is not NVIDIA's, is someone else's."""
     if handler.name not in declared.handlers:
         return
     table = resolved(declared, handler.name)

@@ -87,7 +87,7 @@ READ_FLAGS: Mapping[str, str] = {
 
 
 def process(obs: Observation) -> Mapping[str, Any]:
-    """The daemon's process, not one of its subcommands that somebody happens to run."""
+    """The daemon's process, not one of its subcommands that someone happens to run."""
     for p in obs.processes():
         if processes.program(p) == "crio" and not set(SUBCOMMANDS) & set((p.get("argv") or [""])[1:]):
             return p
@@ -218,7 +218,7 @@ def from_status(status: Mapping[str, Any]) -> Effective | None:
 
 
 def hidden(value: Any) -> bool:
-    """Whether anything in here did not travel, so that no handler can be copied whole from it: the files can be copied where they are."""
+    """Whether anything in here did not travel, so no handler can be copied whole from it: the files can be copied where they are."""
     if isinstance(value, Mapping):
         return any(hidden(key) or hidden(item) for key, item in value.items())
     return any(map(hidden, value)) if isinstance(value, list | tuple) else value == selection.HIDDEN

@@ -71,7 +71,7 @@ def desired(
     if decision.default:
         default, unwanted = decision.handler, ()
     elif declared.default in names:
-        # Somebody else's file makes it the default: taken back only when asked for.
+        # Someone else's file makes it the default: taken back only when asked for.
         default, unwanted = (crio_base.successor(declared, names), unwanted) if policy.set_as_default == "disabled" else ("", ())
     return Desired(handlers, default, unwanted, policy.cdi_spec_dirs, bases)
 
@@ -95,7 +95,7 @@ def base_of(
     others: tuple[config.Layer, ...],
     chosen: tuple[str, Mapping[str, Any]],
 ) -> tuple[str, Mapping[str, Any]]:
-    """The handler to copy, as the daemon itself tells it where it is built in, so that no file shows it."""
+    """The handler to copy, as the daemon itself tells it where it is built in, so no file shows it."""
     name, table = chosen
     if any(name in layer.handlers for layer in others) or policy.root != "/":
         return chosen
@@ -315,7 +315,7 @@ def validation(
 
 def allowed(written: config.Layer | None, desired: Desired) -> list[str]:
     """Lines of `crio config` that may come or go. While only built-in handlers exist it prints them as comments; ours uncomments them."""
-    # One of our name that was somebody else's is replaced: its lines go as well.
+    # One of our name that was someone else's is replaced: its lines go as well.
     named = [*desired.bases.values(), *desired.handlers.items(), *(written.handlers if written else {}).items()]
     lines = ["", "# ", r"(?:# )?default_runtime = .*"]
     for name, table in named:

@@ -160,7 +160,7 @@ SHAPES: tuple[tuple[tuple[str, ...], type, str], ...] = (
 )
 
 
-# Types by the words that the node has for them, and as a person says them. A truth value is an int, too, so it comes first.
+# Types by the words that the node has for them, and as a person says them. A truth value is an int as well, so it comes first.
 KINDS: Mapping[type, str] = {dict: "table", list: "array", bool: "boolean", str: "string", int: "integer", float: "float"}
 BRIEF: Mapping[str, str] = {
     "table": "an object", "array": "a list", "boolean": "a truth value", "string": "a string", "integer": "a number", "float": "a number",

@@ -237,7 +237,7 @@ def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
-    """The bytes from before; where somebody else has changed the file since, our keys go and the rest stays."""
+    """The bytes from before; where someone else has changed the file since, our keys go and the rest stays."""
     if instance.refusal:
         return Plan(advice=(instance.refusal,))
     flags = config.flags(config.process(obs)) if policy.root == "/" else ()
@@ -344,7 +344,7 @@ def without_own(policy: Policy, doc: json_text.JsonDocument, before: Mapping[str
 
 
 def taken_out(file: File, doc: json_text.JsonDocument, after: json_text.JsonDocument, *, whole: bool) -> Plan:
-    """whole: there was no file before our first change, so that none is left where nothing else came into it."""
+    """whole: there was no file before our first change, so none is left where nothing else came into it."""
     if whole and not after.data:
         return owned_file.remove(file, why="the file did not exist before")
     if after.text == doc.text:

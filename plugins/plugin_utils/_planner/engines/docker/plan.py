@@ -131,7 +131,7 @@ def same_program(one: str, other: str) -> bool:
 
 
 def another(name: str, doc: json_text.JsonDocument, path: json_text.Path, present: Mapping[str, Any]) -> PlanError:
-    """The error for a runtime of this name that is not ours. A shim that containerd starts by its type is no program for `binary`."""
+    """The error for a runtime of this name that is not ours. A shim that containerd starts by its type is not a program for `binary`."""
     what, line = f"another runtime has the name {name}", json_text.line_of(doc, path)
     if present.get("path"):
         return foreign(what, name, doc.path, line, present["path"])
@@ -176,7 +176,7 @@ def both(key: str, where: str, flag: str, wanted: str) -> PlanError:
 
 
 def must_switch(instance: Instance, doc: json_text.JsonDocument, flags: tuple[str, ...]) -> bool:
-    """Whether features.cdi has to be written, so that CDI is on at the next start, too."""
+    """Whether features.cdi has to be written, so CDI is on at the next start as well."""
     off = [d for d in (config.by_flag(flags, "cdi-spec-dirs") or json_text.lookup(doc, ("cdi-spec-dirs",)) or []) if d == ""]
     if off:
         line = json_text.line_of(doc, ("cdi-spec-dirs",))

@@ -92,7 +92,7 @@ def test_the_programs_of_all_handlers_are_looked_for_at_once() -> None:
 
 
 def test_the_module_of_one_engine_looks_for_the_kubelet_before_it_says_that_there_is_none() -> None:
-    """Its own look is at containerd's processes only, and a kubelet that nobody looked for is no host without one."""
+    """Its own look is at containerd's processes only, and a kubelet that nobody looked for is not a host without one."""
     seen = obs(files={"/usr/local/nvidia/toolkit": ""}, processes=[{"pid": 7, "exe": "/usr/bin/containerd"}])
     with pytest.raises(NeedMore) as more:
         node.left_by_others(Policy(), seen, (engine(nvidia=TOOLKIT),), ())

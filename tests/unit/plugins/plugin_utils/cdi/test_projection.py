@@ -202,7 +202,7 @@ def hook(args: str) -> str:
     return edits(f"  hooks:\n  - hookName: createContainer\n    path: /usr/bin/nvidia-cdi-hook\n    args: {args}\n")
 
 
-# Where somebody may have put it: all of these hold `hunter2` at a place that is not listed, or in a form that nothing listed has.
+# Where someone may have put it: all of these hold `hunter2` at a place that is not listed, or in a form that nothing listed has.
 PLACES: dict[str, str] = {
     "env, in a block": edits("  env:\n  - TOKEN=hunter2\n"),
     "env, in a flow": edits("  env: [TOKEN=hunter2, 'B=hunter2', \"C=hunter2\"]\n"),

@@ -340,7 +340,7 @@ def test_a_file_that_a_second_containerd_reads_stays(case: str) -> None:
 
 @pytest.mark.parametrize("version", VERSIONS)
 def test_annotations_that_the_tool_copied_to_a_handler_that_was_there_stay_beside_ours(version: str) -> None:
-    """Where the handler stands in the main file, too, ours is made like that one, and the tool's like runc."""
+    """Where the handler stands in the main file as well, ours is made like that one, and the tool's like runc."""
     runc = '.runtimes.runc]\nruntime_type = "io.containerd.runc.v2"\n'
     passed = 'container_annotations = ["site/*"]\n'
     theirs = SITE + '[plugins.@CRI@.containerd.runtimes.nvidia]\nruntime_type = "io.containerd.runc.v2"\n'

@@ -53,7 +53,7 @@ def test_everything_about_a_normal_host_is_asked_in_one_look() -> None:
 
 
 def test_a_host_full_of_containers_is_looked_at_like_any() -> None:
-    """Each container has a shim, a process of root's: none of them is asked for, so that no limit is met by their number."""
+    """Each container has a shim, a process of root's: none of them is asked for, so no limit is met by their number."""
     wanted = [name for q in containerd.questions(Policy()) if q["kind"] == "processes" for name in q["names"]]
     assert [name for name in wanted if re.fullmatch(name, "containerd-shim-runc-v2")] == []
 

@@ -218,7 +218,7 @@ SOURCE = "[crio.runtime.runtimes.crun]\n" + COPY.partition("runtimes.nvidia]\n")
     ],
 )
 def test_a_key_of_a_handler_that_is_not_known_here_keeps_the_file(copied: str, there: str, why: str) -> None:
-    """What stands for it in what is sent is the same text for many keys and values, so that nobody can tell whether it was copied."""
+    """What stands for it in what is sent is the same text for many keys and values, so nobody can tell whether it was copied."""
     seen = host({THEIRS: shown(f"{COPY}        {copied}\n"), MAIN: shown(f"{SOURCE}        {there}\n")}, status(nvidia=NVIDIA))
     (instance,) = crio.find(Policy(), seen)
     assert "nvidia-ctk runtime configure does not explain line 15" in instance.refusal, why

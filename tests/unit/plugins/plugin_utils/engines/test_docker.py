@@ -252,7 +252,7 @@ def test_what_is_decided(version: str, now: str, options: dict[str, Any], inject
 
 
 LIVE = '{"live-restore": true}'
-# what it is: (file, live-restore in force, option restart, flags, what is done, left to somebody, words in the advice)
+# what it is: (file, live-restore in force, option restart, flags, what is done, left to someone, words in the advice)
 COSTS: dict[str, tuple[str | None, bool, str, list[str], list[str], bool, str]] = {
     "containers would end": (None, False, "auto", [], ["reload docker.service"], True, "would end 2 running container(s) (db, web)"),
     "asked for all the same": (None, False, "force", [], ["restart docker.service"], False, "ends 2 running container(s) (db, web)"),

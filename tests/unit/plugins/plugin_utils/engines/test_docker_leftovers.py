@@ -64,7 +64,7 @@ def host(text: str, default: str = "runc", **more: Any) -> Any:
 def test_the_runtime_is_used_where_it_stands(text: str, default: str, tool: str, keys: tuple[str, ...], exact: bool) -> None:
     plan = planned(Policy(), host(text, default))
     assert [(x.tool, x.path, x.settings, x.exact, x.fate) for x in plan.leftovers] == [(tool, CONFIG, keys, exact, "adopted")]
-    assert (plan.changes, plan.restarts) == ((), ())  # its arguments, too, are as they were
+    assert (plan.changes, plan.restarts) == ((), ())  # its arguments as well, are as they were
 
 
 def test_adopt_never_names_it_as_kept() -> None:

@@ -171,7 +171,7 @@ def test_its_main_file_is_never_edited(case: str) -> None:
 
 @pytest.mark.parametrize("case", REFUSED)
 def test_such_a_host_is_left_alone_and_told_why(case: str) -> None:
-    """It is no failure of a fleet's run: what is ours there from before can be taken back."""
+    """It is not a failure of a fleet's run: what is ours there from before can be taken back."""
     text, version, options, why = REFUSED[case]
     policy = Policy(**options)
     one = found(host(text, version), policy)

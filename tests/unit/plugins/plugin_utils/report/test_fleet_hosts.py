@@ -201,7 +201,7 @@ PROBLEMS = [
     ([result()], True, ""),
     ([planned()], False, ""),
     ([result(problem="no")], False, ""),
-    ([result(changed=True)], True, ""),  # done, so it is no drift any more
+    ([result(changed=True)], True, ""),  # done, so it is not a drift any more
     ([planned()], True, "of 1 host: 1 would change (gpufleet_fail_on_drift is true)"),
     ([result(problem="no")], True, "of 1 host: 1 refused (gpufleet_fail_on_drift is true)"),
     ([result(), {"unreachable": True}], False, "of 2 hosts: 1 lost: 1"),

@@ -74,7 +74,7 @@ MORE_THAN_ONE = {
 
 @pytest.mark.parametrize(("key", "says"), MORE_THAN_ONE.values(), ids=MORE_THAN_ONE)
 def test_a_text_that_holds_more_than_one_key_is_refused(key: str, says: str) -> None:
-    """The whole text becomes the keyring, and whatever else is in it would be trusted, too."""
+    """The whole text becomes the keyring, and whatever else is in it would be trusted as well."""
     with pytest.raises(PlanError, match=says):
         repository.plan(seen("debian"), url=URL, key=key, expected=FINGERPRINT, state="present")
 
@@ -220,7 +220,7 @@ def test_a_repository_comes_only_where_it_is_needed_or_named(options: dict[str, 
 
 
 def test_nothing_is_asked_of_the_network_where_no_repository_is_needed() -> None:
-    """No answer is there to any question of this kind, so that asking one would raise."""
+    """No answer is there to any question of this kind, so asking one would raise."""
     for missing, offered in ((False, False), (True, True)):
         assert needed({}, missing, offered, {"none": {}}).empty
 

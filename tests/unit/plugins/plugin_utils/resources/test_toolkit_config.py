@@ -136,7 +136,7 @@ RUNTIME = "nvidia-container-runtime"
         ('runtimes = ["runc", "crun"]', 'runtimes = ["docker-runc", "runc", "crun"]', ()),  # the default up to 1.17
         ('runtimes = ["runc", "crun"]', 'runtimes = ["/opt/runc"]', (f"{RUNTIME}.runtimes",)),
         ('["cdi.k8s.io/"]', '["example.org/"]', (f"{RUNTIME}.modes.cdi.annotation-prefixes",)),
-        ('log-level = "info"', 'log-level = "debug"', ()),  # stays, so that it is nothing to speak of
+        ('log-level = "info"', 'log-level = "debug"', ()),  # stays, so it is nothing to speak of
     ],
 )
 def test_a_value_that_somebody_set_and_that_changes_is_named(old: str, new: str, keys: tuple[str, ...]) -> None:
