@@ -60,7 +60,7 @@ class ActionModule(ActionBase):
 
 
 def gathered(task_vars: Mapping[str, Any], args: Mapping[str, Any]) -> outcomes.Results:
-    """Each host's result, with what failed beside it in the same run."""
+    """Each host's result, with what else failed in the same run."""
     hosts = [str(h) for h in task_vars.get("ansible_play_hosts_all") or ()]
     known = {host: task_vars["hostvars"][host] for host in hosts}
     found = {host: known[host].get(args["results"]) for host in hosts}

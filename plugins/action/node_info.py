@@ -19,7 +19,7 @@ SPEC = arguments.spec("node_info")
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
-    """A host whose plan is refused is still looked at: the refusal is part of what is told."""
+    """A host whose plan is refused is still looked at: the refusal is part of the result."""
     seen = node.see(policy, obs)
     try:
         plan, problem = node.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources()), ""

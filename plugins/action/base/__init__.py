@@ -39,7 +39,7 @@ LOOKS = 100
 
 @dc.dataclass(frozen=True)
 class Outcome:
-    """What a planner hands to the action: the plan, and what the result tells beside it."""
+    """What a planner hands to the action: the plan, and what else the result reports."""
 
     plan: Plan
     facts: Mapping[str, Any] = dc.field(default_factory=dict)
@@ -167,7 +167,7 @@ def converge(
     shaped = result(outcome, answer, check=check, diff=bool(getattr(action._task, "diff", False)), restart=wanted.restart)
     shaped = with_earlier(shaped, whole, done, wanted.restart)
     earlier = [*ended, *past.advice(seen)]
-    if earlier:  # this run is the only one that tells it, and advice is seen by those only who look for it
+    if earlier:  # only this run reports it, and advice is seen only by those who look for it
         host = task_vars.get("inventory_hostname") or "this host"
         shaped["warnings"] = [f"{host}: {sentence}" for sentence in earlier]
     return {**shaped, "advice": list(dict.fromkeys([*earlier, *shaped["advice"]]))}
@@ -193,7 +193,7 @@ def left_out(wanted: Policy, seen: Observation, planner: Planner, plan: Plan) ->
 def acknowledge_rollbacks(
     action: ActionBase, task_vars: dict[str, Any], wanted: Policy, seen: Observation, way: str, *, needed: bool
 ) -> None:
-    """What was rolled back while nobody looked is told once: where no transaction follows that would say so, the host is told."""
+    """Acknowledge rollbacks that were reported now: where no transaction follows that would do so, one is sent for that alone."""
     if needed and (past.unacknowledged(seen) or past.strays(seen)):
         request = transaction(Plan(), wanted, seen, check=False, reason="told", pending=[])
         transport.exchange(action, "transaction", {**request, "alone": False, "expect": {}}, task_vars, way)
@@ -229,7 +229,7 @@ def in_turn(plans: list[Plan], send: Callable[[Plan], dict[str, Any]]) -> tuple[
 
 
 def lasting(seen: Observation) -> Observation:
-    """What no package changes, and what took a look of its own: what the driver's library told, and what the controller fetched."""
+    """What no package changes, and what took a look of its own: what the driver's library reported, and what the controller fetched."""
     return Observation(seen.host, {qid: answer for qid, answer in seen.answers.items() if qid.startswith(("probe:", "fetch:"))})
 
 
@@ -241,7 +241,7 @@ def settled(plan: Plan) -> None:
 
 
 def with_earlier(last: dict[str, Any], whole: Plan, done: Done, restart: str) -> dict[str, Any]:
-    """A result with what was done before the host was looked at again. What differs is told as it was before all that, as in check mode."""
+    """A result with what was done before the host was looked at again. What differs is reported as before all that, as in check mode."""
     if not done.plans:
         return last
     earlier = merge(list(done.plans))
@@ -271,7 +271,7 @@ def acts(plan: Plan) -> bool:
 
 
 def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, reason: str, pending: list[str]) -> dict[str, Any]:
-    """A plan as the hands' request (schema 1 of the node protocol)."""
+    """A plan as the executor's request (schema 1 of the node protocol)."""
     here = wanted.root == "/"
     restarts = [dc.asdict(r) for r in plan.acts_on(wanted.restart)] if here else []
     return {

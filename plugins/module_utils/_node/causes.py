@@ -16,7 +16,7 @@ MOST = 5  # causes of one output
 LONGEST = 4096  # characters of a line that are read
 PHRASE = 200  # characters of a phrase
 SIZE = 256 * 1024  # characters of an output that are read: its end
-# systemd's own lines about a unit; those of them that tell of a failure.
+# systemd's own lines about a unit; those of them that report a failure.
 _MANAGER = re.compile(r"\S+\.(service|socket|scope|slice): |(Starting|Started|Stopping|Stopped|Reloading|Reloaded|Failed to start) ")
 _FAILURE = re.compile(r"\S+\.service: (Main process exited|Control process exited|Failed with result)")
 
@@ -38,7 +38,7 @@ def of_manager(text):
 
 
 def recognised(text, table):
-    """[{"code", "values"}] of the known causes in an output, one for a line, in the order of the table: its first rows tell most."""
+    """[{"code", "values"}] of the known causes in an output, one for a line, in the order of the table: the first rows say most."""
     lines, found = [line[:LONGEST] for line in text[-SIZE:].splitlines()], []
     for row in table or ():
         pattern = re.compile(row["pattern"])
@@ -73,7 +73,7 @@ def fault(exc):
 
 
 def last_failure(log):
-    """What a unit's own program wrote between its last start and its failure; None when the log tells of no failure."""
+    """What a unit's own program wrote between its last start and its failure; None when the log reports no failure."""
     lines = [line.strip() for line in log[-SIZE:].splitlines() if line.strip()]
     end = next((number for number in range(len(lines) - 1, -1, -1) if _FAILURE.match(lines[number])), None)
     if end is None:

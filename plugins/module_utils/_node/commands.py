@@ -63,7 +63,8 @@ def _run(argv, program, fds, timeout, cap, stdin, env):
             argv,
             executable=program,
             pass_fds=fds,
-            # Never ours, where this very program may be coming from; and no file, since a full disk must not keep commands from running.
+            # Never the working directory of this process, where this very program may be coming from; and no file, since a full disk must
+            # not keep commands from running.
             stdin=subprocess.PIPE if stdin else subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,

@@ -218,6 +218,6 @@ def which(root, name, directories=DEFAULT_PATH):
 
 
 def identity(root, path):
-    """What tells a program from one that has taken its place, without reading it: inode, size and time; None when there is none."""
+    """What distinguishes a program from one that has taken its place, without reading it: inode, size and time; None when there is none."""
     found = lstat(root, resolve(root, path)[0])
     return None if found is None else "%d:%d:%d" % (found.st_ino, found.st_size, found.st_mtime_ns)

@@ -8,13 +8,13 @@
                         states      the states it went through, one slot of 512 bytes each
                         0.before    bytes of the files it touches: 0.before, 1.before, ...
                         outcome.json  why it was taken back, by whom, with the evidence
-    DIR/open/TIME-ID                this transaction is not over, or nobody has been told yet how it ended
-    DIR/originals/PATH/meta.json    a file as it was before we first wrote it; beside it `content`
+    DIR/open/TIME-ID                this transaction is not over, or its end has not been reported yet
+    DIR/originals/PATH/meta.json    a file as it was before we first wrote it; next to it `content`
     DIR/said/ID.txt                 what a program said that refused or failed, word by word: it may quote anything, and goes nowhere else
     DIR/pending.json                units that still run with what was there before: their restart was left to someone
     DIR/aside/                      files that are not true at the moment, set aside by a program that stays on the host
     DIR/stage-ID/                   copies that are being validated; gone when the transaction ends
-    DIR/program/, DIR/job/          the hands as a program of the host's own, and what they are given to do
+    DIR/program/, DIR/job/          the executor as a program of the host's own, and its input
 
 All of these are root's alone (0700, 0600): files may hold credentials. DIR itself may be entered: a status file lies there.
 Node side: standard library only, Python 3.6.
@@ -34,10 +34,10 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_
 SCHEMA = 1
 MAX_FILE = 64 * host_files.MIB
 SLOT, SLOTS = 512, 16
-BESIDE = r"\.gpufleet-([0-9a-f]{32})-[0-9a-f]{8}"  # a directory for one file of one transaction, beside that file
+BESIDE = r"\.gpufleet-([0-9a-f]{32})-[0-9a-f]{8}"  # a directory for one file of one transaction, next to that file
 STRAY_AFTER = 3600
 FINAL = ("committed", "rolled_back")
-# Of the directory; beside them, what is for everyone.
+# Of the directory; next to them, what is for everyone.
 PARTS = ("journal", "open", "originals", "said", "aside", "program", "job", "lock", "pending.json")
 # What an original must say of itself, and of the file where there was one.
 _KEPT = {"path", "existed", "sha256_before", "sha256_after"}
@@ -63,7 +63,7 @@ def digest(state):
 
 
 def told_digest(state):
-    """The digest of a snapshot as the controller is told it."""
+    """The digest of a snapshot as it is reported to the controller."""
     return keyed.digest(digest(state))
 
 
@@ -130,7 +130,7 @@ def place(root, directory):
 
 
 def require_own(base):
-    """NodeError unless all that is in the journal's directory by now is ours, and nobody else may write to it."""
+    """NodeError unless all that is in the journal's directory belongs to us by now, and nobody else may write to it."""
     if not os.path.isdir(base):
         return
     _require_root_only(base)
@@ -252,7 +252,7 @@ def original(base, path):
 
 
 def original_meta(base, path):
-    """What is known of the kept original, without its bytes; None when we keep none of this path. NodeError when that cannot be told."""
+    """What is known of the kept original, without its bytes; None when we keep none of this path. NodeError when that is not known."""
     directory = original_dir(base, path)
     return original_meta_in(directory, path) if os.path.lexists(directory) else None
 
@@ -304,7 +304,7 @@ def is_stray(base, path):
 
 
 def at_work(base, token):
-    """Whether someone who lives holds the lock for this transaction. Asked without taking it: the eyes must be in nobody's way."""
+    """Whether someone who lives holds the lock for this transaction. Asked without taking it: the observer must not block anybody."""
     try:
         held = read_json(os.path.join(base, "lock"))
         return held["id"] in (token, "") and system.started(held["pid"]) == held["start"]

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a look tells of the journal. Node side: standard library only, Python 3.6."""
+"""What an observation reports on the journal. Node side: standard library only, Python 3.6."""
 
 import fnmatch
 import os
@@ -39,7 +39,7 @@ def look(root, directory, cap=host_files.MIB, keep=(), listing=False, stray_glob
 
 
 def strays(root, base, directories):
-    """Our names beside files that no transaction refers to: their journal was removed while they were in use."""
+    """Our names next to files that no transaction refers to: their journal was removed while they were in use."""
     found = []
     for directory in directories:
         place_ = host_files.full(root, host_files.resolve(root, directory)[0])
@@ -70,7 +70,7 @@ def _at_work(base, meta):
 
 
 def _watched(meta):
-    """Whether it is on probation and whoever watches it lives. The timer would end it as well, but leave what lies about until then."""
+    """Whether it is on probation and its monitor lives. The timer would end it as well, but leave what lies about until then."""
     last = meta["states"][-1] if meta["states"] else {}
     lives = system.started(last.get("pid") or 0) == last.get("start")
     return meta["state"] == "probation" and meta.get("boot") == system.boot() and lives

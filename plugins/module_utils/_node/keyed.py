@@ -49,7 +49,7 @@ def digest(plain):
 
 
 def same(reported, plain):
-    """Whether a file has the digest that was told of it. Who knows its plain SHA-256 may say that instead."""
+    """Whether a file has the digest that was reported of it. Who knows its plain SHA-256 may say that instead."""
     return reported == plain or (plain is not None and reported == digest(plain))
 
 

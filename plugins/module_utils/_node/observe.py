@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The eyes: answer a list of questions about one host in one call, changing nothing.
+"""The observer: answer a list of questions about one host in one call, changing nothing.
 
 They know files, commands, units, packages, processes and sockets, and not what any of it is for: that is the controller's
 part. Bounded in size and time; a question that fails has an error for an answer, and the others are answered all the same.
@@ -353,7 +353,7 @@ def _units_together(root, questions, alarm):
         names = sorted({name for question in asked for name in question["names"]})
         answer = _ask(root, {"kind": "units", "names": names}, alarm) if len(asked) > 1 else {"error": "not needed"}
         return {} if "error" in answer else {q["id"]: {**answer, "units": {n: answer["units"][n] for n in q["names"]}} for q in asked}
-    except (KeyError, TypeError):  # a question that is wrong: it is told so by itself
+    except (KeyError, TypeError):  # a question that is wrong: it gets an error of its own
         return {}
 
 

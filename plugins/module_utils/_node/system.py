@@ -134,7 +134,7 @@ def units(names, properties=None):
 
 
 def processes(names, flags=None, environment=None):
-    """Root's processes whose executable has one of the names (regular expressions, whole basename), each verified or told why not.
+    """Root's processes whose executable has one of the names (regular expressions, whole basename), each verified or with a reason.
 
     Those of anybody else are counted by name and dropped before any limit: nobody but root has a say here. One in a PID namespace of its
     own (an engine within a container) is none of the host's. Of arguments and environment what is listed travels, and of the verified only:
@@ -217,7 +217,7 @@ def programs(paths):
 
 
 def words_of(pid, ticks, without):
-    """The arguments of one process, told by its number and beginning, without some flags and their values. They stay on this host."""
+    """The arguments of one process, named by its number and start time, without some flags and their values. They stay on this host."""
     argv = (host_files.read_text("", "/proc/%d/cmdline" % pid, 256 * 1024) or "").split("\0")[:-1]
     if not argv or started(pid) != ticks:  # asked after the reading: a number that was given again has another beginning
         raise host_files.NodeError("conflict", "process %d is gone, or is another one by now" % pid)

@@ -96,7 +96,7 @@ def _kept_by_sticky_bit(found, below, owners):
 
 
 def _writers(root, place, found, groups):
-    """Who beside the owner may write, in words; "" when nobody may."""
+    """Who besides the owner may write, in words; "" when nobody may."""
     if found.st_mode & 0o002:
         return "others"
     if not found.st_mode & 0o020:
@@ -237,7 +237,7 @@ def _read_process(pid, place):
         deleted=exe.endswith(_DELETED),
         argv=tuple(_text("cmdline", place).split("\0")[:-1]),
         users=os.readlink("ns/user", dir_fd=place),
-        pids=len(numbers.group(1).split()) if numbers else 1,  # a kernel older than 4.1 does not tell
+        pids=len(numbers.group(1).split()) if numbers else 1,  # a kernel older than 4.1 does not say
         root=(root.st_dev, root.st_ino),
         groups=_text("cgroup", place),
     )
@@ -261,7 +261,7 @@ def _plain(exe):
 
 
 def service(groups, first):
-    """(control group, outermost unit) of a process, both below the group of the host's first process; ("", None) where none is told.
+    """(control group, outermost unit) of a process, both below the group of the host's first process; ("", None) where none is known.
 
     The outermost: a user's own manager has units as well, and calls them as it likes. systemd's own hierarchy is 0::, name=systemd, or
     both,
@@ -274,7 +274,7 @@ def service(groups, first):
         if (group == top or group.startswith(top + "/")) and ".." not in group.split("/"):
             found.append(group[len(top) :] or "/")
         else:
-            found.append("/..")  # beside the host's own
+            found.append("/..")  # in addition to the host's own
     group = max(found, key=len) if found else ""
     units = {next((part for part in path.split("/") if part.endswith((".service", ".scope"))), None) for path in found if path != "/"}
     return group, units.pop() if len(units) == 1 else None
@@ -298,7 +298,7 @@ def _users():
 
 
 class Judge(object):
-    """The rule for processes of one look. show: a function from names of units to their properties, as systemd tells them."""
+    """The rule for processes of one look. show: a function from names of units to their properties, as systemd reports them."""
 
     def __init__(self, show):
         self.show = show
@@ -333,7 +333,7 @@ class Judge(object):
         if not self._descends(found, shown.get("MainPID", "")):
             return self._no(found, "main process", "is neither the main process of %s nor its descendant" % unit, "Restart the service")
         files = [shown.get("FragmentPath", "")] + shown.get("DropInPaths", "").split()
-        # A unit that is masked is a link to /dev/null, which says nothing, whoever writes to it.
+        # A unit that is masked is a link to /dev/null, which says nothing, no matter who writes to it.
         doubt = _first(path("", name) for name in files if name and os.path.realpath(name) != os.devnull)
         return doubt._replace(row="unit", why=doubt.why + " (a file of %s)" % unit) if doubt else None
 

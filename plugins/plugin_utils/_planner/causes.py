@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Why engines, their validators and package managers fail, by the lines that they write: what is known of it, and how it is told.
+"""Why engines, their validators and package managers fail, by the lines that they write: what is known of it, and how it is reported.
 
-The node looks for the patterns and tells the code with the named groups, each held to its shape; the text stays on the host, since
+The node looks for the patterns and reports the code with the named groups, each held to its shape; the text stays on the host, since
 engines quote values of their configuration. What is not known here is reported as an exit status with the command that shows the text.
 """
 
@@ -29,7 +29,7 @@ _FILE = {"file": "path"}
 _LINE = {"line": "number"}
 _NAMED = {"name": "name"}
 
-# The first rows tell most: of one output no more than the first few that match are told.
+# The first rows say most: of one output only the first few that match are reported.
 CAUSES: tuple[Cause, ...] = (
     # --- configurations that cannot be read
     Cause("toml-line", r"(?i)(?:TOML|toml)[^(]*\((?P<line>\d+), \d+\)", "the TOML is invalid at line {line}", _LINE),

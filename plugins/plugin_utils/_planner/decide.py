@@ -114,7 +114,7 @@ def reads_specs(instances: Iterable[Instance], decisions: list[Decision], policy
 
 
 def by_spec_alone(policy: Policy, instance: Instance) -> Decision:
-    """An engine without handlers that are ours to configure: it resolves CDI devices, and that is all."""
+    """An engine without handlers that this collection may configure: it resolves CDI devices, and that is all."""
     engine = traits.of(instance.engine)
     if policy.injection not in ("auto", "native-cdi") or policy.cdi == "disabled":
         asked = f"injection: {policy.injection}" if policy.injection != "auto" else "cdi: disabled"
@@ -259,7 +259,7 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
 
 
 def device_list_strategy(policy: Policy, instance: Instance, injection: Injection, kubelet: Kubelet) -> tuple[tuple[str, ...], str]:
-    """What a Kubernetes device plugin has to be told (operator.md 1.6: the CRI field is beta, on by default, from kubelet 1.29)."""
+    """What a Kubernetes device plugin needs as settings (operator.md 1.6: the CRI field is beta, on by default, from kubelet 1.29)."""
     engine = traits.of(instance.engine)
     if not engine.kubernetes:
         return (), f"no kubelet uses {engine.title}, so no device plugin does"

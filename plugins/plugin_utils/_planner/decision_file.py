@@ -32,7 +32,7 @@ DECISION_PATH = f"{JOURNAL_DIR}/decision.json"
 FACT_PATH = "/etc/ansible/facts.d/gpufleet.fact"
 MODE = "0644"
 WRITER = "gpufleet.nvidia"
-# True of a host before and after the run alike; the rest tells how it looked at the time.
+# True of a host before and after the run alike; the rest says how it looked at the time.
 RECORDED_ONLY = ("reasons", "why")
 
 
@@ -111,14 +111,14 @@ def record(host: HostDecision, driver: Driver) -> dict[str, Any]:
         "isolation": host.isolation,
         "device_plugin": {"strategies": list(host.plugin_strategies), "source": host.plugin_source},
         "cdi": {"owner": host.cdi_owner, "version_cap": host.cdi_version_cap},
-        # UUIDs are left out: the driver tells them only after the first use of a GPU, which is not a change of the host.
+        # UUIDs are left out: the driver reports them only after the first use of a GPU, which is not a change of the host.
         "driver": {"version": driver.version, "gpus": [{"index": g.index, "bus_id": g.bus_id, "model": g.model} for g in driver.gpus]},
         "reasons": [dc.asdict(r) for r in host.reasons],
     }
 
 
 def engine(decision: Decision) -> dict[str, Any]:
-    """One instance's part. Whether the switch of CDI had to be written says nothing about the host afterwards, so it is not told."""
+    """One instance's part. Whether the switch of CDI had to be written says nothing about the host afterwards, so it is not recorded."""
     fields = {f.name: getattr(decision, f.name) for f in dc.fields(Decision) if f.name not in ("enable_cdi", "reasons")}
     plain = {name: list(value) if isinstance(value, tuple) else value for name, value in fields.items()}
     return {**plain, "reasons": [dc.asdict(r) for r in decision.reasons]}

@@ -1,9 +1,9 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What stays on a host and runs there by itself: a small program, the file that tells it what to do, and the units that start it.
+"""What stays on a host and runs there by itself: a small program, the file with its instructions, and the units that start it.
 
-systemd is never told to reload, since that takes GPUs from containers that got them by the legacy hook (nvidia-container-toolkit issue 48):
+systemd never reloads, since that takes GPUs from containers that got them by the legacy hook (nvidia-container-toolkit issue 48):
 it reads a unit that is new to it when that is first started, and reads all of them at boot. So a unit's file never changes, what may change
 is in the other file; and a unit is wanted by a drop-in of multi-user.target, a plain file that can be given back, instead of by a link.
 """
@@ -36,7 +36,7 @@ START = "for p in {pythons}; do [ -x $$p ] && exec $$p -I -S {words}; done; echo
 
 @dc.dataclass(frozen=True)
 class Resident:
-    """units: name -> text; those in `wanted` are started at boot. program: its source, '' when its units run no program of ours."""
+    """units: name -> text; those in `wanted` are started at boot. program: its source, '' when its units run no program from here."""
 
     name: str
     units: Mapping[str, str]

@@ -104,7 +104,7 @@ class Policy:
     cdi_missing_nodes: Literal["fail", "allow"] = "fail"
     device_nodes: Literal["ignore", "present"] = "ignore"
     cdi_refresh: Literal["converge", "watch"] = "converge"
-    single: bool = False  # a single-resource module: does what it is told, no host-wide decision
+    single: bool = False  # a single-resource module: does what its options say, no host-wide decision
 
 
 @dc.dataclass(frozen=True)
@@ -146,7 +146,7 @@ class Instance:
     handlers: Mapping[str, str] = dc.field(default_factory=dict)  # name -> binary as in force
     low_level: str = ""  # the program that runs its containers (runc, crun or youki, or a path of one); "" = another one, or not known
     cri: bool = True  # serves CRI (a Docker-only containerd does not)
-    refusal: str = ""  # why this instance is left alone, with what to do instead; "" = ours to manage
+    refusal: str = ""  # why this instance is left alone, with what to do instead; "" = this collection may manage it
     silent: bool = False  # it runs, and does not answer: refused, while the other engines of the host go on
     used_by_kubelet: bool = False
     pid: int = 0  # its process, and when that began, in the kernel's ticks; 0 where none was verified
@@ -275,7 +275,7 @@ class Leftover:
     """What another tool left on the host, and what becomes of it.
 
     settings: what of the file is the tool's, as dotted keys; () where the whole file is. exact: every key in it is explained by that tool's
-    own rules and by the rest of the configuration. fate: `adopted` (it goes, or is ours from now on, and the journal keeps its bytes),
+    own rules and by the rest of the configuration. fate: `adopted` (it goes, or is managed here from now on, and the journal keeps its bytes),
     `kept` (someone has to decide), `live` (its tool still works here, and is never fought).
     """
 
@@ -316,7 +316,7 @@ class Plan:
     beforehand: tuple[str, ...] = ()  # advice that is of no use any more once the plan has been carried out
     diffs: tuple[tuple[str, str, str], ...] = ()  # (path, text before, text after) for --diff, as the host shows them
     leftovers: tuple[Leftover, ...] = ()
-    released: tuple[str, ...] = ()  # state: absent: files that were judged, and in which nothing of ours is left
+    released: tuple[str, ...] = ()  # state: absent: files that were judged, and in which nothing of this collection is left
     first: tuple[Plan, ...] = ()  # transactions of their own before this one; then the host is looked at and planned again
 
     @property

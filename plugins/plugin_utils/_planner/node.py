@@ -153,14 +153,14 @@ def decided(policy: Policy, obs: Observation) -> Seen:
 
 
 def with_reasons(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decision: Decision) -> Decision:
-    """A decision with what only its engine's configuration tells."""
+    """A decision with what only its engine's configuration says."""
     asked = REASONED.get(decision.engine)
     instance = next(i for i in instances if i.key == decision.instance)
     return dc.replace(decision, reasons=(*decision.reasons, *asked.reasons(policy, obs, instance, decision))) if asked else decision
 
 
 def with_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instances: tuple[Instance, ...]) -> Instance:
-    """An engine that no kubelet can use is configured beside Kubernetes only when it is asked for by name."""
+    """An engine that no kubelet can use is configured next to Kubernetes only when it is asked for by name."""
     kubernetes = kubelet.present or any(i.manager in KUBERNETES for i in instances)
     engine = traits.of(instance.engine)
     if engine.kubernetes or not engine.handlers or instance.refusal or instance.engine in policy.engines or not kubernetes:
@@ -230,7 +230,7 @@ def taken_over(obs: Observation, parts: list[Plan]) -> list[str]:
 
 
 def left_by_others(policy: Policy, obs: Observation, instances: tuple[Instance, ...], decisions: tuple[Decision, ...]) -> Plan:
-    """What other tools left beside the engines' configurations, and in those of engines that are left alone, most often because of it.
+    """What other tools left outside the engines' configurations, and in those of engines that are left alone, most often because of it.
 
     Pods that cannot start are the first that is said.
     """
@@ -242,7 +242,7 @@ def left_by_others(policy: Policy, obs: Observation, instances: tuple[Instance, 
 
 
 def cdi(policy: Policy, obs: Observation, seen: Seen, probe_source: str, nodes: Plan, program: str) -> Plan:
-    """The spec of the host as it is once its device nodes are right. A driver that this very run loads tells its GPUs only afterwards."""
+    """The spec of the host as it is once its device nodes are right. A driver that this very run loads shows its GPUs only afterwards."""
     if seen.driver.state == "not-loaded" and nodes.restarts:
         return Plan(advice=("This run loads the NVIDIA driver; the next run writes the CDI spec, which names the driver's GPUs",))
     after = device_nodes.coming(policy, obs, seen.driver)
@@ -254,7 +254,7 @@ def before(policy: Policy, obs: Observation, record: HostDecision, installing: P
     """What goes first, each in a transaction of its own: the repository that has the packages, then the packages.
 
     After them the host is looked at again, so files which the packages brought are edited like any other. The units that come with
-    them are kept from writing beside us by the same transaction that brings them.
+    them are kept from writing as well by the same transaction that brings them.
     """
     some, names = bool(installing.commands), packages.missing(policy, obs, record)
     source = repository.needed(policy, obs, missing=some, offered=lambda: packages.offered(obs, names)) if record.packages else Plan()
@@ -278,7 +278,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 
 def facts(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
-    """What a result tells beside the plan."""
+    """What a result reports in addition to the plan."""
     row: dict[str, Any] = {**host_table.row(seen.instances, seen.record, plan, seen.driver), "managed": not left_alone(seen.record)}
     stale = staleness.headline(seen.freshness)
     if state == "absent":

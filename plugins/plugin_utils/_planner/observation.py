@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What the eyes saw on one host, read by name. A question that was not asked raises NeedMore, so the action asks it."""
+"""What the observer reported on one host, read by name. A question that was not asked raises NeedMore, so the action asks it."""
 
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ class File:
     fault: Mapping[str, Any] | None = None
     withheld: tuple[Mapping[str, Any], ...] = ()
     foreign_bytes: int | None = None
-    links: tuple[str, ...] | None = None  # those on the way to it; None where nobody told
+    links: tuple[str, ...] | None = None  # those on the way to it; None where nobody reported any
 
     @property
     def trouble(self) -> str:
@@ -279,7 +279,7 @@ class Observation:
     def active_seconds(self, name: str) -> float | None:
         """For how long a unit has been active, by the clock that systemd counts by, which stands still while a host is suspended.
 
-        None where that cannot be told.
+        None where that is not known.
         """
         unit = self.unit(name)
         since = unit.get("ActiveEnterTimestampMonotonic") or ""
@@ -289,7 +289,7 @@ class Observation:
         return float(now) - int(since) / 1e6
 
     def unit_asked(self, name: str) -> bool:
-        """Whether a look has told of this unit, that it is not there perhaps."""
+        """Whether an observation has reported on this unit, possibly its absence."""
         known = any(name in (a.get("units") or {}) for _qid, a in self._of_kind.get("units", ()))
         if not known:
             self._require("units", name)

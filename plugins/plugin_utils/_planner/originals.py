@@ -30,7 +30,7 @@ class Original:
     before: str | None
     after: str | None
     now: str | None
-    trouble: str  # why it cannot be told how the file is now
+    trouble: str  # why it is not known how the file is now
     directory: str  # of the copy
 
     @property
@@ -69,7 +69,7 @@ def require_sound(obs: Observation, covers: Covers = everything) -> None:
 
 
 def journal_is_there(obs: Observation) -> bool:
-    """Whether the journal knows of this collection's work here. Then what it has no copy of is not ours."""
+    """Whether the journal knows of this collection's work here. Then what it has no copy of is not this collection's."""
     answer = obs.raw(owned_file.ORIGINALS)
     return bool(answer.get("known") or answer.get("originals"))
 
@@ -105,7 +105,7 @@ def refuse(left: Iterable[str]) -> None:
 
 
 def _left(one: Original, obstacle: str) -> str:
-    """Why this one cannot be given back, with what to do; '' where it can, or where nothing of ours is in it."""
+    """Why this one cannot be given back, with what to do; '' where it can, or where nothing of this collection is in it."""
     if one.trouble:
         return f"{one.trouble}. {one.by_hand}"
     if one.touched and not _removed(one):

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A file that is wholly ours: the plan that writes it, and the plan that gives back what stood there before."""
+"""A file that is owned by this collection: the plan that writes it, and the plan that gives back what stood there before."""
 
 from __future__ import annotations
 
@@ -82,14 +82,14 @@ def give_back(obs: Observation, file: File, *, why: str, own: bool) -> Plan:
 
 
 def forgotten(plan: Plan) -> Plan:
-    """What goes here is ours, so no copy of it is kept as if it had been there before us."""
+    """What goes here belongs to this collection, so no copy of it is kept as if it had been there before us."""
     return dc.replace(plan, changes=tuple({**change, "forget": True} for change in plan.changes))
 
 
 def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool = False) -> Plan:
     """One change that the executor carries out with the bytes that the journal keeps; what is shown of them serves the diff only.
 
-    changed: someone has written to the file since, which the hands would refuse otherwise.
+    changed: someone has written to the file since, which the executor would refuse otherwise.
     """
     more = {"changed": True} if changed else {}
     return Plan(
@@ -110,7 +110,7 @@ def keys_out(path: str) -> Difference:
 
 
 def originals(obs: Observation) -> Mapping[str, Mapping[str, Any]]:
-    """Path -> what the journal tells of the file from before our first change. That it cannot be read does not mean that it keeps none."""
+    """Path -> what the journal says of the file from before our first change. That it cannot be read does not mean that it keeps none."""
     found: Mapping[str, Mapping[str, Any]] = obs.raw(ORIGINALS).get("originals") or {}
     return found
 

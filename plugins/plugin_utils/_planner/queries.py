@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Questions for the eyes. The id is made from the question, so two rooms that ask the same thing share one answer."""
+"""Queries for the observer. The id is made from the question, so two components that ask the same thing share one answer."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def with_lists_once(questions: Sequence[Question]) -> dict[str, Any]:
 
 
 def note_lists(answers: Mapping[str, Any], questions: list[Question]) -> None:
-    """Put beside each file's content the list by which it was made: an edit of it is repeated by that list."""
+    """Put next to each file's content the list by which it was made: an edit of it is repeated by that list."""
     for question in questions:
         answer = answers.get(question["id"]) if question.get("keep") and question["kind"] in ("file", "glob") else None
         for entry in [answer, *(answer.get("files") or ())] if answer else ():
@@ -169,7 +169,7 @@ def cri(socket: str, method: str = "Status", *, timeout: int = 5) -> Question:
 
 
 def pods(socket: str, handlers: Sequence[str], annotation: str = "", *, timeout: int = 10) -> Question:
-    """Which pods were started with one of these handlers. annotation: where the runtime keeps it, if its list does not tell."""
+    """Which pods were started with one of these handlers. annotation: where the runtime keeps it, if its list does not have it."""
     name = f"cri:ListPodSandbox:{','.join(handlers)}:{socket}"
     q: Question = {"id": name, "kind": "cri", "socket": socket, "method": "ListPodSandbox", "timeout": timeout}
     return {**q, "handlers": list(handlers), "annotation": annotation}

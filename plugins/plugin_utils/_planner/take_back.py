@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""state: absent, whatever has become of the engines since: stopped, removed, refused, broken, or beside another one.
+"""state: absent, whatever has become of the engines since: stopped, removed, refused, broken, or next to another one.
 
 Each engine takes back what it can judge. What it cannot is given back from the journal, or named; then nothing is touched at all.
 """
@@ -21,7 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 # By this name the programs of all handlers begin that this collection has ever written by itself.
 PROGRAM = low_level.PROGRAM
-# In whose configuration our part can be told from the rest. What other managers render is never edited.
+# In whose configuration our part can be separated from the rest. What other managers render is never edited.
 JUDGED = (*(m.name for m in known.MANAGERS if m.taken_back), nvidia_ctk.TOOL, gpu_operator.TOOL)
 
 
@@ -42,7 +42,7 @@ class Engine(Protocol):
         """Files in the usual place that carry our mark."""
 
     def claims(self, policy: Policy, obs: Observation, path: str) -> bool:
-        """Whether a file is of this engine's configuration, as far as its path tells."""
+        """Whether a file is of this engine's configuration, as far as its path shows."""
 
 
 Engines = Mapping[str, Engine]
@@ -126,14 +126,14 @@ def unknown(policy: Policy, instance: Instance, done: Plan, why: str) -> Plan:
 
 
 def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:
-    """A single-resource module works on one instance, which has to be named where several have something of ours."""
+    """A single-resource module works on one instance, which has to be named where several have something of this collection."""
     changing = sorted(key for key, one in plans.items() if one.changes)
     if policy.single and len(changing) > 1:
         raise PlanError(f"several instances: {', '.join(changing)}", next="choose one by config_path")
 
 
 def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Plan, broken: Mapping[str, str]) -> None:
-    """What is ours by its mark, or looks like ours for want of a journal, and could not be judged."""
+    """What is marked as this collection's, or looks like it without a journal, and could not be judged."""
     done = {str(change["path"]) for change in merged.changes} | set(merged.released) | set(owned_file.originals(obs))
     marked = [(name, path) for name, engine in engines.items() for path in engine.marked(policy, obs) if path not in done]
     step = "Take it out of the configuration that names it, then remove it"
@@ -152,7 +152,7 @@ def suspected(policy: Policy, obs: Observation, path: str) -> bool:
 
 
 def may_be_own(policy: Policy, obs: Observation) -> bool:
-    """Whether keys that look like ours count as ours without a copy: there is no journal, and we are known or said to have been here."""
+    """Whether keys that look like this collection's count as such without a copy: there is no journal, and this collection was here."""
     return not originals.journal_is_there(obs) and (policy.single or decision_file.was_here(obs))
 
 

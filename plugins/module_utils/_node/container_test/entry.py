@@ -216,7 +216,7 @@ class _Check(object):
         return answer
 
     def tries(self, case, nodes):
-        """Once more when someone else removed the sandbox under our hands: a node agent takes one that it does not know for an orphan."""
+        """Once more when someone else removed the sandbox while this runs: a node agent takes one that it does not know for an orphan."""
         for left in range(TRIES - 1, -1, -1):
             try:
                 return self.start(case, nodes)
@@ -354,7 +354,7 @@ def _problem(path, expect, kind, result):
 
 
 def _with_numbers(node):
-    """A node with its device numbers: those of the host's own node, else those that were told, else none: nobody can open it then."""
+    """A node with its device numbers: those of the host's own node, else those that were given, else none: nobody can open it then."""
     try:
         found = os.stat(node["path"])
         if stat.S_ISCHR(found.st_mode):

@@ -28,7 +28,7 @@ def ended(code, words):
 
 
 class Api(object):
-    """The engine behind one socket. heard: what of an engine's or a shell's words may be told."""
+    """The engine behind one socket. heard: what of an engine's or a shell's output may be shown."""
 
     def __init__(self, path, timeout, heard):
         self.path, self.timeout, self.heard = path, timeout, heard

@@ -4,7 +4,7 @@
 """Tries whether this host reaches an address. A plain program: it runs in a child that is killed when it takes too long.
 
 Standard library only, Python 3.6. Arguments are one JSON object: {"url", "proxies": [patterns of files that may name a proxy]}. Any
-answer of a server counts: whether it has what is wanted is told by whoever asks for it. A package manager with a proxy of its own goes
+answer of a server counts: whether it has what is wanted is judged by the asker. A package manager with a proxy of its own goes
 another way than this program would, so nothing is tried then. Prints {"tried", "reached", "why"}; why is a sentence of this file.
 """
 

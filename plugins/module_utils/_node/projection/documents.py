@@ -3,13 +3,13 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The projection of a document in YAML or JSON that is only read: listed values, and stand-ins for all others, line by line as in the file.
 
-A stand-in is `(hidden TAG BYTES)`: equal values of a host have equal tags, so whoever compares them finds the same as in the file,
+A stand-in is `(hidden TAG BYTES)`: equal values of a host have equal tags, so a comparison finds the same as in the file,
 and BYTES is how long the value is. It keeps the signs "=" and "/" at its end where the value has them, and says `no-text` where a number
 or a truth value without quotes would be read as another text than is written. Comments go, but for listed ones.
 
-Beside the shapes of `selection`, a place may have: "number" (a number without quotes); ["split", SIGN, SHAPE, {NAME: SHAPE}] (a text that
+Besides the shapes of `selection`, a place may have: "number" (a number without quotes); ["split", SIGN, SHAPE, {NAME: SHAPE}] (a text that
 is judged on both sides of the first SIGN, the right one by its name or by the name "*"); ["arguments", {FLAG: SHAPE}, KEY, {PROGRAM: N}] (a
-list: the words of a program whose path stands under KEY beside it; of a listed program its word N as well, if it has the shape "command");
+list: the words of a program whose path stands under KEY next to it; of a listed program its word N as well, if it has the shape "command");
 ["hidden", SHAPE, [DOMAIN]] (never shown; a key that has the shape keeps it, and is shown where it is one of a domain's).
 Node side: standard library only, Python 3.6.
 """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tags of the keys and values that a projection hides, so an asker who must not see them can tell whether two files say the same.
+"""Tags of the keys and values that a projection hides, so an asker who must not see them can say whether two files say the same.
 
 A leaf is a key whose value is not a table. A value is tagged together with its key, so equal values of different keys have different
 tags. How a file is written makes no difference: dotted keys, inline tables and headers, the order, the base of a number.

@@ -79,7 +79,7 @@ def value(text):
 def withheld(kind, text):
     """What stands for a value whose kind may be known: one of the same kind, and of no shape that is listed."""
     if kind == "boolean":
-        return text  # its length tells it
+        return text  # its length shows it
     if kind in ("integer", "float"):
         return "1." + "1" * (len(text) - 2) if len(text) > 2 else "1" * len(text)
     if "\n" not in text and kind == "array" and len(text) > 2:

@@ -51,7 +51,7 @@ def judge(places, path, value):
         return INSIDE if leads else WITHHOLD if shape is not None else HIDE
     if shape is not None:
         return SHOW if fits(shape, value.data) else WITHHOLD
-    if leads:  # nothing at all is there where a table would be (JSON's null), and it tells nothing
+    if leads:  # nothing at all is there where a table would be (JSON's null), and it says nothing
         return SHOW if value.data is None else WITHHOLD
     return HIDE
 
@@ -224,7 +224,7 @@ def _listed_text(places, name, value):
 
 
 def _flags(data, places, _comments):
-    """Everything but the listed flags becomes spaces: words are told apart by them."""
+    """Everything but the listed flags becomes spaces: words are separated by them."""
     work, at = _Work(data, places), 0
     shown = [found.span() for found in _FLAG.finditer(work.text) if _listed_text(places, found.group(1), found.group(2))]
     for start, end in shown + [(len(work.text), len(work.text))]:

@@ -60,12 +60,12 @@ _COMPILED = {shape: re.compile(rule) for shape, rule in _TEXT.items()}
 
 
 def shapes() -> "Any":
-    """Every shape that a listed place can have; beside them "one of A|B|C"."""
+    """Every shape that a listed place can have; in addition "one of A|B|C"."""
     return sorted(set(_TEXT) | set(_LISTS) | {"bool", "int"})
 
 
 def fits(shape: "Any", value: "Any") -> bool:
-    """Whether a value has the shape. Nothing (None, "", an empty list) tells nothing, and fits every shape of its kind."""
+    """Whether a value has the shape. Nothing (None, "", an empty list) says nothing, and fits every shape of its kind."""
     if value is None:
         return True
     if shape == "bool":

@@ -61,7 +61,7 @@ def differs(fact):
 
 
 def alike(before, now):
-    """Equal, as far as both are known: a value that was or is not told (None) says nothing."""
+    """Equal, as far as both are known: a value that was or is not known (None) says nothing."""
     one, other = [[value for row in rows for value in row] for rows in (before, now)]
     known = [at for at in range(min(len(one), len(other))) if one[at] is not None and other[at] is not None]
     return len(one) == len(other) and all(one[at] == other[at] for at in known)

@@ -5,7 +5,7 @@
 
     device_nodes.py RULES.json
 
-It loads modules, reads each driver's major and each device's minor where the rules say that they are told, makes what is missing,
+It loads modules, reads each driver's major and each device's minor where the rules say that they are found, makes what is missing,
 replaces what has other numbers, and puts links to the nodes where systemd looks for them. What is right is left alone. It is run at every
 boot and whenever a run of the collection finds something wrong. Node side: standard library only, Python 3.6.
 """
@@ -99,7 +99,7 @@ def desired_nodes(rules):
 
 
 def minors(rule):
-    """(minor, the fields of the file that tells it): one for a rule with a number, one for each file of a rule with a pattern."""
+    """(minor, the fields of the file that says it): one for a rule with a number, one for each file of a rule with a pattern."""
     if "each" not in rule:
         return [(rule["minor"], {})]
     found = []

@@ -202,7 +202,7 @@ def _read(connection, size, deadline):
 
 
 def status(path, timeout=5):
-    """Status with everything the runtime tells: conditions, handlers and its effective configuration. For use on this host alone."""
+    """Status with everything the runtime reports: conditions, handlers and its effective configuration. For use on this host alone."""
     service, fields = _ask(path, "Status", [(1, 0, 1)], timeout)
     conditions = []
     for value in [condition for part in values(fields, 1) for condition in values(decode(part), 1)]:
@@ -242,7 +242,7 @@ DRIVERS = {0: "systemd", 1: "cgroupfs"}  # enum CgroupDriver
 
 
 def runtime_config(path, timeout=5):
-    """The control group driver that the runtime tells whoever asks; "" from a runtime that does not know the question."""
+    """The control group driver that the runtime reports; "" from a runtime that does not know the question."""
     try:
         _service, fields = _ask(path, "RuntimeConfig", [], timeout)
     except CriError as exc:
@@ -254,9 +254,9 @@ def runtime_config(path, timeout=5):
 
 
 def pods(path, handlers, annotation="", timeout=5):
-    """Names of the pods that are ready and were started with one of these handlers; of no other pod anything is told.
+    """Names of the pods that are ready and were started with one of these handlers; nothing about any other pod.
 
-    annotation: where a runtime keeps the handler that its list of pods does not tell, in the specification of a pod's first process.
+    annotation: where a runtime keeps the handler that its list of pods does not have, in the specification of a pod's first process.
     """
     deadline = time.monotonic() + timeout
     _service, fields = _ask(path, "ListPodSandbox", [], timeout)
@@ -290,7 +290,7 @@ def sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):
 
 
 def _handler(path, pod, annotation, deadline):
-    """The handler that a pod was started with by its own status, '' where it is not told; None of a pod that was removed meanwhile."""
+    """The handler that a pod was started with by its own status, '' where it is not reported; None of a pod that was removed meanwhile."""
     if not annotation:
         return ""
     left = deadline - time.monotonic()

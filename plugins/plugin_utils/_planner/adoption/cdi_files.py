@@ -149,7 +149,7 @@ def of_driver(mount: Mount) -> bool:
 
 
 def lost(found: Spec, own: Spec) -> tuple[str, ...]:
-    """Names of devices that containers could not ask for any more: for GPUs that are in ours under other names only, or for none."""
+    """Names of devices that containers could not ask for any more: for GPUs that the new spec names otherwise, or for none."""
     given = {d.name for d in own.devices}
     here = {n.path for d in own.devices for n in d.edits.device_nodes}
     nodes = {d.name: _gpus(d.edits.device_nodes) for d in found.devices if d.name not in given}

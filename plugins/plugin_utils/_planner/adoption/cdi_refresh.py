@@ -123,7 +123,7 @@ def release_of(version: str) -> tuple[int, ...]:
 def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     """Mask and stop the units.
 
-    systemd is not told to reload: that takes GPUs from containers that got them by the legacy hook (nvidia-container-toolkit issue 48).
+    systemd is not reloaded: that takes GPUs from containers that got them by the legacy hook (nvidia-container-toolkit issue 48).
     So the masks hold from the next boot on. Until then the udev rule could start the service once more, if someone loads the nvidia
     module again; the next run takes its file away. The links that enable the units stay: without the masks all is as it was.
     """

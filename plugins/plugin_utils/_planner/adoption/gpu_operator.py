@@ -239,7 +239,7 @@ def returned(obs: Observation) -> str:
 
 
 def leftovers(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> tuple[Leftover, ...]:
-    """What of it is on the host, beside its files in an engine's configuration, which the engine's own planner judges."""
+    """What of it is on the host, next to its files in an engine's configuration, which the engine's own planner judges."""
     found = state(policy, obs, instances)
     if found.counts_as_live:
         concerned = [i for i in instances if its_handlers(i) or "GPU Operator" in i.refusal]

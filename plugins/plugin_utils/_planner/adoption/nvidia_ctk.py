@@ -41,7 +41,7 @@ def runs_nvidia(program: object) -> bool:
 def mode_note(options: Mapping[str, object], after: Mapping[str, object]) -> str:
     """What becomes of programs that set the runtime's mode by their name, whatever its configuration says: the end of a sentence.
 
-    theirs, after: the programs of handlers, by the handler's name. One that nobody wants afterwards is not spoken of.
+    options, after: the programs of handlers, by the handler's name. One that nobody wants afterwards is not spoken of.
     """
     named = {str(options[name]): str(after[name]) for name in sorted(set(options) & set(after)) if low_level.sets_mode(options[name])}
     return "".join(

@@ -77,7 +77,7 @@ def unexplained(table: Any, candidates: Iterable[Table], programs: Iterable[str]
     right = {"runtime_path": table.get("runtime_path") in tuple(programs), "runtime_type": table.get("runtime_type") == "oci"}
     wrong = [key for key, is_right in right.items() if not is_right]
     copied = _said(table)
-    # Nobody sends what is not known here: stand-ins of different keys and values can be the same text, and ours would not have the key.
+    # Nobody sends what is not known here: stand-ins of different keys and values can be the same text, and the new file would lack the key.
     wrong += [key for key in copied if key not in crio_places.HANDLER_FIELDS]
     copied = {key: value for key, value in copied.items() if key in crio_places.HANDLER_FIELDS}
     if not copied:

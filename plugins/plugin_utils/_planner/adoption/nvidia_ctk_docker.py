@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import lo
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Leftover
 
 TOOL, PACKAGE, UNKNOWN = "nvidia-ctk", "nvidia-docker2", "an unknown tool"
-EMPTY = ("args", "runtimeArgs")  # what each of them writes beside the path
+EMPTY = ("args", "runtimeArgs")  # what each of them writes in addition to the path
 Values = Mapping[str, Any]
 
 

@@ -37,7 +37,7 @@ def serves(instance: Instance) -> bool:
 
 
 def in_use(obs: Observation, instance: Instance, names: Iterable[str]) -> Mapping[str, int]:
-    """Those of the handlers that pods use, with the number of the pods. Raises QueryFailed where the engine does not tell."""
+    """Those of the handlers that pods use, with the number of the pods. Raises QueryFailed where the engine does not say."""
     if not serves(instance):
         return {}
     asked = question(instance)

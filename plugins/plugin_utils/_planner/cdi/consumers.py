@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who reads the host's CDI spec beside the engines that are managed: Podman, which has no daemon, and the NVIDIA runtime itself."""
+"""Who reads the host's CDI spec besides the engines that are managed: Podman, which has no daemon, and the NVIDIA runtime itself."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Where our CDI specs differ from those of `nvidia-ctk cdi generate` on purpose. The page docs/cdi.md is written from here.
 
-A difference that is found and is not in this list is a mistake, of ours or in the list.
+A difference that is found and is not in this list is a mistake, in the generator or in the list.
 """
 
 from __future__ import annotations

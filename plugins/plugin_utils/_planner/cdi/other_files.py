@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Spec files of others with our devices: what nvidia-ctk wrote goes; what a person wrote stays, or is refused where it hides ours.
+"""Spec files of others with our devices: what nvidia-ctk wrote goes; what a person wrote stays, or is refused if it hides our spec.
 
 Those of upstream's vendor for management containers have no device of ours. They are named and stay: which container asks for one of their
 devices cannot be seen on a host, and the spec of the host would not give it.
@@ -26,7 +26,7 @@ REPLACED = "The spec of this host takes its place, and the journal keeps the fil
 
 
 def at_own_path(policy: Policy, file: File, spec: Spec) -> Plan:
-    """A spec of someone else's where ours is written. What cannot be read goes with a word; what a person wrote is refused."""
+    """A foreign spec where this collection writes its own. What cannot be read goes with a word; what a person wrote is refused."""
     if not file.exists or file.error:
         return Plan()
     if policy.adopt == "never":
@@ -116,7 +116,7 @@ def of_other(policy: Policy, file: File, mine: str, spec: Spec, *, outranks: boo
 
 
 def judged(policy: Policy, file: File, other: Spec, mine: str, spec: Spec, *, outranks: bool) -> Plan:
-    """Of one file of our kind: it goes, it stays beside ours, or the two cannot be together."""
+    """Of one file of our kind: it goes, it stays next to this collection's, or the two cannot be together."""
     strange, lost = cdi_files.unexplained(other), cdi_files.lost(other, spec)
     if policy.adopt == "auto" and other.kind == KIND and not (strange or lost or file.is_link):
         why = f"nvidia-ctk cdi generate writes this, and {mine} has its devices"

@@ -4,7 +4,7 @@
 """The CDI spec of a host as a resource: what to look at, and the plan that makes it true, with one owner.
 
 Ours stands in /etc/cdi. /var/run/cdi outranks it, but is gone after a reboot, and engines that start containers at boot would not find it
-(nixpkgs 420638); that is why nvidia-cdi-refresh's file there is taken over, which would hide ours.
+(nixpkgs 420638); that is why nvidia-cdi-refresh's file there is taken over, which would hide this collection's.
 """
 
 from __future__ import annotations
@@ -95,7 +95,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 @dc.dataclass(frozen=True)
 class OfDriver:
-    """What of the driver's files goes into containers: into all, and beside the DRM nodes of one device."""
+    """What of the driver's files goes into containers: into all, and next to the DRM nodes of one device."""
 
     common: Edits
     of_drm: Callable[[tuple[str, ...]], Edits]
@@ -113,7 +113,7 @@ class OfDriver:
 
 @dc.dataclass(frozen=True)
 class Made:
-    """The specs as they have to be, by kind, who told the devices, and what a person should know."""
+    """The specs as they have to be, by kind, which source listed the devices, and what a person should know."""
 
     specs: Mapping[str, build.Generated]
     source: str
@@ -137,7 +137,7 @@ def plan(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, p
 
 
 def outcome(policy: Policy, obs: Observation, host: HostDecision, driver: Driver, probe_source: str) -> tuple[Plan, Made]:
-    """Ours: the specs as they have to be, and nobody else's for the same devices. Theirs, or nobody's: ours go."""
+    """Owner collection: our specs as they have to be, and no others for the same devices. Another owner or none: our specs go."""
     if host.skipped:
         return Plan(), NOTHING_MADE
     if host.cdi_owner != "collection":
@@ -181,7 +181,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 
 def record_of_options(owner: Literal["collection", "toolkit", "none"], cap: str) -> HostDecision:
-    """For the single module, which does what it is told: the parts of a record that this resource reads."""
+    """For the single module, which does what its options say: the parts of a record that this resource reads."""
     return HostDecision(
         decisions=(),
         refused=(),
@@ -204,7 +204,7 @@ def own_paths(policy: Policy) -> tuple[str, ...]:
 
 
 def taken_over(policy: Policy, obs: Observation) -> tuple[str, ...]:
-    """Files of nvidia-ctk's, under any name, that went when ours came."""
+    """Files of nvidia-ctk's, under any name, that were removed when this collection's was written."""
     folders = tuple(f"{directory}/" for directory in directories(policy))
     gone = (path_ for path_, kept in owned_file.originals(obs).items() if kept.get("existed") and kept.get("now") is None)
     return tuple(path_ for path_ in gone if path_.startswith(folders))
@@ -413,7 +413,7 @@ def seen(policy: Policy, obs: Observation, wanted: str) -> File:
 
 
 def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
-    """Other files that define our devices: what nvidia-ctk wrote goes. Raises where engines would drop or hide ours because of another."""
+    """Other files that define our devices: what nvidia-ctk wrote goes. Raises where engines would drop or hide our spec for another."""
     mine = path(policy, spec.kind)
     own = {path(policy, name) for name, _layout in kinds(policy)}
     there = seen(policy, obs, mine)
@@ -428,14 +428,14 @@ def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
 
 
 def of_management(policy: Policy, obs: Observation, state: Callable[[str], gpu_operator.State]) -> tuple[Leftover, ...]:
-    """Specs for management containers that are not ours. state: of the GPU Operator's toolkit that left a file."""
+    """Specs for management containers that this collection did not write. state: of the GPU Operator's toolkit that left a file."""
     own = {path(policy, name) for name, _layout in kinds(policy)}
     every = [file for directory in directories(policy) for file in obs.glob(f"{directory}/*") if file.path not in own and not is_own(file)]
     return tuple(left for file in every for left in other_files.of_management(file, state))
 
 
 def leaves_as_it_is(policy: Policy, obs: Observation, there: File, spec: Spec) -> bool:
-    """Of adopt: never: a file that says what ours would, and the one of nvidia-cdi-refresh, which is the affair of cdi_owner."""
+    """Of adopt: never: a file that defines the same as our spec, and that of nvidia-cdi-refresh, which cdi_owner decides about."""
     if policy.adopt != "never":
         return False
     of_units = there.path == REFRESH_FILE and cdi_refresh.refresh(policy, obs).present

@@ -4,7 +4,7 @@
 """Is the CDI spec on a host still true? A verdict from the one look that is taken anyway, for our file and for nvidia-cdi-refresh's.
 
 A spec is judged by what it says itself: the libraries, nodes, numbers and names in it against those of the host now. So a spec that holds
-device nodes only does not go stale with a new driver, and one that someone else wrote is judged by the same rules as ours.
+device nodes only does not go stale with a new driver, and one that someone else wrote is judged by the same rules as this collection's.
 What cannot be seen without asking the driver is not judged: whether a MIG instance of the same number still has the same UUID.
 """
 
@@ -114,7 +114,7 @@ def host(policy: Policy, obs: Observation, driver: Driver, cap: str, directories
 
 
 def judge(file: File, writer: Writer, there: Host) -> Verdict:
-    """The verdict on one file. What the look could not tell counts as unchanged: a verdict is never a guess."""
+    """The verdict on one file. What the look could not see counts as unchanged: a verdict is never a guess."""
     if file.fault and file.fault.get("code") in stand_ins.FORMS:
         return Verdict(file.path, writer, "fresh", "")  # engines read it
     if file.fault:
@@ -197,7 +197,7 @@ def live_path(node: DeviceNode) -> str:
 
 def of_gpus(spec: Spec, there: Host) -> Iterator[Stale]:
     if there.driver.state != "ok":
-        return  # the driver itself is the news then, and told as such
+        return  # the driver itself is the news then, and reported as such
     named = device_nodes(spec)
     gpus = [g for g in there.driver.gpus if g.model not in inventory.DISPLAY_ONLY]
     yield from lost_gpus(named, gpus)

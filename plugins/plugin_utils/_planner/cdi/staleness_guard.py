@@ -33,7 +33,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 NAME = "cdi-watch"
 SERVICE, PATH, TIMER = f"gpufleet-{NAME}.service", f"gpufleet-{NAME}.path", f"gpufleet-{NAME}.timer"
 UNITS = (SERVICE, PATH, TIMER)
-# Another unit where the spec is theirs: systemd would not see that the text of one that it knows has changed.
+# Another unit where nvidia-cdi-refresh owns the spec: systemd would not see that the text of one that it knows has changed.
 REFRESH_NAME = "cdi-refresh"
 REFRESH_UNITS = (f"gpufleet-{REFRESH_NAME}.path",)
 WATCHES = ((NAME, UNITS), (REFRESH_NAME, REFRESH_UNITS))
@@ -47,7 +47,7 @@ VERSION = (r"(\d+\.\d+(?:\.\d+)?)",)
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """Two small files where nothing is watched: they tell whether something was."""
+    """Two small files where nothing is watched: they show whether something was."""
     aside = queries.glob(f"{ASIDE}/*", content=False)
     if policy.cdi_refresh == "watch" or policy.state == "absent":
         return [*(q for name, units in WATCHES for q in host_service.questions(name, units)), aside]
@@ -113,7 +113,7 @@ def facts(policy: Policy, obs: Observation, spec: Spec) -> list[dict[str, Any]]:
 
 
 def the_gpus(obs: Observation, pattern: str, spec: Spec) -> dict[str, Any]:
-    """UUIDs as the spec has them: the driver tells them only after the first use of a GPU, and null is held to be like any."""
+    """UUIDs as the spec has them: the driver reports them only after the first use of a GPU, and null is held to be like any."""
     uuids = {n.path: d.name for d in spec.devices if d.name.startswith("GPU-") for n in d.edits.device_nodes}
     seen = as_seen(obs, "the set of GPUs", pattern, INFORMATION)
     named = [[path, bus, minor, uuids.get(f"/dev/nvidia{minor}")] for path, bus, minor, _uuid in seen["found"]]

@@ -52,7 +52,7 @@ class DeviceFile:
 
 @dc.dataclass(frozen=True)
 class Paths:
-    """Where this policy's procfs and sysfs tell about GPUs."""
+    """Where this policy's procfs and sysfs describe GPUs."""
 
     proc_version: str
     information: str
@@ -111,7 +111,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def beneath(root: str, path: str) -> str:
-    """A path of the driver's own tree as the host sees it: driver containers keep theirs in /run/nvidia/driver, for example."""
+    """A path of the driver's own tree as the host sees it: driver containers have it in /run/nvidia/driver, for example."""
     return root.rstrip("/") + path
 
 
@@ -212,7 +212,7 @@ def loaded(obs: Observation, p: Paths) -> bool:
 
 
 def module_version(obs: Observation, p: Paths) -> tuple[str, str]:
-    """Version of the loaded kernel module and the file that tells it."""
+    """Version of the loaded kernel module and the file that shows it."""
     for path in (p.module_version, p.proc_version):
         first = text(obs.file(path)).split("\n")[0]
         found = VERSION.search(first)

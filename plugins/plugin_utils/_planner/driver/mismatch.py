@@ -5,7 +5,7 @@
 
 They come from one package set and have to be equal. After an upgrade without a reboot they are not, NVML answers error 18, and every
 container with a GPU fails with "Driver/library version mismatch". This says which files differ, and what mends it. Nothing is run for it:
-a module file does not tell its version without being read whole, but DKMS keeps each build in a folder named after version and kernel.
+the version in a module file is found only by reading it whole, but DKMS keeps each build in a folder named after version and kernel.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ def modules(obs: Observation) -> Modules:
 
 
 def compare(loaded: str, where: str, libraries: Mapping[str, str], disk: Modules) -> Mismatch:
-    """loaded: the module's version as `where` tells it; libraries: file -> version. The decision table, row by row."""
+    """loaded: the module's version as `where` shows it; libraries: file -> version. The decision table, row by row."""
     versions = sorted(set(libraries.values()))
     if not versions:
         return Mismatch()

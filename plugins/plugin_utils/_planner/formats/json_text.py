@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""JSON as text: read with places, changed by inserting and replacing tokens, so every byte that is not ours stays as it is.
+"""JSON as text: read with places, changed by inserting and replacing tokens, so every other byte stays as it is.
 
 A serialiser would sort keys, lose the indentation and pass numbers through a float. New members go in front of the present ones: so no
 line that is there already gets another comma.
@@ -372,7 +372,7 @@ def _edit(lines: list[str], starts: list[int], low: int, high: int, together: li
 
 
 def _lines(text: str) -> list[str]:
-    """Lines with their ends, as the hands count them: only \\n ends one."""
+    """Lines with their ends, as the executor counts them: only \\n ends one."""
     parts = text.split("\n")
     return [part + "\n" for part in parts[:-1]] + ([parts[-1]] if parts[-1] else [])
 

@@ -30,7 +30,7 @@ class TomlError(PlanError):
 
 @dc.dataclass(frozen=True)
 class TomlDocument:
-    """A parsed file. `origin` tells for each line which line of the original it is, -1 for lines of ours."""
+    """A parsed file. `origin` gives for each line which line of the original it is, -1 for lines of this collection."""
 
     path: str
     lines: tuple[str, ...]

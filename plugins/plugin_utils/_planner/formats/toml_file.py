@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 
 def read(file: File, path: str = "") -> toml.TomlDocument:
-    """The document; PlanError where the file is not a TOML. path: what it is called in messages, where that is not its own."""
+    """The document; PlanError where the file is not TOML. path: what it is called in messages, where that is not its own."""
     path = path or file.path
     if file.fault:
         raise file_places.fault(path, str(file.fault.get("code")), int(file.fault.get("line") or 1), "TOML")

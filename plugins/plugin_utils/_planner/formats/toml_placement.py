@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Where a new key of a TOML text goes, and which lines an old one takes: beside its siblings, written as the file writes them."""
+"""Where a new key of a TOML text goes, and which lines an old one takes: next to its siblings, written as the file writes them."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.t
 
 
 def insert(doc: TomlDocument, places: toml_scanner.Statements, path: Path, value: Any) -> TomlDocument:
-    """A new key: beside its siblings, however they are written; else in a new table next to its relatives."""
+    """A new key: next to its siblings, however they are written; else in a new table next to its relatives."""
     container = path[:-1]
     for size in range(len(container), 0, -1):
         ancestor = container[:size]

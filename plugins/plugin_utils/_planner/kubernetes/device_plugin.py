@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""How NVIDIA's device plugin for Kubernetes tells the engine which GPUs a pod got: declared, seen on the host, or the plugin's default.
+"""How NVIDIA's device plugin for Kubernetes passes to the engine which GPUs a pod got: declared, seen on the host, or the plugin's default.
 
 The plugin is configured in the cluster, which nobody asks here. What a host shows of it is the CDI spec that it writes, with a strategy of
 CDI only, and the settings of its process where that is the host's own and not a container's: any user of a cluster can run a container

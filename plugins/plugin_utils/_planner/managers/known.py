@@ -41,7 +41,7 @@ def place(name: str) -> Place:
 
 
 def served() -> list[Manager]:
-    """Those beside the package that are served."""
+    """The managers other than the package that are served."""
     return [m for m in MANAGERS if m.place is not None and m is not PACKAGE]
 
 
@@ -72,7 +72,7 @@ def executables() -> list[str]:
 def program(process: Mapping[str, Any]) -> tuple[str, bool] | None:
     """The path by which a containerd's program is run, and whether it is the very file of the process; None of any other process.
 
-    Where several programs are one file (k3s), each has a link to it beside the file, and is known by the name that it was started with.
+    Where several programs are one file (k3s), each has a link to it next to the file, and is known by the name that it was started with.
     """
     called, exe = processes.program(process), str(process.get("exe") or "")
     if called == DAEMON:

@@ -16,7 +16,7 @@ class Place:
     """
 
     units: tuple[str, ...]  # of the daemon, or of the program that starts it: what is restarted
-    drop_ins: tuple[str, ...] = ("conf.d",)  # directories beside the main file that are looked at; the first is made where none is read
+    drop_ins: tuple[str, ...] = ("conf.d",)  # directories next to the main file that are looked at; the first is made where none is read
     main_edited: bool = True  # False: the main file is rendered again at each start, so a drop-in has to be imported already
     not_imported: str = ""  # what to do where that file imports no such directory
     executable: str = ""  # the file of the daemon if that is not containerd: one file with several programs, chosen by name
@@ -41,10 +41,10 @@ class Manager:
     homes: tuple[str, ...] = ()  # a configuration or a program below one of these is its own
     units: tuple[str, ...] = ()
     os_ids: tuple[str, ...] = ()
-    own_engine: bool = True  # brings a containerd of its own, beside which a plain one may run
+    own_engine: bool = True  # brings a containerd of its own, next to which a plain one may run
     kubernetes: bool = True  # comes with Kubernetes
     cri: bool = True  # its containerd serves CRI
-    separable: bool = False  # left alone, and still our part of the configuration can be told from the rest, so it is taken back
+    separable: bool = False  # left alone, and still our part of the configuration can be separated from the rest, so it is taken back
     sentence: str = ""  # why it is left alone, where that differs from the usual
     place: Place | None = None
 

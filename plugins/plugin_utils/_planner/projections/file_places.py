@@ -117,7 +117,7 @@ def hidden(value: Any) -> bool:
 
 
 def stand_in(value: Any) -> bool:
-    """Whether this is what stands for a whole value under a key that is not shown: its type is not that of the value, and tells nothing."""
+    """Whether this is what stands for a whole value under a key that is not shown: its type is not that of the value, and says nothing."""
     return hidden(value) or value in ("", []) or (value == 1 and not isinstance(value, bool))
 
 

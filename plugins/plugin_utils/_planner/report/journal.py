@@ -25,7 +25,7 @@ BY = {
     "the next boot": "at the next boot",
     "the next transaction": "by the next run",
 }
-# systemctl's advice to look at what is told here anyway.
+# systemctl's advice to look at what is shown here anyway.
 HINT = re.compile(r'\s*See "systemctl status [^"]*" and "journalctl [^"]*" for details\.')
 COMMAND_WIDTH = 300  # a package manager's with all that it installs
 
@@ -37,12 +37,12 @@ def journal(obs: Observation) -> Entry:
 
 
 def unacknowledged(obs: Observation) -> tuple[str, ...]:
-    """Transactions that were taken back and that nobody has been told of yet."""
+    """Transactions that were taken back and that have not been reported yet."""
     return tuple(str(entry["id"]) for entry in journal(obs).get("outcomes") or ())
 
 
 def strays(obs: Observation) -> tuple[str, ...]:
-    """Directories beside files that a transaction has left whose journal was removed."""
+    """Directories next to files that a transaction has left whose journal was removed."""
     return tuple(str(path) for path in journal(obs).get("strays") or ())
 
 
@@ -88,7 +88,7 @@ def plain(sentence: str) -> str:
 
 
 def failures(logs: Mapping[str, Entry]) -> list[str]:
-    """Why each unit failed, as far as its log tells a known cause, and what shows the log; nothing of a unit that did not fail.
+    """Why each unit failed, as far as its log shows a known cause, and what shows the log; nothing of a unit that did not fail.
 
     What a unit says stays on the host: engines quote values of their configuration.
     """

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Tables of text that fit a terminal: columns, wrapped cells, and the long sentence below its row where there is no room beside it."""
+"""Tables of text that fit a terminal: columns, wrapped cells, and the long sentence below its row where there is no room next to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 GAP = 2
 NARROWEST = 8  # of a column that is made narrower so that the table fits
 NAME = 24  # a first column wider than this is wrapped where room is short
-MIN_LAST_COLUMN = 40  # less than this beside the other columns, and the last one goes below its row
+MIN_LAST_COLUMN = 40  # less than this next to the other columns, and the last one goes below its row
 INDENT = 4
 MARKS = "./-"  # a long word is broken after one of these
 

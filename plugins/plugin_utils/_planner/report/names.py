@@ -25,7 +25,7 @@ def runs(names: Iterable[str], limit: int = SHOWN) -> list[tuple[str, int]]:
     for name in sorted(set(names), key=lambda n: (natural(n), n)):
         before, digits, after = split(name)
         # gpu9 and gpu10 are of one family, gpu09 and gpu10 of another: leading zeros say how many digits all of them have.
-        # A name without a number is of no family: gpu beside gpu2 is not gpu[-1,2].
+        # A name without a number is of no family: gpu next to gpu2 is not gpu[-1,2].
         width = (len(digits) if digits.startswith("0") and len(digits) > 1 else 0) if digits else -1
         padded = (before, after, len(digits))
         key = padded if padded in families and not width else (before, after, width)

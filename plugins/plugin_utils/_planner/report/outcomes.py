@@ -64,9 +64,9 @@ def state(result: Result, check: bool) -> str:
 
 
 def merged(result: Result, others: Mapping[bool, Sequence[Result]]) -> Result:
-    """A host's result with what failed beside it in the same run: a host whose proof failed is no changed host.
+    """A host's result with what else failed in the same run: a host whose proof failed is not a changed host.
 
-    others: by whether they are looks, whose failure counts only where no step came after them. What a result does not tell of the host
+    others: by whether they are looks, whose failure counts only where no step came after them. What a result does not say about the host
     itself, its row and the decision, another one of the same run does.
     """
     looks, steps = others.get(True, ()), others.get(False, ())

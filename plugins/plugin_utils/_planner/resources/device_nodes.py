@@ -6,7 +6,7 @@
 The kernel hands out majors when modules are loaded, and no udev rule of the driver makes these nodes: nvidia-modprobe does, when a program
 of the driver is first used. A host that starts containers before that has none, or those of an image with the numbers of another boot.
 
-Rules tell where each number stands; they are read here to say what differs, and by the program that stays on the host and mends it
+Rules say where each number stands; they are read here to say what differs, and by the program that stays on the host and mends it
 (module_utils/_node/resident/device_nodes.py). A test holds the two against each other.
 """
 
@@ -87,7 +87,7 @@ def rules(policy: Policy) -> dict[str, Any]:
 
 
 def questions(policy: Policy) -> list[queries.Question]:
-    """What the everyday look at GPUs lacks for this; nothing where the nodes are not ours to mind."""
+    """What the everyday look at GPUs lacks for this; nothing where the nodes are not managed here."""
     if policy.device_nodes != "present" and policy.state != "absent":
         return []
     globs = [queries.glob(rule["each"], max=1 << 12, keep=WHOLE) for rule in rules(policy)["nodes"] if "each" in rule]

@@ -28,7 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 
 NAME = "oci-nvidia-hook.json"
 DIRECTORY = crio_releases.HOOKS_DIRS[0]
-# What of a hook file may travel: all that ours has, and all that the form of hooks 0.1.0 has.
+# What of a hook file may travel: all that this collection's has, and all that the form of hooks 0.1.0 has.
 KEEP = file_places.keep("json", {
     ("version",): "version", ("hook", "path"): "program", ("hook", "args"): "programs", ("hook", "env"): "search paths",
     ("when", "always"): "bool", ("when", "commands"): ["is", [".*"]], ("stages",): "names",

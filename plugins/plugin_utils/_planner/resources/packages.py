@@ -99,7 +99,7 @@ def offered(obs: Observation, names: list[str]) -> bool:
 
 
 def require_known(obs: Observation, names: list[str]) -> None:
-    """A package list that could not be asked is not one without the packages: NVIDIA's repository would be added beside a mirror."""
+    """A package list that could not be asked is not one without the packages: NVIDIA's repository would be added next to a mirror."""
     failed = [str(a["candidates_error"]) for q, a in obs.answers.items() if q.startswith("package:") and a.get("candidates_error")]
     unknown = [name for name in names if name not in candidates(obs)]
     if failed and unknown:
@@ -115,7 +115,7 @@ def not_known(command: str, why: str) -> PlanError:
 
 
 def pin(policy: Policy, obs: Observation) -> str:
-    """One version for all: the user's, else that of what is installed, else what the repository offers; '' when nothing tells."""
+    """One version for all: the user's, else that of what is installed, else what the repository offers; '' when nothing names one."""
     installed = [v for v in (obs.package(name) for name in FAMILY) if v]
     offered = candidates(obs).get(BASE) or ""
     asked = policy.toolkit_version

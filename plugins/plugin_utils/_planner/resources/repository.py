@@ -204,7 +204,7 @@ def questions(families: tuple[Family, ...] = tuple(FAMILIES.values()), url: str 
 
 
 def kept(where: Family, url: str) -> Keep:
-    """Of a list what we write may travel, and another address than ours only without a user's name, a password or a token."""
+    """Of a list what we write may travel, and another address than the configured one only without a user's name, a password or a token."""
     lines = [re.escape(line) for line in where.text.replace("{key}", where.key_path).splitlines() if "{url}" not in line]
     address = re.escape(next(line for line in where.text.splitlines() if "{url}" in line)).replace(re.escape("{url}"), "{url}")
     urls = [address.replace("{url}", PLAIN_URL), *([address.replace("{url}", re.escape(url))] if url else [])]
@@ -244,7 +244,7 @@ def address(url: str, where: Family) -> str:
 
 
 def require_reachable(obs: Observation, url: str) -> None:
-    """Asked of the host before anything is touched. Where the package manager has a proxy of its own, only it can tell."""
+    """Asked of the host before anything is touched. Where the package manager has a proxy of its own, only it knows."""
     machine = str(obs.host.get("machine") or "")
     plain = url.replace("$(ARCH)", DEBIAN_NAMES.get(machine, machine)).replace("$basearch", machine)
     answer = obs.attempt(queries.program("reach", {"url": plain, "proxies": PROXY_FILES}))
@@ -285,7 +285,7 @@ def checked(where: Family) -> dict[str, Any]:
 
 
 def nvidias_key(obs: Observation) -> str:
-    """As the controller fetched it; what it is worth, its fingerprint tells."""
+    """As the controller fetched it; its fingerprint shows what it is worth."""
     answer = obs.attempt(queries.fetched(KEY_URL))
     if "error" in answer:
         raise PlanError(
@@ -346,7 +346,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
 
 
 def _taken_back(obs: Observation, paths: Iterable[str]) -> Plan:
-    """What stood there before comes back. The names are this collection's own, so whoever wrote to the files since, they go."""
+    """What stood there before comes back. The names are this collection's own, so the files go, even if changed since."""
     files = [owned_file.readable(obs.file(path)) for path in paths]
     plans = [owned_file.give_back(obs, f, why="state: absent", own=f.exists) for f in files]
     changed = {c["path"] for p in plans for c in p.changes}

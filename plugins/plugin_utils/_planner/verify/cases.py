@@ -174,7 +174,7 @@ def _nodes(minors: tuple[int, ...], gpus: tuple[Gpu, ...], *, recorded: bool = F
     """Every NVIDIA node of the host with what is expected of it. `recorded`: a record stands for the nodes, which may be missing."""
     given: Expect = "optional" if recorded else "allowed"
     mixed = any(g.migs for g in gpus) and len(minors) > 1
-    # Beside GPUs with MIG devices one without may be in MIG mode as well, and then `all` is without it; only NVML knows.
+    # Next to GPUs with MIG devices one without may be in MIG mode as well, and then `all` is without it; only NVML knows.
     sure = [g.minor for g in gpus if g.minor in minors and (g.migs or not mixed)]
     wanted: dict[int, Expect] = {minor: given if minor in sure else "optional" for minor in minors}
     found = [_node(f"/dev/nvidia{g.minor}", [GPU_MAJOR, g.minor], wanted.get(g.minor, "refused")) for g in gpus]
@@ -232,7 +232,7 @@ def create(case: Mapping[str, Any]) -> dict[str, Any]:
 
 # --- what to do when it is not as it should be --------------------------------------------------------------------------
 
-# What of an engine's or a shell's words may be told: these phrases. What stands around them stays on the host.
+# What of an engine's or a shell's words may be shown: these phrases. What stands around them stays on the host.
 PHRASES = (
     r"unresolvable CDI devices(?: [\w.-]+/[\w.-]+=[\w:.-]*\w)?",
     r"CDI support is explicitly disabled",
@@ -356,13 +356,13 @@ def nothing_to_prove(host: HostDecision, planned: list[dict[str, Any]]) -> str:
 
 
 def unproven(planned: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """The cases as check mode tells them: what would be started and expected, without a verdict."""
+    """The cases as check mode shows them: what would be started and expected, without a verdict."""
     open_questions: dict[str, Any] = {"ok": None, "found": {}, "advice": ""}
     return [{**_asked(c), **open_questions, "expected": {n["path"]: n["expect"] for n in c["nodes"]}} for c in planned]
 
 
 def evidence(planned: list[dict[str, Any]], answer: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """The node's answers beside what was planned, with advice: the `checks` of a result."""
+    """The node's answers, each with what was planned and with advice: the `checks` of a result."""
     answers = {a["name"]: a for a in answer.get("cases") or ()}
     none = {"ok": False, "error": {"step": "run", "message": "the node returned no result"}}
     return [_with_advice(c, answers.get(c["name"]) or {"name": c["name"], **none}) for c in planned]

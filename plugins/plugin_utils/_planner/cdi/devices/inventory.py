@@ -3,8 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """The hardware of one host as a CDI spec names it: GPUs, their MIG devices, their nodes and the nodes that all share.
 
-It comes from the everyday look at procfs, sysfs and /dev. What that cannot tell (UUIDs of MIG devices, whether MIG is on where it has no
-instance yet) is added from what NVML or nvidia-smi tell, or from what our own spec on the host still knows.
+It comes from the everyday look at procfs, sysfs and /dev. What that cannot show (UUIDs of MIG devices, whether MIG is on where it has no
+instance yet) is added from what NVML or nvidia-smi report, or from what our own spec on the host still knows.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Board:
 
 @dc.dataclass(frozen=True)
 class Hardware:
-    """Everything that a spec can name. caps: `gpu0/gi1/access` -> minor of its node; source: who told the devices."""
+    """Everything that a spec can name. caps: `gpu0/gi1/access` -> minor of its node; source: what listed the devices."""
 
     boards: tuple[Board, ...]
     nodes: Mapping[str, DeviceFile]
@@ -80,7 +80,7 @@ class Hardware:
 
 @dc.dataclass(frozen=True)
 class GpuFacts:
-    """One GPU as NVML or nvidia-smi tell it. minor: None where the source does not know it."""
+    """One GPU as NVML or nvidia-smi report it. minor: None where the source does not know it."""
 
     index: int
     bus_id: str
@@ -93,7 +93,7 @@ class GpuFacts:
 
 @dc.dataclass(frozen=True)
 class SourceAnswer:
-    """What one source told. gpus: None where it could not be asked; trouble: why, as a sentence."""
+    """What one source reported. gpus: None where it could not be asked; trouble: why, as a sentence."""
 
     source: str
     gpus: tuple[GpuFacts, ...] | None
@@ -120,7 +120,7 @@ def of(gpus: Iterable[Gpu], nodes: Mapping[str, DeviceFile]) -> Hardware:
     return Hardware(tuple(Board(g) for g in gpus), nodes)
 
 
-# ---------------------------------------------------------------- what procfs, sysfs and /dev tell
+# ---------------------------------------------------------------- what procfs, sysfs and /dev show
 
 
 def observe(policy: Policy, obs: Observation, gpus: Iterable[Gpu]) -> Hardware:
@@ -182,7 +182,7 @@ def drm(policy: Policy, obs: Observation, bus_id: str, nodes: Mapping[str, Devic
 
 
 def complete(seen: Hardware, facts: SourceAnswer) -> Hardware:
-    """The same hardware with what a source told. GPUs that it does not know are left out, since it would not serve them either."""
+    """The same hardware with what a source reported. GPUs that it does not know are left out, since it would not serve them either."""
     if facts.gpus is None:
         return seen
     by_bus = {known.bus_id: known for known in facts.gpus}
@@ -191,7 +191,7 @@ def complete(seen: Hardware, facts: SourceAnswer) -> Hardware:
 
 
 def add(seen: Board, reported: GpuFacts) -> Board:
-    """Raises PlanError where the two do not tell of the same GPU: whichever is wrong, a spec would hand out the wrong node."""
+    """Raises PlanError where the two do not describe the same GPU: whichever is wrong, a spec would hand out the wrong node."""
     for what, one, other in (("minor", seen.gpu.minor, reported.minor), ("UUID", seen.gpu.uuid, reported.uuid)):
         if one not in ("", None) and other not in ("", None) and one != other:
             why = "a GPU was exchanged or reset while we looked, or /proc is not that of this driver"

@@ -51,7 +51,7 @@ def valid(name: str) -> bool:
 
 
 def model(board: Board) -> str:
-    """`NVIDIA H100 80GB HBM3` is h100-80gb-hbm3; '' where nobody tells the model. A name that begins with a digit gets a letter first."""
+    """`NVIDIA H100 80GB HBM3` is h100-80gb-hbm3; '' where nobody reports the model. A name that begins with a digit gets a letter first."""
     words = MODEL_NOISE.sub(" ", board.gpu.model.lower())
     slug = re.sub(r"[^a-z0-9]+", "-", words).strip("-")
     return f"gpu-{slug}" if slug[:1].isdigit() else slug

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What nvidia-smi tells of the GPUs: the second source, for hosts whose Python cannot load NVML (no ctypes, another architecture)."""
+"""What nvidia-smi reports of the GPUs: the second source, for hosts whose Python cannot load NVML (no ctypes, another architecture)."""
 
 from __future__ import annotations
 
@@ -73,7 +73,7 @@ def gpu_facts(row: re.Match[str], migs: dict[int, tuple[MigDevice, ...]]) -> Gpu
 
 
 def mig_devices(text: str) -> dict[int, tuple[MigDevice, ...]]:
-    """Index of the GPU -> its MIG devices, without the numbers of their instances, which `-L` does not tell since R470."""
+    """Index of the GPU -> its MIG devices, without the numbers of their instances, which `-L` does not print since R470."""
     found: dict[int, tuple[MigDevice, ...]] = {}
     index = -1
     for line in text.splitlines():

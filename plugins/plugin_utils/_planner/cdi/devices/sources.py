@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who tells the devices of a host: NVML, else nvidia-smi, else /proc alone; and what our spec on the host still knows, at no cost.
+"""Which source lists the devices of a host: NVML, else nvidia-smi, else /proc alone; and what our spec on the host still knows, at no cost.
 
 NVML and nvidia-smi use the GPUs, so a sick one can keep them waiting. They are asked only when the spec on the host cannot be what the
 everyday look leads to.
@@ -66,7 +66,7 @@ def recalled_board(seen: Hardware, board: Board, devices: list[tuple[frozenset[s
         return dc.replace(board, devices=tuple(migs))
     named = [d.name for paths, d in devices if {p for p in paths if GPU_NODE.fullmatch(p)} == {board.path} and not caps(paths)]
     uuid = next((name for name in named if name.startswith("GPU-")), "")
-    # A GPU that is in none of our devices may be new, or in MIG mode without an instance: only NVML can tell.
+    # A GPU that is in none of our devices may be new, or in MIG mode without an instance: only NVML knows.
     return dc.replace(board, gpu=dc.replace(board.gpu, uuid=board.gpu.uuid or uuid))
 
 

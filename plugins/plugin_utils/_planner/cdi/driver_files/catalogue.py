@@ -85,7 +85,7 @@ class Known:
 
     features: frozenset[str]
     soname: str = ""
-    core: bool = False  # without it the capability does not work at all, so its absence is told
+    core: bool = False  # without it the capability does not work at all, so its absence is reported
 
 
 def _known(features: str, suffix: str = "", *, core: bool = False) -> tuple[frozenset[str], str, bool]:

@@ -55,7 +55,7 @@ class Match:
 class DriverLibrary:
     """A library of the driver.
 
-    `soname` is the link beside it by which it is loaded, `dot_so` the one that programs are linked with; empty where the host has none.
+    `soname` is the link next to it by which it is loaded, `dot_so` the one that programs are linked with; empty where the host has none.
     """
 
     path: str
@@ -125,7 +125,7 @@ def own_list(policy: Policy) -> queries.Question:
 
 
 def listed(policy: Policy, obs: Observation) -> tuple[manifest.Listed, ...]:
-    """The driver's own list; () where it ships none or one in another form, since names and folders tell nearly as much."""
+    """The driver's own list; () where it ships none or one in another form, since names and folders say nearly as much."""
     content = obs.text(own_list(policy)["path"])
     try:
         return manifest.parse(content) if content else ()
@@ -244,7 +244,7 @@ def _mps(policy: Policy, obs: Observation, seen: Iterable[Match]) -> Match | Non
 
 
 def names_of(found: DriverFiles) -> set[str]:
-    """The names of everything that containers get, links beside libraries included."""
+    """The names of everything that containers get, links next to libraries included."""
     others = (*found.xorg, *found.files, *found.firmware, *found.binaries, *found.sockets)
     libraries = (*found.libraries, *found.platforms)
     names = {name for lib in libraries for name in (lib.name, lib.soname, lib.dot_so)}
@@ -313,7 +313,7 @@ def platform_libraries(libraries: Iterable[Match]) -> list[str]:
 
 
 def links_by_target(seen: Iterable[Match]) -> dict[str, list[Match]]:
-    """Real path -> the links to it that stand beside it; and under 'folder/name' the links of that name."""
+    """Real path -> the links to it next to it; and under 'folder/name' the links of that name."""
     found: dict[str, list[Match]] = {}
     for m in seen:
         if m.is_link:
@@ -335,7 +335,7 @@ def library(real: str, links: dict[str, list[Match]]) -> DriverLibrary:
 
 
 def fits(name: str, features: frozenset[str], listed: Mapping[str, frozenset[str]]) -> bool:
-    """The driver's own list counts before ours. Libraries that neither knows are part of everything: a new driver must not lose them."""
+    """The driver's own list counts before the catalogue. Libraries that neither knows go everywhere: a new driver must not lose them."""
     known = catalogue.LIBRARIES.get(name)
     meant = listed.get(name) or (known.features if known else features)
     return bool(meant & features) or features == frozenset(catalogue.FEATURES)

@@ -29,7 +29,7 @@ FEATURES: Mapping[str, frozenset[str]] = {
         ("optix", "vulkan", "egl", "egl_headless", "egl_wayland", "egl_gbm", "egl_x11", "glx", "gbm"), frozenset(("graphics",))
     ),
 }
-# Loaders of any vendor. Images bring their own, which ours would hide.
+# Loaders of any vendor. Images bring their own, which this collection's would hide.
 LOADERS = ("libEGL.so", "libGL.so", "libGLESv1_CM.so", "libGLESv2.so", "libGLX.so", "libGLdispatch.so", "libOpenCL.so", "libOpenGL.so")
 LIBRARY, FIRMWARE = "LIB", "FIRMWARE"
 

@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 
 def given(policy: Policy) -> tuple[str, ...]:
-    """The roots that whoever runs this has named."""
+    """The roots that the caller has named."""
     return tuple(root for root in (policy.cdi_driver_root, policy.cdi_dev_root) if root not in ("", "/"))
 
 

@@ -88,7 +88,7 @@ class SpecDocument:
 
 
 def fit(tree: Tree) -> SpecDocument:
-    """The document as an engine's library gets it, all of its releases together; `fields` tells what some of them do not know."""
+    """The document as an engine's library gets it, all of its releases together; `fields` says what some of them do not know."""
     worker = _Fitter()
     value = None if tree.value is None else worker.fit(tree, "spec", "")
     return SpecDocument(value, worker.lines, worker.fields, tuple(worker.problems))

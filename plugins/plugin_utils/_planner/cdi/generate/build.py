@@ -24,7 +24,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.
 # kernel at run time: a recorded one goes stale at a reboot and then wins over the live node (nvidia-container-toolkit issue 1934).
 STATIC_MAJOR = 195
 GPU_NODE = re.compile(r"/dev/nvidia(\d+)")
-# Path -> major, or the name whose major the kernel tells, and minor.
+# Path -> major, or the name whose major the kernel reports, and minor.
 FIXED: Mapping[str, tuple[int | str, int]] = {
     "/dev/nvidiactl": (STATIC_MAJOR, 255),
     "/dev/nvidia-modeset": (STATIC_MAJOR, 254),
@@ -74,7 +74,7 @@ def generate(
     seen: Hardware, options: Options, files: Edits = NOTHING, files_of: Callable[[tuple[str, ...]], Edits] = no_files
 ) -> Generated:
     """A spec without a device is invalid, so callers look whether it has some. files: what of the driver every container gets;
-    files_of: what the DRM nodes of one device take beside them."""
+    files_of: what the DRM nodes of one device take next to them."""
     layout = layouts.LAYOUTS[options.layout]
     offers = layout.offers(seen, names.allowed(options.names, options.cap))
     edits = {offer: device_edits(seen, offer.paths, options, files_of) for offer in offers}
@@ -168,7 +168,7 @@ def recorded(path: str, host_path: str, seen: Hardware) -> DeviceNode:
 
 
 def expected(path: str, seen: Hardware) -> tuple[int | None, int | None]:
-    """The numbers that a node would have, were it there: of the GPUs and control nodes always, else by the majors that the kernel tells."""
+    """The numbers that a node would have, were it there: of GPUs and control nodes always, else by the majors that the kernel reports."""
     if path in FIXED:
         major, minor = FIXED[path]
         return (seen.majors.get(major), minor) if isinstance(major, str) else (major, minor)

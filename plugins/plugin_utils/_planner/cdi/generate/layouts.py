@@ -61,7 +61,7 @@ def management(seen: Hardware, strategies: tuple[str, ...]) -> list[Offer]:
 
 
 def models(seen: Hardware, _strategies: tuple[str, ...]) -> list[Offer]:
-    """By model: every GPU of it, one of them, or one of its MIG devices. GPUs whose model nobody tells have no such name."""
+    """By model: every GPU of it, one of them, or one of its MIG devices. GPUs whose model nobody says have no such name."""
     known = [b for b in inventory.offered(seen) if names.model(b)]
     whole = [b for b in known if not b.devices]
     kinds = dict.fromkeys(names.model(b) for b in whole)

@@ -96,7 +96,7 @@ def entries(edits: Value, path: str, key: str) -> list[tuple[str, Value]]:
 
 
 def check(spec: Value, cap: str) -> Iterator[tuple[str, Problem]]:
-    """All that is to be told about a document, with the device that it concerns."""
+    """All findings about a document, with the device that it concerns."""
     yield from _above(spec, cap)
     yield from _annotations(spec.get("annotations") or {}, "annotations", "")
     for index, device in enumerate(spec.get("devices") or ()):

@@ -40,7 +40,7 @@ KINDS = {
 
 @dc.dataclass(frozen=True)
 class Report:
-    """Sorted qualified names that an engine with the newest library resolves, and what is to be told."""
+    """Sorted qualified names that an engine with the newest library resolves, and the findings."""
 
     devices: tuple[str, ...]
     findings: tuple[Finding, ...]
@@ -129,7 +129,7 @@ def _writable(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
 
 
 def _file(path: str, answer: Mapping[str, Any]) -> Iterator[Finding]:
-    """What its name, its kind and its mode tell."""
+    """What its name, its kind and its mode say."""
     name, kind = posixpath.basename(path), answer.get("type")
     if not lookup.is_read(path):
         yield from _not_read(path, name, answer)
@@ -157,7 +157,7 @@ def _not_read(path: str, name: str, answer: Mapping[str, Any]) -> Iterator[Findi
 
 
 def _read(path: str, answer: Mapping[str, Any], cap: str) -> tuple[list[Finding], SpecDocument | None]:
-    """What its text tells, and the document where the newest library takes it."""
+    """What its text says, and the document where the newest library takes it."""
     if not lookup.is_read(path) or answer.get("type", "file") != "file":
         return [], None
     if "error" in answer:

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Our own spec, read back without a YAML reader, which takes longer than the rest of the plan for a converged host.
 
-What is read is rendered again and must be the text byte for byte, so nothing but our own bytes is ever read here.
+What is read is rendered again and must be the text byte for byte, so nothing but bytes of this collection is ever read here.
 """
 
 from __future__ import annotations
@@ -64,7 +64,7 @@ def _pairs(lines: Lines, indent: int) -> Iterator[tuple[str, Any]]:
 
 
 def _colon(text: str) -> int:
-    """Where a key ends; -1 where the line is not a key with a value. A plain scalar of ours has no colon."""
+    """Where a key ends; -1 where the line is not a key with a value. A plain scalar of this collection has no colon."""
     if text.startswith('"'):
         _key, end = DECODER.raw_decode(text)
         return end if text[end : end + 1] == ":" else -1

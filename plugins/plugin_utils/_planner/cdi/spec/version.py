@@ -68,7 +68,7 @@ def above(spec: Spec, cap: str) -> list[str]:
     return [f"{reason} needs {version}" for version, reason in needs(spec) if key(version) > key(cap or UNKNOWN_CAP)]
 
 
-# What a spec can lose and still give a container its GPUs. A group id lets a user other than root open /dev/dri; annotations tell tools.
+# What a spec can lose and still give a container its GPUs. A group id lets a user other than root open /dev/dri; annotations inform tools.
 DROPPABLE: Mapping[str, str] = {"additional_gids": "additional group ids", "net_devices": "network devices", "rdt": "Intel RDT"}
 
 

@@ -34,7 +34,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
-SOME = Version(2, 0)  # for reading the files of a containerd that tells no version: nothing is written by it
+SOME = Version(2, 0)  # for reading the files of a containerd that reports no version: nothing is written by it
 Original = Mapping[str, Any]
 
 
@@ -51,7 +51,7 @@ class Part:
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
-    """Give back the bytes from before; where others have changed the file since, take out just what is ours."""
+    """Give back the bytes from before; where others have changed the file since, take out just what this collection wrote."""
     if instance.refusal:
         return Plan(advice=(instance.refusal,))
     version = served.version_of(instance) if instance.version else SOME
@@ -74,7 +74,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
 
 
 def unproven(policy: Policy, instance: Instance) -> Plan:
-    """A containerd whose CRI is off tells nothing of its handlers, and nobody could see whether it serves after a restart."""
+    """A containerd whose CRI is off reports nothing of its handlers, and nobody could see whether it serves after a restart."""
     if instance.cri or not instance.running or policy.root != "/":
         return Plan()
     unit = instance.unit or "containerd"
@@ -101,7 +101,7 @@ def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, 
 
 
 def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
-    """It is ours alone, so it goes also where someone has changed it."""
+    """It belongs to this collection alone, so it goes also where someone has changed it."""
     told = (
         (
             f"{file.path} was changed after this collection had written it, but the whole file belongs to this collection: "
@@ -113,7 +113,7 @@ def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
         change: Mapping[str, Any] = {"path": file.real, "op": "restore", "expect": file.sha256, "changed": True}
         return Part(gone=(change,), differences=(said,), advice=told, diffs=(_diff(file, original),))
     said = owned_file.back(file.path, True, False, owned_file.BACK)
-    remove = {"path": file.real, "op": "remove", "expect": file.sha256, "forget": True}  # ours is no copy from before
+    remove = {"path": file.real, "op": "remove", "expect": file.sha256, "forget": True}  # the drop-in of this collection has no original
     return Part(gone=(remove,), differences=(said,), advice=told if original else (), diffs=(_diff(file, {}),))
 
 
@@ -246,7 +246,7 @@ def without_runc(doc: toml.TomlDocument, at: tuple[str, ...], was: Mapping[str, 
 
 
 def refuse_other_names(doc: toml.TomlDocument, was: Mapping[str, Any] | None) -> None:
-    """A handler of NVIDIA's that came after our first change and is not asked for may be ours from when it was."""
+    """A handler of NVIDIA's that came after our first change and is not asked for may be this collection's from when it was."""
     for table in containerd_places.TABLES if was is not None else ():
         at = (*table, "containerd", "runtimes")
         for name, entry in (toml.lookup(doc.data, at) or {}).items():
@@ -266,7 +266,7 @@ def as_it_was(doc: toml.TomlDocument, at: tuple[str, ...], was: Mapping[str, Any
 
 
 def homes(policy: Policy) -> list[tuple[str, Place]]:
-    """Main files of which one may be here, the one that is meant at first, and where our part goes beside each."""
+    """Main files of which one may be here, the one that is meant at first, and where our part goes next to each."""
     if policy.config_path:
         manager = known.of_config(policy.config_path)
         return [(policy.config_path, known.place(manager.name if manager else ""))]

@@ -4,8 +4,8 @@
 """Whether a drop-in of another tool can go: what would be in force without it is what is in force with it, but for what that tool does.
 
 With it, the CRI table is the merge of all files; without it, the merge of the others and of our edits. Every key in which the two differ
-has to be one that the tool is known to set, or one of ours. An edit of the copy, a later edit of the root file and a file that the copy
-hides are differences like any other.
+has to be one that the tool is known to set, or one of this collection's. An edit of the copy, a later edit of the root file
+and a file that the copy hides are differences like any other.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ NAMED = 3  # differences in a sentence
 class FoundDropIn:
     """The drop-in of another tool in a set of files. obstacle: why it stays, whatever is in it.
 
-    free: handlers that may go with it, whoever made them: of a toolkit container that is gone, and no pod was started with them.
+    free: handlers that may go with it, no matter who made them: of a toolkit container that is gone, and no pod was started with them.
     """
 
     file: ConfigFile
@@ -106,7 +106,7 @@ def _of_operator(policy: Policy, obs: Observation, instance: Instance, found: Fo
         return dc.replace(found, obstacle=f"nothing proves that its tool is gone: {state.why}", next=gpu_operator.HAND_OVER)
     try:
         used = sandboxes.in_use(obs, instance, found.handlers)
-    except QueryFailed:  # it does not tell, so pods may use any of them
+    except QueryFailed:  # it does not say, so pods may use any of them
         return found
     return dc.replace(found, free=frozenset(found.handlers) - set(used))
 
@@ -169,7 +169,7 @@ def _judged(policy: Policy, obs: Observation, files: FileSet, found: FoundDropIn
 
 
 def enables_cdi(with_it: Mapping[str, Any], without: Mapping[str, Any], version: Version) -> bool:
-    """Whether CDI is on only by the tool's switch, so ours has to say so."""
+    """Whether CDI is on only by the tool's switch, so this collection's drop-in has to say so."""
     on = releases.facts(version).cdi == "on"
     return with_it.get("enable_cdi") is True and without.get("enable_cdi", on) is not True
 
@@ -201,9 +201,9 @@ def carried(found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[Setting
 
 
 def completed(found: FoundDropIn, with_it: Mapping[str, Any], wanted: list[Setting]) -> list[Setting]:
-    """What its handlers that we write have now, and the handler that ours is copied from has not: the tool copied another one.
+    """What its handlers that we write have now, and the handler that we copy has not: the tool copied another one.
 
-    Where a handler of that name stands in the main file as well, ours is made like that one, and the tool's like the default one.
+    Where a handler of that name stands in the main file as well, this collection's is made like it, the tool's like the default one.
     """
     asked = {w.path[2] for w in wanted if w.path[:2] == RUNTIMES}
     every = [s for name in found.handlers if name in asked for s in handler(name, toml.lookup(with_it, (*RUNTIMES, name), {}), COPIED)]
@@ -282,7 +282,7 @@ def judge(
 ) -> Leftover:  # fmt: skip
     """Whether it goes; if not, which keys nothing explains. May raise NeedMore.
 
-    A drop-in of ours explains nothing: it has copies of what its neighbours said when it was written, and is written again.
+    A drop-in of this collection explains nothing: it has copies of what its neighbours said when it was written, and is written again.
     """
     leaves.require(obs, files)
     own = {w.path: w.value for w in wanted}
@@ -323,13 +323,13 @@ def _loaded(obs: Observation, instance: Instance, now: Leaves, found: FoundDropI
 
 
 def _differing(sides: Sides) -> list[Path]:
-    """The keys of which the two sides say different things, without those that the tool sets and those that are ours."""
+    """The keys of which the two sides say different things, without those that the tool sets and those that this collection sets."""
     every = dict.fromkeys((*sides.now, *sides.then))
     return [p for p in every if not _same(p, sides.now.get(p), sides.then.get(p)) and not _decided(sides, p) and not _of_tool(sides, p)]
 
 
 def _decided(sides: Sides, path: Path) -> bool:
-    """A key whose value is ours to say. Of a handler that nobody asks for we write what is built in (1.x): not over what it says now."""
+    """A key whose value this collection sets. A handler that nobody asks for gets what is built in (1.x), never over its own value."""
     return path in sides.own and (path[:2] != RUNTIMES or path[2] in sides.asked or path not in sides.now)
 
 
@@ -376,7 +376,7 @@ def _of_handlers(sides: Sides) -> list[Path]:
 
 
 def _strange(sides: Sides, name: str, entry: nvidia_ctk.Entry) -> tuple[Path, ...]:
-    """Where its own file has nothing to copy from, the tool had nothing: what the others have now came later, or is ours.
+    """Where its own file has nothing to copy from, the tool had nothing: what the others have now came later, or is from this collection.
 
     From 2.0 on a handler of this name in another file lends it properties that the tool's file does not say.
     """

@@ -73,7 +73,7 @@ def _leaves(entry: Mapping[str, Any], at: Path = ()) -> Iterator[tuple[Path, Any
 
 
 def _copied(files: FileSet, handler: Handler, version: Version) -> dict[Path, Any]:
-    """The properties that this collection copies from the handler that runs the pods here, or was told to write."""
+    """The properties that this collection copies from the handler that runs the pods here, or was asked to write."""
     own_options: dict[Path, Any] = {("options", key): value for key, value in handler.options.items()}
     cri = config.effective(files, version, built_in=False)
     runtimes = {name: entry for name, entry in cri["containerd"]["runtimes"].items() if name != handler.name}

@@ -34,7 +34,7 @@ _LINUX_OPTIONS = {"RuntimeRoot": "Root"}
 class Base:
     """Where the properties come from. cgroup_why: where SystemdCgroup comes from. doubt: handlers that disagree, '' where none does.
 
-    unsaid: whether the handler that is copied does not say which cgroup driver it has. by_kubelet: whether the kubelet told it.
+    unsaid: whether the handler that is copied does not say which cgroup driver it has. by_kubelet: whether the kubelet reported it.
     """
 
     origin: str
@@ -51,7 +51,7 @@ class Base:
         return bool(self.options["SystemdCgroup"])
 
     def settled(self, known: InUse) -> Base:
-        """With the cgroup driver that something better than a handler tells."""
+        """With the cgroup driver that something better than a handler reports."""
         if not known.driver:
             return self
         reason = f"{known.why}; {self.doubt}" if self.doubt else known.why
@@ -73,7 +73,7 @@ def choose(cri: Mapping[str, Any], handler: Handler, *, written: bool = False, d
 
     cri: the CRI table as the files say it; what is built in is no evidence of the node.
     written: the handler of the same name is our own work, so it says nothing about the node.
-    default_before: the default handler from before our first change, for hosts where ours is the default now.
+    default_before: the default handler from before our first change, for hosts where NVIDIA's is the default now.
     """
     _require_fitting(cri, handler)
     found = [(name, entry) for name, entry in _candidates(cri, handler.name, written, default_before) if fits(entry)]

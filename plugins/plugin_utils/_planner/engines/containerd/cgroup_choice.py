@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Which cgroup driver our handlers get where the handlers of a node do not agree on one, or none says it.
 
-From 2.0 on containerd tells the kubelet (CRI's RuntimeConfig) what its default handler has, else the first other one by name that has
+From 2.0 on containerd reports to the kubelet (CRI's RuntimeConfig) what its default handler has, else the first other one by name that has
 options of runc.v2 (internal/cri/server/runtime_config_linux.go, the same from 2.0 to 2.4). So a new default can move a whole node to
 another driver at the kubelet's next start, and is only made where it does not.
 """
@@ -36,7 +36,7 @@ def settled(
     version: Version,
     bases: Mapping[str, Base],
 ) -> dict[str, Base]:
-    """The bases with the driver of the kubelet where they leave doubt, else with that of the default handler where ours takes its place.
+    """The bases with the driver of the kubelet where they leave doubt, else with that of the default handler where our handler replaces it.
 
     cri: the CRI table in force without what we wrote.
     """
@@ -65,13 +65,13 @@ def before_us(cri: Mapping[str, Any], written: frozenset[str], reset_to: str) ->
 
 
 def _of_default(decision: Decision, cri: Mapping[str, Any], version: Version, base: Base | None) -> InUse:
-    """What the default handler has, where ours is to take its place; on 1.x, which tells the kubelet nothing, only where it falls.
+    """What the default handler has, where our handler replaces it; on 1.x, which reports nothing to the kubelet, only for a fall.
 
     One of our name that says systemd is not lowered for it: then the default stays, or the kubelet knows better.
     """
     now = str(toml.lookup(cri, releases.DEFAULT) or "runc")
     said = base is not None and base.origin == decision.handler and base.systemd and not base.unsaid
-    stays = now == decision.handler  # without options it says nothing to containerd either, which then tells what another one has
+    stays = now == decision.handler  # without options it says nothing to containerd either, which then reports what another one has
     if (
         not decision.handler
         or said
@@ -90,7 +90,7 @@ def _differs(default: InUse, base: Base) -> bool:
 
 
 def reports_systemd(cri: Mapping[str, Any]) -> bool:
-    """Whether containerd tells the kubelet that it works with systemd."""
+    """Whether containerd reports to the kubelet that it works with systemd."""
     runtimes = toml.lookup(cri, releases.RUNTIMES, {})
     default = toml.lookup(cri, releases.DEFAULT)
     for name in sorted(runtimes, key=lambda name: (name != default, name)):
@@ -109,7 +109,7 @@ def _systemd(cri: Mapping[str, Any], name: str) -> bool:
 def require_kept(
     policy: Policy, where: str, cri: Mapping[str, Any], after: Mapping[str, Any], version: Version, bases: Mapping[str, Base]
 ) -> None:
-    """Refuse a new default after which the kubelet is told another driver, or (1.x) which has not the systemd of the one before.
+    """Refuse a new default after which the kubelet learns another driver, or (1.x) which has not the systemd of the one before.
 
     A default handler that stays and does not say its driver gets one as any other: by the kubelet, else by the next handler that says it.
     """

@@ -51,7 +51,7 @@ READ_FLAGS: Mapping[str, str] = {"--config": "path", "-c": "path", "--address": 
 
 @dc.dataclass(frozen=True)
 class Daemon:
-    """A containerd as its command line (or its absence) tells it."""
+    """A containerd as its command line (or its absence) shows it."""
 
     config: str
     address: str
@@ -92,7 +92,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 
 def _files_at(policy: Policy, config: str, place: Place) -> list[queries.Question]:
-    """A main file and its drop-ins. Ours by name as well: a glob does not tell that it is not there, which a plan needs to know."""
+    """A main file and its drop-ins, our own by name as well: a glob does not show that it is missing, which a plan needs to know."""
     keep, found = containerd_places.keep(policy.handlers), []
     for name in place.drop_ins:
         directory = posixpath.join(posixpath.dirname(config), name)
@@ -234,7 +234,7 @@ def _unreachable(policy: Policy, files: FileSet | None, manager: Manager, versio
 
 
 def _stopped_refusal(obs: Observation, daemon: Daemon) -> str:
-    """A daemon that does not run can neither tell nor prove anything, so nothing is written for it."""
+    """A daemon that does not run can neither report nor prove anything, so nothing is written for it."""
     if daemon.running:
         return ""
     state = obs.unit(daemon.unit).get("ActiveState") if daemon.unit else ""
@@ -374,7 +374,7 @@ def _of_another(policy: Policy, obs: Observation) -> bool:
 
 
 def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
-    """Another root directory: nothing runs there, so only files, the package database and the user can tell."""
+    """Another root directory: nothing runs there, so only files, the package database and the user can answer."""
     there = [_in_tree(policy, obs, m.config, m) for m in known.present(obs)]
     config = policy.config_path or releases.CONFIG
     manager = known.of_config(config)
@@ -383,7 +383,7 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     packaged = _packaged(obs, PACKAGE)
     written = obs.file(config, containerd_places.keep(policy.handlers)).exists
     if there and not (policy.config_path or packaged or written):
-        return tuple(there)  # theirs is the containerd of this tree, and no second one is made up
+        return tuple(there)  # that is the containerd of this tree, and no second one is made up
     if not (packaged or written or (policy.engine_version and not _of_another(policy, obs))):
         return tuple(there)
     return (*there, _in_tree(policy, obs, config, PACKAGE))

@@ -67,7 +67,7 @@ class FileChange:
     before: toml.TomlDocument | None
     sha256: str | None
     after: toml.TomlDocument
-    whole: bool  # the file is ours alone
+    whole: bool  # the file belongs to this collection alone
     forget: bool = False  # the journal's copy from before has served
 
     def as_change(self) -> dict[str, Any]:
@@ -252,7 +252,7 @@ def require_allowed(policy: Policy, manager: Manager, files: FileSet, wanted: li
 
 
 def unreachable(policy: Policy, manager: Manager, files: FileSet, version: Version) -> str:
-    """Why no drop-in of ours is read here, where the main file may not be edited; '' where one is, or that file may be."""
+    """Why no drop-in of this collection is read here, where the main file may not be edited; '' where one is, or that file may be."""
     root, place = files.root, known.place(manager.name)
     if place.main_edited:
         return ""
@@ -277,7 +277,7 @@ def _names(root: config.ConfigFile, path: str) -> bool:
 
 
 def drop_in_path(policy: Policy, place: Place, files: FileSet) -> str:
-    """Our file: where the user says, else where the root file's glob already looks, else in the manager's directory beside it."""
+    """Our file: where the user says, else where the root file's glob already looks, else in the manager's directory next to it."""
     if policy.drop_in_path:
         return policy.drop_in_path
     root = files.root
@@ -295,7 +295,7 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
     root = files.root
     changes = []
     declared = root.declared if root else releases.facts(version).new_file
-    # A file without `version` takes version 2 beside it on every 2.x; for all others only their own is right everywhere.
+    # A file without `version` takes version 2 for it on every 2.x; for all others only their own is right everywhere.
     doc = toml.parse(f"{MARK}\nversion = {declared or 2}\n", path)
     doc = _set(doc, names if declared else containerd_places.V2_NAMES, wanted)
     present = obs.file(path, files.keep)

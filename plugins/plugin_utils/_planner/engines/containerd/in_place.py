@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Handlers of NVIDIA's in files that have other settings as well: by nvidia-ctk up to 1.17, older roles, a GPU Operator, by hand.
 
-Nobody can tell a tool's line from a person's there, so no line is removed: the handler is this collection's from now on, all else stays.
+Nobody can distinguish a tool's line from a person's there, so no line is removed: the handler is managed from now on, the rest stays.
 """
 
 from __future__ import annotations

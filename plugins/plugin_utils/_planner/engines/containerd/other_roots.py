@@ -4,7 +4,7 @@
 """Whether another containerd of the host reads a file that is to go: of a second daemon, or of a configuration that no daemon has now.
 
 A daemon does not start when a file is gone that its configuration imports by name. One that imports the directory would be without what
-the file says. What can be known: the configurations of the containerds that run, and the files beside the main one.
+the file says. What can be known: the configurations of the containerds that run, and the files next to the main one.
 """
 
 from __future__ import annotations

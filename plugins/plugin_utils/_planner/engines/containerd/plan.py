@@ -110,7 +110,7 @@ def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decisio
 
 
 def hidden_by(left: Leftover) -> PlanError:
-    """Where what stays keeps ours from having any effect."""
+    """Where what stays keeps this collection's file from having any effect."""
     return PlanError(
         f"this file of {left.tool} is read after the one of this collection, and is not taken over",
         where=left.path,
@@ -146,7 +146,7 @@ def _staying(
 
 
 def _switched_on(policy: Policy, mine: ConfigFile | None) -> bool:
-    """Whether CDI is on by our drop-in: no look at the engine tells by whom it is on."""
+    """Whether CDI is on by our drop-in: no observation of the engine shows who switched it on."""
     data = mine.doc.data if mine and policy.cdi != "disabled" else {}
     return any(toml.lookup(data, (*table, "enable_cdi")) is True for table in (containerd_places.V2_NAMES, containerd_places.V3_NAMES))
 
@@ -203,7 +203,7 @@ def low_level(policy: Policy, obs: Observation, files: FileSet, version: Version
 
 
 def _own_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
-    """The file of ours in this set, '' when there is none."""
+    """The file of this collection in this set, '' when there is none."""
     for file in files.files[1:]:
         if file.doc.text.startswith(edit.MARK) and file.path != files.root_path:
             return file.path
@@ -329,7 +329,7 @@ def _differences(
         for setting in wanted:
             key, was = (*_table(change, names), *setting.path), toml.lookup(now, setting.path)
             written = toml.lookup(change.after.data, key) == setting.value and toml.lookup(old, key) != setting.value
-            if written and was != setting.value:  # a drop-in of ours repeats what of its handlers is in force already
+            if written and was != setting.value:  # a drop-in of this collection repeats what of its handlers is in force already
                 found.append(Difference("file", change.path, toml.dotted(key), was, setting.value, setting.why))
         before, after = old.get("imports"), change.after.data.get("imports")
         if before != after:
@@ -351,7 +351,7 @@ def assemble(
     policy: Policy, obs: Observation, instance: Instance, files: FileSet, changes: list[FileChange], differences: tuple[Difference, ...],
     cri: Mapping[str, Any], wanted: list[Setting], version: Version, gone: tuple[Mapping[str, Any], ...] = (), going: Going | None = None
 ) -> Plan:  # fmt: skip
-    """The transaction. gone: changes of `state: absent`, beside those of files that are edited. going: what is taken over."""
+    """The transaction. gone: changes of `state: absent`, in addition to those of files that are edited. going: what is taken over."""
     advice = list(_advice(obs, files, wanted))
     in_force = wanted if gone else [*wanted, edit.default_of(cri, wanted)]
     removed = (*gone, *([going.as_change()] if going else []))
@@ -409,7 +409,7 @@ def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str
 
 
 def _doubts(bases: Mapping[str, Base], cri: Mapping[str, Any], instance: Instance) -> list[str]:
-    """What a person has to know of the handlers that ours are copied from."""
+    """What a person has to know of the handlers that this collection copies."""
     found = []
     for name, base in bases.items():
         if base.doubt:

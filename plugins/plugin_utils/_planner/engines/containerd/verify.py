@@ -59,7 +59,7 @@ def in_force(obs: Observation, instance: Instance, wanted: list[Setting]) -> boo
 
 
 def as_read(info: Mapping[str, Any], instance: Instance) -> Mapping[str, Any]:
-    """The status with the options of handlers by their own names; it tells them as the files spell them."""
+    """The status with the options of handlers by their own names; it spells them as the files do."""
     version, runtimes = versions.parse(instance.version), toml.lookup(info, ("config", "containerd", "runtimes"))
     if version is None or not isinstance(runtimes, Mapping):
         return info
@@ -68,7 +68,7 @@ def as_read(info: Mapping[str, Any], instance: Instance) -> Mapping[str, Any]:
 
 
 def _same(found: Any, wanted: Any, path: tuple[str, ...]) -> bool:
-    """A value of a shape that does not travel cannot be told from another such one."""
+    """A value of a shape that does not travel cannot be distinguished from another such value."""
     shape = selection.listed(output_places.STATUS, path)
     return bool(found == wanted or (found == selection.HIDDEN and not selection.fits(shape, wanted)))
 
@@ -82,7 +82,7 @@ def health(instance: Instance, wanted: list[Setting], version: Version) -> dict[
     for setting in wanted:
         path = status_path(setting)
         if path and (setting.path[-1] in ("BinaryName", "SystemdCgroup") or len(setting.path) < 3):
-            folded = {"folded": True} if path[-2] == "options" else {}  # 1.x tells options as the files spell them
+            folded = {"folded": True} if path[-2] == "options" else {}  # 1.x reports options as the files spell them
             require.append({"path": list(path), "equals": setting.value, **folded})
     return {"kind": "cri", "socket": instance.socket, "timeout": SERVES_WITHIN, "require": require}
 
@@ -178,7 +178,7 @@ def _require(wanted: list[Setting]) -> list[dict[str, str]]:
 
 
 def _refuse(wanted: list[Setting]) -> list[dict[str, str]]:
-    """2.x says `Ignoring unknown key ... key="containerd runtimes nvidia"` and goes on; what it said of others' keys before is theirs."""
+    """2.x says `Ignoring unknown key ... key="containerd runtimes nvidia"` and goes on; what it said before is about the keys of others."""
     keys = sorted({" ".join(w.path[:3]) for w in wanted})
     return [{"pattern": rf"Ignoring unknown key.*key=\"?{re.escape(k)}\b", "says": f"it does not know the key {k}"} for k in keys]
 

@@ -98,12 +98,12 @@ def candidates(layers: tuple[config.Layer, ...], force: config.Effective, tools:
 
 
 def _free(obs: Observation, instance: Instance, layer: config.Layer) -> frozenset[str]:
-    """Handlers that may go with a file whoever wants them: those of a toolkit container that is gone and that no pod was started with."""
+    """Handlers that may go with a file, no matter who wants them: of a toolkit container that is gone, and no pod was started with them."""
     if not rules.is_of_operator(layer.handlers):
         return frozenset()
     try:
         return frozenset(layer.handlers) - set(sandboxes.in_use(obs, instance, layer.handlers))
-    except QueryFailed:  # it does not tell, so pods may use any of them
+    except QueryFailed:  # it does not say, so pods may use any of them
         return frozenset()
 
 
@@ -214,7 +214,7 @@ def require_same_place(
 
 
 def _in_use(obs: Observation, instance: Instance, name: str, force: config.Effective) -> bool:
-    """Whether a pod may have been started with it; what CRI-O does not tell counts as yes."""
+    """Whether a pod may have been started with it; what CRI-O does not say counts as yes."""
     if not instance.running or name not in force.handlers:
         return False
     if force.default == name:

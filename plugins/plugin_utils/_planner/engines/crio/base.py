@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The handler of CRI-O that ours is copied from. CRI-O fills in nothing, so what is not copied is gone: monitor, minimum memory."""
+"""The CRI-O handler that this collection copies. CRI-O fills in nothing, so what is not copied is missing: monitor, minimum memory."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ def choose(declared: config.Effective, handler: Handler, where: config.Paths) ->
 
 
 def successor(declared: config.Effective, names: Collection[str]) -> str:
-    """The handler that becomes the default where ours is not to be it, '' where none can."""
+    """The handler that becomes the default where this collection's is not to, '' where none can."""
     others = (name for name in ("crun", "runc") if name not in names and name in declared.handlers)
     return next((name for name in others if fits(name, declared.handlers[name])), "")
 

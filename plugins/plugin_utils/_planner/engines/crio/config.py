@@ -120,7 +120,7 @@ def flag(argv: Iterable[str], *names: str) -> str:
 def places(policy: Policy, obs: Observation) -> Paths:
     argv = (process(obs).get("argv") or [])[1:]
     config = policy.config_path or flag(argv, "--config", "-config", "-c") or releases.CONFIG
-    # A main file of one's own has its drop-ins beside it, as the default one has.
+    # A main file of one's own has its drop-ins next to it, as the default one has.
     directory = flag(argv, "--config-dir", "-config-dir", "-d") or f"{config}.d"
     socket = policy.socket or flag(argv, "--listen", "-listen") or releases.SOCKET
     drop_in = policy.drop_in_path or posixpath.join(directory, releases.DROP_IN)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""CRI-O: found by its process, configured by one drop-in of ours, proven by its own CRI Status."""
+"""CRI-O: found by its process, configured by one drop-in of this collection, proven by its own CRI Status."""
 
 from __future__ import annotations
 
@@ -108,7 +108,7 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
 
 
 def low_level(policy: Policy, obs: Observation, where: config.Paths, gone: tuple[config.Layer, ...], version: tuple[int, int]) -> str:
-    """The program behind the handlers of others; '' where a file cannot be read, which the plan will tell. gone: what is taken over."""
+    """The program behind the handlers of others; '' where a file cannot be read, which the plan will report. gone: what is taken over."""
     try:
         layers = [layer for layer in config.layers(obs, where) if layer not in gone]
     except PlanError:
@@ -197,7 +197,7 @@ def stopped(obs: Observation, where: config.Paths, unit: str) -> str:
 def written_by_nvidias(
     policy: Policy, obs: Observation, where: config.Paths, found: tuple[adoption.FoundFile, ...], instance: Instance
 ) -> tuple[str, str]:
-    """A file of NVIDIA's own configurator is read after ours and replaces our handler: one that is not taken over is left alone."""
+    """A file of NVIDIA's own configurator read after our drop-in replaces our handler; if it is not taken over, we leave the engine."""
     names = {h.name for h in policy.handlers}
     for path in config.listing(obs, where.directory):
         if not nvidia_ctk_crio.NAMES.fullmatch(posixpath.basename(path)):
@@ -223,7 +223,7 @@ def written_by_nvidias(
 def leftover_files(
     policy: Policy, obs: Observation, where: config.Paths, force: config.Effective, instance: Instance
 ) -> tuple[adoption.FoundFile, ...]:
-    """Beside a file that cannot be read nothing is taken over; the plan names that file."""
+    """Next to a file that cannot be read nothing is taken over; the plan names that file."""
     try:
         return adoption.find(policy, obs, where, config.layers(obs, where), force, instance)
     except PlanError:
@@ -328,7 +328,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
 
 
 def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) -> tuple[str, ...]:
-    """Pods that were started with these handlers hang in Terminating once they are gone; by name where CRI-O tells them."""
+    """Pods that were started with these handlers hang in Terminating once they are gone; by name where CRI-O reports them."""
     if not handlers or not instance.running:
         return ()
     question = queries.pods(instance.socket, handlers, traits.of(traits.CRIO).pod_note)

@@ -95,7 +95,7 @@ def base_of(
     others: tuple[config.Layer, ...],
     chosen: tuple[str, Mapping[str, Any]],
 ) -> tuple[str, Mapping[str, Any]]:
-    """The handler to copy, as the daemon itself tells it where it is built in, so no file shows it."""
+    """The handler to copy, as the daemon itself reports it where it is built in, so no file shows it."""
     name, table = chosen
     if any(name in layer.handlers for layer in others) or policy.root != "/":
         return chosen
@@ -137,7 +137,7 @@ def order(where: config.Paths, path: str) -> list[str]:
 
 
 def check_shadow(where: config.Paths, layers: tuple[config.Layer, ...], desired: Desired) -> None:
-    """A file that is read after ours and says otherwise would make the change a lie."""
+    """A file that is read after this collection's drop-in and says otherwise would make the change a lie."""
     for layer in layers:
         if not later(where, layer):
             continue
@@ -197,7 +197,7 @@ def served(force: config.Effective, desired: Desired, written: config.Layer | No
 
 
 def same(have: Mapping[str, Any] | None, want: Mapping[str, Any], base: Mapping[str, Any]) -> bool:
-    """Equal in every key that we set. The deprecated global `conmon` settings overrule every handler's, ours and the base's alike."""
+    """Equal in every key that we set. The deprecated global `conmon` settings overrule those of every handler, the base included."""
     if have is None:
         return False
     return all((have.get(k) or None) == (v or None) or (k.startswith("monitor_") and have.get(k) == base.get(k)) for k, v in want.items())
@@ -244,7 +244,7 @@ def differences(where: config.Paths, written: config.Layer | None, desired: Desi
 
 
 def shown_pair(before: Any, after: Any) -> tuple[Any, Any]:
-    """Two values as they may be shown: two that are not sent can be told apart, and look the same."""
+    """Two values as they may be shown: two that are not sent remain distinguishable, and look the same."""
     one, other = (str(value) if isinstance(value, toml_file.Hidden) else value for value in (before, after))
     return one, f"{other}, another one" if one == other else other
 
@@ -314,7 +314,7 @@ def validation(
 
 
 def allowed(written: config.Layer | None, desired: Desired) -> list[str]:
-    """Lines of `crio config` that may come or go. While only built-in handlers exist it prints them as comments; ours uncomments them."""
+    """Lines of `crio config` that may come or go. With built-in handlers only it prints them as comments; a new handler uncomments them."""
     # One of our name that was someone else's is replaced: its lines go as well.
     named = [*desired.bases.values(), *desired.handlers.items(), *(written.handlers if written else {}).items()]
     lines = ["", "# ", r"(?:# )?default_runtime = .*"]

@@ -206,7 +206,7 @@ def said(value: Any) -> str:
 
 
 def kept(obs: Observation, path: str) -> dict[str, Any] | None:
-    """What the file said before our first change, {} where there was none; None where nothing of ours is there or nobody knows."""
+    """What the file said before our first change, {} where there was none; None where we are not in it, or that is unknown."""
     asked = queries.originals("")
     original = (obs.raw(asked).get("originals") or {}).get(path) if obs.asked(asked) else None
     if not original:

@@ -97,7 +97,7 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
 
 
 def runs(policy: Policy, obs: Observation, path: str, info: Mapping[str, Any]) -> str:
-    """The program of the default runtime; where that is ours or NVIDIA's, of the one from before, else the built-in one."""
+    """The program of the default runtime; where that is this collection's or NVIDIA's, of the one from before, else the built-in one."""
     default = str(info.get("DefaultRuntime") or setting(obs, path, "default-runtime") or docker_plan.BUILT_IN)
     before = str((config.kept(obs, path) or {}).get("default-runtime") or "")
     names = [before if default in {h.name for h in policy.handlers} else default, docker_plan.BUILT_IN]
@@ -140,7 +140,7 @@ def refused_elsewhere(obs: Observation, daemon: Mapping[str, Any]) -> tuple[str,
 
 
 def setting(obs: Observation, path: str, *keys: str) -> Any:
-    """A value in daemon.json; None where the file does not say it or is broken, which the plan will tell."""
+    """A value in daemon.json; None where the file does not say it or is broken, which the plan will report."""
     try:
         return json_text.lookup(config.document(obs, path, ())[1], keys)
     except PlanError:
@@ -285,10 +285,10 @@ def given_back(
 
 
 def without_copy(policy: Policy, obs: Observation, file: File, doc: json_text.JsonDocument) -> tuple[Plan, json_text.JsonDocument]:
-    """There is no journal, or it does not know the file: then a runtime that looks like ours is NVIDIA's tool's or a person's."""
-    # Arguments beside the program, empty ones too, are written by NVIDIA's tools.
+    """There is no journal, or it does not know the file: then a runtime with our name is from NVIDIA's tool or a person."""
+    # Arguments in addition to the program, empty ones too, are written by NVIDIA's tools.
     made = tuple(h for h in policy.handlers if json_text.lookup(doc, ("runtimes", h.name)) == {"path": h.binary, **h.options})
-    # Nobody can tell who switched CDI on, and other containers may count on it.
+    # Nobody can know who switched CDI on, and other containers may count on it.
     after = without_own(dc.replace(policy, handlers=made), doc, {"features": json_text.lookup(doc, ("features",)) or {}})
     if not file.exists or after.text == doc.text:
         return Plan(), doc

@@ -43,7 +43,7 @@ class Desired:
     """What the file has to say, and what the daemon has to say then."""
 
     tree: Mapping[str, Any]
-    paths: Mapping[str, str]  # handler -> its program as the daemon tells it
+    paths: Mapping[str, str]  # handler -> its program as the daemon reports it
     default: str = ""  # "" = nobody minds
     cdi: bool = False
     dirs: tuple[str, ...] = ()
@@ -131,7 +131,7 @@ def same_program(one: str, other: str) -> bool:
 
 
 def another(name: str, doc: json_text.JsonDocument, path: json_text.Path, present: Mapping[str, Any]) -> PlanError:
-    """The error for a runtime of this name that is not ours. A shim that containerd starts by its type is not a program for `binary`."""
+    """The error for a runtime of this name that we did not write. A shim that containerd starts by type is no program for `binary`."""
     what, line = f"another runtime has the name {name}", json_text.line_of(doc, path)
     if present.get("path"):
         return foreign(what, name, doc.path, line, present["path"])

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Podman: no daemon, no socket that has to be there, no configuration of ours. It reads the CDI specs again for every command.
+"""Podman: no daemon, no socket that has to be there, no configuration of this collection. It reads the CDI specs again for every command.
 
 It counts as an engine of its own where no other engine on the host can be managed, or where `engines` names it. Elsewhere it is one more
 reader of the spec that the others get (consumers.py).
