@@ -159,19 +159,19 @@ def processes(names, flags=None, environment=None):
                 found.append(process)
         if len(found) > MAX_PROCESSES:  # never a part of them, taken for all
             raise host_files.NodeError("too-large", "more than %d processes are called %s" % (MAX_PROCESSES, " or ".join(names)))
-    described_processes = _described(found, flags or {}, environment or {})
-    programs_ = programs([process["exe"] for process in described_processes if process.get("verified")])
-    return {"processes": described_processes, "programs": programs_, "others": others}
+    judged = _judged(found, flags or {}, environment or {})
+    programs_ = programs([process["exe"] for process in judged if process.get("verified")])
+    return {"processes": judged, "programs": programs_, "others": others}
 
 
-def _described(found, flags, environment):
+def _judged(found, flags, environment):
     if not found:
         return []
     judge = trust.Judge(_units_of_processes)
     ticks = float(os.sysconf("SC_CLK_TCK"))
     booted = re.search(r"^btime (\d+)$", host_files.read_text("", "/proc/stat", 16 * host_files.MIB) or "", re.MULTILINE)
     _units_of_processes(sorted({unit for unit in map(judge.unit, found) if unit}))  # one call for all
-    told = []
+    judged = []
     for process in found:
         doubt = judge.doubt(process)
         described = dict(_described(process, judge), start=(int(booted.group(1)) if booted else 0) + process.start / ticks)
@@ -180,8 +180,8 @@ def _described(found, flags, environment):
         else:
             described.update(verified=True, argv=selection.arguments(list(process.argv), flags))
             described["environment"] = selection.environment(_environment(process), environment) if environment else {}
-        told.append(described)
-    return told
+        judged.append(described)
+    return judged
 
 
 def _described(process, judge):

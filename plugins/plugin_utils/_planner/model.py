@@ -275,7 +275,7 @@ class Leftover:
     """What another tool left on the host, and what becomes of it.
 
     settings: what of the file is the tool's, as dotted keys; () where the whole file is. exact: every key in it is explained by that tool's
-    own rules and by the rest of the configuration. fate: `adopted` (it goes, or is managed here from now on, and the journal keeps its bytes),
+    own rules and by the rest of the configuration. fate: `adopted` (it goes or is managed here, and the journal keeps its bytes),
     `kept` (someone has to decide), `live` (its tool still works here, and is never fought).
     """
 
