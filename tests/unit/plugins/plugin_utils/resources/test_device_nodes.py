@@ -193,7 +193,7 @@ def test_planner_and_program_want_the_same(tmp_path: Path, changes: dict[str, An
             real.parent.mkdir(parents=True, exist_ok=True)
             real.write_text(text)
     beneath = json.loads(json.dumps(device_nodes.rules(POLICY)).replace('"/proc/', f'"{tmp_path}/proc/'))
-    program = {(w["path"], *w["numbers"], w["mode"], w["uid"], w["gid"]) for w in device_rules.wishes(beneath)}
+    program = {(w["path"], *w["numbers"], w["mode"], w["uid"], w["gid"]) for w in device_rules.desired_nodes(beneath)}
     planner = {(w.path, w.major, w.minor, w.mode, w.uid, w.gid) for w in device_nodes.wanted(POLICY, look(changes))}
     assert program == planner
     assert len(program) >= 5 + len([path for path in changes if path.startswith(f"{PROC}/capabilities") and "/proc/devices" not in changes])
