@@ -29,7 +29,7 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
     entries = list(kept.get("journal") or ())
     shown = {"journal": entries, "history": [journal.history(entry) for entry in entries], "pending": list(kept.get("pending") or ())}
     runs = work.told(policy, obs, plan.whole, kubelet=seen.kubelet.present)
-    return base.Outcome(plan, {**node.info(seen, plan, policy.state), **shown, "work": runs, "problem": problem})
+    return base.Outcome(plan, {**node.info(seen, plan, obs, policy.state), **shown, "work": runs, "problem": problem})
 
 
 def questions(policy: Policy) -> list[queries.Question]:

@@ -132,6 +132,8 @@ totals:
     lost: 1
     refused: 0
     not_reached: 0
+    left_out: 0
+    pending: 0
     not_managed: 0
     would_change: 0
     changed: 1

@@ -68,6 +68,13 @@ instances:
       unit: containerd.service
       manager: package
       running: true
+os:
+  description: The operating system's C(id) and C(version), as F(/etc/os-release) names them.
+  returned: success
+  type: dict
+  sample:
+    id: debian
+    version: '12'
 driver:
   description: The NVIDIA driver and the GPUs as procfs and sysfs tell.
   returned: always

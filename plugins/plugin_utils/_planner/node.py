@@ -305,9 +305,16 @@ def files(plan: Plan) -> str:
     return f"{len(plan.changes)} file{'' if len(plan.changes) == 1 else 's'}"
 
 
-def info(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
+def system(obs: Observation) -> dict[str, str]:
+    """The operating system's name and release, for classes of hosts."""
+    release = obs.host.get("os_release") or {}
+    return {"id": str(release.get("ID") or ""), "version": str(release.get("VERSION_ID") or "")}
+
+
+def info(seen: Seen, plan: Plan, obs: Observation, state: str = "present") -> dict[str, Any]:
     return {
         **facts(seen, plan, state),
+        "os": system(obs),
         "instances": [dc.asdict(i) for i in seen.instances],
         "driver": dc.asdict(seen.driver),
         "kubelet": dc.asdict(seen.kubelet),

@@ -24,7 +24,21 @@ RUN: Mapping[str, str] = {
     "gpufleet_fleet_policy": "uniform",
     "gpufleet_fail_on_drift": "true",
     "gpufleet_table_columns": "{...}",
+    "gpufleet_rollout_class": "[gpu.model, rack]",
+    "gpufleet_rollout_domain": "[rack]",
+    "gpufleet_rollout_canaries": "1",
+    "gpufleet_rollout_waves": '[1, "10%", "50%", "100%"]',
+    "gpufleet_rollout_max_unavailable": "1",
+    "gpufleet_rollout_max_left_out": '"10%"',
+    "gpufleet_rollout_max_failed": "1",
+    "gpufleet_rollout_seed": "spring",
+    "gpufleet_rollout_window": "Mo-Fr 20:00-04:00 Europe/Berlin",
+    "gpufleet_rollout_soak": "60",
+    "gpufleet_rollout_host_timeout": "600",
 }
+
+# Of single hosts, read by a rollout: in which groups only so many may be out of service.
+OF_HOSTS = frozenset({"gpufleet_cluster", "gpufleet_slurm_partition"})
 
 # What roles and playbooks register.
 RESULTS = frozenset(
@@ -32,6 +46,7 @@ RESULTS = frozenset(
     for name in (
         *("node_info", "node_result", "verify_result", "cdi_result", "toolkit_result", "fleet", "shown", "totals"),
         *("drain_check", "drain_result", "undrain_result", "keep_result"),
+        *("rollout", "rollout_settings", "rollout_plan", "rollout_step", "rollout_failure", "rollout_end", "rollout_status"),
     )
 )
 
@@ -47,7 +62,7 @@ def problems(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], kno
 
     hosts: each host's gpufleet_ variables; run: what a play's own keywords see; known: the names of the roles' options.
     """
-    unknown = _unknown(hosts, {*known, *RUN, *RESULTS, OWN}, set(own))
+    unknown = _unknown(hosts, {*known, *RUN, *RESULTS, *OF_HOSTS, OWN}, set(own))
     return [*unknown, *([FOR_OWN] if unknown else []), *_ignored(hosts, run), *_waves(run.get("gpufleet_serial"))]
 
 

@@ -32,6 +32,8 @@ OUTCOMES = {
         Outcome("lost", "lost", "lost", True),
         Outcome("refused", "refused", "refused", True),
         Outcome("not reached", "not reached", "not_reached", True),
+        Outcome("left out", "left out", "left_out", True),
+        Outcome("pending", "pending", "pending", False),
         Outcome("not managed", "not managed", "not_managed", False),
         Outcome("would", "would change", "would_change", False),
         Outcome("yes", "changed", "changed", False),
@@ -50,6 +52,8 @@ def outcome(result: Result, check: bool = False) -> Outcome:
 def trouble(result: Result) -> str:
     if not result:
         return "not reached"
+    if result.get("standing"):  # of a rollout: a host that it does not take, or has not come to
+        return str(result["standing"])
     if result.get("unreachable"):
         return "lost"
     if result.get("failed"):

@@ -14,6 +14,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 STEPS = ("gpufleet_node_result", "gpufleet_toolkit_result", "gpufleet_verify_result", "gpufleet_cdi_result")
 LOOK = "gpufleet_node_info"
 RESULTS = (LOOK, *STEPS)
+CONVERGED = "gpufleet_node_result"
+# Of a rollout: what kept a host from coming through its batch, and how far the rollout had come then.
+FAILURE = "gpufleet_rollout_failure"
+ROLLOUT_STEP = "gpufleet_rollout_step"
 
 
 def require_known(name: str, defined: Sequence[str]) -> None:

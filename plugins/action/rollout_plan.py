@@ -1,0 +1,66 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plan a rollout from the look at all of its hosts."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout, settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
+
+SPEC = arguments.spec("rollout_plan")
+NO_HOST = ["all", "!all"]  # a play needs a pattern, and this one matches none without a warning
+OF_HOSTS = ("gpufleet_cluster", "gpufleet_slurm_partition")
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+    _requires_connection = False
+    BYPASS_HOST_LOOP = True
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = arguments.of_task(self, SPEC)
+        wanted = settings.of(args["settings"])
+        found = rollout.plan(fleet(task_vars or {}, wanted, args["results"]), wanted)
+        lines = rollout.told(found)
+        if fleet_table.for_people():
+            Display().display("\n" + "\n".join(lines) + "\n")
+        return {"changed": False, **plain(found), "lines": lines}
+
+
+def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str) -> rollout.Fleet:
+    hosts = [str(h) for h in task_vars.get("ansible_play_hosts_all") or ()]
+    known = {host: task_vars["hostvars"][host] for host in hosts}
+    keys = {*OF_HOSTS, *(path.split(".")[0] for path in (*wanted.hardware_class, *wanted.domain))}
+    variables = {host: {key: of_host[key] for key in keys if key in of_host} for host, of_host in known.items()}
+    return rollout.Fleet({host: looked(of_host, name) for host, of_host in known.items()}, variables)
+
+
+def looked(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+    """The look at a host, or what kept it from being looked at."""
+    return dict(variables.get(registered.FAILURE) or variables.get(name) or {})
+
+
+def plain(found: rollout.Rollout) -> dict[str, Any]:
+    """A plan as the next tasks take it."""
+    return {
+        "pattern": found.order or NO_HOST,
+        "sizes": [len(batch.hosts) for batch in found.batches] or [1],
+        "batches": [{"wave": b.wave, "hosts": list(b.hosts)} for b in found.batches],
+        "hosts": {name: shown(host) for name, host in found.hosts.items()},
+    }
+
+
+def shown(host: rollout.Host) -> dict[str, Any]:
+    values = dc.asdict(host)
+    return {"class": values["hardware"], **{key: values[key] for key in ("state", "why", "domain", "change")}}

@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Print what a rollout came to, and give its totals."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible.utils.display import Display
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, rollout_batch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, rollout
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, outcomes, registered
+
+SPEC = arguments.spec("rollout_report")
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+    _requires_connection = False
+    BYPASS_HOST_LOOP = True
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        plan = arguments.of_task(self, SPEC)["plan"]
+        check = bool(self._task.check_mode)
+        hostvars = (task_vars or {})["hostvars"]
+        found = reached(plan, hostvars)
+        results = {host: result(host, plan, hostvars[host], found) for host in plan["hosts"]}
+        totals = outcomes.totals(results, check)
+        status = "predicted" if check else "paused" if found.paused else "stopped" if found.ended or found.stopped else "done"
+        lines = fleet_hosts.lines(results, fleet_hosts.View(fleet_table.terminal(), False, check))
+        lines += [f"the rollout is {status}: {found.ended}"] if found.ended else []
+        if fleet_table.for_people():
+            Display().display("\n" + "\n".join(lines) + "\n")
+        stats = {"gpufleet_totals": totals, "gpufleet_rollout_status": status}
+        shaped = {"changed": False, "lines": lines, "status": status, "totals": totals, "problem": problem(totals, found)}
+        return {**shaped, "ansible_stats": {"data": stats, "per_host": False, "aggregate": False}}
+
+
+def problem(totals: Mapping[str, Any], found: progress.Progress) -> str:
+    """A rollout that the gate has stopped is no success, whatever the numbers."""
+    return outcomes.problem(totals) or (found.ended if found.ended and not found.paused else "")
+
+
+def reached(plan: Mapping[str, Any], hostvars: Mapping[str, Any]) -> progress.Progress:
+    """The progress of the last batch that began."""
+    for batch in reversed(plan["batches"]):
+        step = hostvars[batch["hosts"][0]].get(registered.ROLLOUT_STEP)
+        if step and "progress" in step:
+            return progress.of(step["progress"])
+    return progress.Progress()
+
+
+def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress) -> outcomes.Result:
+    """What became of one host, in the shape of a result of `node`."""
+    planned = plan["hosts"][host]
+    look = dict(variables.get(registered.LOOK) or {})
+    about = {key: look[key] for key in ("row", "decision") if key in look}
+    if planned["state"] == rollout.LEFT_OUT:
+        return {**about, "standing": "left out", "msg": planned["why"]}
+    if planned["state"] == rollout.DONE:
+        return {**about, "advice": look.get("advice") or []}
+    converged, steps = rollout_batch.done(variables, registered.CONVERGED), rollout_batch.steps(variables)
+    if not converged and not any(steps):
+        why = found.ended or next((f"its class has stopped: {w}" for c, w in found.stopped.items() if c == planned["class"]), "")
+        return {**about, "standing": "pending", "msg": why or "its batch did not start"}
+    return outcomes.merged({**about, **converged}, {False: steps})

@@ -1,0 +1,78 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name works on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rollout_batch
+short_description: Begin or end one batch of a rollout
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - The gate of a rollout, as the first and as the last task of each batch. It counts the hosts that failed, were rolled back or were lost
+    over all batches so far.
+  - Never fails because of them. It says whether the play should end, and which hosts of the batch must not start, since a canary of their
+    class did not come through.
+  - Runs on the controller only. Use it with C(run_once).
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.info
+attributes:
+  bypass_host_loop:
+    description: Forces a global task that does not execute per host.
+    support: full
+options:
+  point:
+    description: Whether the batch begins or ends.
+    type: str
+    choices: [begin, end]
+    required: true
+  settings:
+    description: What M(gpufleet.nvidia.rollout_settings) returned as RV(gpufleet.nvidia.rollout_settings#module:settings).
+    type: dict
+    required: true
+  plan:
+    description: What M(gpufleet.nvidia.rollout_plan) returned.
+    type: dict
+    required: true
+seealso:
+  - module: gpufleet.nvidia.rollout_plan
+  - module: gpufleet.nvidia.rollout_gate
+"""
+
+EXAMPLES = r"""
+- name: Begin the batch
+  gpufleet.nvidia.rollout_batch:
+    point: begin
+    settings: "{{ gpufleet_rollout_settings.settings }}"
+    plan: "{{ gpufleet_rollout_plan }}"
+  run_once: true
+  register: gpufleet_rollout_step
+"""
+
+RETURN = r"""
+held:
+  description: Hosts of the batch that must not start, each with the reason.
+  returned: success
+  type: dict
+  sample: {}
+ended:
+  description: Why no batch starts any more, empty where one may.
+  returned: success
+  type: str
+  sample: ''
+progress:
+  description: How far the rollout has come.
+  returned: success
+  type: dict
+  sample:
+    done: 12
+    bad: {}
+    stopped: {}
+    ended: ''
+    paused: false
+"""

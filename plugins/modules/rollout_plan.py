@@ -1,0 +1,88 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name works on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rollout_plan
+short_description: Plan a rollout from the look at all of its hosts
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Says for each host of the play whether it has something to do, is as desired already, or is left out, and in which batch it is changed.
+    Canaries of each class come first, then waves, spread over failure domains.
+  - The order follows from the hosts' names alone, so that a rollout that goes on after an interruption is the same one.
+  - Fails when more hosts would be left out than may be.
+  - Runs on the controller only. Use it with C(run_once).
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.info
+attributes:
+  bypass_host_loop:
+    description: Forces a global task that does not execute per host.
+    support: full
+options:
+  settings:
+    description: What M(gpufleet.nvidia.rollout_settings) returned as RV(gpufleet.nvidia.rollout_settings#module:settings).
+    type: dict
+    required: true
+  results:
+    description: Name of the variable that holds each host's result of M(gpufleet.nvidia.node_info).
+    type: str
+    default: gpufleet_node_info
+seealso:
+  - module: gpufleet.nvidia.rollout_settings
+  - module: gpufleet.nvidia.rollout_batch
+"""
+
+EXAMPLES = r"""
+- name: Plan the rollout
+  gpufleet.nvidia.rollout_plan:
+    settings: "{{ gpufleet_rollout_settings.settings }}"
+  run_once: true
+  register: gpufleet_rollout_plan
+"""
+
+RETURN = r"""
+pattern:
+  description: The hosts to change, in their order, as a pattern for C(hosts) of a play. It matches no host where there is nothing to do.
+  returned: success
+  type: list
+  elements: str
+  sample: [gpu7, gpu3]
+sizes:
+  description: The sizes of the batches, for C(serial) of a play.
+  returned: success
+  type: list
+  elements: int
+  sample: [1, 1]
+batches:
+  description: Each batch with the number of its wave, V(0) for canaries, and its hosts.
+  returned: success
+  type: list
+  elements: dict
+  sample:
+    - wave: 0
+      hosts: [gpu7]
+hosts:
+  description: What was planned for each host.
+  returned: success
+  type: dict
+  sample:
+    gpu7:
+      state: do
+      why: ''
+      class: containerd 1.7 (package), native-cdi, L4, 550, debian 12
+      domain: ''
+      change: 5f0c1d2e3a4b5c6d
+lines:
+  description: The plan for people, line by line.
+  returned: success
+  type: list
+  elements: str
+  sample: ['2 hosts: 2 to change in 2 batches, 0 already as desired, 0 left out']
+"""

@@ -1,0 +1,68 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name works on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rollout_report
+short_description: Print what a rollout came to
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Prints the table that M(gpufleet.nvidia.fleet_table) prints, with the hosts that were left out and those that are still to do, and why.
+  - Reports totals as C(set_stats) does, under the names C(gpufleet_totals) and C(gpufleet_rollout_status).
+  - Runs on the controller only. Use it with C(run_once).
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.info
+attributes:
+  bypass_host_loop:
+    description: Forces a global task that does not execute per host.
+    support: full
+options:
+  plan:
+    description: What M(gpufleet.nvidia.rollout_plan) returned.
+    type: dict
+    required: true
+seealso:
+  - module: gpufleet.nvidia.rollout_plan
+  - module: gpufleet.nvidia.fleet_table
+"""
+
+EXAMPLES = r"""
+- name: Report
+  gpufleet.nvidia.rollout_report:
+    plan: "{{ gpufleet_rollout_plan }}"
+  run_once: true
+  register: gpufleet_rollout_end
+"""
+
+RETURN = r"""
+lines:
+  description: The table, line by line.
+  returned: always
+  type: list
+  elements: str
+  sample: ['2 hosts: 2 changed']
+status:
+  description: How the rollout ended, V(done), V(stopped) or V(paused). In check mode V(predicted).
+  returned: always
+  type: str
+  sample: done
+totals:
+  description: How many hosts there are, and how many of them came to which end.
+  returned: always
+  type: dict
+  sample:
+    hosts: 2
+    changed: 2
+problem:
+  description: Why the run should not end as a success, in one sentence, empty where it may.
+  returned: always
+  type: str
+  sample: ''
+"""

@@ -1,0 +1,121 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name works on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: rollout_settings
+short_description: Judge the settings of a rollout before any host is looked at
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Each option is the variable C(gpufleet_rollout_) and the option's name for the playbook C(gpufleet.nvidia.rollout). Give them on the
+    command line, as for every setting of a whole run.
+  - Fails with one sentence that names the setting where a value cannot be what was meant. Nothing has been looked at by then.
+  - Runs on the controller only. Use it with C(run_once).
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.info
+attributes:
+  bypass_host_loop:
+    description: Forces a global task that does not execute per host.
+    support: full
+options:
+  class:
+    description:
+      - Key paths whose values make the class of a host. Hosts of one class fail alike, so that of each class a canary goes first.
+      - A key path reads what the look at the host has found (V(engine), V(injection), V(gpu.model), V(gpu.count), V(driver.branch),
+        V(driver.version), V(driver.state), V(os.id), V(os.release), and the whole result of M(gpufleet.nvidia.node_info) below V(result)),
+        else the variables of the host. Keys have dots between them; there are no templates.
+      - A list, or text with commas. Unset it is V([engine, injection, gpu.model, driver.branch, os.release]).
+    type: raw
+  domain:
+    description:
+      - Key paths whose values make the failure domain of a host, a rack or a power feed for example. Waves are spread over domains.
+    type: raw
+  canaries:
+    description:
+      - How many hosts of each class go first. They have no budget. When one of them fails, is rolled back or is lost, no other host of its
+        class is changed.
+      - A host of the class that already is as desired stands for a canary, so that a rollout that goes on after an interruption does not
+        begin with canaries again. V(0) means none.
+    type: raw
+    default: 1
+  waves:
+    description:
+      - The sizes of the waves after the canaries, each a number of hosts or a percentage of those that have something to do. The last one
+        repeats until all hosts are done.
+      - A list, or the same as text, V(1,10%,50%,100%), which is what a survey gives.
+    type: raw
+    default: [1, 10%, 50%, 100%]
+  max_unavailable:
+    description:
+      - How many hosts may be changed at once in each cluster (C(gpufleet_cluster)), Slurm partition (C(gpufleet_slurm_partition)) and
+        failure domain, as a number or as a percentage of its hosts in this run, rounded down, and at least one. Hosts without a cluster
+        count as one cluster.
+      - A wave is cut into batches of that size, with the gate after each.
+      - Unset it is one where hosts are drained, and no limit elsewhere.
+    type: raw
+  max_left_out:
+    description:
+      - How many hosts may be left out, because they were unreachable or broken before the rollout began, or are in other hands, as a number
+        or as a percentage, rounded up. With more the run ends before any host is changed.
+    type: raw
+    default: 10%
+  max_failed:
+    description:
+      - How many hosts may fail, be rolled back or be lost, over the canaries and all waves, as a number or a percentage of the hosts that
+        have something to do, rounded down. With more no further batch starts, and the run fails.
+      - Canaries count, too. So with V(0) a failed canary stops the whole rollout, and else its class.
+    type: raw
+    default: 0
+  seed:
+    description:
+      - The order of the hosts follows from their names and from this text. The same text gives the same order, whatever the inventory's.
+    type: str
+    default: ''
+  window:
+    description:
+      - When batches may start, for example V(Mo-Fr 20:00-04:00 Europe/Berlin). Several have semicolons between them, or are a list. Without
+        a zone the times are UTC.
+      - Outside of it no batch starts, and the run ends as C(paused), which is a success. What has started is finished.
+    type: raw
+  soak:
+    description:
+      - Seconds to wait after each batch before its hosts are looked at once more. A host that is not as desired then counts as failed.
+      - V(0) means no waiting and no second look.
+    type: raw
+    default: 0
+  host_timeout:
+    description:
+      - Seconds that one task may take on one host. A host that takes longer counts as lost, and finishes or rolls back what it has begun by
+        itself. V(0) means no limit.
+    type: raw
+    default: 0
+seealso:
+  - module: gpufleet.nvidia.rollout_plan
+"""
+
+EXAMPLES = r"""
+- name: Judge the settings
+  gpufleet.nvidia.rollout_settings:
+    waves: [1, 10%, 100%]
+    domain: [rack]
+    max_unavailable: 2
+  run_once: true
+  register: gpufleet_rollout_settings
+"""
+
+RETURN = r"""
+settings:
+  description: The settings as the other steps of a rollout take them.
+  returned: success
+  type: dict
+  sample:
+    canaries: 1
+    waves: [1, 10%, 100%]
+"""

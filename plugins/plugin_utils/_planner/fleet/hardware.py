@@ -1,0 +1,103 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The hardware class of a host: hosts of one class fail alike, so that one of them is tried first.
+
+A class and a failure domain are the values at key paths, over what the look at a host has found and over its variables.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+CLASS = ("engine", "injection", "gpu.model", "driver.branch", "os.release")
+NONE = "-"
+PATH = re.compile(r"[A-Za-z_][\w-]*(\.[\w-]+)*")
+
+
+def view(result: Mapping[str, Any]) -> dict[str, Any]:
+    """What key paths read of a host: the parts of a class by short names, and its whole result under `result`."""
+    driver = result.get("driver") or {}
+    system = result.get("os") or {}
+    models = sorted({str(g.get("model") or "").removeprefix("NVIDIA ") or "GPU" for g in driver.get("gpus") or ()})
+    version = str(driver.get("version") or "")
+    return {
+        "engine": engines(result) or NONE,
+        "injection": ", ".join(sorted({str(d.get("injection")) for d in decisions(result)})) or NONE,
+        "gpu": {"model": ", ".join(models) or NONE, "count": len(driver.get("gpus") or ())},
+        "driver": {"branch": version.split(".")[0] or NONE, "version": version or NONE, "state": str(driver.get("state") or NONE)},
+        "os": {"id": str(system.get("id") or NONE), "release": " ".join(filter(None, (system.get("id"), system.get("version")))) or NONE},
+        "result": result,
+    }
+
+
+def decisions(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    return (result.get("decision") or {}).get("decisions") or ()
+
+
+def engines(result: Mapping[str, Any]) -> str:
+    """`containerd 1.7 (package)`, of every engine that is configured."""
+    chosen = {str(d.get("instance")) for d in decisions(result)}
+    found = []
+    for instance in result.get("instances") or ():
+        if f"{instance.get('engine')}:{instance.get('config_path') or instance.get('socket') or instance.get('binary')}" in chosen:
+            release = ".".join(str(instance.get("version") or "").split(".")[:2])
+            found.append(f"{instance.get('engine')} {release} ({instance.get('manager')})")
+    return ", ".join(sorted(set(found)))
+
+
+def require_paths(setting: str, paths: Sequence[str]) -> tuple[str, ...]:
+    """Key paths as a user has written them."""
+    wrong = [str(p) for p in paths if not PATH.fullmatch(str(p))]
+    if wrong:
+        step = "Write keys with dots between them, for example [gpu.model, rack]"
+        raise PlanError(f"{setting} has {', '.join(map(repr, wrong))}", why="it is no key path", next=step)
+    return tuple(str(p) for p in paths)
+
+
+def at(path: str, seen: Mapping[str, Any], variables: Mapping[str, Any]) -> str | None:
+    """The value at a key path: of the look where its first key is there, else of the host's variables. None where it is in neither."""
+    first, *rest = path.split(".")
+    value: Any = seen[first] if first in seen else variables.get(first)
+    for key in rest:
+        if isinstance(value, Mapping):
+            value = value.get(key)
+        elif isinstance(value, Sequence) and not isinstance(value, str) and key.isdigit():
+            value = value[int(key)] if int(key) < len(value) else None
+        else:
+            return None
+    return None if value is None else str(value)
+
+
+@dc.dataclass(frozen=True)
+class Label:
+    """The values at the key paths of one setting, for one host."""
+
+    values: tuple[str, ...]
+
+    @property
+    def text(self) -> str:
+        return ", ".join(v for v in self.values if v != NONE) or NONE
+
+
+def labels(
+    setting: str, paths: Sequence[str], seen: Mapping[str, Mapping[str, Any]], variables: Mapping[str, Mapping[str, Any]]
+) -> dict[str, str]:
+    """Host -> the text of its values. A key path that no host has is an error, since it is misspelt."""
+    found = {host: {path: at(path, view_, variables.get(host) or {}) for path in paths} for host, view_ in seen.items()}
+    for path in paths:
+        if found and all(values[path] is None for values in found.values()):
+            step = f"Name a variable of your hosts, or one of {', '.join(names())}"
+            raise PlanError(f"{setting} names the key path {path}", why="no host of this run has it", next=step)
+    return {host: Label(tuple(values[path] or NONE for path in paths)).text for host, values in found.items()}
+
+
+def names() -> list[str]:
+    """The key paths that every host has."""
+    parts = {key: value for key, value in view({}).items() if key != "result"}
+    return [f"{key}.{inner}" if inner else key for key, value in parts.items() for inner in (value if isinstance(value, dict) else [""])]

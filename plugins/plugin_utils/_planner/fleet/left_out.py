@@ -1,0 +1,44 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts that a rollout does not take: those that were broken or in other hands before it began. They are never charged to its failures."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+
+SETTING = "gpufleet_rollout_max_left_out"
+
+
+def why(result: Mapping[str, Any]) -> str:
+    """Why a host cannot be part of a rollout, by the look at it; '' where it can."""
+    if not result or result.get("unreachable"):
+        return f"it was unreachable before the rollout began{detail(result.get('msg'))}"
+    if result.get("failed"):
+        return f"the look at it failed{detail(result.get('msg'))}"
+    if result.get("problem"):
+        return str(result["problem"])
+    driver = result.get("driver") or {}
+    if driver.get("state") == "broken":
+        return f"its GPU driver was broken before the rollout began{detail(driver.get('evidence'))}"
+    return ""
+
+
+def detail(text: Any) -> str:
+    return f": {str(text).splitlines()[0].strip()}" if text and str(text).strip() else ""
+
+
+def require_few(left_out: Mapping[str, str], total: int, most: Amount) -> None:
+    """A percentage is rounded up: of a small fleet one host may be broken, too."""
+    allowed = most.of(total, up=True)
+    if len(left_out) <= allowed:
+        return
+    first = sorted(left_out, key=names.natural)[0]
+    what = f"{len(left_out)} of {total} hosts would be left out, {allowed} may be ({SETTING}: {most.text}): {names.some(left_out)}"
+    step = f"Mend them, take them out of the run, or raise {SETTING}. No host was changed"
+    raise PlanError(what, why=f"{first}: {left_out[first]}", next=step)

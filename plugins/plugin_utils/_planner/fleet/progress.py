@@ -1,0 +1,73 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How far a rollout has come, and whether its next batch may start. Small: it names hosts only where something went wrong with them."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
+
+BAD = ("failed", "rolled back", "lost")
+
+
+@dc.dataclass(frozen=True)
+class Progress:
+    """bad: host -> what became of it. stopped: class -> why. ended: why no batch starts any more; paused: whether that is no failure."""
+
+    done: int = 0
+    bad: Mapping[str, str] = dc.field(default_factory=dict)
+    stopped: Mapping[str, str] = dc.field(default_factory=dict)
+    ended: str = ""
+    paused: bool = False
+
+
+def of(data: Mapping[str, Any]) -> Progress:
+    return Progress(**{f.name: data[f.name] for f in dc.fields(Progress) if f.name in data})
+
+
+@dc.dataclass(frozen=True)
+class Ended:
+    """What a batch came to. words: host -> outcome; classes: of its hosts; canaries: whether it was one of canaries."""
+
+    words: Mapping[str, str]
+    classes: Mapping[str, str]
+    canaries: bool
+
+
+def after(progress: Progress, batch: Ended, total: int, most: Amount) -> Progress:
+    """Canaries have no budget: one that did not come through stops its class, and counts for the whole like any other host."""
+    bad = {host: word for host, word in batch.words.items() if word in BAD}
+    stopped = dict(progress.stopped)
+    for host, word in bad.items() if batch.canaries else ():
+        stopped.setdefault(batch.classes[host], f"its canary {host} {became(word)}")
+    found = dc.replace(progress, done=progress.done + len(batch.words), bad={**progress.bad, **bad}, stopped=stopped)
+    allowed = most.of(total)
+    if found.ended or len(found.bad) <= allowed:
+        return found
+    said = f"{len(found.bad)} of {total} hosts failed, were rolled back or lost, {allowed} may be"
+    return dc.replace(found, ended=f"{said} (gpufleet_rollout_max_failed: {most.text}): {names.some(found.bad)}")
+
+
+def became(word: str) -> str:
+    return {"failed": "failed", "rolled back": "was rolled back", "lost": "was lost"}[word]
+
+
+def ended(progress: Progress, why: str, *, paused: bool = False) -> Progress:
+    return progress if progress.ended else dc.replace(progress, ended=why, paused=paused)
+
+
+def held(progress: Progress, classes: Mapping[str, str]) -> dict[str, str]:
+    """The hosts of a batch that do not start, each with the reason."""
+    if progress.ended:
+        return {host: progress.ended for host in classes}
+    return {host: f"its class has stopped: {progress.stopped[c]}" for host, c in classes.items() if c in progress.stopped}
+
+
+def word(result: outcomes.Result, steps: Sequence[outcomes.Result], check: bool) -> str:
+    """What became of one host, by its convergence and the steps around it."""
+    return outcomes.outcome(outcomes.merged(result, {False: steps}), check).word

@@ -1,0 +1,148 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a rollout: which hosts have something to do, what each changes, who goes first, and in which batches.
+
+It is a function of what was seen and of the settings, so a rollout that was cut short is planned again from the hosts: those that are done
+take no slot, and one that already is as desired stands for its class as a canary does.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, hardware, left_out, order, waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.settings import Settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
+
+DO, DONE, LEFT_OUT = "do", "done", "left out"
+CANARY = 0  # the number of the canaries' wave
+
+
+@dc.dataclass(frozen=True)
+class Fleet:
+    """What a rollout is planned from. results: the look at each host; variables: what key paths may read; drained: hosts that must be."""
+
+    results: Mapping[str, Mapping[str, Any]]
+    variables: Mapping[str, Mapping[str, Any]] = dc.field(default_factory=dict)
+    drained: frozenset[str] = frozenset()
+    first: frozenset[str] = frozenset()  # hosts that an earlier run took out of service
+    others: Mapping[str, str] = dc.field(default_factory=dict)  # host -> why it is left out, by what its look does not tell
+
+
+@dc.dataclass(frozen=True)
+class Host:
+    name: str
+    state: str
+    why: str  # of one that is left out
+    hardware: str
+    domain: str
+    change: str
+    restarts: tuple[str, ...] = ()
+
+
+@dc.dataclass(frozen=True)
+class Batch:
+    wave: int
+    hosts: tuple[str, ...]
+
+
+@dc.dataclass(frozen=True)
+class Rollout:
+    hosts: Mapping[str, Host]
+    batches: tuple[Batch, ...]
+    changes: Mapping[str, Mapping[str, Any]]
+
+    @property
+    def order(self) -> list[str]:
+        return [host for batch in self.batches for host in batch.hosts]
+
+    @property
+    def canaries(self) -> list[str]:
+        return [host for batch in self.batches if batch.wave == CANARY for host in batch.hosts]
+
+    def named(self, state: str) -> list[str]:
+        return sorted((h.name for h in self.hosts.values() if h.state == state), key=names.natural)
+
+
+def plan(fleet: Fleet, settings: Settings) -> Rollout:
+    if not fleet.results:
+        raise PlanError("the rollout has no hosts", next="Name hosts of the inventory by gpufleet_hosts or --limit")
+    hosts = judged(fleet, settings)
+    left_out.require_few({h.name: h.why for h in hosts.values() if h.state == LEFT_OUT}, len(hosts), settings.max_left_out)
+    line = order.ordered([h.name for h in hosts.values() if h.state == DO], {h.name: h.domain for h in hosts.values()}, settings.seed)
+    line = [*(h for h in line if h in fleet.first), *(h for h in line if h not in fleet.first)]
+    first = canaries(line, hosts, settings.canaries)
+    found = [first, *waves.cut([h for h in line if h not in set(first)], settings.waves)]
+    limits = waves.limit(settings.max_unavailable, groups(hosts, fleet), fleet.drained)
+    batches = [Batch(n, tuple(batch)) for n, wave in enumerate(found) for batch in waves.batches(wave, limits)]
+    shown: dict[str, Mapping[str, Any]] = {}
+    for name in sorted(hosts, key=names.natural):
+        if hosts[name].change:
+            shown.setdefault(hosts[name].change, change.of(fleet.results[name], name))
+    return Rollout(hosts, tuple(batches), shown)
+
+
+def judged(fleet: Fleet, settings: Settings) -> dict[str, Host]:
+    why = {host: fleet.others.get(host) or left_out.why(result) for host, result in fleet.results.items()}
+    seen = {host: hardware.view(result) for host, result in fleet.results.items() if not why[host]}
+    classes = hardware.labels("gpufleet_rollout_class", settings.hardware_class, seen, fleet.variables)
+    domains = hardware.labels("gpufleet_rollout_domain", settings.domain, seen, fleet.variables) if settings.domain else {}
+    found = {}
+    for name, result in fleet.results.items():
+        digest = "" if why[name] else change.digest(result, name)
+        state = LEFT_OUT if why[name] else DO if digest else DONE
+        restarts = () if why[name] else tuple(change.of(result, name)["restarts"])
+        found[name] = Host(name, state, why[name], classes.get(name, ""), domains.get(name, ""), digest, restarts)
+    return found
+
+
+def canaries(line: Sequence[str], hosts: Mapping[str, Host], number: int) -> list[str]:
+    """The first hosts of each class, as far as no host of the class is as desired already. A host that nobody manages shows nothing."""
+    wanted: dict[str, int] = {}
+    for host in hosts.values():
+        wanted.setdefault(host.hardware, number)
+        if host.state == DONE and host.hardware != hardware.NONE:
+            wanted[host.hardware] = max(0, wanted[host.hardware] - 1)
+    found = []
+    for name in line:
+        if wanted[hosts[name].hardware] > 0:
+            wanted[hosts[name].hardware] -= 1
+            found.append(name)
+    return found
+
+
+def groups(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
+    """The groups in which only so many hosts may be out of service: cluster, partitions, failure domain."""
+    found = {}
+    for name, host in hosts.items():
+        variables = fleet.variables.get(name) or {}
+        partitions = variables.get("gpufleet_slurm_partition") or ()
+        of_one = [f"cluster {variables.get('gpufleet_cluster') or ''}"]
+        of_one += [f"partition {p}" for p in ([partitions] if isinstance(partitions, str) else partitions)]
+        found[name] = [*of_one, *([f"domain {host.domain}"] if host.domain else [])]
+    return found
+
+
+def told(rollout: Rollout) -> list[str]:
+    """What a person reads before the first host is changed."""
+    counts = {state: rollout.named(state) for state in (DO, DONE, LEFT_OUT)}
+    todo = f"{len(counts[DO])} to change in {len(rollout.batches)} batch{'' if len(rollout.batches) == 1 else 'es'}"
+    rest = f"{len(counts[DONE])} already as desired, {len(counts[LEFT_OUT])} left out"
+    lines = [f"{outcomes.plural(len(rollout.hosts))}: {todo}, {rest}"]
+    lines += [f"  left out: {name}: {rollout.hosts[name].why}" for name in counts[LEFT_OUT]]
+    for text in sorted({rollout.hosts[name].hardware for name in counts[DO]}):
+        of_one = [name for name in counts[DO] if rollout.hosts[name].hardware == text]
+        lines.append(f"  class {text}: {names.some(of_one)}")
+    for n, batch in enumerate(rollout.batches, 1):
+        wave = "canaries" if batch.wave == CANARY else f"wave {batch.wave}"
+        lines.append(f"  batch {n}, {wave}: {names.some(batch.hosts)}")
+    return lines
+
+
+def digests(rollout: Rollout) -> Collection[tuple[str, str]]:
+    """(class, change) of all that has something to do: what an approval passes on where jobs share no files."""
+    return sorted({(h.hardware, h.change) for h in rollout.hosts.values() if h.state == DO})

@@ -1,0 +1,63 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The settings of a rollout: judged before any host is looked at, each wrong one in a sentence that names it."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import hardware, waves, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+PREFIX = "gpufleet_rollout_"
+
+
+@dc.dataclass(frozen=True)
+class Settings:
+    hardware_class: tuple[str, ...] = hardware.CLASS
+    domain: tuple[str, ...] = ()
+    canaries: int = 1
+    waves: tuple[Amount, ...] = waves.parsed(f"{PREFIX}waves", list(waves.DEFAULT))
+    max_unavailable: Amount | None = None
+    max_left_out: Amount = Amount(10, True)
+    max_failed: Amount = Amount(0, False)
+    seed: str = ""
+    windows: tuple[window.Window, ...] = ()
+
+
+def of(options: Mapping[str, Any]) -> Settings:
+    """Options by their names without the prefix; None where one is not set."""
+    given = {name: value for name, value in options.items() if value is not None}
+    most = given.get("max_unavailable")
+    found = Settings(
+        hardware_class=paths("class", given.get("class")) or hardware.CLASS,
+        domain=paths("domain", given.get("domain")),
+        canaries=number("canaries", given.get("canaries", 1)),
+        waves=waves.parsed(f"{PREFIX}waves", given.get("waves", list(waves.DEFAULT))),
+        max_unavailable=None if most in (None, "") else waves.amount(f"{PREFIX}max_unavailable", most),
+        max_left_out=waves.amount(f"{PREFIX}max_left_out", given.get("max_left_out", "10%")),
+        max_failed=waves.amount(f"{PREFIX}max_failed", given.get("max_failed", 0)),
+        seed=str(given.get("seed", "")),
+        windows=window.parsed(f"{PREFIX}window", given.get("window")),
+    )
+    if found.max_unavailable is not None and found.max_unavailable.number <= 0:
+        raise PlanError(f"{PREFIX}max_unavailable is {most!r}", why="then no host could be taken", next="Say at least 1")
+    for name in ("soak", "host_timeout"):
+        number(name, given.get(name, 0))
+    return found
+
+
+def paths(name: str, value: Any) -> tuple[str, ...]:
+    return hardware.require_paths(f"{PREFIX}{name}", [str(v) for v in waves.listed(value)]) if value not in (None, "", []) else ()
+
+
+def number(name: str, value: Any) -> int:
+    """A whole number that may have been written as text."""
+    text = str(value).strip()
+    if isinstance(value, bool) or not text.isascii() or not text.isdigit():
+        raise PlanError(f"{PREFIX}{name} is {value!r}", why="it is no whole number", next=f"Write it as {PREFIX}{name}: 1")
+    return int(text)

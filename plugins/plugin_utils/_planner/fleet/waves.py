@@ -1,0 +1,126 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Waves of a rollout, and the batches that they are cut into so that never too many hosts of a group are out of service at once."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import json
+import re
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+DEFAULT = (1, "10%", "50%", "100%")
+AMOUNT = re.compile(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*")
+EXAMPLE = '[1, "10%", "50%", "100%"]'
+
+
+@dc.dataclass(frozen=True)
+class Amount:
+    """A number of hosts, or a percentage of some."""
+
+    number: float
+    percent: bool
+
+    def of(self, total: int, *, up: bool = False) -> int:
+        """Rounded down, or up. The small addend keeps 7% of 100 from being 6.999..., or 7.000...1 from being 8."""
+        if not self.percent:
+            return int(self.number)
+        exact = self.number * total / 100
+        return -int(-(exact - 1e-9) // 1) if up else int(exact + 1e-9)
+
+    @property
+    def text(self) -> str:
+        return f"{self.number:g}%" if self.percent else f"{self.number:g}"
+
+
+def amount(setting: str, value: Any, example: str = "2, or 10%") -> Amount:
+    found = None if isinstance(value, bool) else AMOUNT.fullmatch(str(value))
+    number, percent = (float(found.group(1)), bool(found.group(2))) if found else (-1.0, False)
+    wrong = "" if found else "it is neither a number of hosts nor a percentage"
+    if percent and number > 100:
+        wrong = "it is more than 100%"
+    elif not percent and number != int(number):
+        wrong = "it is no whole number of hosts"
+    if wrong:
+        raise PlanError(f"{setting} is {value!r}", why=wrong, next=f"Say for example {example}")
+    return Amount(number, percent)
+
+
+def parsed(setting: str, value: Any) -> tuple[Amount, ...]:
+    """A list, or the same as text: `1,10%,50%,100%` is what a survey gives, and a list in JSON is what -e gives."""
+    step = f"Write it as {setting}: {EXAMPLE}"
+    parts = listed(value)
+    if not parts:
+        raise PlanError(f"{setting} has no wave", next=step)
+    found = tuple(amount(setting, part, EXAMPLE) for part in parts)
+    empty = [str(part) for part, size in zip(parts, found, strict=True) if size.number <= 0]
+    if empty:
+        raise PlanError(f"{setting} has {', '.join(empty)}", why="a wave needs at least one host", next=step)
+    return found
+
+
+def listed(value: Any) -> list[Any]:
+    """A list that may have been written as text."""
+    if not isinstance(value, str):
+        return list(value) if isinstance(value, list | tuple) else [value]
+    text = value.strip()
+    if text.startswith("["):
+        try:
+            return list(json.loads(text.replace("'", '"')))
+        except ValueError:
+            return [text]
+    return [part.strip() for part in text.split(",") if part.strip()]
+
+
+def cut(hosts: Sequence[str], sizes: Sequence[Amount]) -> list[list[str]]:
+    """Hosts in waves. The last size repeats; a percentage is one of all hosts that have something to do, and at least one host."""
+    found, rest, n = [], list(hosts), 0
+    while rest:
+        size = max(1, sizes[min(n, len(sizes) - 1)].of(len(hosts)))
+        found.append(rest[:size])
+        rest, n = rest[size:], n + 1
+    return found
+
+
+@dc.dataclass(frozen=True)
+class Limit:
+    """How many hosts of each group may be out of service at once. groups: host -> the groups that it is in."""
+
+    groups: Mapping[str, Sequence[str]]
+    allowed: Mapping[str, int]  # group -> hosts; a group that is not there has no limit
+
+
+def limit(most: Amount | None, groups: Mapping[str, Sequence[str]], drained: frozenset[str]) -> Limit:
+    """One rule per group, of all its hosts in this run; at least one host. Without a setting, one of the hosts that are drained."""
+    if most is not None:
+        sizes = Counter(group for of_one in groups.values() for group in of_one)
+        return Limit(groups, {group: max(1, most.of(size)) for group, size in sizes.items()})
+    of_drained = {host: of_one for host, of_one in groups.items() if host in drained}
+    return Limit(of_drained, {group: 1 for of_one in of_drained.values() for group in of_one})
+
+
+def batches(wave: Sequence[str], limits: Limit) -> list[list[str]]:
+    """A wave in batches within the limits, each as large as they allow, in the order of the wave."""
+    found: list[list[str]] = []
+    counts: list[Counter[str]] = []
+    # A host's first possible batch is that after its fullest group's last full one, so that each is placed in one look at its groups.
+    first_free: dict[str, int] = {}
+    for host in wave:
+        groups = [g for g in limits.groups.get(host, ()) if g in limits.allowed]
+        n = max((first_free.get(g, 0) for g in groups), default=0)
+        while n < len(found) and any(counts[n][g] >= limits.allowed[g] for g in groups):
+            n += 1
+        if n == len(found):
+            found.append([])
+            counts.append(Counter())
+        found[n].append(host)
+        counts[n].update(groups)
+        for g in groups:
+            while first_free.get(g, 0) < len(found) and counts[first_free.get(g, 0)][g] >= limits.allowed[g]:
+                first_free[g] = first_free.get(g, 0) + 1
+    return found

@@ -1,0 +1,78 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Maintenance windows: `Mo-Fr 20:00-04:00 Europe/Berlin`. A batch starts only within one; what has started is finished."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+DAYS = ("mo", "tu", "we", "th", "fr", "sa", "su")
+FORM = re.compile(r"(?:(?P<days>[A-Za-z,\-]+)\s+)?(?P<from>\d{1,2}:\d\d)-(?P<to>\d{1,2}:\d\d)(?:\s+(?P<zone>\S+))?")
+MINUTES = 24 * 60
+EXAMPLE = "Mo-Fr 20:00-04:00 Europe/Berlin"
+
+
+@dc.dataclass(frozen=True)
+class Window:
+    """days: on which it opens, 0 is Monday; minutes of the day. One that ends before it begins goes on after midnight."""
+
+    days: frozenset[int]
+    start: int
+    end: int
+    zone: str
+    text: str
+
+    def holds(self, weekday: int, minute: int) -> bool:
+        """Whether a moment of the zone's own clock lies within."""
+        if self.start < self.end:
+            return weekday in self.days and self.start <= minute < self.end
+        return (weekday in self.days and minute >= self.start) or ((weekday - 1) % 7 in self.days and minute < self.end)
+
+
+def parsed(setting: str, value: Any) -> tuple[Window, ...]:
+    """One window, or a list of them, as text with semicolons or as a list."""
+    if value in (None, "", []):
+        return ()
+    texts = [str(v) for v in value] if isinstance(value, list | tuple) else str(value).split(";")
+    return tuple(one(setting, text.strip()) for text in texts if text.strip())
+
+
+def one(setting: str, text: str) -> Window:
+    found = FORM.fullmatch(text)
+    if not found:
+        raise PlanError(f"{setting} has {text!r}", why="it is no window", next=f"Write it as {EXAMPLE!r}")
+    start, end = (minute(setting, text, found[name]) for name in ("from", "to"))
+    if start == end:
+        raise PlanError(f"{setting} has {text!r}", why="it ends when it begins", next="Leave the setting out where no window is meant")
+    return Window(days(setting, text, found["days"] or "mo-su"), start, end % MINUTES, found["zone"] or "UTC", text)
+
+
+def minute(setting: str, text: str, clock: str) -> int:
+    hours, minutes = (int(part) for part in clock.split(":"))
+    if minutes > 59 or hours * 60 + minutes > MINUTES:
+        raise PlanError(f"{setting} has {text!r}", why=f"there is no {clock} on a clock", next=f"Write it as {EXAMPLE!r}")
+    return hours * 60 + minutes
+
+
+def days(setting: str, text: str, said: str) -> frozenset[int]:
+    found: set[int] = set()
+    for part in said.lower().split(","):
+        first, _dash, last = part.partition("-")
+        unknown = [day for day in (first, last or first) if day not in DAYS]
+        if unknown:
+            why = f"{unknown[0] or repr(part)} is no day"
+            raise PlanError(f"{setting} has {text!r}", why=why, next=f"Days are Mo, Tu, We, Th, Fr, Sa, Su; write it as {EXAMPLE!r}")
+        a, b = DAYS.index(first), DAYS.index(last or first)
+        found.update((a + n) % 7 for n in range((b - a) % 7 + 1))
+    return frozenset(found)
+
+
+def is_open(windows: Sequence[Window], now: Mapping[str, tuple[int, int]]) -> bool:
+    """now: zone -> (weekday, minute of the day) there. Without a window it is always open."""
+    return not windows or any(w.holds(*now[w.zone]) for w in windows)

@@ -1,0 +1,208 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The playbook rollout on bare trees: canaries, waves, the gate, hosts that break or vanish on the way, and a run that goes on."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tests.unit.playbooks import bare
+from tests.unit.playbooks.bare import play, written
+
+HOSTS = [f"gpu{number}" for number in range(1, 13)]
+SECOND_CLASS = HOSTS[8:]  # with another release of the engine
+DEAD = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+# Reached until the rollout is planned, and never again.
+VANISHES = {**DEAD, "ansible_connection": "{{ 'local' if gpufleet_rollout_plan is not defined else 'ssh' }}"}
+
+
+def fleet(place: Path, **hosts: Mapping[str, Any]) -> Path:
+    """An inventory of twelve hosts in two classes; hosts: variables of single ones."""
+    entries: dict[str, dict[str, Any]] = {host: {**bare.variables(place, host), **hosts.get(host, {})} for host in HOSTS}
+    for host in SECOND_CLASS:
+        entries[host]["gpufleet_engine_version"] = "1.6.33"
+    return written(place / "hosts.yml", yaml.safe_dump({"all": {"children": {"gpu_nodes": {"hosts": entries}}}}))
+
+
+def broken(place: Path, host: str) -> None:
+    """A host whose change is planned, and then refused by the host itself: the file has a second name, which would keep the old content."""
+    (place / "second-name").hardlink_to(place / "trees" / host / "etc/containerd/config.toml")
+
+
+def batches(words: str) -> list[list[str]]:
+    """The hosts that each batch changed, or would have."""
+    task = r"TASK \[gpufleet\.nvidia\.node : Converge the host\] \**\n(.*?)\n(?:TASK|PLAY) "
+    found = [re.search(task, part, re.DOTALL) for part in words.split("PLAY [Roll out]")[1:]]
+    done = (set(re.findall(r"^(?:ok|changed|fatal): \[(gpu\d+)\]", part[1], re.MULTILINE)) if part else set() for part in found)
+    return [sorted(hosts, key=HOSTS.index) for hosts in done if hosts]
+
+
+def told(words: str) -> dict[str, str]:
+    """Host -> what became of it, by the table. Words of two come together."""
+    table = words[words.rindex("\nHOST ") :].partition("\n\n")[0]
+    titles = table.splitlines()[1]
+    at = titles.index("CHANGED"), titles.index("RESTARTED")
+    return {line.split()[0]: line[slice(*at)].strip() for line in table.splitlines()[2:] if line.startswith("gpu")}
+
+
+def changed(place: Path) -> list[str]:
+    return [host for host in HOSTS if (place / "trees" / host / "etc/nvidia-container-runtime").exists()]
+
+
+def test_canaries_of_each_class_go_first_then_waves_and_a_second_run_has_nothing_to_do(tmp_path: Path) -> None:
+    inventory = fleet(tmp_path)
+    status, words = play(tmp_path, inventory, "rollout")
+    assert status == 0, words
+    first, *waves = batches(words)
+    assert len(first) == 2
+    assert len(set(first) & set(SECOND_CLASS)) == 1, "one of each class"
+    assert [len(wave) for wave in waves] == [1, 1, 5, 3]
+    assert sorted(h for wave in (first, *waves) for h in wave) == sorted(HOSTS)
+    assert changed(tmp_path) == HOSTS
+    again, words = play(tmp_path, inventory, "rollout")
+    assert again == 0, words
+    assert "12 hosts: 0 to change in 0 batches, 12 already as desired, 0 left out" in words
+    assert batches(words) == []
+    assert "12 hosts: 12 unchanged" in words
+
+
+def test_check_mode_predicts_the_batches_and_changes_nothing(tmp_path: Path) -> None:
+    inventory = fleet(tmp_path)
+    status, words = play(tmp_path, inventory, "rollout", "--check", gpufleet_rollout_window="Mo 00:00-00:01 Pacific/Kiritimati")
+    assert status == 0, words
+    assert changed(tmp_path) == []
+    predicted = batches(words)
+    status, words = play(tmp_path, inventory, "rollout")
+    assert batches(words) == predicted
+
+
+def test_a_fleet_whose_first_host_is_dead_and_whose_inventory_is_turned_round_has_the_same_order(tmp_path: Path) -> None:
+    status, words = play(tmp_path, fleet(tmp_path, gpu1=DEAD), "rollout", "--check")
+    assert status == 0, words
+    order = [h for batch in batches(words) for h in batch]
+    assert told(words)["gpu1"] == "left out"
+    data = yaml.safe_load((tmp_path / "hosts.yml").read_text())
+    group = data["all"]["children"]["gpu_nodes"]
+    group["hosts"] = dict(reversed(group["hosts"].items()))
+    turned = written(tmp_path / "turned.yml", yaml.safe_dump(data, sort_keys=False))
+    status, words = play(tmp_path, turned, "rollout", "--check")
+    assert [h for batch in batches(words) for h in batch] == order
+    assert "gpu1" not in order
+
+
+CANARIES = ("gpu2", "gpu9")  # by the hosts' names
+
+
+@pytest.mark.parametrize("way", ["fails", "vanishes"])
+def test_a_canary_that_does_not_come_through_stops_its_class_and_the_others_go_on_within_the_budget(way: str, tmp_path: Path) -> None:
+    inventory = fleet(tmp_path, **({"gpu9": VANISHES} if way == "vanishes" else {}))
+    if way == "fails":
+        broken(tmp_path, "gpu9")
+    status, words = play(tmp_path, inventory, "rollout", gpufleet_rollout_max_failed=1)
+    assert status == 2, words
+    assert set(batches(words)[0]) == set(CANARIES)
+    assert changed(tmp_path) == [h for h in HOSTS if h not in SECOND_CLASS]
+    assert told(words)["gpu9"] == ("failed" if way == "fails" else "lost")
+    assert {told(words)[h] for h in SECOND_CLASS if h != "gpu9"} == {"pending"}
+    assert "its class has stopped: its canary gpu9" in re.sub(r"\s+", " ", words)
+
+
+def test_without_a_budget_a_canary_that_fails_stops_the_rollout(tmp_path: Path) -> None:
+    inventory = fleet(tmp_path)
+    broken(tmp_path, "gpu9")
+    status, words = play(tmp_path, inventory, "rollout")
+    assert status == 2, words
+    assert changed(tmp_path) == ["gpu2"]
+    assert "the rollout stops before batch 2 of 5: 1 of 12 hosts failed, were rolled back or lost, 0 may be" in words
+    assert "the rollout is stopped" in words
+
+
+def test_the_next_run_goes_on_without_canaries_once_the_cause_is_mended(tmp_path: Path) -> None:
+    inventory = fleet(tmp_path)
+    last = play(tmp_path, inventory, "rollout", "--check")[1]
+    victim = batches(last)[2][0]
+    broken(tmp_path, victim)
+    status, words = play(tmp_path, inventory, "rollout")
+    assert status == 2, words
+    done = changed(tmp_path)
+    assert len(done) == 3
+    (tmp_path / "second-name").unlink()
+    status, words = play(tmp_path, inventory, "rollout")
+    assert status == 0, words
+    assert "canaries" not in words
+    assert sorted(h for batch in batches(words) for h in batch) == sorted(set(HOSTS) - set(done))
+    assert changed(tmp_path) == HOSTS
+
+
+@pytest.mark.parametrize("strategy", ["free", "host_pinned"])
+def test_a_wave_that_is_lost_whole_ends_the_rollout_with_a_report_whatever_ansible_cfg_says(strategy: str, tmp_path: Path) -> None:
+    inventory = fleet(tmp_path)
+    lost = batches(play(tmp_path, inventory, "rollout", "--check")[1])[3]
+    assert len(lost) == 5
+    (tmp_path / "host_vars").mkdir()
+    for host in lost:
+        written(tmp_path / "host_vars" / f"{host}.yml", yaml.safe_dump(VANISHES))
+    written(tmp_path / "ansible.cfg", f"[defaults]\nany_errors_fatal = true\nstrategy = {strategy}\n")
+    status, words = play(tmp_path, inventory, "rollout", gpufleet_max_failed=2)
+    assert status == 2, words
+    assert {told(words)[h] for h in lost} == {"lost"}
+    assert len(changed(tmp_path)) == 4
+    assert "5 of 12 hosts failed, were rolled back or lost, 2 may be" in words
+    assert sum(word == "pending" for word in told(words).values()) == 3
+
+
+def test_outside_its_window_a_rollout_pauses_which_is_no_failure(tmp_path: Path) -> None:
+    closed = "Mo-Su 00:00-00:01 Pacific/Kiritimati; Mo-Su 00:00-00:01 Pacific/Niue"
+    status, words = play(tmp_path, fleet(tmp_path), "rollout", gpufleet_rollout_window=closed)
+    assert status == 0, words
+    assert changed(tmp_path) == []
+    assert "the rollout is paused: the window is closed" in words
+    assert set(told(words).values()) == {"pending"}
+
+
+def test_batches_keep_to_the_limit_of_a_domain(tmp_path: Path) -> None:
+    racks = {host: {"rack": f"r{n % 3}"} for n, host in enumerate(HOSTS)}
+    extra = {"gpufleet_rollout_domain": "rack", "gpufleet_rollout_max_unavailable": "1", "gpufleet_rollout_waves": "100%"}
+    clusters = {host: {**more, "gpufleet_cluster": f"c{n % 2}"} for n, (host, more) in enumerate(racks.items())}
+    status, words = play(tmp_path, fleet(tmp_path, **clusters), "rollout", "--check", **extra)
+    assert status == 0, words
+    for batch in batches(words):
+        assert len({clusters[h]["rack"] for h in batch}) == len({clusters[h]["gpufleet_cluster"] for h in batch}) == len(batch)
+    assert sorted(h for batch in batches(words) for h in batch) == sorted(HOSTS)
+
+
+def test_a_limit_of_hosts_is_the_whole_rollout(tmp_path: Path) -> None:
+    status, words = play(tmp_path, fleet(tmp_path), "rollout", "--limit", "gpu3:gpu4:gpu10")
+    assert status == 0, words
+    assert changed(tmp_path) == ["gpu3", "gpu4", "gpu10"]
+    assert "3 hosts: 3 changed" in words
+
+
+WRONG = [
+    ({"gpufleet_rollout_waves": "1,10,x"}, "gpufleet_rollout_waves is 'x'"),
+    ({"gpufleet_rollout_max_failed": "120%"}, "gpufleet_rollout_max_failed is '120%' (it is more than 100%)"),
+    ({"gpufleet_rollout_window": "20:00-21:00 Europe/Berlln"}, "Europe/Berlln is no time zone that this controller knows"),
+    ({"gpufleet_rollout_canary": 1}, "no variable gpufleet_rollout_canary (did you mean gpufleet_rollout_canaries?)"),
+]
+
+
+@pytest.mark.parametrize(("extra", "sentence"), WRONG)
+def test_a_wrong_setting_ends_the_run_before_any_host_is_looked_at(extra: dict[str, Any], sentence: str, tmp_path: Path) -> None:
+    status, words = play(tmp_path, fleet(tmp_path), "rollout", **extra)
+    assert status == 2, words
+    assert sentence in words
+    assert "node : " not in words
+
+
+def test_too_many_hosts_that_are_left_out_end_the_run_before_any_is_changed(tmp_path: Path) -> None:
+    status, words = play(tmp_path, fleet(tmp_path, gpu1=DEAD, gpu2=DEAD, gpu3=DEAD), "rollout")
+    assert status == 2, words
+    assert "3 of 12 hosts would be left out, 2 may be (gpufleet_rollout_max_left_out: 10%): gpu[1-3]" in words
+    assert changed(tmp_path) == []

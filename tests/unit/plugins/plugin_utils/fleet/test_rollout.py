@@ -1,0 +1,243 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a rollout is planned as: classes, changes, canaries, who is left out, and what a batch that went wrong stops."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, hardware, progress, rollout, settings, waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from hypothesis import given
+from hypothesis import strategies as st
+
+CHANGE = {"what": "file", "path": "/etc/containerd/config.toml", "key": "enable_cdi", "before": None, "after": True, "why": "it is off"}
+
+
+def looked(*differences: Mapping[str, Any], gpu: str = "L4", **more: Any) -> dict[str, Any]:
+    """The look at a host with containerd 1.7 on Debian 12."""
+    key = {"engine": "containerd", "config_path": "/etc/containerd/config.toml"}
+    return {
+        "differences": list(differences),
+        "would_restart": ["containerd.service"] if differences else [],
+        "instances": [{**key, "version": "1.7.24", "manager": "package"}],
+        "decision": {"decisions": [{"instance": "containerd:/etc/containerd/config.toml", "injection": "native-cdi"}]},
+        "driver": {"state": "ok", "version": "550.163.01", "gpus": [{"model": f"NVIDIA {gpu}"}] * 8},
+        "os": {"id": "debian", "version": "12"},
+        **more,
+    }
+
+
+def fleet(**hosts: Mapping[str, Any]) -> rollout.Fleet:
+    return rollout.Fleet(hosts)
+
+
+# ---------------------------------------------------------------- classes
+
+CLASSES = [
+    ([], "containerd 1.7 (package), native-cdi, L4, 550, debian 12"),
+    (["gpu.model", "rack"], "L4, r7"),
+    ("gpu.model, place.row", "L4, 3"),
+    (["result.driver.version"], "550.163.01"),
+    (["result.driver.gpus.0.model"], "NVIDIA L4"),
+]
+
+
+@pytest.mark.parametrize(("paths", "text"), CLASSES)
+def test_a_class_is_the_values_at_key_paths(paths: Any, text: str) -> None:
+    wanted = settings.of({"class": paths})
+    found = rollout.plan(rollout.Fleet({"a": looked(CHANGE)}, {"a": {"rack": "r7", "place": {"row": 3}}}), wanted)
+    assert found.hosts["a"].hardware == text
+
+
+def test_a_key_path_that_no_host_has_is_an_error_and_one_that_some_have_is_not() -> None:
+    hosts = {"a": looked(CHANGE), "b": looked(CHANGE)}
+    with pytest.raises(PlanError, match=r"gpufleet_rollout_domain names the key path rak \(no host of this run has it\)"):
+        rollout.plan(rollout.Fleet(hosts, {"a": {"rack": "r1"}}), settings.of({"domain": ["rak"]}))
+    found = rollout.plan(rollout.Fleet(hosts, {"a": {"rack": "r1"}}), settings.of({"domain": ["rack"]}))
+    assert {h.name: h.domain for h in found.hosts.values()} == {"a": "r1", "b": hardware.NONE}
+
+
+def test_a_host_where_nothing_was_found_has_a_class_too() -> None:
+    assert hardware.view({})["engine"] == hardware.NONE
+
+
+# ---------------------------------------------------------------- changes
+
+SAME = [
+    # what differs between two hosts a and b, and is no other change
+    ({"after": "GPU-3d1b0b0e-7b5e-4b0a-9c8f-000000000001"}, {"after": "GPU-9aab0b0e-7b5e-4b0a-9c8f-00000000000f"}),
+    ({"after": "made 2026-11-22T10:00:00Z"}, {"after": "made 2026-11-23T11:31:07Z"}),
+    ({"after": "for 3 containers"}, {"after": "for 1 container"}),
+    ({"after": "of a"}, {"after": "of b"}),
+    ({"after": ["on a.example.org"]}, {"after": ["on b.example.org"]}),
+    ({"after": {"id": "0123456789abcdef" * 4}}, {"after": {"id": "fedcba9876543210" * 4}}),
+    ({"after": "0000:17:00.0"}, {"after": "0000:3b:00.0"}),
+    ({"why": "4 sandboxes run"}, {"why": "none runs"}),
+]
+
+
+@pytest.mark.parametrize(("one", "other"), SAME)
+def test_what_belongs_to_one_host_or_one_moment_is_no_part_of_a_change(one: dict[str, Any], other: dict[str, Any]) -> None:
+    assert change.digest(looked({**CHANGE, **one}), "a") == change.digest(looked({**CHANGE, **other}), "b")
+
+
+OTHER = [{"path": "/etc/other"}, {"key": "other"}, {"before": False}, {"after": "1.7.24"}, {"what": "unit"}]
+
+
+@pytest.mark.parametrize("other", OTHER)
+def test_what_a_reviewer_would_want_to_know_is_part_of_a_change(other: dict[str, Any]) -> None:
+    assert change.digest(looked(CHANGE), "a") != change.digest(looked({**CHANGE, **other}), "a")
+    assert change.digest(looked(CHANGE), "a") != change.digest({**looked(CHANGE), "would_restart": []}, "a")
+
+
+NUMBERS = st.integers(0, 9999)
+
+
+@given(NUMBERS, NUMBERS, st.permutations([CHANGE, {**CHANGE, "key": "b"}, {**CHANGE, "path": "/x"}]))
+def test_an_approval_does_not_expire_because_a_container_started(before: int, after: int, differences: list[dict[str, Any]]) -> None:
+    def of(number: int, order: list[dict[str, Any]]) -> str:
+        return change.digest(looked(*({**d, "why": f"{number} containers", "after": f"keeps {number} containers"} for d in order)), "a")
+
+    assert of(before, sorted(differences, key=str)) == of(after, differences)
+
+
+def test_what_has_moved_is_said_by_place_and_unit() -> None:
+    before, after = (change.of(r, "a") for r in (looked(CHANGE), looked({**CHANGE, "path": "/etc/b"}, would_restart=["b.service"])))
+    assert change.moved(before, after) == [
+        "/etc/b enable_cdi is new in the plan",
+        "/etc/containerd/config.toml enable_cdi is in the plan no more",
+        "b.service would restart",
+        "containerd.service would not restart any more",
+    ]
+    assert change.moved(before, before) == []
+
+
+# ---------------------------------------------------------------- canaries and who has something to do
+
+
+def test_one_canary_of_each_class_goes_first_and_hosts_that_are_done_take_no_slot() -> None:
+    hosts = {f"l{n}": looked(CHANGE) for n in range(5)} | {f"h{n}": looked(CHANGE, gpu="H100") for n in range(5)}
+    hosts["done"] = looked(gpu="A2")
+    found = rollout.plan(fleet(**hosts), settings.of({"waves": "100%"}))
+    assert [(b.wave, len(b.hosts)) for b in found.batches] == [(0, 2), (1, 8)]
+    assert {name[0] for name in found.canaries} == {"l", "h"}
+    assert "done" not in found.order
+    assert len(found.changes) == 1
+
+
+def test_a_host_that_is_as_desired_stands_for_the_canary_of_its_class() -> None:
+    hosts = {"done": looked(), **{f"l{n}": looked(CHANGE) for n in range(3)}, **{f"h{n}": looked(CHANGE, gpu="H100") for n in range(3)}}
+    assert {h[0] for h in rollout.plan(fleet(**hosts), settings.of({})).canaries} == {"h"}
+    assert len(rollout.plan(fleet(**hosts), settings.of({"canaries": 2})).canaries) == 3
+    assert rollout.plan(fleet(**hosts), settings.of({"canaries": 0})).canaries == []
+
+
+def test_hosts_that_nobody_manages_are_no_canaries() -> None:
+    idle = {"decision": {"decisions": [], "skipped": "no GPU"}, "differences": [], "would_restart": []}
+    assert rollout.plan(fleet(idle=idle, a={**idle, "differences": [CHANGE]}), settings.of({})).canaries == ["a"]
+
+
+def test_a_rollout_that_goes_on_is_the_same_one() -> None:
+    hosts = {f"gpu{n}": looked(CHANGE) for n in range(40)}
+    whole = rollout.plan(fleet(**hosts), settings.of({})).order
+    rest = {name: looked() if name in whole[:9] else look for name, look in hosts.items()}
+    assert rollout.plan(fleet(**rest), settings.of({})).order == whole[9:]
+
+
+def test_hosts_that_an_earlier_run_took_out_of_service_go_first() -> None:
+    hosts = {f"gpu{n}": looked(CHANGE) for n in range(40)}
+    found = rollout.plan(rollout.Fleet(hosts, first=frozenset({"gpu7", "gpu9"})), settings.of({"canaries": 0}))
+    assert set(found.order[:2]) == {"gpu7", "gpu9"}
+
+
+def test_a_rollout_without_hosts_says_so() -> None:
+    with pytest.raises(PlanError, match="the rollout has no hosts"):
+        rollout.plan(fleet(), settings.of({}))
+
+
+# ---------------------------------------------------------------- left out
+
+LEFT_OUT = [
+    ({}, "it was unreachable before the rollout began"),
+    ({"unreachable": True, "msg": "No route to host\nmore"}, "it was unreachable before the rollout began: No route to host"),
+    ({"failed": True, "msg": "not root"}, "the look at it failed: not root"),
+    ({**looked(CHANGE), "problem": "two files disagree"}, "two files disagree"),
+    ({**looked(CHANGE), "driver": {"state": "broken", "evidence": "GPU 3 fell off the bus"}},
+     "its GPU driver was broken before the rollout began: GPU 3 fell off the bus"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("result", "why"), LEFT_OUT)
+def test_a_host_that_was_broken_before_is_left_out(result: dict[str, Any], why: str) -> None:
+    hosts = {f"gpu{n}": looked(CHANGE) for n in range(9)}
+    found = rollout.plan(fleet(bad=result, **hosts), settings.of({}))
+    assert found.named(rollout.LEFT_OUT) == ["bad"]
+    assert found.hosts["bad"].why == why
+    assert "bad" not in found.order
+
+
+@pytest.mark.parametrize(("broken", "most", "stops"), [(1, "10%", False), (2, "10%", True), (2, "2", False), (1, "0", True)])
+def test_too_many_that_are_left_out_end_the_run_before_it_begins(broken: int, most: str, stops: bool) -> None:
+    hosts = {**{f"gpu{n}": looked(CHANGE) for n in range(5)}, **{f"bad{n}": {} for n in range(broken)}}
+    if not stops:
+        assert len(rollout.plan(fleet(**hosts), settings.of({"max_left_out": most})).order) == 5
+        return
+    with pytest.raises(PlanError, match=rf"{broken} of {5 + broken} hosts would be left out, .*No host was changed"):
+        rollout.plan(fleet(**hosts), settings.of({"max_left_out": most}))
+
+
+# ---------------------------------------------------------------- the gate over the whole rollout
+
+START = progress.Progress()
+TWO = {"a": "x", "b": "y"}
+
+
+def after(words: Mapping[str, str], most: str, *, canaries: bool = False, start: progress.Progress = START) -> progress.Progress:
+    return progress.after(start, progress.Ended(words, TWO, canaries), 10, waves.amount("max_failed", most))
+
+
+GATES = [
+    # outcomes of a batch, the budget, whether they were canaries; whether the rollout ends, which classes stop
+    ({"a": "yes", "b": "no"}, "0", True, False, []),
+    ({"a": "failed", "b": "yes"}, "0", False, True, []),
+    ({"a": "failed", "b": "lost"}, "1", False, True, []),
+    ({"a": "rolled back", "b": "yes"}, "10%", False, False, []),
+    ({"a": "rolled back", "b": "yes"}, "1", True, False, ["x"]),
+    ({"a": "lost", "b": "yes"}, "0", True, True, ["x"]),
+]
+
+
+@pytest.mark.parametrize(("words", "most", "canaries", "ends", "stopped"), GATES)
+def test_the_gate_counts_failed_rolled_back_and_lost(
+    words: dict[str, str], most: str, canaries: bool, ends: bool, stopped: list[str]
+) -> None:
+    found = after(words, most, canaries=canaries)
+    assert bool(found.ended) is ends
+    assert list(found.stopped) == stopped
+    assert found.done == 2
+
+
+def test_the_budget_is_one_of_all_waves() -> None:
+    first = after({"a": "failed"}, "1")
+    assert not first.ended
+    second = after({"b": "rolled back"}, "1", start=first)
+    assert second.ended == (
+        "2 of 10 hosts failed, were rolled back or lost, 1 may be (gpufleet_rollout_max_failed: 1): a, b"
+    )
+    assert progress.held(second, TWO) == {"a": second.ended, "b": second.ended}
+
+
+def test_a_class_whose_canary_did_not_come_through_does_not_start() -> None:
+    found = after({"a": "rolled back"}, "5", canaries=True)
+    assert progress.held(found, {"c": "x", "d": "y"}) == {"c": "its class has stopped: its canary a was rolled back"}
+
+
+def test_a_pause_is_no_failure_and_hides_none() -> None:
+    paused = progress.ended(START, "the window is closed", paused=True)
+    assert (paused.ended, paused.paused) == ("the window is closed", True)
+    stopped = after({"a": "failed"}, "0")
+    assert progress.ended(stopped, "the window is closed", paused=True) == stopped
