@@ -321,6 +321,27 @@ def variables() -> str:
     return table(["variable", "values", "what it says"], rows)
 
 
+# ---------------------------------------------------------------- docs/rollout.md
+
+
+def rollout_settings() -> str:
+    """Every setting of a rollout as the variable that it is."""
+    documented = options.arguments.documentation("rollout_settings")["options"]
+    rows = [
+        [f"`gpufleet_rollout_{name}`", default_of(spec), " ".join(map(marked, said(spec)))] for name, spec in sorted(documented.items())
+    ]
+    return table(["setting", "default", "what it says"], rows)
+
+
+def default_of(option: Mapping[str, Any]) -> str:
+    return f"`{json.dumps(option['default'])}`" if option.get("default") not in (None, "") else ""
+
+
+def said(option: Mapping[str, Any]) -> list[str]:
+    text = option["description"]
+    return [text] if isinstance(text, str) else list(text)
+
+
 def values(option: Mapping[str, Any]) -> str:
     """The choices with the default in bold, else the type and the default."""
     default = option.get("default")
@@ -341,6 +362,7 @@ TABLES: Mapping[str, Callable[[], str]] = {
     "caps": caps, "packaged": packaged, "needs": needs, "differences": differences, "checks": checks,
     "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds, "images": images,
     "by-hand": by_hand, "docker-before": of_docker, "speed": speed, "variables": variables,
+    "rollout-settings": rollout_settings,
 }  # fmt: skip
 
 

@@ -225,9 +225,7 @@ def test_the_budget_is_one_of_all_waves() -> None:
     first = after({"a": "failed"}, "1")
     assert not first.ended
     second = after({"b": "rolled back"}, "1", start=first)
-    assert second.ended == (
-        "2 of 10 hosts failed, were rolled back or lost, 1 may be (gpufleet_rollout_max_failed: 1): a, b"
-    )
+    assert second.ended == ("2 of 10 hosts failed, were rolled back or lost, 1 may be (gpufleet_rollout_max_failed: 1): a, b")
     assert progress.held(second, TWO) == {"a": second.ended, "b": second.ended}
 
 
