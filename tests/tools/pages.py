@@ -22,6 +22,7 @@ for entry in (ROOT, ROOT / ".cache" / "collections", Path(__file__).parent):
     sys.path.insert(0, str(entry))
 
 import options
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import deviations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import rules
@@ -326,7 +327,7 @@ def variables() -> str:
 
 def rollout_settings() -> str:
     """Every setting of a rollout as the variable that it is."""
-    documented = options.arguments.documentation("rollout_settings")["options"]
+    documented = arguments.documentation("rollout_settings")["options"]
     rows = [
         [f"`gpufleet_rollout_{name}`", default_of(spec), " ".join(map(marked, said(spec)))] for name, spec in sorted(documented.items())
     ]
