@@ -28,7 +28,7 @@ attributes:
     details:
       - With O(program=observe) nothing is changed in any mode.
       - With O(program=transaction) files are staged, validated and discarded.
-      - With O(program=container_check), which starts containers, nothing is done in check mode.
+      - With O(program=acknowledge) and O(program=container_check) nothing is done in check mode.
   diff_mode:
     support: none
     details:
@@ -43,11 +43,13 @@ options:
       - V(observe) answers queries and changes nothing.
       - V(transaction) checks that files, units and packages still are what was seen, lets a program validate the staged files, writes
         them, restarts units, waits until they serve, and rolls everything back if they do not.
+      - V(acknowledge) notes that somebody was told how earlier transactions ended, and removes what such ones have left beside files.
       - V(container_check) starts test containers through an engine and removes them again.
     type: str
     choices:
       - observe
       - transaction
+      - acknowledge
       - container_check
     required: true
   request:
@@ -81,7 +83,7 @@ EXAMPLES = r"""
 RETURN = r"""
 answer:
   description: What the program says, written like O(request). A transaction that failed is an answer, too.
-  returned: success, except with O(program=container_check) in check mode
+  returned: success, except with O(program=acknowledge) and O(program=container_check) in check mode
   type: str
   sample: eJyrVipOzkjNTVSyUjCsBQAflQQ5
 """
@@ -93,15 +95,22 @@ import zlib
 from ansible.module_utils.basic import AnsibleModule
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import acknowledge
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 
-PROGRAMS = {"observe": observe, "transaction": transaction, "container_check": container_test}
+PROGRAMS = {"observe": observe, "transaction": transaction, "acknowledge": acknowledge, "container_check": container_test}
+
+# In check mode: what would be done.
+SKIPPED = {
+    "acknowledge": "the host's journal would note who was told",
+    "container_check": "containers would be started and removed again",
+}
 
 
 def main():
     module = AnsibleModule(
         argument_spec={
-            "program": {"type": "str", "choices": ["observe", "transaction", "container_check"], "required": True},
+            "program": {"type": "str", "choices": ["observe", "transaction", "acknowledge", "container_check"], "required": True},
             "request": {"type": "str", "required": True, "no_log": True},
         },
         supports_check_mode=True,
@@ -111,8 +120,8 @@ def main():
         request = json.loads(zlib.decompress(base64.b64decode(module.params["request"])).decode("utf-8"))
     except (ValueError, zlib.error) as exc:
         module.fail_json(msg=f"the request is not base64 of zlib-compressed JSON: {exc}")
-    if module.check_mode and name == "container_check":
-        module.exit_json(changed=False, skipped=True, msg="containers would be started and removed again")
+    if module.check_mode and name in SKIPPED:
+        module.exit_json(changed=False, skipped=True, msg=SKIPPED[name])
     if name == "transaction":
         request = dict(request, check=module.check_mode or request.get("check", False))
     answer = PROGRAMS[name].run(request)

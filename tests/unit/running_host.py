@@ -29,6 +29,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import transport
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, observe
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import acknowledge
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
 
 from tests.tools import wire
@@ -78,6 +79,7 @@ def node(pipe: Any) -> None:
 PROGRAMS: Mapping[str, Callable[[Any], Any]] = {
     "observe": observe.run,
     transport.MAIN["transaction"]: lambda request: transaction.run({**request, "alone": False}),
+    transport.MAIN["acknowledge"]: acknowledge.run,
     transport.MAIN["container_check"]: container_test.run,
 }
 

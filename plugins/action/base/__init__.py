@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import dataclasses as dc
 import functools
-import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +15,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, online, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction as transactions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     JOURNAL_DIR,
     NeedMore,
@@ -163,7 +163,8 @@ def converge(
             break
         seen, outcome = observe_and_plan(action, task_vars, wanted, questions, planner, way)
         whole = whole if done.plans else outcome.plan.whole
-    acknowledge_rollbacks(action, task_vars, wanted, seen, way, needed=not answer and not done.plans and not check)
+    if not (answer or done.plans or check):
+        acknowledge_rollbacks(action, task_vars, wanted, seen, way)
     shaped = result(outcome, answer, check=check, diff=bool(getattr(action._task, "diff", False)), restart=wanted.restart)
     shaped = with_earlier(shaped, whole, done, wanted.restart)
     earlier = [*ended, *past.advice(seen)]
@@ -190,13 +191,11 @@ def left_out(wanted: Policy, seen: Observation, planner: Planner, plan: Plan) ->
         return list(plan.pending)
 
 
-def acknowledge_rollbacks(
-    action: ActionBase, task_vars: dict[str, Any], wanted: Policy, seen: Observation, way: str, *, needed: bool
-) -> None:
-    """Acknowledge rollbacks that were reported now: where no transaction follows that would do so, one is sent for that alone."""
-    if needed and (past.unacknowledged(seen) or past.strays(seen)):
-        request = transaction(Plan(), wanted, seen, check=False, reason="told", pending=[])
-        transport.exchange(action, "transaction", {**request, "alone": False, "expect": {}}, task_vars, way)
+def acknowledge_rollbacks(action: ActionBase, task_vars: dict[str, Any], wanted: Policy, seen: Observation, way: str) -> None:
+    """Acknowledge rollbacks that were reported now, where no transaction follows that would do so."""
+    reported = transactions.Acknowledgement(wanted.root, JOURNAL_DIR, past.unacknowledged(seen), past.strays(seen))
+    if reported.ids or reported.strays:
+        transport.exchange(action, "acknowledge", reported.wire(), task_vars, way)
 
 
 @dc.dataclass(frozen=True)
@@ -271,36 +270,35 @@ def acts(plan: Plan) -> bool:
 
 
 def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, reason: str, pending: list[str]) -> dict[str, Any]:
-    """A plan as the executor's request (schema 1 of the node protocol)."""
+    """A plan as the executor's request."""
     here = wanted.root == "/"
-    restarts = [dc.asdict(r) for r in plan.acts_on(wanted.restart)] if here else []
-    return {
-        "schema": SCHEMA,
-        "id": uuid.uuid4().hex,
-        "root": wanted.root,
-        "check": check,
-        "journal_dir": JOURNAL_DIR,
-        "reason": reason,
-        "expect": {
-            "files": dict(plan.expect_files),
-            "units": dict(plan.expect_units),
-            "packages": seen.packages() if here else {},
-            "programs": seen.programs() if here else {},
-        },
-        "commands_before": [dict(c) for c in plan.commands] if here else [],
-        "changes": [dict(c) for c in plan.changes],
-        "stage": {"files": [dict(s) for s in plan.stage_files], "substitute": [list(s) for s in plan.substitute]} if here else {},
-        "validate": [dict(v) for v in plan.validate] if here else [],
-        "disable": list(plan.disable_units) if here else [],
-        "units": [{"name": r["unit"], "action": r["action"], "timeout": 120} for r in restarts],
-        "health": [dict(h) for h in plan.health] if restarts else [],
-        "causes": causes.table(),
-        "alone": here,
-        "probation": PROBATION,
-        "pending": pending,
-        "told": list(past.unacknowledged(seen)),
-        "strays": list(past.strays(seen)),
-    }
+    restarts = plan.acts_on(wanted.restart) if here else ()
+    request = transactions.Request(
+        root=wanted.root,
+        journal_dir=JOURNAL_DIR,
+        reason=reason,
+        check=check,
+        alone=here,
+        expect=transactions.Expected(plan.expect_files, plan.expect_units),
+        changes=plan.changes,
+        causes=causes.table(),
+        probation=PROBATION,
+        pending=pending,
+        told=past.unacknowledged(seen),
+        strays=past.strays(seen),
+    )
+    if here:
+        request = dc.replace(
+            request,
+            expect=dc.replace(request.expect, packages=seen.packages(), programs=seen.programs()),
+            commands_before=plan.commands,
+            stage=transactions.Stage(plan.stage_files, plan.substitute),
+            validate=plan.validate,
+            disable=plan.disable_units,
+            units=[transactions.Unit(r.unit, r.action) for r in restarts],
+            health=plan.health if restarts else (),
+        )
+    return request.wire()
 
 
 def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bool, restart: str) -> dict[str, Any]:

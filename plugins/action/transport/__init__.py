@@ -45,6 +45,10 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
             "transaction.preconditions transaction.staging transaction.swap transaction.rollback transaction.executor "
             "transaction.launcher transaction.request transaction.entry"
         ),
+        "acknowledge": (
+            "host_files trust commands keyed projection.selection causes rpc.unix_http system journal "
+            "transaction.journal_writer transaction.acknowledge"
+        ),
         "container_check": (
             "host_files trust rpc.unix_http container_test.http_api container_test.cri_messages projection.selection causes "
             "commands rpc.grpc_wire rpc.cri container_test.entry"
@@ -52,7 +56,7 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
     }.items()
 }
 # The part of a program that is run, where it has another name than the program.
-MAIN = {"transaction": "transaction.entry", "container_check": "container_test.entry"}
+MAIN = {"transaction": "transaction.entry", "acknowledge": "transaction.acknowledge", "container_check": "container_test.entry"}
 # RHEL 8 has its Python at platform-python only; the versioned names serve hosts whose python3 is absent. By path, each: what becomes root
 # is not to be found by a PATH that the account, or a sudo without secure_path, has brought along.
 INTERPRETERS = (

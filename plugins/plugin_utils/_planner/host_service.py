@@ -13,7 +13,7 @@ from __future__ import annotations
 import dataclasses as dc
 from collections.abc import Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, Policy, Restart, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -116,7 +116,12 @@ def plan_absent(policy: Policy, obs: Observation, name: str, units: tuple[str, .
     watching = [u for u in units if not u.endswith(".service") and obs.unit(u).get("ActiveState") == "active"]
     if back.empty or policy.root != "/" or not watching:
         return back
-    stop = {"argv": ["systemctl", "stop", *watching], "timeout": 60, "why": why, "undo": ["systemctl", "start", *watching]}
+    stop: transaction.Command = {
+        "argv": ["systemctl", "stop", *watching],
+        "timeout": 60,
+        "why": why,
+        "undo": ["systemctl", "start", *watching],
+    }
     return dc.replace(back, commands=(stop,))
 
 

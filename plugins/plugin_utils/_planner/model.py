@@ -12,6 +12,8 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any, Literal
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
+
 Injection = Literal["native-cdi", "nvidia-runtime", "legacy", "oci-hook", "jit-cdi"]
 RuntimeMode = Literal["auto", "cdi", "legacy", "jit-cdi", "csv"]
 Switch = Literal["auto", "enabled", "disabled"]
@@ -300,16 +302,16 @@ class Plan:
     """What differs from now, and the transaction that mends it. Field formats are the node protocol's (schema 1)."""
 
     differences: tuple[Difference, ...] = ()
-    commands: tuple[Mapping[str, Any], ...] = ()  # commands_before
-    changes: tuple[Mapping[str, Any], ...] = ()
+    commands: tuple[transaction.Command, ...] = ()  # commands_before
+    changes: tuple[transaction.Change, ...] = ()
     expect_files: Mapping[str, str | None] = dc.field(default_factory=dict)
     expect_units: Mapping[str, str] = dc.field(default_factory=dict)
-    stage_files: tuple[Mapping[str, Any], ...] = ()
+    stage_files: tuple[transaction.Staged, ...] = ()
     substitute: tuple[tuple[str, str], ...] = ()
-    validate: tuple[Mapping[str, Any], ...] = ()
+    validate: tuple[transaction.Validator, ...] = ()
     disable_units: tuple[str, ...] = ()
     restarts: tuple[Restart, ...] = ()
-    health: tuple[Mapping[str, Any], ...] = ()
+    health: tuple[transaction.Health, ...] = ()
     pending: tuple[str, ...] = ()  # units that have to be restarted, which is left to somebody
     ends: tuple[str, ...] = ()  # containers that end by a restart which is planned, or which waits for them to end
     advice: tuple[str, ...] = ()

@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Difference, Plan, PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 
@@ -31,7 +31,13 @@ def write(file: File, text: str, *, why: str, key: str = "", before: Any = None,
     """Callers compare first: by content where a file has one, so a re-ordered file is not a change."""
     file = readable(file)
     found = before if before is not None or not file.exists else "other content"
-    change = {"path": file.path, "op": "write", "content": text, "mode": mode, "expect": file.sha256 if file.exists else None}
+    change: transaction.Write = {
+        "path": file.path,
+        "op": "write",
+        "content": text,
+        "mode": mode,
+        "expect": file.sha256 if file.exists else None,
+    }
     return Plan(
         differences=(Difference("file", file.path, key, found, after, why),),
         changes=(change,),
@@ -82,19 +88,21 @@ def give_back(obs: Observation, file: File, *, why: str, own: bool) -> Plan:
 
 
 def forgotten(plan: Plan) -> Plan:
-    """What goes here belongs to this collection, so no copy of it is kept as if it had been there before us."""
-    return dc.replace(plan, changes=tuple({**change, "forget": True} for change in plan.changes))
+    """What goes here is ours, so that no copy of it is kept as if it had been there before us."""
+    return dc.replace(plan, changes=tuple(transaction.forgetting(change) for change in plan.changes))
 
 
 def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool = False) -> Plan:
     """One change that the executor carries out with the bytes that the journal keeps; what is shown of them serves the diff only.
 
-    changed: someone has written to the file since, which the executor would refuse otherwise.
+    changed: somebody has written to the file since, which the executor would refuse otherwise.
     """
-    more = {"changed": True} if changed else {}
+    change: transaction.Restore = {"path": file.path, "op": "restore", "expect": file.sha256 if file.exists else None}
+    if changed:
+        change["changed"] = True
     return Plan(
         differences=(back(file.path, file.exists, bool(original.get("existed")), why),),
-        changes=({"path": file.path, "op": "restore", "id": "", "expect": file.sha256 if file.exists else None, **more},),
+        changes=(change,),
         diffs=((file.path, file.content or "", str(original.get("content") or "")),),
     )
 

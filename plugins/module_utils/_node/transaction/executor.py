@@ -124,11 +124,9 @@ class Transaction(object):
             return
         with undisturbed():
             self.answer["recovered"] = rollback.recover(self.root, self.base, "the next transaction")
-        self.answer["swept"] = rollback.sweep_beside(self.root, self.base, self.request.get("strays") or [])
-        told = list(self.request.get("told") or []) + [outcome["id"] for outcome in self.answer["recovered"]]
-        for name in journal.names(self.base, "open"):
-            if name.rpartition("-")[2] in told:
-                journal_writer.settled(self.base, name)
+        self.answer["swept"] = journal_writer.sweep_beside(self.root, self.base, self.request.get("strays") or [])
+        told = [outcome["id"] for outcome in self.answer["recovered"]]
+        journal_writer.acknowledge(self.base, list(self.request.get("told") or []) + told)
 
     def _work(self):
         here = not self.root  # beneath another root files are written, and nothing is run
@@ -306,7 +304,7 @@ class Transaction(object):
         """What was done works: it stands, or is on probation where a host that watches over it can still take it back."""
         self._require_entry()
         meta = journal.read(self.base, self.name)
-        journal_writer.note_pending(self.base, self.request, [unit["name"] for unit in units if unit["action"] != "reload"])
+        _note_pending(self.base, self.request, [unit["name"] for unit in units if unit["action"] != "reload"])
         probation = self.request.get("probation") or 0
         if not (probation and units and self.program):
             rollback.commit(self.root, self.base, meta)
@@ -361,6 +359,24 @@ class Transaction(object):
     def _name_files(self, changes):
         self.answer["written"] = [change.path for change in changes if change.after is not None]
         self.answer["removed"] = [change.path for change in changes if change.after is None]
+
+
+def _note_pending(base, request, acted):
+    """Remember whose restart was left out, and forget those that were restarted."""
+    path = os.path.join(base, "pending.json")
+    try:
+        kept = journal.read_json(path)
+    except (OSError, ValueError):
+        kept = {}
+    wanted = [name for name in request.get("pending") or [] if name not in acted]
+    left = {name: entry for name, entry in kept.items() if name not in acted}
+    states = health.states(wanted)
+    for name in wanted:
+        invocation = states[name].get("InvocationID", "")
+        if invocation and left.get(name, {}).get("invocation") != invocation:
+            left[name] = {"since": journal_writer.now(), "id": request["id"], "reason": request.get("reason", ""), "invocation": invocation}
+    if left != kept:
+        journal_writer.write_json(path, left) if left else journal_writer.unlink(path)
 
 
 def _expect_system(units, packages, programs):

@@ -17,7 +17,6 @@ import shutil
 import time
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, journal, system
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import health
 
 KEPT_ENTRIES = 30
 KEPT_BYTES = 64 * host_files.MIB
@@ -72,7 +71,7 @@ def make_dirs(path, mode=0o700):
     return made
 
 
-def _unlink(path):
+def unlink(path):
     with contextlib.suppress(FileNotFoundError):
         os.unlink(path)
         fsync_dir(os.path.dirname(path))
@@ -241,7 +240,26 @@ def mark(entry, state, **more):
 
 def settled(base, name):
     """This transaction needs nobody's attention any more."""
-    _unlink(os.path.join(base, "open", name))
+    unlink(os.path.join(base, "open", name))
+
+
+def acknowledge(base, ids):
+    """Somebody was told how these ended: they need nobody's attention any more. One that is not over keeps its mark."""
+    for name in journal.names(base, "open"):
+        if name.rpartition("-")[2] in ids and (journal.read(base, name) or {}).get("closed"):
+            settled(base, name)
+
+
+def sweep_beside(root, base, paths):
+    """Remove the names beside files that nobody refers to: those removed. Judged again, as the look was some time ago."""
+    swept = []
+    for path in paths:
+        place = host_files.full(root, os.path.join(host_files.resolve(root, os.path.dirname(path))[0], os.path.basename(path)))
+        if journal.is_stray(base, place):
+            shutil.rmtree(place, ignore_errors=True)
+            fsync_dir(os.path.dirname(place))
+            swept.append(path)
+    return swept
 
 
 def prune(base):
@@ -267,7 +285,7 @@ def keep_words(base, token, text):
     write_durably(path, (before + text.encode("utf-8", "replace"))[-KEPT_WORDS:])
     kept = [os.path.join(place, name) for name in journal.names(base, "said")]
     for old in sorted(kept, key=os.path.getmtime)[:-KEPT_ENTRIES]:
-        _unlink(old)
+        unlink(old)
     return path
 
 
@@ -356,24 +374,3 @@ def drop_original(base, path):
     directory = journal.original_dir(base, path)
     for place in (_aside(directory), directory):
         shutil.rmtree(place, ignore_errors=True)
-
-
-# --- restarts left to somebody ----------------------------------------------------------------------------------------
-
-
-def note_pending(base, request, acted):
-    """Remember whose restart was left out, and forget those that were restarted."""
-    path = os.path.join(base, "pending.json")
-    try:
-        kept = journal.read_json(path)
-    except (OSError, ValueError):
-        kept = {}
-    wanted = [name for name in request.get("pending") or [] if name not in acted]
-    left = {name: entry for name, entry in kept.items() if name not in acted}
-    states = health.states(wanted)
-    for name in wanted:
-        invocation = states[name].get("InvocationID", "")
-        if invocation and left.get(name, {}).get("invocation") != invocation:
-            left[name] = {"since": now(), "id": request["id"], "reason": request.get("reason", ""), "invocation": invocation}
-    if left != kept:
-        write_json(path, left) if left else _unlink(path)

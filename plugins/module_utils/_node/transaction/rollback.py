@@ -76,18 +76,6 @@ def _sweep(base, booting):
                 shutil.rmtree(path, ignore_errors=True)
 
 
-def sweep_beside(root, base, paths):
-    """Remove the names beside files that nobody refers to: those removed. Judged again, as the look was some time ago."""
-    swept = []
-    for path in paths:
-        place = host_files.full(root, os.path.join(host_files.resolve(root, os.path.dirname(path))[0], os.path.basename(path)))
-        if journal.is_stray(base, place):
-            shutil.rmtree(place, ignore_errors=True)
-            journal_writer.fsync_dir(os.path.dirname(place))
-            swept.append(path)
-    return swept
-
-
 def _end(root, base, meta, by, booting):
     """What became of a transaction that had to be taken back; None where all was well and little was left to do."""
     again = meta.get("boot") != system.boot()

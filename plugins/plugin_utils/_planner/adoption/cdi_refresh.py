@@ -10,7 +10,7 @@ import posixpath
 import re
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, originals, owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, originals, owned_file, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     Difference,
@@ -134,7 +134,7 @@ def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     why = "this collection owns the CDI spec of this host, and two writers make engines drop or hide devices"
     busy = [u for u in MASKS if policy.root == "/" and is_active(obs, u)]
     # Stopped, not disabled: the masks suffice, and the links stay byte for byte.
-    stop = {"argv": ["systemctl", "stop", *busy], "timeout": 60, "why": why, "undo": ["systemctl", "start", *busy]}
+    stop: transaction.Command = {"argv": ["systemctl", "stop", *busy], "timeout": 60, "why": why, "undo": ["systemctl", "start", *busy]}
     stops = Plan(
         differences=tuple(Difference("unit", u, "state", "active", "stopped", why) for u in busy),
         commands=(stop,) if busy else (),
@@ -179,7 +179,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
         return back
     unit_dir = posixpath.dirname(next((p for p in UNIT_FILES if obs.exists(p)), UNIT_FILES[0]))
     # Where the units came with our installation they were disabled at once. This is what `systemctl enable` does, less its daemon-reload.
-    links = tuple(
+    links: tuple[transaction.Command, ...] = tuple(
         {"argv": ["ln", "-sfn", f"{unit_dir}/{u}", link], "timeout": 10, "why": f"enable {u} again"}
         for u, link in LINKS.items()
         if not obs.exists(link)

@@ -16,7 +16,7 @@ import posixpath
 from collections.abc import Callable, Mapping
 from typing import Literal
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files, cdi_refresh, gpu_operator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import other_files, staleness, staleness_guard
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.devices import inventory, sources
@@ -48,7 +48,7 @@ STOP_REFRESH = (
     "systemctl cat nvidia-cdi-refresh.service >/dev/null 2>&1 || exit 0; "
     f"systemctl --no-reload disable --now nvidia-cdi-refresh.path nvidia-cdi-refresh.service && rm -f {REFRESH_FILE}"
 )
-AFTER_INSTALLATION = {
+AFTER_INSTALLATION: transaction.Command = {
     "argv": ["sh", "-c", STOP_REFRESH],
     "timeout": 60,
     "why": "the package starts nvidia-cdi-refresh, whose file would hide ours",
@@ -334,7 +334,7 @@ def start_refresh(policy: Policy, obs: Observation, host: HostDecision, driver: 
     if found is None or not obs.unit(cdi_refresh.SERVICE) or all(r.what == "cap" for r in found.reasons):
         return Plan()
     why = f"{output} {found.sentence}"
-    start = {"argv": ["systemctl", "start", cdi_refresh.SERVICE], "timeout": 120, "why": why}
+    start: transaction.Command = {"argv": ["systemctl", "start", cdi_refresh.SERVICE], "timeout": 120, "why": why}
     return Plan(differences=(Difference("unit", cdi_refresh.SERVICE, output, "stale", "fresh", why),), commands=(start,))
 
 

@@ -21,7 +21,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import host_service, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec
@@ -139,7 +139,7 @@ def plan_absent(policy: Policy, obs: Observation, why: str) -> Plan:
     """The watch goes, and with it what it has set aside."""
     gone = without(policy, obs, why, NAME, REFRESH_NAME)
     kept = [f for f in obs.glob(f"{ASIDE}/*") if f.exists]
-    changes = tuple({"path": f.path, "op": "remove", "expect": f.sha256, "forget": True} for f in kept)
+    changes: list[transaction.Change] = [{"path": f.path, "op": "remove", "expect": f.sha256, "forget": True} for f in kept]
     return Plan(gone.differences, gone.commands, (*gone.changes, *changes), diffs=gone.diffs, advice=gone.advice)
 
 

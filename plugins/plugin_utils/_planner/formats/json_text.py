@@ -16,6 +16,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SPACE = re.compile(r"[ \t\r\n]*")
@@ -343,7 +344,7 @@ def removed(doc: JsonDocument, path: Path) -> JsonDocument:
 # ---------------------------------------------------------------- as edits of lines
 
 
-def edits(text: str, splices: Sequence[Splice]) -> list[dict[str, Any]]:
+def edits(text: str, splices: Sequence[Splice]) -> list[transaction.Line]:
     """The splices as the transaction's line edits. A line that is not different afterwards is in none of them."""
     lines = _lines(text)
     starts = [0]
@@ -360,7 +361,7 @@ def edits(text: str, splices: Sequence[Splice]) -> list[dict[str, Any]]:
     return [edit for low, high, together in groups for edit in _edit(lines, starts, low, high, together)]
 
 
-def _edit(lines: list[str], starts: list[int], low: int, high: int, together: list[Splice]) -> list[dict[str, Any]]:
+def _edit(lines: list[str], starts: list[int], low: int, high: int, together: list[Splice]) -> list[transaction.Line]:
     before = lines[low : high + 1]
     moved = [Splice(s.start - starts[low], s.end - starts[low], s.text) for s in together]
     after = _lines(spliced("".join(before), moved))

@@ -13,6 +13,7 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_placement as places_of
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_scanner
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats.toml_document import (
@@ -59,9 +60,9 @@ __all__ = [
 ]
 
 
-def edits(doc: TomlDocument) -> list[dict[str, Any]]:
+def edits(doc: TomlDocument) -> list[transaction.Line]:
     """What turns the original into this document, as the transaction's line edits."""
-    found: list[dict[str, Any]] = []
+    found: list[transaction.Line] = []
     at, new = 0, ""
     for origin, line in [*zip(doc.origin, doc.lines, strict=True), (len(doc.original), "")]:
         if origin < 0:

@@ -11,6 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
@@ -63,11 +64,13 @@ def with_hidden(data: Mapping[str, Any], file: File) -> dict[str, Any]:
     return result
 
 
-def edit(path: str, expect: str | None, after: toml.TomlDocument) -> dict[str, Any]:
+def edit(path: str, expect: str | None, after: toml.TomlDocument) -> transaction.Edit:
     """The change of a file that is there. result: what the planner's text has to be when the node makes it from what it has shown."""
     result = hashlib.sha256(after.text.encode("utf-8", "surrogateescape")).hexdigest()
-    change = {"path": path, "op": "edit", "expect": expect, "edits": toml.edits(after), "result": result}
-    return {**change, "keep": after.keep} if after.keep else change
+    change: transaction.Edit = {"path": path, "op": "edit", "expect": expect, "edits": toml.edits(after), "result": result}
+    if after.keep:
+        change["keep"] = after.keep
+    return change
 
 
 def dumps(value: Any) -> str:
@@ -86,14 +89,17 @@ def hidden(value: Any) -> list[Hidden]:
     return [value] if isinstance(value, Hidden) else []
 
 
-def written(path: str, expect: str | None, text: str, copied: list[Hidden], keep: Mapping[str, Any]) -> dict[str, Any]:
+def written(path: str, expect: str | None, text: str, copied: list[Hidden], keep: Mapping[str, Any]) -> transaction.Write:
     """The change that writes our text, in which hidden values stand as they do in the files that they are copied from."""
-    change: dict[str, Any] = {"path": path, "op": "write", "content": text, "mode": "0644", "expect": expect}
-    references, at = [], 0
+    change: transaction.Write = {"path": path, "op": "write", "content": text, "mode": "0644", "expect": expect}
+    references: list[transaction.Reference] = []
+    at = 0
     data = text.encode("utf-8", "surrogateescape")
     for value in copied:
         stand_in = value.text.encode("utf-8", "surrogateescape")
         at = data.index(b" = " + stand_in, at) + 3
         references.append({"at": at, "path": value.path, "expect": value.sha256, "span": list(value.span)})
         at += len(stand_in)
-    return {**change, "references": references, "keep": keep} if references else change
+    if references:
+        change["references"], change["keep"] = references, keep
+    return change

@@ -8,7 +8,7 @@ from __future__ import annotations
 import posixpath
 from collections.abc import Callable, Mapping
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     RUNTIME_BINARY,
     Difference,
@@ -170,7 +170,7 @@ def zypper(names: list[str], version: str, downgrade: bool) -> list[str]:
     return ["zypper", "--non-interactive", "install", *options, *(f"{n}={version}" if version else n for n in names)]
 
 
-def refresh(name: str, unknown: list[str]) -> tuple[dict[str, object], ...]:
+def refresh(name: str, unknown: list[str]) -> tuple[transaction.Command, ...]:
     """apt knows what its lists say, and a repository that was added a moment ago is in no list yet; dnf and zypper look by themselves."""
     if name != "apt" or not unknown:
         return ()

@@ -10,7 +10,7 @@ import functools
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, originals, owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, originals, owned_file, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import runtime_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
@@ -106,7 +106,7 @@ def plan_keys(obs: Observation, path: str, wanted: Keys) -> Plan:
     )
 
 
-def change(file: File, document: toml.TomlDocument) -> dict[str, Any]:
+def change(file: File, document: toml.TomlDocument) -> transaction.Change:
     if not file.exists:
         return {"path": file.path, "op": "write", "content": document.text, "mode": "0644", "expect": None}
     return toml_file.edit(file.path, file.sha256, document)
@@ -129,4 +129,4 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     advice = (f"{PATH} {since}: only our keys are taken out, so that the runtime's defaults hold",)
     taken = plan_keys(obs, PATH, gone)
     # Else a second run would put back the bytes from before over what the others wrote.
-    return dc.replace(taken, changes=tuple({**c, "forget": True} for c in taken.changes), advice=advice, released=(PATH,))
+    return dc.replace(taken, changes=tuple(transaction.forgetting(c) for c in taken.changes), advice=advice, released=(PATH,))

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import request as request_form
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as option_rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -189,6 +190,43 @@ def test_what_was_rolled_back_while_nobody_looked_is_told_with_the_next_transact
     assert requested(Policy(), seen)["told"] == ["a1"]
     sentence = "the transaction of an unknown time (gpufleet.nvidia.node) was rolled back by the host's timer because: it hung"
     assert journal.advice(seen) == (sentence,)
+
+
+@pytest.mark.parametrize(
+    ("journal_says", "check", "sent"),
+    [
+        ({}, False, None),
+        ({"outcomes": [{"id": "a1", "why": "it hung"}]}, False, (["a1"], [])),
+        ({"outcomes": [{"id": "a1", "why": "it hung"}]}, True, None),
+        ({"strays": ["/etc/.gpufleet-x"]}, False, ([], ["/etc/.gpufleet-x"])),
+    ],
+    ids=["nothing to tell", "a rollback", "in check mode nothing is noted", "what lies beside a file"],
+)
+def test_a_run_without_changes_notes_on_the_host_what_it_has_told_and_runs_no_transaction(
+    monkeypatch: pytest.MonkeyPatch, journal_says: dict[str, Any], check: bool, sent: tuple[list[str], list[str]] | None
+) -> None:
+    """Else the next run would tell it again."""
+    asked: list[tuple[str, dict[str, Any]]] = []
+
+    def exchange(_action: Any, program: str, request: dict[str, Any], *_more: Any) -> dict[str, Any]:
+        asked.append((program, request))
+        return {"host": {"uid": 0}, "answers": {"originals": {"originals": {}, **journal_says}}}
+
+    monkeypatch.setattr(base.transport, "exchange", exchange)
+    action: Any = SimpleNamespace(_task=SimpleNamespace(check_mode=check, diff=False))
+    answer = base.converge(
+        action, {}, Policy(), lambda _p: [{"id": "originals"}], lambda _p, _s: base.Outcome(Plan()), reason="test", way="auto"
+    )
+    assert len(answer.get("warnings", [])) == len(journal_says)
+    expected = {"schema": 1, "root": "/", "journal_dir": "/var/lib/gpufleet"}
+    noted = [("acknowledge", {**expected, "ids": sent[0], "strays": sent[1]})] if sent else []
+    assert asked[1:] == noted
+
+
+def test_the_node_knows_every_key_of_a_request_and_asks_for_no_other() -> None:
+    """`environment` is the transport's: the names that the task's `environment:` sets."""
+    assert set(requested(Policy())) == request_form.KEYS - {"environment"}
+    request_form.require(requested(Policy()))
 
 
 def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -9,8 +9,8 @@ import os
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, journal, journal_queries, observe
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import acknowledge, journal_writer
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import journal_writer
 
 from .conftest import CONFIG, RESTART, Node, Systemd, first_on_path, sha
 
@@ -322,7 +322,17 @@ def test_after_a_boot_files_come_back_and_no_unit_is_waited_for(host, monkeypatc
     assert host.systemd.actions[actions:] == ["--no-reload enable refresh.path", "--no-block start refresh.path"]
 
 
-def test_what_was_rolled_back_is_told_until_somebody_says_that_he_knows(host):
+def by_a_transaction(host, told):
+    host.run([], id="2" * 32, told=told)
+
+
+def by_itself(host, told):
+    answer = acknowledge.run({"schema": 1, "root": "/", "journal_dir": host.journal, "ids": told, "strays": []})
+    assert answer == {"swept": [], "error": None}
+
+
+@pytest.mark.parametrize("way", [by_a_transaction, by_itself])
+def test_what_was_rolled_back_is_told_until_somebody_says_that_he_knows(host, way):
     with Patched(host.systemd.bin.parent) as patched:
         patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
         in_child(host.change)
@@ -333,9 +343,29 @@ def test_what_was_rolled_back_is_told_until_somebody_says_that_he_knows(host):
         return observe.run({"schema": 1, "root": "/", "questions": [question]})["answers"]["o"]
 
     assert [(entry["state"], entry["by"]) for entry in look()["outcomes"]] == [("rolled_back", "the timer")]
-    host.run([], id="2" * 32, told=[look()["outcomes"][0]["id"]])
+    files = host.tree()
+    way(host, ["f" * 32])
+    assert len(look()["outcomes"]) == 1, "another one is no word about it"
+    way(host, [look()["outcomes"][0]["id"]])
     assert look()["outcomes"] == []
     assert [entry["state"] for entry in look()["journal"]] == ["rolled_back"], "people can still read it"
+    assert host.tree() == files
+
+
+def test_what_is_not_over_is_not_acknowledged_away(host):
+    with Patched(host.systemd.bin.parent) as patched:
+        patched.patch.setattr(transaction.executor.health, "act", lambda *args: os._exit(9))
+        in_child(host.change)
+    (entry,) = journal.entries(host.journal)
+    by_itself(host, [entry["id"]])
+    assert journal.names(host.journal, "open") == [entry["name"]], "somebody still has to take it back"
+
+
+def test_who_is_at_work_is_not_disturbed_by_an_acknowledgement(host):
+    host.change()
+    with journal_writer.locked(host.journal, "the other one", keep=True):
+        answer = acknowledge.run({"schema": 1, "root": "/", "journal_dir": host.journal, "ids": [], "strays": []})
+    assert "locked by process" in answer["error"]
 
 
 def test_a_restart_that_is_left_to_somebody_is_remembered_until_the_unit_began_anew(host):

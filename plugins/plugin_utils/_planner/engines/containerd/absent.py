@@ -10,7 +10,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, owned_file, take_back
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, owned_file, take_back, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import authorship as whose
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import edit, plan, releases, served, verify
@@ -42,7 +42,7 @@ Original = Mapping[str, Any]
 class Part:
     """What is done to one file: given back or removed whole, edited, or judged and left."""
 
-    gone: tuple[Mapping[str, Any], ...] = ()
+    gone: tuple[transaction.Change, ...] = ()
     edited: tuple[FileChange, ...] = ()
     differences: tuple[Difference, ...] = ()
     advice: tuple[str, ...] = ()
@@ -110,10 +110,11 @@ def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
     )
     if original and original.get("existed"):
         said = owned_file.back(file.path, True, True, owned_file.BACK)
-        change: Mapping[str, Any] = {"path": file.real, "op": "restore", "expect": file.sha256, "changed": True}
+        change: transaction.Restore = {"path": file.real, "op": "restore", "expect": file.sha256, "changed": True}
         return Part(gone=(change,), differences=(said,), advice=told, diffs=(_diff(file, original),))
     said = owned_file.back(file.path, True, False, owned_file.BACK)
-    remove = {"path": file.real, "op": "remove", "expect": file.sha256, "forget": True}  # the drop-in of this collection has no original
+    # The drop-in of this collection has no original.
+    remove: transaction.Remove = {"path": file.real, "op": "remove", "expect": file.sha256, "forget": True}
     return Part(gone=(remove,), differences=(said,), advice=told if original else (), diffs=(_diff(file, {}),))
 
 

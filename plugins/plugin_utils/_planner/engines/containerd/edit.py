@@ -10,6 +10,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.base import Base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
@@ -70,12 +71,14 @@ class FileChange:
     whole: bool  # the file belongs to this collection alone
     forget: bool = False  # the journal's copy from before has served
 
-    def as_change(self) -> dict[str, Any]:
+    def as_change(self) -> transaction.Change:
         if self.before is None or self.whole:
-            mode = {"mode": "0644"} if self.before is None else {}
-            return {"path": self.real, "op": "write", "content": self.after.text, "expect": self.sha256, **mode}
+            written: transaction.Write = {"path": self.real, "op": "write", "content": self.after.text, "expect": self.sha256}
+            if self.before is None:
+                written["mode"] = "0644"
+            return written
         change = toml_file.edit(self.real, self.sha256, self.after)
-        return {**change, "forget": True} if self.forget else change
+        return transaction.forgetting(change) if self.forget else change
 
 
 # ---------------------------------------------------------------- settings

@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
     adoption,
@@ -71,7 +71,7 @@ class Going:
     restarts: bool = False  # our keys differ from what is in force with it; not all of them are in the engine's status
     default: tuple[Difference, ...] = ()
 
-    def as_change(self) -> Mapping[str, Any]:
+    def as_change(self) -> transaction.Change:
         return {"path": self.file.real, "op": "remove", "expect": self.file.sha256}
 
     @property
@@ -349,7 +349,7 @@ def _table(change: FileChange, names: Path) -> Path:
 
 def assemble(
     policy: Policy, obs: Observation, instance: Instance, files: FileSet, changes: list[FileChange], differences: tuple[Difference, ...],
-    cri: Mapping[str, Any], wanted: list[Setting], version: Version, gone: tuple[Mapping[str, Any], ...] = (), going: Going | None = None
+    cri: Mapping[str, Any], wanted: list[Setting], version: Version, gone: tuple[transaction.Change, ...] = (), going: Going | None = None
 ) -> Plan:  # fmt: skip
     """The transaction. gone: changes of `state: absent`, in addition to those of files that are edited. going: what is taken over."""
     advice = list(_advice(obs, files, wanted))
@@ -357,7 +357,7 @@ def assemble(
     removed = (*gone, *([going.as_change()] if going else []))
     differences = (*differences, *(going.differences if going else ()))
     restarts: tuple[Restart, ...] = ()
-    health: tuple[Mapping[str, Any], ...] = ()
+    health: tuple[transaction.Health, ...] = ()
     unlike = bool(going and going.restarts)
     stale = instance.running and policy.root == "/" and (unlike or not verify.in_force(obs, instance, in_force))
     if stale and policy.restart == "never":

@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, transaction, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange, Setting
@@ -73,17 +73,18 @@ def _same(found: Any, wanted: Any, path: tuple[str, ...]) -> bool:
     return bool(found == wanted or (found == selection.HIDDEN and not selection.fits(shape, wanted)))
 
 
-def health(instance: Instance, wanted: list[Setting], version: Version) -> dict[str, Any]:
+def health(instance: Instance, wanted: list[Setting], version: Version) -> transaction.Cri:
     """CRI answers again, and says what we wrote. A bad CRI section leaves the unit active, so nothing less will do."""
-    require: list[dict[str, Any]] = []
+    require: list[transaction.Need] = []
     handlers = list(dict.fromkeys(w.path[2] for w in wanted if w.path[:2] == ("containerd", "runtimes")))
     if version.series >= (2, 0):  # runtimeHandlers in the status
         require += [{"handler": name} for name in handlers]
     for setting in wanted:
         path = status_path(setting)
         if path and (setting.path[-1] in ("BinaryName", "SystemdCgroup") or len(setting.path) < 3):
-            folded = {"folded": True} if path[-2] == "options" else {}  # 1.x reports options as the files spell them
-            require.append({"path": list(path), "equals": setting.value, **folded})
+            require.append({"path": list(path), "equals": setting.value})
+            if path[-2] == "options":  # 1.x reports options as the files spell them
+                require[-1]["folded"] = True
     return {"kind": "cri", "socket": instance.socket, "timeout": SERVES_WITHIN, "require": require}
 
 
@@ -144,7 +145,7 @@ def validation(instance: Instance, files: FileSet, changes: list[FileChange], wa
     every = {f.path: f.real for f in files.files} | {c.path: c.real for c in changes}
     argv = [instance.binary, "-c", "{stage}" + instance.config_path, "config", "dump"]
     baseline = [instance.binary, "-c", instance.config_path, "config", "dump"] if files.root and wanted else None
-    check = {
+    check: transaction.Validator = {
         "argv": argv, "timeout": 30, "refuse": _refuse(wanted), "require": _require(wanted),
         "baseline": baseline, "allow": _allow(wanted), "names": list(NAMED),
         "why": "containerd itself reads the new configuration, and only the keys of this collection differ", "process": instance.process,
@@ -169,7 +170,7 @@ def _substitutes(files: FileSet, changes: list[FileChange]) -> list[tuple[str, s
     return list(dict.fromkeys(found))
 
 
-def _require(wanted: list[Setting]) -> list[dict[str, str]]:
+def _require(wanted: list[Setting]) -> list[transaction.Sign]:
     programs = [(_spelled(w.path), str(w.value)) for w in wanted if w.path[-1] == "BinaryName"]
     return [
         {"pattern": rf"\s*{key} = [\"']{re.escape(program)}[\"']\s*", "says": f"its output does not have BinaryName = {program}"}
@@ -177,7 +178,7 @@ def _require(wanted: list[Setting]) -> list[dict[str, str]]:
     ]
 
 
-def _refuse(wanted: list[Setting]) -> list[dict[str, str]]:
+def _refuse(wanted: list[Setting]) -> list[transaction.Sign]:
     """2.x says `Ignoring unknown key ... key="containerd runtimes nvidia"` and goes on; what it said before is about the keys of others."""
     keys = sorted({" ".join(w.path[:3]) for w in wanted})
     return [{"pattern": rf"Ignoring unknown key.*key=\"?{re.escape(k)}\b", "says": f"it does not know the key {k}"} for k in keys]

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import base as crio_base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
@@ -208,7 +208,7 @@ def hidden(desired: Desired) -> list[toml_file.Hidden]:
     return [value for table in desired.handlers.values() for value in toml_file.hidden(table)]
 
 
-Change = tuple[tuple[dict[str, Any], ...], tuple[tuple[str, str, str], ...]]
+Change = tuple[tuple[transaction.Change, ...], tuple[tuple[str, str, str], ...]]
 
 
 def change(where: config.Paths, before: File | None, after: str, copied: list[toml_file.Hidden], same: bool) -> Change:
@@ -281,14 +281,16 @@ def why(key: str, desired: Desired) -> str:
     return reasons.get(last, f"as in the handler {base}" if base else "this handler is no longer in the desired state")
 
 
-def stage(obs: Observation, where: config.Paths) -> tuple[dict[str, Any], ...]:
-    main = ({"name": "crio.conf", "source": where.config},) if obs.file(where.config, where.keep).exists else ()
+def stage(obs: Observation, where: config.Paths) -> tuple[transaction.Staged, ...]:
+    main: tuple[transaction.Staged, ...] = (
+        ({"name": "crio.conf", "source": where.config},) if obs.file(where.config, where.keep).exists else ()
+    )
     return (*main, {"name": "crio.conf.d", "source": where.directory, "tree": True})
 
 
 def validation(
     obs: Observation, instance: Instance, where: config.Paths, layers: tuple[config.Layer, ...], desired: Desired, gone: list[str]
-) -> tuple[dict[str, Any], ...]:
+) -> tuple[transaction.Validator, ...]:
     """`crio config` on the staged tree: it must print what it printed before, but for our keys. gone: lines of files taken over."""
     main = "{stage}/crio.conf" if obs.file(where.config, where.keep).exists else ""
     return (
@@ -348,9 +350,9 @@ def allowed_value(key: str, value: Any) -> str:
     return rf"(?:# )?{re.escape(key)} = {re.escape(toml.dumps(value))}"
 
 
-def health(instance: Instance, version: tuple[int, int], desired: Desired | None) -> tuple[dict[str, Any], ...]:
+def health(instance: Instance, version: tuple[int, int], desired: Desired | None) -> tuple[transaction.Cri, ...]:
     """CRI-O serves again and the handlers are there, by its own word."""
-    require: list[dict[str, Any]] = []
+    require: list[transaction.Need] = []
     if desired is None:
         return ({"kind": "cri", "socket": instance.socket, "timeout": 90, "require": require},)
     if version >= releases.HANDLER_LIST_SINCE:

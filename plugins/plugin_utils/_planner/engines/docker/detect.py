@@ -10,7 +10,15 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, owned_file, processes, queries, take_back, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
+    low_level,
+    owned_file,
+    processes,
+    queries,
+    take_back,
+    transaction,
+    versions,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
@@ -352,7 +360,7 @@ def taken_out(file: File, doc: json_text.JsonDocument, after: json_text.JsonDocu
     splice = json_text.Splice(0, len(doc.text), after.text)
     advice = f"{file.path} was changed after this collection had written it: only the keys of this collection are removed"
     planned = docker_plan.change(file, doc, after, (splice,))
-    changes = tuple({**c, "forget": True} for c in planned.changes)
+    changes = tuple(transaction.forgetting(c) for c in planned.changes)
     return dc.replace(planned, changes=changes, differences=(owned_file.keys_out(file.path),), advice=(advice,))
 
 

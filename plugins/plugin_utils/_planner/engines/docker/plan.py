@@ -11,7 +11,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, transaction, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -237,12 +237,13 @@ def change(file: File, doc: json_text.JsonDocument, after: json_text.JsonDocumen
         return Plan()
     expect = {file.path: file.sha256 if file.exists else None}
     if not file.exists:
-        made = {"path": file.path, "op": "write", "content": after.text, "mode": "0644", "expect": None}
+        made: transaction.Write = {"path": file.path, "op": "write", "content": after.text, "mode": "0644", "expect": None}
         return Plan(changes=(made,), expect_files=expect, diffs=(diff.entry(file.path, "", after.text),))
     edits = json_text.edits(doc.text, splices)
     result = hashlib.sha256(after.text.encode("utf-8", "surrogateescape")).hexdigest()
-    edited: dict[str, Any] = {"path": file.path, "op": "edit", "expect": file.sha256, "edits": edits, "result": result}
-    edited = {**edited, "keep": file.keep} if file.keep else edited
+    edited: transaction.Edit = {"path": file.path, "op": "edit", "expect": file.sha256, "edits": edits, "result": result}
+    if file.keep:
+        edited["keep"] = file.keep
     return Plan(changes=(edited,), expect_files=expect, diffs=(diff.entry(file.path, doc.text, after.text),))
 
 
@@ -253,8 +254,8 @@ def validation(instance: Instance, process: Mapping[str, Any], plan: Plan) -> Pl
     """
     if not any(c["op"] in ("write", "edit") for c in plan.changes) or series(instance) < VALIDATE_SINCE:
         return plan
-    own = [{"process": process["pid"], "ticks": process.get("ticks"), "without": ["--config-file"]}] if process else []
-    check = {
+    own: list[transaction.Words] = [{"process": process["pid"], "ticks": process["ticks"], "without": ["--config-file"]}] if process else []
+    check: transaction.Validator = {
         "argv": [instance.binary, *own, "--validate", "--config-file", "{stage}/daemon.json"],
         "timeout": 30,
         "why": "Docker itself reads the new configuration",
@@ -275,14 +276,14 @@ def lag(desired: Desired, info: Mapping[str, Any]) -> Lag:
     return Lag(late, (desired.cdi and not dirs) or (bool(desired.dirs) and dirs != desired.dirs))
 
 
-def health(instance: Instance, desired: Desired, restarted: bool) -> dict[str, Any]:
+def health(instance: Instance, desired: Desired, restarted: bool) -> transaction.Http:
     """Docker answers, and says what we wrote. A reload that fails only writes a line to the log, and ends well."""
-    require: list[dict[str, Any]] = [{"path": ["Runtimes", name, "path"], "equals": path} for name, path in desired.paths.items()]
+    require: list[transaction.Need] = [{"path": ["Runtimes", name, "path"], "equals": path} for name, path in desired.paths.items()]
     if desired.default:
         require.append({"path": ["DefaultRuntime"], "equals": desired.default})
     if restarted and (desired.dirs or desired.cdi):
-        dirs: dict[str, Any] = {"equals": list(desired.dirs)} if desired.dirs else {"filled": True}
-        require.append({"path": ["CDISpecDirs"], **dirs})
+        where = ["CDISpecDirs"]
+        require.append({"path": where, "equals": list(desired.dirs)} if desired.dirs else {"path": where, "filled": True})
     return {"kind": "http", "socket": instance.socket, "path": "/info", "timeout": SERVES_WITHIN, "require": require}
 
 
@@ -309,7 +310,7 @@ def cost(obs: Observation, instance: Instance, after: json_text.JsonDocument, fl
     return Cost(config.running(obs, instance.socket) or (f"{info['ContainersRunning']} without a name",), swarm)
 
 
-def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag: Lag, ended: Cost, health_: Mapping[str, Any]) -> Plan:
+def acted(policy: Policy, obs: Observation, instance: Instance, plan: Plan, lag: Lag, ended: Cost, health_: transaction.Http) -> Plan:
     """The plan with what is done to the daemon: a reload where that is enough, a restart where nothing is lost by it or it is asked for."""
     if not (lag.reload or lag.restart) or policy.root != "/":
         return plan

@@ -1,0 +1,23 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Note in the journal that somebody was told: of transactions that were rolled back, and of what lies beside files. No transaction.
+
+Node side: standard library only, Python 3.6.
+"""
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, journal
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import journal_writer
+
+
+def run(request):
+    """{"swept", "error"}. Whoever is at work meanwhile is left in peace: then it is told once more."""
+    try:
+        root = host_files.clean_root(request["root"])
+        base = journal.place(root, request["journal_dir"])
+        with journal_writer.locked(base, "an acknowledgement", keep=True):
+            swept = journal_writer.sweep_beside(root, base, request["strays"])
+            journal_writer.acknowledge(base, request["ids"])
+    except (host_files.NodeError, OSError) as exc:
+        return {"swept": [], "error": str(exc)}
+    return {"swept": swept, "error": None}

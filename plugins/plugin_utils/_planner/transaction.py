@@ -1,0 +1,255 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The request of a transaction, as the node reads it (schema 1). What each part may hold is said here, and checked where it is made.
+
+The parts that planners make are typed tables. The node judges of a request what names files, units and programs
+(module_utils/_node/transaction/request.py), and takes the rest as it comes from here.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import uuid
+from collections.abc import Mapping, Sequence
+from typing import Any, Literal, TypedDict, cast
+
+SCHEMA = 1
+UNIT_TIMEOUT = 120  # seconds within which a unit has to act
+
+# --- changes of files ---------------------------------------------------------------------------------------------------
+
+
+class _Path(TypedDict):
+    path: str
+
+
+class _Changing(_Path, total=False):
+    expect: str | None  # the digest of the file as it was seen, None where it was not there
+    forget: bool  # keep no original of it any more
+
+
+class Reference(TypedDict):
+    """A value that is copied on the node, since nobody sends it: from `span` of `path` to `at` of the text."""
+
+    at: int
+    path: str
+    expect: str | None
+    span: Sequence[int]
+
+
+class Line(TypedDict):
+    """Lines [start, end) become `text`."""
+
+    start: int
+    end: int
+    text: str
+
+
+class _WriteKeys(_Changing):
+    op: Literal["write"]
+    content: str
+
+
+class Write(_WriteKeys, total=False):
+    mode: str
+    references: Sequence[Reference]
+    keep: Mapping[str, Any] | None
+
+
+class _EditKeys(_Changing):
+    op: Literal["edit"]
+    edits: Sequence[Line]
+
+
+class Edit(_EditKeys, total=False):
+    result: str | None  # the digest of the text that the planner has made
+    keep: Mapping[str, Any] | None  # what was shown of the file (module_utils/_node/projection)
+
+
+class Remove(_Changing):
+    op: Literal["remove"]
+
+
+class _RestoreKeys(_Changing):
+    op: Literal["restore"]
+
+
+class Restore(_RestoreKeys, total=False):
+    changed: bool  # also where somebody has changed it since
+
+
+Change = Write | Edit | Remove | Restore
+
+# --- what is run --------------------------------------------------------------------------------------------------------
+
+
+class _Argv(TypedDict):
+    argv: list[str]
+
+
+class Command(_Argv, total=False):
+    """What is done before files change, and what undoes it."""
+
+    timeout: float
+    why: str
+    env: Mapping[str, str]
+    undo: list[str] | None
+
+
+class Words(TypedDict):
+    """In the place of a word: the arguments of a process, without some."""
+
+    process: int
+    ticks: int
+    without: Sequence[str]
+
+
+class Sign(TypedDict):
+    pattern: str
+    says: str
+
+
+class _ValidatorKeys(TypedDict):
+    argv: Sequence[str | Words]
+
+
+class Validator(_ValidatorKeys, total=False):
+    """A program that reads the staged copies, and what of its output is a refusal."""
+
+    baseline: Sequence[str] | None  # the same for the present state
+    timeout: float
+    why: str
+    process: Mapping[str, int] | None  # pid and ticks (when it began) of the process whose program it is
+    refuse: Sequence[Sign]
+    require: Sequence[Sign]
+    allow: Sequence[str]
+    names: Sequence[str]
+
+
+class _StagedKeys(TypedDict):
+    name: str
+    source: str
+
+
+class Staged(_StagedKeys, total=False):
+    tree: bool
+
+
+# --- whether it serves --------------------------------------------------------------------------------------------------
+
+
+class Need(TypedDict, total=False):
+    """What a health check's answer must hold: a handler, or a value at a path."""
+
+    handler: str
+    path: Sequence[str]
+    equals: Any
+    absent: bool
+    filled: bool
+    folded: bool
+
+
+class _CriKeys(TypedDict):
+    kind: Literal["cri"]
+    socket: str
+
+
+class Cri(_CriKeys, total=False):
+    timeout: float
+    require: Sequence[Need]
+
+
+class _HttpKeys(TypedDict):
+    kind: Literal["http"]
+    socket: str
+    path: str
+
+
+class Http(_HttpKeys, total=False):
+    timeout: float
+    require: Sequence[Need]
+
+
+Health = Cri | Http
+
+# --- the whole ----------------------------------------------------------------------------------------------------------
+
+
+@dc.dataclass(frozen=True)
+class Unit:
+    name: str
+    action: Literal["restart", "reload", "start"]
+    timeout: float = UNIT_TIMEOUT
+
+
+@dc.dataclass(frozen=True)
+class Expected:
+    """What the plan was made from: a host on which any of it differs by now is looked at again."""
+
+    files: Mapping[str, str | None] = dc.field(default_factory=dict)
+    units: Mapping[str, str] = dc.field(default_factory=dict)
+    packages: Mapping[str, str | None] = dc.field(default_factory=dict)
+    programs: Mapping[str, str | None] = dc.field(default_factory=dict)
+
+
+@dc.dataclass(frozen=True)
+class Stage:
+    files: Sequence[Staged] = ()
+    substitute: Sequence[tuple[str, str]] = ()
+
+
+@dc.dataclass(frozen=True)
+class Request:
+    """One transaction. alone: the host finishes by itself what is begun, whatever becomes of the connection."""
+
+    root: str
+    journal_dir: str
+    reason: str
+    check: bool
+    alone: bool
+    expect: Expected = Expected()
+    commands_before: Sequence[Command] = ()
+    changes: Sequence[Change] = ()
+    stage: Stage = Stage()
+    validate: Sequence[Validator] = ()
+    disable: Sequence[str] = ()
+    units: Sequence[Unit] = ()
+    health: Sequence[Health] = ()
+    causes: Sequence[Mapping[str, Any]] = ()
+    probation: float = 0
+    pending: Sequence[str] = ()  # units whose restart is left to somebody
+    told: Sequence[str] = ()  # transactions that were rolled back, of which this run tells
+    strays: Sequence[str] = ()  # names beside files that nobody refers to
+    id: str = dc.field(default_factory=lambda: uuid.uuid4().hex)
+
+    def wire(self) -> dict[str, Any]:
+        """As it is sent."""
+        return {"schema": SCHEMA, **{name: plain(value) for name, value in vars(self).items()}}
+
+
+@dc.dataclass(frozen=True)
+class Acknowledgement:
+    """What this run has told of, and no transaction follows that would say so. ids: of transactions that were rolled back."""
+
+    root: str
+    journal_dir: str
+    ids: Sequence[str] = ()
+    strays: Sequence[str] = ()
+
+    def wire(self) -> dict[str, Any]:
+        return {"schema": SCHEMA, **{name: plain(value) for name, value in vars(self).items()}}
+
+
+def plain(value: Any) -> Any:
+    """The same in what JSON has."""
+    if dc.is_dataclass(value) and not isinstance(value, type):
+        return {name: plain(inner) for name, inner in vars(value).items()}
+    if isinstance(value, Mapping):
+        return {key: plain(inner) for key, inner in value.items()}
+    return [plain(inner) for inner in value] if isinstance(value, (list, tuple)) else value
+
+
+def forgetting(change: Change) -> Change:
+    """The same change, after which no original of the file is kept."""
+    return cast(Change, {**change, "forget": True})
