@@ -29,15 +29,24 @@ def states(names):
 
 def act(name, action, timeout=DEFAULT_TIMEOUT):
     """One systemctl action; NodeError with systemd's words when it fails."""
+    before = states([name])[name]
     try:
         _systemctl([action, name], timeout)
     except host_files.NodeError:
-        # Five starts within ten seconds and systemd grants none any more (of some units three in a minute). A restart has stopped the
-        # unit by then, so it would stay down, also where the old configuration has just come back.
-        if action not in ("restart", "start") or states([name])[name].get("Result") != "start-limit-hit":
+        # Five starts within ten seconds and systemd grants no more (of some units three in a minute). A restart has stopped the unit by
+        # then, so it would stay down, also where the old configuration has just come back.
+        if action not in ("restart", "start") or not _not_tried(before, states([name])[name]):
             raise
         _systemctl(["reset-failed", name], timeout)
         _systemctl([action, name], timeout)
+
+
+def _not_tried(before, now):
+    """Whether systemd refused a start without trying. It says so in the result only where the last run ended well (service_enter_dead());
+    of a unit that has crashed the result stays `signal`. But each start that is tried is an invocation of its own.
+    """
+    again = now.get("ActiveState") == "failed" and now.get("InvocationID") == before.get("InvocationID")
+    return now.get("Result") == "start-limit-hit" or again
 
 
 def to_disable(names):

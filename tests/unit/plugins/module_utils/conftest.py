@@ -25,7 +25,8 @@ time=1 level=fatal msg="line 7: no such runtime, password=hunter2"
 engine.service: Main process exited, code=exited, status=1/FAILURE
 engine.service: Failed with result 'exit-code'."""
 SYSTEMCTL = r"""#!/bin/sh
-# A unit is a directory UNITS/NAME with files ActiveState, UnitFileState, InvocationID, and hooks that actions run.
+# A unit is a directory UNITS/NAME with files ActiveState, UnitFileState, InvocationID, and hooks that actions run. With a file `refused`
+# it was started too often, and is not started until reset-failed.
 units=%(units)s
 echo "$*" >> %(log)s
 action=$1; shift
@@ -45,6 +46,16 @@ show)
         echo
     done;;
 *)
+    case $action in
+    reset-failed) rm -f "$units/$1/refused";;
+    start|restart)
+        if [ -e "$units/$1/refused" ]; then
+            echo "Job for $1 failed." >&2
+            echo failed > "$units/$1/ActiveState"
+            exit 1
+        fi
+        cat /proc/sys/kernel/random/uuid > "$units/$1/InvocationID";;
+    esac
     if [ -x "$units/$1/on-$action" ] && ! "$units/$1/on-$action"; then
         echo "Job for $1 failed." >&2
         echo failed > "$units/$1/ActiveState"

@@ -37,6 +37,18 @@ def test_a_unit_that_was_started_too_often_is_restarted_all_the_same(node, syste
     assert systemd.actions == ["restart engine.service", "reset-failed engine.service", "restart engine.service"]
 
 
+def test_a_unit_that_crashed_and_was_started_too_often_comes_back_all_the_same(node, systemd):
+    """systemd's result is that of the crash then, and no start is granted to the old configuration either."""
+    systemd.add("engine.service")
+    unit = systemd.units / "engine.service"
+    (unit / "Result").write_text("signal\n")
+    systemd.hook("engine.service", "restart", "grep -q new %s && touch %s/refused && exit 1; exit 0" % (node.config, unit))
+    found = node.run([node.write(node.config, "new\n")], units=RESTART)
+    assert (found["error"]["phase"], found["rolled_back"]) == ("restart", True)
+    assert systemd.actions == ["restart engine.service", "restart engine.service", "reset-failed engine.service", "restart engine.service"]
+    assert systemd.state("engine.service") == "active"
+
+
 def test_check_mode_restarts_nothing(node, systemd):
     systemd.add("engine.service")
     assert node.run([node.write(node.config, "new\n")], units=RESTART, check=True)["changed"]
