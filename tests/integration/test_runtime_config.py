@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri_queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import cgroup_choice as containerd_cgroup_choice
 
 from tests.integration import test_containerd_judge as judge
@@ -75,7 +75,7 @@ def daemon(release: str, config: Path) -> Iterator[None]:
 
 def answer(release: str, host: judge.Tree) -> str:
     with daemon(release, host.config):
-        driver: str = cri.runtime_config(str(host.home.parent / "c.sock"))["driver"]
+        driver: str = cri_queries.runtime_config(str(host.home.parent / "c.sock"))["driver"]
         return driver
 
 

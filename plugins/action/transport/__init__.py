@@ -35,8 +35,8 @@ PROGRAMS: Mapping[str, tuple[str, ...]] = {
         "observe": (
             "projection.selection causes host_files trust commands projection.yaml_scalars projection.placeholders "
             "projection.yaml_scan projection.documents keyed projection.json_places projection.toml_places "
-            "projection.projector projection.contents rpc.grpc_wire rpc.cri rpc.unix_http system journal journal_queries "
-            "projection.leaves file_queries observe"
+            "projection.projector projection.contents rpc.grpc_wire rpc.cri rpc.cri_queries rpc.unix_http system process_queries "
+            "journal journal_queries projection.leaves file_queries observe"
         ),
         "transaction": (
             "host_files trust commands keyed projection.selection causes rpc.unix_http system journal rpc.grpc_wire rpc.cri "

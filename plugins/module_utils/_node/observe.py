@@ -26,11 +26,12 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import (
     file_queries,
     host_files,
     journal_queries,
+    process_queries,
     trust,
 )
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import system as look_system
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents, leaves, selection
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri, cri_queries
 
 SCHEMA = 1
 DEFAULT_LIMITS = {"bytes": 16 * host_files.MIB, "seconds": 60}
@@ -225,7 +226,7 @@ def _paths(root, question):
     base = question.get("base") or "/"
     files = file_queries.list_paths(root + host_files.resolve(root, base)[0].rstrip("/"), question["patterns"])
     if question.get("populated"):
-        files = [entry for entry in files if look_system.populated(host_files.full(root, entry["path"]))]
+        files = [entry for entry in files if process_queries.populated(host_files.full(root, entry["path"]))]
     return {"files": files}
 
 
@@ -295,7 +296,7 @@ def _printed(question):
     _require_roots(question)
     argv, process = question["argv"], question.get("process")
     if isinstance(process, str):  # whichever process of that name the host's own service manager has started
-        running = [found for found in look_system.processes([re.escape(process)])["processes"] if found.get("verified")]
+        running = [found for found in process_queries.processes([re.escape(process)])["processes"] if found.get("verified")]
         if not running:
             raise host_files.NodeError("not-found", "no verified process called %s runs" % process)
         argv, process = [running[0]["exe"]] + argv[1:], {"pid": running[0]["pid"], "ticks": running[0]["ticks"]}
@@ -358,23 +359,23 @@ def _units_together(root, questions, alarm):
 
 
 def _processes(_root, question):
-    return look_system.processes(question["names"], question.get("flags") or {}, question.get("environment") or {})
+    return process_queries.processes(question["names"], question.get("flags") or {}, question.get("environment") or {})
 
 
 def _cri(_root, question):
     path, timeout, method = question["socket"], question.get("timeout", 5), question.get("method", "Status")
     if method == "Status":
-        return dict(cri.selected(cri.status(path, timeout), question.get("keep") or []), peer=trust.answered.get(path))
+        return dict(cri_queries.selected(cri.status(path, timeout), question.get("keep") or []), peer=trust.answered.get(path))
     if method == "Version":
         answer = cri.version(path, timeout)
         return dict(answer, peer=trust.answered.get(path))
     if method == "ListPodSandbox" and question.get("count"):
-        answer = cri.sandboxes(path, question["handlers"], question.get("prefixes") or (), question.get("annotation", ""), timeout)
+        answer = cri_queries.sandboxes(path, question["handlers"], question.get("prefixes") or (), question.get("annotation", ""), timeout)
         return dict(answer, peer=trust.answered.get(path))
     if method == "RuntimeConfig":
-        return dict(cri.runtime_config(path, timeout), peer=trust.answered.get(path))
+        return dict(cri_queries.runtime_config(path, timeout), peer=trust.answered.get(path))
     if method == "ListPodSandbox":
-        answer = cri.pods(path, question["handlers"], question.get("annotation", ""), timeout)
+        answer = cri_queries.pods(path, question["handlers"], question.get("annotation", ""), timeout)
         return dict(answer, peer=trust.answered.get(path))
     raise host_files.NodeError("bad-question", "there is no CRI question called %r" % (method,))
 

@@ -7,7 +7,7 @@ import base64
 import json
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri, grpc_wire
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri, cri_queries, grpc_wire
 
 from .conftest import answer, frame, header, status_message
 
@@ -214,12 +214,13 @@ def test_status(runtime):
 def test_of_a_status_only_what_is_listed_leaves_the_host(runtime):
     config = {"enableCDI": True, "registry": {"configs": {"r": {"auth": {"password": "hunter2"}}}}, "cdiSpecDirs": ["/etc/cdi", "a b"]}
     keep = [[["config", "enableCDI"], "bool"], [["config", "cdiSpecDirs"], "paths"]]
-    found = cri.selected(cri.status(runtime(answer(status_message(config, ["", "nvidia", "user:pw@host"]))).path), keep)
+    found = cri_queries.selected(cri.status(runtime(answer(status_message(config, ["", "nvidia", "user:pw@host"]))).path), keep)
     assert found["info"] == {"config": {"enableCDI": True, "cdiSpecDirs": ["/etc/cdi", "(hidden)"]}}
     assert found["handlers"] == ["", "nvidia", "(hidden)"]
     assert found["conditions"] == [{"type": "RuntimeReady", "status": True, "reason": ""}]
     assert found["runtime"] == {"RuntimeReady": True}
-    quoting = cri.selected({"conditions": [{"type": "at user:pw@host", "status": True, "reason": "a b"}], "handlers": [], "info": {}}, keep)
+    said = {"conditions": [{"type": "at user:pw@host", "status": True, "reason": "a b"}], "handlers": [], "info": {}}
+    quoting = cri_queries.selected(said, keep)
     assert (quoting["conditions"], quoting["runtime"]) == (
         [{"type": "(hidden)", "status": True, "reason": "(hidden)"}], {"(hidden)": True},
     )  # fmt: skip
@@ -261,7 +262,7 @@ def test_pods_of_a_handler_and_of_no_other(runtime):
             pod("kube-system", "a b\x1b[2J", "nvidia"),
         ]
     )
-    assert cri.pods(runtime(answer(message)).path, ["nvidia"]) == {"pods": ["kube-system/(hidden)", "ml/train-0"]}
+    assert cri_queries.pods(runtime(answer(message)).path, ["nvidia"]) == {"pods": ["kube-system/(hidden)", "ml/train-0"]}
 
 
 def noted(info):
@@ -272,7 +273,7 @@ def test_a_handler_that_the_list_of_pods_does_not_tell_is_looked_up_pod_by_pod(r
     listed = answer(grpc_wire.encode([pod("ml", "a", ""), pod("ml", "b", ""), pod("ml", "c", ""), pod("ml", "d", "runc")]))
     told = [{"runtimeSpec": {"annotations": {"handler": name}}} for name in ("nvidia", "")]
     server = runtime(listed, noted(told[0]), noted(told[1]), noted({"runtimeSpec": None}))
-    assert cri.pods(server.path, ["nvidia"], "handler") == {"pods": ["ml/a"]}
+    assert cri_queries.pods(server.path, ["nvidia"], "handler") == {"pods": ["ml/a"]}
 
 
 def test_of_pods_that_are_counted_only_numbers_are_told_stopped_ones_too(runtime):
@@ -285,14 +286,14 @@ def test_of_pods_that_are_counted_only_numbers_are_told_stopped_ones_too(runtime
             pod("ml", "sandboxed", "kata"),
         ]
     )
-    found = cri.sandboxes(runtime(answer(message)).path, ["nvidia", "nvidia-cdi"], ["nvidia-container-toolkit-daemonset"])
+    found = cri_queries.sandboxes(runtime(answer(message)).path, ["nvidia", "nvidia-cdi"], ["nvidia-container-toolkit-daemonset"])
     assert found == {"handlers": {"": 2, "nvidia": 2, "nvidia-cdi": 0}, "named": {"nvidia-container-toolkit-daemonset": 1}}
 
 
 def test_pods_are_counted_by_their_own_word_where_the_list_does_not_tell_their_handler(runtime):
     listed = answer(grpc_wire.encode([pod("ml", "a", "", state=1), pod("ml", "b", "")]))
     told = [{"runtimeSpec": {"annotations": {"handler": name}}} for name in ("nvidia-cdi", "")]
-    found = cri.sandboxes(runtime(listed, noted(told[0]), noted(told[1])).path, ["nvidia-cdi"], (), "handler")
+    found = cri_queries.sandboxes(runtime(listed, noted(told[0]), noted(told[1])).path, ["nvidia-cdi"], (), "handler")
     assert found == {"handlers": {"": 1, "nvidia-cdi": 1}, "named": {}}
 
 
@@ -300,15 +301,15 @@ def test_a_pod_that_is_removed_between_the_list_and_its_status_uses_no_handler(r
     listed = answer(grpc_wire.encode([pod("ml", "a", ""), pod("ml", "b", "")]))
     other = noted({"runtimeSpec": {"annotations": {"handler": "nvidia"}}})
     gone = answer(None, "5", "not%20found")
-    found = cri.sandboxes(runtime(listed, gone, other).path, ["nvidia"], ["a", "b"], "handler")
+    found = cri_queries.sandboxes(runtime(listed, gone, other).path, ["nvidia"], ["a", "b"], "handler")
     assert found == {"handlers": {"": 0, "nvidia": 1}, "named": {"a": 0, "b": 1}}
-    assert cri.pods(runtime(listed, gone, other).path, ["nvidia"], "handler") == {"pods": ["ml/b"]}
+    assert cri_queries.pods(runtime(listed, gone, other).path, ["nvidia"], "handler") == {"pods": ["ml/b"]}
 
 
 def test_a_status_of_a_pod_that_fails_otherwise_is_an_error(runtime):
     listed = answer(grpc_wire.encode([pod("ml", "a", "")]))
     with pytest.raises(cri.CriError):
-        cri.sandboxes(runtime(listed, answer(None, "13", "late")).path, ["nvidia"], (), "handler")
+        cri_queries.sandboxes(runtime(listed, answer(None, "13", "late")).path, ["nvidia"], (), "handler")
 
 
 def test_info_that_is_nested_too_deep_is_an_error_of_the_call(runtime):

@@ -222,7 +222,7 @@ def test_a_directory_of_too_many_files_is_an_error(tmp_path, monkeypatch):
 
 
 def test_more_processes_than_a_host_has_are_an_error(monkeypatch):
-    monkeypatch.setattr(observe.look_system, "MAX_PROCESSES", 0)
+    monkeypatch.setattr(observe.process_queries, "MAX_PROCESSES", 0)
     found = ask(kind="processes", names=[".*"])
     assert found["error"]["kind"] == "too-large"
     assert "more than 0 processes are called .*" in found["error"]["message"]

@@ -11,7 +11,7 @@ import subprocess
 import tempfile
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, system, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import commands, host_files, process_queries, trust
 
 from .conftest import VERSION
 
@@ -138,7 +138,7 @@ def test_process_is_named_by_its_program_never_by_what_it_calls_itself(tmp_path)
     try:
         assert trust.named(child.pid) == os.path.basename(os.path.realpath("/bin/sleep"))
         assert trust.is_root(child.pid)
-        assert system.processes(["an-engine"])["processes"] == []
+        assert process_queries.processes(["an-engine"])["processes"] == []
     finally:
         child.kill()
         child.wait()
@@ -150,11 +150,11 @@ def test_process_of_anybody_else_is_counted_and_never_read(tmp_path, monkeypatch
     place.chmod(0o755)
     engine = place / "engine"
     shutil.copy(os.path.realpath("/bin/sleep"), str(engine))
-    monkeypatch.setattr(system, "MAX_PROCESSES", 1)
+    monkeypatch.setattr(process_queries, "MAX_PROCESSES", 1)
     children = [subprocess.Popen([str(engine), "60"], preexec_fn=lambda: os.setuid(1001)) for _number in range(3)]
     try:
         monkeypatch.setattr(trust, "process", lambda pid: pytest.fail("read"))
-        assert system.processes(["engine", "other"]) == {"processes": [], "programs": {}, "others": {"engine": 3}}
+        assert process_queries.processes(["engine", "other"]) == {"processes": [], "programs": {}, "others": {"engine": 3}}
     finally:
         for child in children:
             child.kill()
@@ -173,9 +173,9 @@ BECOME = [
 def test_process_that_has_become_something_else_since_it_was_named_is_dropped(engine, monkeypatch, become):
     """Between its name and its being read it may have started a setuid program, which is root's and not what was asked for."""
     real = trust.process
-    assert [found["pid"] for found in system.processes(["engine"])["processes"]] == [engine[1].pid]
+    assert [found["pid"] for found in process_queries.processes(["engine"])["processes"]] == [engine[1].pid]
     monkeypatch.setattr(trust, "process", lambda pid: real(pid)._replace(**become))
-    assert system.processes(["engine"])["processes"] == []
+    assert process_queries.processes(["engine"])["processes"] == []
 
 
 # --- programs that run ------------------------------------------------------------------------------------------------------

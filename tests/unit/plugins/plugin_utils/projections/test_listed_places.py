@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes as node_causes
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri_queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config
@@ -163,4 +163,4 @@ def test_the_sentences_of_a_status_do_not_travel(secret: str) -> None:
         "handlers": ["runc"],
         "info": {"config": {"note": secret}, "x": secret},
     }
-    assert secret not in json.dumps(cri.selected(found, output_places.STATUS))
+    assert secret not in json.dumps(cri_queries.selected(found, output_places.STATUS))

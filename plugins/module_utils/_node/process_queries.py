@@ -1,0 +1,123 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a look says of processes and of their control groups. A change needs none of it. Node side: standard library only, Python 3.6."""
+
+import contextlib
+import errno
+import os
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, system, trust
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
+
+MAX_PROCESSES = 1024
+
+
+def processes(names, flags=None, environment=None):
+    """Root's processes whose executable has one of the names (regular expressions, whole basename), each verified or with a reason.
+
+    Those of anybody else are counted by name and dropped before any limit: nobody but root has a say here. One in a PID namespace of its
+    own (an engine within a container) is none of the host's. Of arguments and environment what is listed travels, and of the verified only:
+    flags and names, with the shape of each one's value.
+    """
+    wanted = [(name, re.compile(name)) for name in names]
+    found, others = [], {}
+    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
+        called = trust.named(pid)
+        name = next((name for name, pattern in wanted if called and pattern.fullmatch(called)), None)
+        if name is None:
+            continue
+        roots = trust.is_root(pid)
+        if not roots:
+            others.update({} if roots is None else {name: others.get(name, 0) + 1})
+            continue
+        with contextlib.suppress(trust.Gone):
+            process = trust.process(pid)
+            # Since it was counted it may have become another program, or another user's: what is read now has to be what was asked for.
+            same = process.uids == (0, 0, 0, 0) and re.fullmatch(name, os.path.basename(process.exe))
+            if process.pids == 1 and same:
+                found.append(process)
+        if len(found) > MAX_PROCESSES:  # never a part of them, taken for all
+            raise host_files.NodeError("too-large", "more than %d processes are called %s" % (MAX_PROCESSES, " or ".join(names)))
+    judged = _judged(found, flags or {}, environment or {})
+    programs_ = system.programs([process["exe"] for process in judged if process.get("verified")])
+    return {"processes": judged, "programs": programs_, "others": others}
+
+
+def _judged(found, flags, environment):
+    if not found:
+        return []
+    judge = trust.Judge(_units_of_processes)
+    ticks = float(os.sysconf("SC_CLK_TCK"))
+    booted = re.search(r"^btime (\d+)$", host_files.read_text("", "/proc/stat", 16 * host_files.MIB) or "", re.MULTILINE)
+    _units_of_processes(sorted({unit for unit in map(judge.unit, found) if unit}))  # one call for all
+    judged = []
+    for process in found:
+        doubt = judge.doubt(process)
+        described = dict(_described(process, judge), start=(int(booted.group(1)) if booted else 0) + process.start / ticks)
+        if doubt:
+            described.update(unverified=doubt.row, place=doubt.place, why=doubt.why, remedy=doubt.remedy)
+        else:
+            described.update(verified=True, argv=selection.arguments(list(process.argv), flags))
+            described["environment"] = selection.environment(_environment(process), environment) if environment else {}
+        judged.append(described)
+    return judged
+
+
+def _described(process, judge):
+    group, unit = trust.service(process.groups, judge.first)
+    return {
+        "pid": process.pid,
+        "ppid": process.ppid,
+        "exe": process.exe,
+        "deleted": process.deleted,
+        "argv": [],
+        "ticks": process.start,  # with the number it names one process forever
+        "cgroup": group,
+        "unit": unit,
+    }
+
+
+def _units_of_processes(names):
+    """What systemd says of the units that processes run in; what this look has heard already is not asked again."""
+    lacking = [name for name in names if name not in system.heard]
+    if lacking:
+        try:
+            system.heard.update(system.units(lacking, system.OF_PROCESSES))
+        except host_files.NodeError as exc:
+            if exc.kind != "not-found":
+                raise
+            system.heard.update({name: {} for name in lacking})  # no systemd, so nobody vouches for a service
+    return system.heard
+
+
+def _environment(process):
+    said = (host_files.read_text("", "/proc/%d/environ" % process.pid, host_files.MIB) or "").split("\0")
+    return said if system.started(process.pid) == process.start else []
+
+
+def populated(group):
+    """Whether a control group has a process, in itself or below. What cannot be read is an error, unless it is gone by now."""
+    try:
+        events = _lines(os.path.join(group, "cgroup.events"))
+        if events is not None:  # version 2, which counts what is below as well (Documentation/admin-guide/cgroup-v2.rst)
+            return "populated 1" in events
+        return any(_lines(os.path.join(place, "cgroup.procs")) for place, _folders, _files in os.walk(group, onerror=_unless_gone))
+    except OSError as exc:
+        raise host_files.NodeError("failed", "%s: %s" % (group, exc.strerror))
+
+
+def _unless_gone(exc):
+    if exc.errno not in (errno.ENOENT, errno.ENODEV):  # ENODEV: the group is removed while it is read
+        raise exc
+
+
+def _lines(path):
+    """The lines of a file, None where there is none."""
+    try:
+        with open(path) as opened:
+            return opened.read().split("\n")[:-1]
+    except OSError as exc:
+        _unless_gone(exc)
+        return None

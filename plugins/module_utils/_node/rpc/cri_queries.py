@@ -1,0 +1,93 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a look asks a container runtime, and what of its answers may leave the host. Node side: standard library only, Python 3.6."""
+
+import time
+
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc.grpc_wire import CriError, decode, text, values
+
+DRIVERS = {0: "systemd", 1: "cgroupfs"}  # enum CgroupDriver
+
+
+def selected(found, keep):
+    """What of a status may leave the host: flags, names, and of the configuration what is listed. Not the sentences: they quote."""
+    conditions = [
+        dict({key: selection.shown("name", condition[key]) for key in ("type", "reason")}, status=condition["status"])
+        for condition in found["conditions"]
+    ]
+    runtime = {condition["type"]: condition["status"] for condition in conditions}
+    handlers = [selection.shown("name", name) for name in found["handlers"]]
+    return dict(found, conditions=conditions, runtime=runtime, handlers=handlers, info=selection.select(found["info"], keep))
+
+
+def runtime_config(path, timeout=5):
+    """The control group driver that the runtime reports; "" from a runtime that does not know the question."""
+    try:
+        _service, fields = cri.ask(path, "RuntimeConfig", [], timeout)
+    except CriError as exc:
+        if exc.code != cri.UNIMPLEMENTED:
+            raise
+        return {"driver": ""}
+    drivers = [(values(decode(linux), 1) or [0])[-1] for linux in values(fields, 1)]
+    return {"driver": DRIVERS.get(drivers[-1], "") if drivers else ""}
+
+
+def pods(path, handlers, annotation="", timeout=5):
+    """Names of the pods that are ready and were started with one of these handlers; nothing about any other pod.
+
+    annotation: where a runtime keeps the handler that its list of pods does not have, in the specification of a pod's first process.
+    """
+    deadline = time.monotonic() + timeout
+    _service, fields = cri.ask(path, "ListPodSandbox", [], timeout)
+    found = []
+    for pod in [decode(value) for value in values(fields, 1)]:
+        ready = not (values(pod, 3) or [0])[-1]  # state 0
+        if ready and (text(pod, 7) or _handler(path, text(pod, 1), annotation, deadline)) in handlers:
+            metadata = decode((values(pod, 2) or [b""])[-1])
+            found.append("/".join(selection.shown("name", text(metadata, field)) for field in (3, 1)))
+    return {"pods": sorted(found)}
+
+
+def sandboxes(path, handlers, prefixes=(), annotation="", timeout=5):
+    """How many pods, stopped ones too, were started with each of these handlers, and how many have a name that begins like one of these.
+
+    The answer holds counts of what was asked for and nothing else. The handler "" is that of pods that name none and so have the
+    default one.
+    """
+    deadline = time.monotonic() + timeout
+    _service, fields = cri.ask(path, "ListPodSandbox", [], timeout)
+    names = {}
+    for pod in [decode(value) for value in values(fields, 1)]:
+        used = text(pod, 7) or (_handler(path, text(pod, 1), annotation, deadline) if handlers else "")
+        if used is not None:  # else removed meanwhile
+            names.setdefault(used, []).append(text(decode((values(pod, 2) or [b""])[-1]), 1))
+    every = [name for of_handler in names.values() for name in of_handler]
+    return {
+        "handlers": {handler: len(names.get(handler, [])) for handler in [""] + list(handlers)},
+        "named": {prefix: sum(1 for name in every if name.startswith(prefix)) for prefix in prefixes},
+    }
+
+
+def _handler(path, pod, annotation, deadline):
+    """The handler that a pod was started with by its own status, '' where it is not reported; None of a pod that was removed meanwhile."""
+    if not annotation:
+        return ""
+    left = deadline - time.monotonic()
+    if left <= 0:
+        raise CriError(cri.DEADLINE, "%s: the pods were not all told in time" % path)
+    try:
+        _service, fields = cri.ask(path, "PodSandboxStatus", [(1, 2, pod), (2, 0, 1)], left)
+    except CriError as exc:
+        if exc.code != cri.NOT_FOUND:
+            raise
+        return None
+    for value in values(fields, 2):
+        info = cri.parsed(text(decode(value), 2))
+        spec = info.get("runtimeSpec") if isinstance(info, dict) else None
+        noted = spec.get("annotations") if isinstance(spec, dict) else None
+        if isinstance(noted, dict) and isinstance(noted.get(annotation), str):
+            return noted[annotation]
+    return ""
