@@ -111,7 +111,7 @@ options:
       - V(auto) restarts the engine once if its effective configuration changes, and waits until it serves again. Where running containers
         would not live through that, as in Docker without live-restore, the restart is left to you, and the result names them.
       - V(never) leaves every restart to you; the result and M(gpufleet.nvidia.node_info) say that one is due.
-      - V(force) restarts where V(auto) does, and where it ends containers, too.
+      - V(force) restarts where V(auto) does, and where it ends containers as well.
     type: str
     choices: [auto, never, force]
     default: auto
@@ -122,7 +122,7 @@ options:
 options:
   handlers:
     description:
-      - OCI runtime handlers that the engine is to have, keyed by name, so that inventories can merge them.
+      - OCI runtime handlers that the engine is to have, keyed by name, so inventories can merge them.
       - Every value is a dictionary with the key C(binary) (default V(/usr/bin/nvidia-container-runtime)) and optionally C(options),
         a dictionary of further settings of that handler in the engine's own words.
     type: dict
@@ -169,8 +169,8 @@ options:
     description:
       - Whether to take over what other tools left on the host, such as a drop-in of C(nvidia-ctk runtime configure).
       - V(auto) takes over what is recognised exactly and whose tool no longer works on the host. Exactly means that the tool's own rules
-        and the rest of the configuration explain every key. The tool's file is removed in the transaction that writes ours, the journal
-        keeps its content, and O(state=absent) gives it back. What is recognised only in part stays and is named.
+        and the rest of the configuration explain every key. The tool's file is removed in the transaction that writes this collection's,
+        the journal keeps its content, and O(state=absent) gives it back. What is recognised only in part stays and is named.
       - V(never) takes nothing over. The result names what others left in any case.
     type: str
     choices: [auto, never]
@@ -183,8 +183,8 @@ options:
   engines:
     description:
       - Which engines to manage. V(auto) manages every engine on the host that can be managed, and Docker only on hosts
-        without Kubernetes (no kubelet, and no engine of a Kubernetes distribution). Name V(docker) beside V(auto) to have it
-        configured there, too.
+        without Kubernetes (no kubelet, and no engine of a Kubernetes distribution). Name V(docker) in addition to V(auto) to have it
+        configured there as well.
       - V(podman) needs no configuration, only the CDI spec. V(auto) takes it as the engine of a host where no other engine can be managed.
     type: list
     elements: str
@@ -282,7 +282,7 @@ options:
     description:
       - What the CDI spec records of a device node. A recorded number wins over the live node when a container starts.
       - V(static) records the numbers that cannot change, those of the major 195. V(none) records none. V(all) records type, numbers, mode
-        and group, so that a container gets a node even if the host lacks it. Such a spec is valid until the next boot only, since the
+        and group, so a container gets a node even if the host lacks it. Such a spec is valid until the next boot only, since the
         kernel assigns the major numbers of C(nvidia-uvm) and C(nvidia-caps) when the modules are loaded.
     type: str
     choices: [none, static, all]
@@ -370,7 +370,7 @@ options:
     description:
       - Whether containers get the sockets of C(nvidia-persistenced) and C(nvidia-fabricmanager) and the folder of
         C(nvidia-cuda-mps-control), as far as they are there when the spec is made. The folder has to be a directory of root's, since
-        everybody may put one into C(/tmp).
+        everyone may put one into C(/tmp).
       - The folder is looked at when the spec is made, and the spec outlives a boot, which may empty C(/tmp). Whoever then makes
         C(/tmp/nvidia-mps) first has their folder in containers. On a host with local users start MPS before they can log in, or leave
         this off.
@@ -379,7 +379,7 @@ options:
     default: false
 """
 
-    # Whether the driver's device nodes are minded, too.
+    # Whether the driver's device nodes are minded as well.
     DEVICE_NODES = r"""
 options:
   device_nodes:
@@ -387,7 +387,7 @@ options:
       - Whether the device nodes of NVIDIA's driver are made and kept right, see M(gpufleet.nvidia.device_nodes).
       - V(present) loads the modules V(nvidia) and V(nvidia-uvm), makes what is missing, replaces what has other numbers than the kernel,
         and leaves a small unit on the host that does the same at every boot, before anything starts containers.
-      - V(ignore) leaves the nodes to whoever makes them, and a unit from before as it is.
+      - V(ignore) leaves the nodes to what creates them now, and a unit from before as it is.
     type: str
     choices: [ignore, present]
     default: ignore

@@ -93,7 +93,7 @@ options:
     default: ""
   cdi_group_ids:
     description:
-      - Whether the processes of a container get the groups of nodes that not everybody may open, C(video) and C(render) for C(/dev/dri) on
+      - Whether the processes of a container get the groups of nodes that not everyone may open, C(video) and C(render) for C(/dev/dri) on
         most hosts. Needs version 0.7.0.
     type: bool
     default: false
@@ -105,7 +105,7 @@ options:
     choices: [fail, allow]
     default: fail
 notes:
-  - Whether a GPU without any MIG instance is in MIG mode is known to NVML only. Where somebody turns the mode on after the spec was
+  - Whether a GPU without any MIG instance is in MIG mode is known to NVML only. Where someone turns the mode on after the spec was
     written, the GPU keeps its name until it has an instance.
 seealso:
   - module: gpufleet.nvidia.cdi_spec_info
@@ -150,7 +150,7 @@ differences:
       key: nvidia.com/gpu
       before: null
       after: "CDI 0.5.0: 0, GPU-2d3b0f5e-8b4c-5a4f-9d0e-6a1f5f0e7c11, all"
-      why: CDI 0.5.0 with 0, GPU-2d3b0f5e-8b4c-5a4f-9d0e-6a1f5f0e7c11, all, told by nvml; no consumer on this host is too old for it
+      why: CDI 0.5.0 with 0, GPU-2d3b0f5e-8b4c-5a4f-9d0e-6a1f5f0e7c11, all, according to nvml; no consumer on this host is too old for it
   contains:
     what:
       description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, or V(node).
@@ -185,8 +185,8 @@ devices:
   sample: ["nvidia.com/gpu=0", "nvidia.com/gpu=GPU-2d3b0f5e-8b4c-5a4f-9d0e-6a1f5f0e7c11", "nvidia.com/gpu=all"]
 source:
   description:
-    - Who told the devices, V(nvml), V(nvidia-smi) or V(procfs). V(procfs) also where the spec on the host is still right, so that nobody
-      else had to be asked.
+    - Which source listed the devices, V(nvml), V(nvidia-smi) or V(procfs). V(procfs) also where the spec on the host is still right, so
+      nobody else had to be asked.
   returned: always
   type: str
   sample: nvml
@@ -211,7 +211,7 @@ restarted:
   elements: str
   sample: []
 profile:
-  description: The profile by which the driver's files are in the spec, empty where no spec of ours is wanted.
+  description: The profile by which the driver's files are in the spec, empty where no spec of this collection is wanted.
   returned: always
   type: str
   sample: full

@@ -37,7 +37,7 @@ extends_documentation_fragment:
 options:
   annotation_prefixes:
     description:
-      - Prefixes of the annotations that containerd passes on to the handler, so that the NVIDIA runtime can answer them. Empty takes the
+      - Prefixes of the annotations that containerd passes on to the handler, so the NVIDIA runtime can answer them. Empty takes the
         runtime's own, C(nvidia.cdi.k8s.io/).
       - The runtime answers the prefixes that M(gpufleet.nvidia.toolkit_config) names. containerd from 1.7 on answers C(cdi.k8s.io/) itself
         if CDI is on; if you name it here as well, a request is answered twice.
@@ -52,7 +52,7 @@ EXAMPLES = r"""
 - name: Add the handler
   gpufleet.nvidia.containerd_runtime:
 
-- name: Pass on a prefix of your own, which the NVIDIA runtime is told to answer
+- name: Pass on a prefix of your own, which the NVIDIA runtime is set to answer
   gpufleet.nvidia.containerd_runtime:
     annotation_prefixes: [gpu.example.org/]
 

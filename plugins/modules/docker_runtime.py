@@ -19,7 +19,7 @@ description:
     the new file before it is put in place.
   - Runtimes and the default runtime need only a reload, which interrupts nothing. CDI needs a restart, which ends the running containers
     unless Docker has C(live-restore). Such a restart is left to you, see O(restart).
-  - The task fails if there is a runtime of the same name with another program, since that is somebody else's.
+  - The task fails if there is a runtime of the same name with another program, since that is someone else's.
 
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
@@ -40,7 +40,7 @@ seealso:
 """
 
 EXAMPLES = r"""
-- name: Add the runtime, so that docker run --runtime nvidia works
+- name: Add the runtime, so docker run --runtime nvidia works
   gpufleet.nvidia.docker_runtime:
 
 - name: Let Docker itself give out GPUs (docker run --device nvidia.com/gpu=all), also where the restart ends containers

@@ -14,10 +14,10 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Drains a host where a change would end containers or other work on its GPUs, waits until the work has ended, and puts the host back
-    into service when it is told to. Kubernetes, Slurm and commands of your own can drain it.
+    into service on request. Kubernetes, Slurm and commands of your own can drain it.
   - What is drained carries a mark with O(rollout), an annotation of the Kubernetes node or the reason of the Slurm node. By it a later
     run recognises what an interrupted one left drained. No file keeps that.
-  - A node that somebody else drained or cordoned, and one that does not work, is left as it is. Then the task fails with
+  - A node that someone else drained or cordoned, and one that does not work, is left as it is. Then the task fails with
     RV(outcome=left_out).
   - The task runs where C(delegate_to) says, normally on the controller. The host itself is not asked, its result of
     M(gpufleet.nvidia.node_info) is read.
@@ -90,7 +90,7 @@ options:
   on_timeout:
     description:
       - V(give_back) puts the host back into service as it was, and leaves it out of the rollout.
-      - V(keep) leaves it drained, so that its work ends some time; the next run of the rollout goes on with it.
+      - V(keep) leaves it drained, so its work ends some time; the next run of the rollout goes on with it.
     type: str
     choices: [give_back, keep]
     default: give_back
@@ -112,7 +112,7 @@ options:
     default: default
   reason:
     description:
-      - What people read beside the mark, a ticket for example. Empty takes the reason for which the host is drained.
+      - What people read next to the mark, a ticket for example. Empty takes the reason for which the host is drained.
     type: str
     default: ''
   kubeconfig:

@@ -122,7 +122,7 @@ totals:
       C(set_stats) does, under C(gpufleet_totals).
     - The keys are those of the sample for O(view=hosts). For O(view=proof) they are C(proven), C(not_proven), C(nothing_to_prove), C(lost)
       and C(not_reached), for O(view=cdi) C(fresh), C(written), C(would_be_written), C(stale), C(none), C(failed), C(rolled_back), C(lost)
-      and C(not_reached), for O(view=journal) C(failed), C(lost) and C(not_reached), each beside C(hosts) and C(needs_person).
+      and C(not_reached), for O(view=journal) C(failed), C(lost) and C(not_reached), each in addition to C(hosts) and C(needs_person).
   returned: always
   type: dict
   sample:

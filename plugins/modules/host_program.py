@@ -36,7 +36,7 @@ attributes:
   idempotent:
     support: partial
     details:
-      - With O(program=transaction) a request names the files as they were seen, so that it is refused after it was carried out once.
+      - With O(program=transaction) a request names the files as they were seen, so it is refused after it was carried out once.
 options:
   program:
     description:
@@ -82,7 +82,7 @@ EXAMPLES = r"""
 
 RETURN = r"""
 answer:
-  description: What the program says, written like O(request). A transaction that failed is an answer, too.
+  description: What the program says, written like O(request). A transaction that failed is an answer as well.
   returned: success, except with O(program=acknowledge) and O(program=container_check) in check mode
   type: str
   sample: eJyrVipOzkjNTVSyUjCsBQAflQQ5

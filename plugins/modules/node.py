@@ -16,7 +16,7 @@ description:
   - Finds every container engine on the host, decides how GPUs get into containers there, and configures the host for that. Engine
     configuration, NVIDIA runtime configuration, OCI hook, CDI spec and the status file change together, or not at all.
   - Missing packages are installed first, in a transaction of their own, and before them the repository that has them is added. After that
-    the host is looked at again, so that the packages' own files are edited like any other. The packages stay installed when what follows
+    the host is looked at again, so the packages' own files are edited like any other. The packages stay installed when what follows
     is rolled back.
   - A converged host costs one SSH operation, a changed one two, and one more if a CDI spec has to be made. A run that installs packages
     costs a few more.
@@ -132,7 +132,7 @@ leftovers:
       type: bool
       returned: always
     fate:
-      description: V(adopted), V(kept) where somebody has to decide, or V(live) where the tool still works on the host.
+      description: V(adopted), V(kept) where someone has to decide, or V(live) where the tool still works on the host.
       type: str
       returned: always
     why:

@@ -26,16 +26,16 @@ TOOLKIT = "NVIDIA/nvidia-container-toolkit"
 DEVIATIONS = (
     Deviation(
         "version",
-        "the lowest that the content needs, whatever the engine beside it reads",
+        "the lowest that the content needs, whatever the engine next to it reads",
         "the lowest that the content needs, and never above what the oldest consumer on the host reads",
         "an engine that does not know the version drops the whole file and says no more than `unresolvable CDI devices`",
         (f"{TOOLKIT}#38", f"{TOOLKIT}#1860", f"{TOOLKIT}#1940"),
     ),
     Deviation(
         "group ids",
-        "`additionalGids` for nodes that not everybody may open, since 1.19.1, which takes version 0.7.0",
+        "`additionalGids` for nodes that not everyone may open, since 1.19.1, which takes version 0.7.0",
         "none, unless `cdi_group_ids` asks for them",
-        "CUDA's nodes are open to everybody; Podman 4, containerd before 1.7.16 and Docker before 26.1 lose the file, and rootless Podman "
+        "CUDA's nodes are open to everyone; Podman 4, containerd before 1.7.16 and Docker before 26.1 lose the file, and rootless Podman "
         "warns of ids that it cannot map",
         (f"{TOOLKIT}#1860", f"{TOOLKIT}#1909"),
     ),
@@ -57,7 +57,7 @@ DEVIATIONS = (
     Deviation(
         "sockets",
         "the sockets of nvidia-persistenced and nvidia-fabricmanager and the folder of MPS, where they are there when the spec is made",
-        "none, unless `cdi_sockets` asks for them; the result tells them as `left_out`",
+        "none, unless `cdi_sockets` asks for them; the result lists them as `left_out`",
         "a container does not start while one of them is gone, after a boot or while its daemon restarts. `/tmp/nvidia-mps` is judged when "
         "the spec is made (a directory of root's); a boot may empty `/tmp`, and whoever then makes the folder first, be it a user without "
         "privileges, has it in containers until the next run: on a host with local users start MPS before they can log in, or leave "

@@ -131,7 +131,7 @@ RULES: Mapping[str, Rule] = {
     ),
     "additional-gids": Rule(
         "note",
-        "Groups exist for rootless engines, too",
+        "Groups exist for rootless engines as well",
         "Rootless Podman fails or warns where it cannot map the group",
         "Leave additionalGids out where rootless engines read this",
     ),
@@ -156,7 +156,7 @@ RULES: Mapping[str, Rule] = {
     "conflict": Rule(
         "error",
         "A device is in one file of a directory",
-        "Engines drop the device of all files, in directories above this one, too",
+        "Engines drop the device of all files, in directories above this one as well",
         "Remove one of the files",
     ),
     "hidden": Rule(
