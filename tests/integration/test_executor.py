@@ -165,6 +165,26 @@ def test_a_second_transaction_is_told_who_is_at_work(fleet: Fleet, before: Tree)
     assert differing(before, fleet.tree(HOST)) == {}
 
 
+@pytest.mark.parametrize("way", ["stdin", "module"])
+def test_a_rollback_is_reported_by_one_run_and_noted_without_a_transaction(fleet: Fleet, before: Tree, way: str) -> None:
+    """The run has nothing else to do. Check mode and node_info report it as often as they are asked."""
+    lacking = {"kind": "cri", "socket": "/run/containerd/containerd.sock", "timeout": 1, "require": [{"handler": "none"}]}
+    wanted = request(fleet, reason=f"reported once, {way}", health=[lacking])
+    assert answer(begin(fleet, wanted))["rolled_back"]
+    assert differing(before, fleet.tree(HOST)) == {}
+    entries = fleet.shell(HOST, "ls /var/lib/gpufleet/journal")
+
+    def reported(*arguments: str) -> bool:
+        found = fleet.task("oci_hook", [HOST], {"state": "absent", "transport": way}, arguments=arguments).of("oci_hook")[HOST]
+        assert (found["status"], found["changed"]) == ("ok", False)
+        return any(wanted["reason"] in line for line in found.get("warnings", []))
+
+    assert any(wanted["reason"] in line for line in told(fleet))
+    assert [reported("--check"), reported(), reported()] == [True, True, False]
+    assert not any(wanted["reason"] in line for line in told(fleet))
+    assert fleet.shell(HOST, "ls /var/lib/gpufleet/journal") == entries, "no transaction was needed"
+
+
 def test_power_lost_in_the_middle_is_taken_back_before_the_engine_starts(fleet: Fleet, before: Tree) -> None:
     wanted = request(fleet)
     caller = held_in_restart(fleet, wanted)
