@@ -204,6 +204,13 @@ row:
     changed: "yes"
     restarted: containerd
     why: containerd 1.7.24 resolves CDI devices itself
+proof:
+  description:
+    - What O(gpufleet.nvidia.node_check#module:node_result) takes from this result, null where the proof has to look at the host again
+      because something was changed. Its form is an affair of the two modules.
+  returned: always
+  type: dict
+  sample: null
 freshness:
   description:
     - Whether the CDI specs on the host are still true, before this run, judged from the same look at the host as all else.

@@ -20,7 +20,7 @@ description:
   - If the engine injects by CDI, one more container asks for all GPUs through the handler, as management containers do by RuntimeClass, and
     as C(docker run --runtime nvidia) does.
   - Takes the same options as M(gpufleet.nvidia.node), so that it proves what that module decides.
-  - Takes less than a second per container and two SSH operations per host. It does not pull images.
+  - Takes less than a second per container and two SSH operations per host, or one with O(node_result). It does not pull images.
 options:
   image:
     description:
@@ -34,6 +34,11 @@ options:
       - Seconds that one call to the engine may take.
     type: int
     default: 30
+  node_result:
+    description:
+      - The registered result of M(gpufleet.nvidia.node) for this host, of the same play. If that task found the host as it should be, and
+        had the same options, its look serves for the proof, too, which saves one SSH operation. Otherwise the host is looked at again.
+    type: dict
 attributes:
   check_mode:
     support: partial
@@ -73,6 +78,15 @@ EXAMPLES = r"""
 - name: Show what each container found
   ansible.builtin.debug:
     msg: "{{ proof.checks | map(attribute='found') }}"
+
+- name: Converge
+  gpufleet.nvidia.node:
+  register: converged
+
+- name: Prove what was converged, without a second look where nothing had to be changed
+  gpufleet.nvidia.node_check:
+    image: registry.example.com/library/busybox:1.37
+    node_result: "{{ converged }}"
 
 - name: Prove a host that was converged without CDI
   gpufleet.nvidia.node_check:

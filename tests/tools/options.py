@@ -37,7 +37,7 @@ ENTRIES: Mapping[str, Mapping[str, str]] = {
 }
 # Options that carry another name as a variable, since there it has to say what of.
 NAMES: Mapping[str, Mapping[str, str]] = {
-    "node_check": {"image": "verify_image", "timeout": "verify_timeout"},
+    "node_check": {"image": "verify_image", "timeout": "verify_timeout", "node_result": "verify_node_result"},
     "toolkit_repository": {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"},
     "drain": {
         **{o: f"drain_{o}" for o in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout")},

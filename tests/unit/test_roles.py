@@ -20,7 +20,7 @@ HERE = "gpufleet.nvidia."
 SPEC_KEYS = ("type", "elements", "choices", "default")
 
 # A role's entry point, its module, options that carry another name in the role.
-VERIFY = {"image": "verify_image", "timeout": "verify_timeout"}
+VERIFY = {"image": "verify_image", "timeout": "verify_timeout", "node_result": "verify_node_result"}
 TOOLKIT = {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"}
 DRAIN = {
     **{o: f"drain_{o}" for o in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout")},

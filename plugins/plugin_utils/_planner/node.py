@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
@@ -38,6 +38,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     HostDecision,
     Instance,
     Kubelet,
+    NeedMore,
     Plan,
     PlanError,
     Policy,
@@ -204,23 +205,46 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
     require_engine(policy, seen)
     by_key = {i.key: i for i in seen.instances}
     installing = packages.plan(policy, obs, record)
-    engine_plans = [ENGINES[d.engine].plan(policy, obs, by_key[d.instance], d) for d in record.decisions]
-    nodes = device_nodes.plan(policy, obs, seen.driver, (residents or {}).get("device_nodes", ""))
-    others = other_writers.plan(policy, obs, record)
-    parts = [
-        left_by_others(policy, obs, seen.instances, record.decisions),
-        before(policy, obs, record, installing, others),
-        nodes,
-        coming(toolkit_config.plan(policy, obs, record)) if installing.commands else toolkit_config.plan(policy, obs, record),
-        *engine_plans,
-        oci_hook.plan(policy, obs, record),
-        cdi(policy, obs, seen, probe_source, nodes, (residents or {}).get("cdi_guard", "")),
-        Plan() if installing.commands else others,
-        device_plugin.advise(policy, record),
-    ]
+    nodes = functools.cache(lambda: device_nodes.plan(policy, obs, seen.driver, (residents or {}).get("device_nodes", "")))
+    others = functools.cache(lambda: other_writers.plan(policy, obs, record))
+    config = functools.partial(toolkit_config.plan, policy, obs, record)
+    parts = together(
+        [
+            lambda: left_by_others(policy, obs, seen.instances, record.decisions),
+            lambda: before(policy, obs, record, installing, others()),
+            nodes,
+            lambda: coming(config()) if installing.commands else config(),
+            *(functools.partial(ENGINES[d.engine].plan, policy, obs, by_key[d.instance], d) for d in record.decisions),
+            lambda: oci_hook.plan(policy, obs, record),
+            lambda: cdi(policy, obs, seen, probe_source, nodes(), (residents or {}).get("cdi_guard", "")),
+            lambda: Plan() if installing.commands else others(),
+            lambda: device_plugin.advise(policy, record),
+        ]
+    )
     recorded = decision_file.plan(policy, obs, record, seen.driver, taken_over(obs, parts))
     refusals = (*(sentence for _key, sentence in record.refused), *processes.others_advice(obs))
     return merge([*parts, recorded, Plan(advice=refusals)])
+
+
+def together(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
+    """The plans of resources that do not wait for one another. What several of them have to ask besides is asked in one look.
+
+    An error counts once all that comes before it is planned, so that the same one is told however much was asked at once.
+    """
+    plans: list[Plan] = []
+    unanswered: list[queries.Question] = []
+    for room in rooms:
+        try:
+            plans.append(room())
+        except NeedMore as need:
+            unanswered += need.questions
+        except PlanError:
+            if unanswered:
+                break
+            raise
+    if unanswered:
+        raise NeedMore(unanswered)
+    return plans
 
 
 def taken_over(obs: Observation, parts: list[Plan]) -> list[str]:

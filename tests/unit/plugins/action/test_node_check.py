@@ -5,17 +5,22 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 import types
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from ansible.errors import AnsibleActionFail
-from ansible_collections.gpufleet.nvidia.plugins.action import base, node_check, transport
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, node_check, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, Kubelet, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases, handed_on
 
 from tests.unit.records import ONE_GPU, instance, record
+from tests.unit.running_host import Host, Node
+from tests.unit.running_hosts import ENGINES, build
 
 CONTAINERD_16 = instance(version="1.6.20")
 RUNTIMES = {"defaultRuntimeName": "nvidia", "runtimes": {"nvidia": {"options": {"SystemdCgroup": True}}}}
@@ -29,7 +34,9 @@ class Stage:
         self.sent: list[tuple[str, dict[str, Any]]] = []
         self.answer = answer
         seen = node.Seen((CONTAINERD_16,), driver, Kubelet(), record(Policy(), CONTAINERD_16, driver=driver))
-        outcome = base.Outcome(Plan(), {"seen": seen, "statuses": {CONTAINERD_16.socket: SYSTEMD}, "switches": ()})
+        found = cases.cases(seen.record, seen.instances, driver, image="", statuses={CONTAINERD_16.socket: SYSTEMD})
+        proof = handed_on.Proof(found, cases.nothing_to_prove(seen.record, found), dc.asdict(seen.record))
+        outcome = base.Outcome(Plan(), {"proof": proof})
         monkeypatch.setattr(base, "observe_and_plan", lambda *_arguments: (None, outcome))
         monkeypatch.setattr(transport, "exchange", self.exchange)
 
@@ -89,3 +96,76 @@ def test_another_root_is_refused() -> None:
 def test_an_empty_image_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(AnsibleActionFail, match="image is empty"):
         Stage(monkeypatch).run(image="")
+
+
+# --- with the result of the task before -----------------------------------------------------------------------------------
+
+IMAGE = {"image": "probe:1", "timeout": 1}
+PREPARE = {"no_gpu": "prepare"}
+CONVERGE = {**PREPARE, "packages": "ignore"}
+
+
+@pytest.fixture(scope="module")
+def node_() -> Iterator[Node]:
+    made = Node()
+    if made.refused:
+        pytest.skip(f"no process may have a root of its own here: {made.refused}")
+    yield made
+    made.end()
+
+
+def operations(host: Host, module: str, **options: Any) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """A task's result, and the request of each time that it went to the host."""
+    before = len(host.wire)
+    result = host.task(module, **options)
+    return result, host.wire[before::2]
+
+
+# The played Docker does not restart, so that the containers which a restart would end are asked for in a look of its own.
+@pytest.mark.parametrize(("name", "looks"), [("containerd", 1), ("docker", 2)])
+def test_a_converged_host_with_its_proof_is_two_operations(node_: Node, name: str, looks: int) -> None:
+    host = build(node_, ENGINES[name].copy(), 0o644)
+    try:
+        changed, several = operations(host, "node", **CONVERGE)
+        assert (changed["changed"], changed["proof"], len(several) > 1) == (True, None, True), changed.get("msg")
+        converged, looked = operations(host, "node", **CONVERGE)
+        assert (converged["changed"], len(looked)) == (False, looks)
+        own, (look, request) = operations(host, "node_check", **IMAGE, **PREPARE)
+        handed, (only,) = operations(host, "node_check", **IMAGE, **PREPARE, node_result=converged)
+        assert "questions" in look
+        assert only == request
+        assert handed["decision"] == own["decision"]
+    finally:
+        host.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "more"),
+    [
+        ({**PREPARE, "cdi": "disabled"}, {}),  # another decision than the one that was handed on
+        ({}, {}),
+        (PREPARE, {"proof": None}),  # something was changed
+        (PREPARE, {"decision": None}),
+    ],
+    ids=["other options", "fewer options", "changed", "no decision"],
+)
+def test_what_does_not_hold_for_a_proof_is_looked_at_again(node_: Node, options: dict[str, Any], more: dict[str, Any]) -> None:
+    host = build(node_, ENGINES["containerd"].copy(), 0o644)
+    try:
+        host.task("node", **CONVERGE)
+        converged = {**host.task("node", **CONVERGE), **more}
+        _result, requests = operations(host, "node_check", **IMAGE, **options, node_result=converged)
+        assert "questions" in requests[0]
+    finally:
+        host.close()
+
+
+def test_a_proof_holds_for_every_option_that_it_is_made_by() -> None:
+    made_by = {field.name for field in dc.fields(Policy)} & set(arguments.spec("node_check"))
+    assert set(handed_on.OPTIONS) == made_by
+    assert made_by <= set(arguments.spec("node"))
+
+
+def test_a_name_that_no_terminal_shows_as_it_is_is_not_handed_on() -> None:
+    case = {"name": "containerd: one", "socket": "/run/a\x1b.sock"}
+    assert handed_on.offer(Policy(), lambda: handed_on.Proof([case], "", {})) is None

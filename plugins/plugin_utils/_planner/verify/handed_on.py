@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A proof as the task that found its host converged hands it on, so that the task that carries it out need not look at the host again.
+
+It holds for the look that it was planned from, so a plan that changes something hands nothing on, and for the options that it was planned
+with, which it names by a digest.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import hashlib
+import json
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, HostDecision, Instance, NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases
+
+# The options of the module node_check that make the policy which it proves.
+OPTIONS = (
+    "cdi", "cdi_dev_root", "cdi_driver_root", "cdi_owner", "cdi_spec_dirs", "config_path", "device_plugin_strategy", "engines", "handlers",
+    "injection", "isolation", "no_gpu", "service", "set_as_default", "socket",
+)  # fmt: skip
+
+
+@dc.dataclass(frozen=True)
+class Proof:
+    """What is to be shown on a host, of any image, and why it is nothing where it is."""
+
+    cases: list[dict[str, Any]]
+    skipped_why: str
+    decision: Mapping[str, Any]
+
+
+def planned(
+    policy: Policy, obs: Observation, record: HostDecision, instances: tuple[Instance, ...], driver: Driver, *, evidence_file: str
+) -> Proof:
+    """From a look. NeedMore where an engine's status was not asked for."""
+    statuses = {i.socket: obs.try_cri(i.socket, pid=i.pid) for i in instances if i.running and i.cri and i.socket}
+    switches = gpus.switches(gpus.nodes(obs, gpus.dev_root(policy)))
+    found = cases.cases(record, instances, driver, image="", evidence_file=evidence_file, statuses=statuses, switches=switches)
+    return Proof(found, cases.nothing_to_prove(record, found), dc.asdict(record))
+
+
+def offer(policy: Policy, plan: Callable[[], Proof]) -> dict[str, Any] | None:
+    """What a result hands on: None where it takes one more look, or where a name would not be shown as it is."""
+    if policy.root != "/" or policy.state == "absent":
+        return None
+    try:
+        proof = plan()
+    except NeedMore:
+        return None
+    plain = json.loads(json.dumps(proof.cases))
+    if escape.every(plain, escape.line) != plain:
+        return None
+    return {"options": digest(policy), "cases": plain, "skipped_why": proof.skipped_why}
+
+
+def accepted(policy: Policy, result: Mapping[str, Any]) -> Proof | None:
+    """What a result of the module node hands on for this policy; None where the host has to be looked at."""
+    handed_on, decision = result.get("proof"), result.get("decision")
+    if not isinstance(handed_on, Mapping) or not isinstance(decision, Mapping) or handed_on.get("options") != digest(policy):
+        return None
+    return Proof([dict(case) for case in handed_on["cases"]], str(handed_on["skipped_why"]), decision)
+
+
+def digest(policy: Policy) -> str:
+    values = {name: getattr(policy, name) for name in OPTIONS}
+    return hashlib.sha256(json.dumps(values, sort_keys=True, default=dc.asdict).encode()).hexdigest()
