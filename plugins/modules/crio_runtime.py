@@ -55,11 +55,11 @@ differences:
   elements: dict
   sample:
     - what: file
-      path: /etc/containerd/conf.d/90-gpufleet.toml
-      key: plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia
+      path: /etc/crio/crio.conf.d/90-gpufleet.conf
+      key: crio.runtime.runtimes.nvidia.runtime_path
       before: null
       after: /usr/bin/nvidia-container-runtime
-      why: management containers ask for this handler by RuntimeClass
+      why: the NVIDIA runtime, which calls the low-level runtime
   contains:
     what:
       description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, or V(node).
@@ -97,14 +97,14 @@ actions:
   type: list
   elements: str
   sample:
-    - write /etc/containerd/conf.d/90-gpufleet.toml
-    - restart containerd.service
+    - write /etc/crio/crio.conf.d/90-gpufleet.conf
+    - restart crio.service
 restarted:
   description: Units that were restarted; in check mode units that would be. A reload is none.
   returned: always
   type: list
   elements: str
-  sample: [containerd.service]
+  sample: [crio.service]
 rolled_back:
   description: Whether the host was brought back to its state before the run because the result was not healthy.
   returned: always

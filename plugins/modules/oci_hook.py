@@ -49,11 +49,11 @@ differences:
   elements: dict
   sample:
     - what: file
-      path: /etc/containerd/conf.d/90-gpufleet.toml
-      key: plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia
+      path: /usr/share/containers/oci/hooks.d/oci-nvidia-hook.json
+      key: hook
       before: null
-      after: /usr/bin/nvidia-container-runtime
-      why: management containers ask for this handler by RuntimeClass
+      after: /usr/bin/nvidia-container-runtime-hook
+      why: CRI-O runs this hook before every container
   contains:
     what:
       description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, or V(node).
@@ -91,14 +91,13 @@ actions:
   type: list
   elements: str
   sample:
-    - write /etc/containerd/conf.d/90-gpufleet.toml
-    - restart containerd.service
+    - write /usr/share/containers/oci/hooks.d/oci-nvidia-hook.json
 restarted:
   description: Always empty, since no engine has to be restarted for what this module writes.
   returned: always
   type: list
   elements: str
-  sample: [containerd.service]
+  sample: []
 rolled_back:
   description: Whether the host was brought back to its state before the run because the result was not healthy.
   returned: always

@@ -63,11 +63,11 @@ differences:
   elements: dict
   sample:
     - what: file
-      path: /etc/containerd/conf.d/90-gpufleet.toml
-      key: plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia
-      before: null
-      after: /usr/bin/nvidia-container-runtime
-      why: management containers ask for this handler by RuntimeClass
+      path: /etc/nvidia-container-runtime/config.toml
+      key: nvidia-container-runtime.mode
+      before: auto
+      after: cdi
+      why: how the NVIDIA runtime injects on this host
   contains:
     what:
       description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, or V(node).
@@ -105,14 +105,13 @@ actions:
   type: list
   elements: str
   sample:
-    - write /etc/containerd/conf.d/90-gpufleet.toml
-    - restart containerd.service
+    - edit /etc/nvidia-container-runtime/config.toml
 restarted:
   description: Always empty, since no engine has to be restarted for what this module writes.
   returned: always
   type: list
   elements: str
-  sample: [containerd.service]
+  sample: []
 rolled_back:
   description: Whether the host was brought back to its state before the run because the result was not healthy.
   returned: always

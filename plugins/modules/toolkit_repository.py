@@ -66,11 +66,17 @@ differences:
   elements: dict
   sample:
     - what: file
-      path: /etc/containerd/conf.d/90-gpufleet.toml
-      key: plugins."io.containerd.cri.v1.runtime".containerd.runtimes.nvidia
+      path: /etc/apt/keyrings/gpufleet-nvidia.asc
+      key: key
       before: null
-      after: /usr/bin/nvidia-container-runtime
-      why: management containers ask for this handler by RuntimeClass
+      after: C95B321B61E88C1809C4F759DDCAE044F796ECB0
+      why: the toolkit's packages come from here
+    - what: file
+      path: /etc/apt/sources.list.d/gpufleet-nvidia.sources
+      key: repository
+      before: null
+      after: https://nvidia.github.io/libnvidia-container/stable/deb/$(ARCH)
+      why: the toolkit's packages come from here
   contains:
     what:
       description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, or V(node).
@@ -108,14 +114,14 @@ actions:
   type: list
   elements: str
   sample:
-    - write /etc/containerd/conf.d/90-gpufleet.toml
-    - restart containerd.service
+    - write /etc/apt/keyrings/gpufleet-nvidia.asc
+    - write /etc/apt/sources.list.d/gpufleet-nvidia.sources
 restarted:
   description: Always empty, since no engine has to be restarted for what this module writes.
   returned: always
   type: list
   elements: str
-  sample: [containerd.service]
+  sample: []
 rolled_back:
   description: Whether the host was brought back to its state before the run because the result was not healthy.
   returned: always

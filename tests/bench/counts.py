@@ -49,9 +49,9 @@ def of_site(stage: Stage) -> list[Count]:
     again = converged(stage.play("site", settings))
     bare = converged(stage.play("site", {"gpufleet_cdi_owner": "collection"}))
     return [
-        count("`site`, first: repository, packages, convergence, proof", None, first, stage.hosts),
-        count("`site`, converged, with a repository of your own and a proof", None, again, stage.hosts),
-        count("`site`, converged, without a repository and without a proof", None, bare, stage.hosts),
+        count("`site`, first: repository, packages, convergence, proof", 8, first, stage.hosts),
+        count("`site`, converged, with a repository of your own and a proof", 2, again, stage.hosts),
+        count("`site`, converged, without a repository and without a proof", 1, bare, stage.hosts),
     ]
 
 

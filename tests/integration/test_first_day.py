@@ -96,8 +96,17 @@ def test_a_fresh_host_gets_repository_packages_and_configuration_in_one_task(fre
     assert [(d["path"], d["key"]) for d in check["differences"]] == [(d["path"], d["key"]) for d in run["differences"]]
     assert {where.key_path, where.list_path, CONFIG, "nvidia-container-toolkit-base"} <= {d["path"] for d in run["differences"]}
     assert (check["changed"], run["changed"], again["changed"]) == (True, True, False)
-    assert (fresh[1].operations[FRESH], fresh[2].operations[FRESH]) == (7, 1)
+    assert (fresh[1].operations[FRESH], fresh[2].operations[FRESH]) == (6, 1)
     assert run["restarted"] == check["restarted"]
+
+
+def test_site_on_a_converged_host_with_a_repository_and_a_proof_is_two_operations(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+    known = {f"gpufleet_{option}": value for option, value in options().items()}
+    run = fleet.play("site", [FRESH], variables={**known, "gpufleet_verify_image": PROBE})
+    assert (run.status, run.changed, dict(run.operations)) == (0, {}, {FRESH: 2}), run.words
+    proof = run.of("node_check")[FRESH]
+    assert proof["proven"]
+    assert proof["decision"] == run.of("node")[FRESH]["decision"]
 
 
 def test_the_packages_own_configuration_is_kept_as_on_a_host_that_had_it_before(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:

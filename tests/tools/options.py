@@ -11,6 +11,7 @@ An option is written once, in a doc fragment or in its module. Each option of a 
 from __future__ import annotations
 
 import copy
+import functools
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -82,6 +83,18 @@ class Dumper(yaml.SafeDumper):
         return "options"
 
 
+@functools.cache
+def documentation(module: str) -> dict[str, Any]:
+    """Read once: a module's options are asked for with every sentence that may name one."""
+    return arguments.documentation(module)
+
+
+@functools.cache
+def shared() -> list[dict[str, Any]]:
+    found: list[dict[str, Any]] = yaml.safe_load(RESULTS.read_text())
+    return found
+
+
 def variable(module: str, option: str) -> str:
     """An option of a module, as the roles call it."""
     return PREFIX + NAMES.get(module, {}).get(option, option)
@@ -89,7 +102,7 @@ def variable(module: str, option: str) -> str:
 
 def variables(module: str) -> dict[str, dict[str, Any]]:
     """A module's options as variables of a role, in the order of their names."""
-    documented = arguments.documentation(module)["options"]
+    documented = documentation(module)["options"]
     hand = BY_HAND.get(module, frozenset())
     found = {variable(module, option): of_role(module, text) for option, text in documented.items() if option not in hand}
     return dict(sorted(found.items()))
@@ -104,7 +117,7 @@ def of_role(module: str, option: Mapping[str, Any]) -> dict[str, Any]:
 
 def renamed(module: str, sentence: str) -> str:
     """A sentence about options, about the variables of the same meaning."""
-    known = arguments.documentation(module)["options"]
+    known = documentation(module)["options"]
     return MARKED.sub(lambda m: f"O({variable(module, m[1])}{m[2] or ''})" if m[1] in known else m[0], sentence)
 
 
@@ -134,7 +147,7 @@ def handed_on(module: str, lines: str) -> str:
     """The lines of one task's arguments."""
     hand = BY_HAND.get(module, frozenset())
     kept = {m[1]: m[0] for m in re.finditer(r"(?m)^    (\w+):.*\n", lines) if m[1] in hand}
-    documented = arguments.documentation(module)["options"]
+    documented = documentation(module)["options"]
     everywhere = {name for entries in ENTRIES.values() for known in entries.values() for name in variables(known)}
     given = {o: argument(module, o, spec) for o, spec in documented.items() if o not in hand and variable(module, o) in everywhere}
     return "".join(line for _option, line in sorted({**given, **kept}.items()))
@@ -151,11 +164,11 @@ def results(module: str, text: str) -> str:
 
 
 def result(module: str, name: str, text: str) -> str:
-    shared = next((s for s in yaml.safe_load(RESULTS.read_text()) if s["name"] == name and module in s["modules"]), None)
-    if shared is None:
+    found = next((s for s in shared() if s["name"] == name and module in s["modules"]), None)
+    if found is None:
         return text
     sample = SAMPLE.search(text)
-    head, contains, fields = str(shared["text"]).partition("contains:\n")
+    head, contains, fields = str(found["text"]).partition("contains:\n")
     lines = "".join(f"  {line}\n" for line in head.splitlines())
     more = "".join(f"  {line}\n" for line in (contains + fields).splitlines())
     return f"{name}:\n{lines}{sample[0] if sample else ''}{more}"

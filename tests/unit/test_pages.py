@@ -5,29 +5,17 @@
 
 from __future__ import annotations
 
-import importlib.util
 from pathlib import Path
-from typing import Any
 
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import deviations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions
 
+from tests.unit import tool_modules
+
 ROOT = Path(__file__).resolve().parents[2]
-
-
-def tool(name: str) -> Any:
-    """One of the programs in tests/tools."""
-    found = importlib.util.spec_from_file_location(name, ROOT / "tests" / "tools" / f"{name}.py")
-    assert found
-    assert found.loader
-    module = importlib.util.module_from_spec(found)
-    found.loader.exec_module(module)
-    return module
-
-
-pages = tool("pages")
+pages = tool_modules.loaded("pages")
 options = pages.options
 FOLLOWS = {str(path.relative_to(ROOT)): text for path, text in options.files()}
 

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import importlib.util
 import re
 import sys
 from pathlib import Path
@@ -13,12 +12,10 @@ from xml.etree import ElementTree
 
 import pytest
 
+from tests.unit import tool_modules
+
 ROOT = Path(__file__).resolve().parents[2]
-found = importlib.util.spec_from_file_location("terminal", ROOT / "tests" / "tools" / "terminal.py")
-assert found
-assert found.loader
-terminal = importlib.util.module_from_spec(found)
-found.loader.exec_module(terminal)
+terminal = tool_modules.loaded("terminal")
 
 SPACE = "{http://www.w3.org/2000/svg}"
 PICTURE = ROOT / "docs/plan.svg"

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import sys
 from collections.abc import Iterator
@@ -17,10 +18,20 @@ TOOLS = Path(__file__).resolve().parents[1] / "tools"
 def imported(name: str) -> Iterator[ModuleType]:
     """One of them, for a fixture; it imports its neighbours by their names."""
     sys.path.insert(0, str(TOOLS))
+    yield executed(name)
+    sys.path.remove(str(TOOLS))
+
+
+def loaded(name: str) -> ModuleType:
+    """One of them for a whole test file; its neighbours are imported now or never."""
+    with contextlib.contextmanager(imported)(name) as module:
+        return module
+
+
+def executed(name: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(name, TOOLS / f"{name}.py")
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    yield module
-    sys.path.remove(str(TOOLS))
+    return module

@@ -83,7 +83,12 @@ def of_task(action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = Fals
 
 def imitated() -> dict[str, str]:
     """Where test hosts have what stands for a GPU. No option, so no inventory can carry it to a real host (ARCHITECTURE.md)."""
-    given: dict[str, str] = json.loads(os.environ.get(TEST_HOSTS) or "{}")
+    try:
+        given = json.loads(os.environ.get(TEST_HOSTS) or "{}")
+    except ValueError:
+        given = None
+    if not isinstance(given, dict):
+        raise AnsibleActionFail(f"the environment variable {TEST_HOSTS}, which only tests set, is no JSON table")
     unknown = sorted(set(given) - {"proc_root", "sys_root", "evidence_file"})
     if unknown:
         raise AnsibleActionFail(f"the environment variable {TEST_HOSTS}, which only tests set, has unknown keys: {', '.join(unknown)}")

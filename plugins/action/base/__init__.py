@@ -83,12 +83,21 @@ def look(
         return before
     request = {"schema": SCHEMA, "root": wanted.root, **queries.with_lists_once(asked)}
     answer = transport.exchange(action, "observe", request, task_vars, way)
+    require_root(wanted, answer.get("host") or {})
     if wanted.root == "/" and (answer.get("host") or {}).get("uid", 0) != 0:
         raise AnsibleActionFail(
             "not root on the node: engine sockets and configurations can be read by root only. Set ansible_become: true for this host"
         )
     queries.note_lists(answer.get("answers") or {}, unique)
     return before.with_answers(answer)
+
+
+def require_root(wanted: Policy, host: Mapping[str, Any]) -> None:
+    """A tree that is not there would look like one with nothing in it, whose journal cannot be read."""
+    if host.get("root") is False:
+        raise AnsibleActionFail(
+            f"{wanted.root}: there is no such directory on this host. root (gpufleet_root) names it: make it, or name the one that is meant"
+        )
 
 
 def with_source(question: dict[str, Any]) -> dict[str, Any]:

@@ -79,6 +79,7 @@ def host(root):
         "machine": system.machine,
         "hostname": system.nodename,
         "uid": os.getuid(),
+        "root": os.path.isdir(root or "/"),
         "boot_id": (host_files.read_text("", "/proc/sys/kernel/random/boot_id") or "").strip(),
         "epoch": time.time(),
         "os_release": _os_release(root),

@@ -107,8 +107,10 @@ def problem(counts: Mapping[str, Any], fail_on_drift: bool = False) -> str:
     wrong = [f"{counts[key]} {key.replace('_', ' ')}" for key in WRONG if counts.get(key)]
     drifted = [f"{counts[o.key]} {o.total}" for o in OUTCOMES.values() if o.key in DRIFT and counts.get(o.key)] if fail_on_drift else []
     why = " (gpufleet_fail_on_drift is true)" if drifted else ""
-    bad = [h for h in counts["needs_person"] if wrong]
-    named = f": {names.some(bad)}" if bad else ""
+    bad = counts["needs_person"] if wrong else []
+    # The names are those of every host that needs a person: behind one number they would pass for the hosts which that one counts.
+    same = len(wrong) == 1 and not drifted and len(bad) == sum(counts.get(key, 0) for key in WRONG)
+    named = (": " if same else ". To be looked at: ") + names.some(bad) if bad else ""
     return f"of {plural(counts['hosts'])}: {', '.join([*wrong, *drifted])}{why}{named}" if wrong or drifted else ""
 
 

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 from ansible.errors import AnsibleActionFail
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import observe
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import request as request_form
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import options as option_rules
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
@@ -97,6 +98,19 @@ def test_a_sentence_stands_once_whatever_ansible_chains() -> None:
         base.plan_from(obs(), task({}), {}, Policy(), planner, "auto")
     assert (caught.value.__cause__, caught.value.__suppress_context__) == (None, True)
     assert str(caught.value).count("not valid") == 1
+
+
+def test_a_root_that_is_not_there_is_named_and_not_taken_for_an_empty_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(base.transport, "exchange", lambda _action, _program, request, *_more: observe.run(request))
+    there, gone = tmp_path / "there", tmp_path / "gone"
+    there.mkdir()
+
+    def look(root: Path) -> Observation:
+        return base.look(task({}), {}, Policy(root=str(root)), [queries.originals("/var/lib/gpufleet")], "auto")
+
+    assert look(there).host["root"] is True
+    with pytest.raises(AnsibleActionFail, match=rf"{gone}: there is no such directory on this host\. root \(gpufleet_root\) names it"):
+        look(gone)
 
 
 PLAN = Plan(

@@ -205,7 +205,9 @@ PROBLEMS = [
     ([planned()], True, "of 1 host: 1 would change (gpufleet_fail_on_drift is true)"),
     ([result(problem="no")], True, "of 1 host: 1 refused (gpufleet_fail_on_drift is true)"),
     ([result(), {"unreachable": True}], False, "of 2 hosts: 1 lost: 1"),
-    ([{}, result(failed=True)], False, "of 2 hosts: 1 failed, 1 not reached: [0-1]"),
+    ([{}, result(failed=True)], False, "of 2 hosts: 1 failed, 1 not reached. To be looked at: [0-1]"),
+    ([result(problem="no"), {"unreachable": True}], False, "of 2 hosts: 1 lost. To be looked at: [0-1]"),
+    ([planned(), {"unreachable": True}], True, "of 2 hosts: 1 lost, 1 would change (gpufleet_fail_on_drift is true). To be looked at: 1"),
 ]
 
 

@@ -78,7 +78,7 @@ def test_a_proof_is_a_line_per_engine_and_what_is_not_proven_comes_first() -> No
     ]
     counts = proof.totals(results)
     assert (counts["proven"], counts["not_proven"], counts["needs_person"]) == (1, 1, ["gpu2", "gpu3", "gpu5"])
-    assert outcomes.problem(counts) == "of 6 hosts: 1 not proven, 1 lost, 1 not reached: gpu[2-3,5]"
+    assert outcomes.problem(counts) == "of 6 hosts: 1 not proven, 1 lost, 1 not reached. To be looked at: gpu[2-3,5]"
 
 
 # ---------------------------------------------------------------- journal

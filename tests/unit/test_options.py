@@ -1,0 +1,165 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which module has which option: those that have an effect on it. And what stands for GPUs on test hosts, which is no option at all."""
+
+from __future__ import annotations
+
+import json
+import os
+import types
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from ansible.errors import AnsibleActionFail
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import oci_hook, repository, toolkit_config
+
+ROOT = Path(__file__).resolve().parents[2]
+
+HOST = ("node", "node_info")
+PROOF = (*HOST, "node_check")
+FILES = ("containerd_runtime", "crio_runtime")
+ENGINES = (*FILES, "docker_runtime")
+PARTS = (*ENGINES, "cdi_spec", "device_nodes", "oci_hook", "toolkit_config", "toolkit_repository")
+# Options, and the modules that have them.
+TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
+    # where, and which way
+    (("transport",), (*PROOF, *PARTS, "cdi_spec_info")),
+    (("root",), (*HOST, *PARTS, "cdi_spec_info")),  # a proof starts containers, and nothing runs beneath another root
+    (("state",), (*HOST, *PARTS, "drain")),
+    # how the host is decided
+    (("device_plugin_strategy", "engines", "injection", "no_gpu"), PROOF),
+    (("isolation",), (*PROOF, "toolkit_config")),
+    # engines
+    (("config_path", "handlers", "service", "set_as_default", "socket"), (*PROOF, *ENGINES)),
+    (("cdi",), (*PROOF, "containerd_runtime", "docker_runtime")),  # CRI-O has no such switch
+    (("engine_version", "restart"), (*HOST, *ENGINES)),
+    (("drop_in_path",), (*HOST, *FILES)),  # Docker reads one file
+    (("drop_in",), (*HOST, "containerd_runtime")),  # CRI-O always reads drop-ins
+    (("adopt",), (*HOST, *ENGINES, "cdi_spec")),
+    (("cdi_spec_dirs",), (*PROOF, *ENGINES, "cdi_spec", "cdi_spec_info")),
+    (("annotation_prefixes",), ("containerd_runtime", "toolkit_config")),
+    # packages and device nodes
+    (("device_nodes", "packages", "toolkit_key", "toolkit_key_fingerprint", "toolkit_repository", "toolkit_version"), HOST),
+    (("key", "key_fingerprint", "url"), ("toolkit_repository",)),
+    (("low_level_runtimes", "mode"), ("toolkit_config",)),
+    (("path",), ("oci_hook",)),
+    # CDI specs
+    (("cdi_dev_root", "cdi_driver_root"), (*PROOF, "cdi_spec", "cdi_spec_info")),
+    (("cdi_owner",), (*PROOF, "cdi_spec")),
+    (("cdi_version",), ("cdi_spec", "cdi_spec_info")),
+    (("cdi_compat32", "cdi_features", "cdi_profile", "cdi_refresh", "cdi_sockets"), (*HOST, "cdi_spec")),
+    (("cdi_device_names", "cdi_node_attributes"), (*HOST, "cdi_spec")),
+    (("cdi_above_cap", "cdi_class", "cdi_group_ids", "cdi_layout", "cdi_missing_nodes", "cdi_model_class", "cdi_vendor"), ("cdi_spec",)),
+    # proofs
+    (("image", "node_result"), ("node_check",)),
+    (("timeout",), ("node_check", "drain")),
+    # runs
+    (("results",), ("drain", "fleet_table", "rollout_gate")),
+    (("fleet_policy", "max_failed"), ("rollout_gate",)),
+    (("also", "columns", "details", "fail_on_drift", "view", "width"), ("fleet_table",)),
+    (("own",), ("variables_check",)),
+    (("by", "commands", "context", "drained", "driver_changes", "interval", "kubeconfig", "method", "on_timeout"), ("drain",)),
+    (("kubernetes_delete_emptydir_data", "kubernetes_force", "kubernetes_hold", "kubernetes_node"), ("drain",)),
+    (("policy", "reason", "rollout", "slurm_node"), ("drain",)),
+    # internal
+    (("program", "request"), ("host_program",)),
+)
+
+
+def test_every_module_has_the_options_that_concern_it() -> None:
+    modules = sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py") if path.stem != "__init__")
+    wanted: dict[str, set[str]] = {module: set() for module in modules}
+    for options, of in TABLE:
+        for module in of:
+            wanted[module].update(options)
+    assert {module: set(arguments.spec(module)) for module in modules} == wanted
+
+
+# What the samples of a module's RETURN are about, and what is restarted for it.
+SAMPLES = {
+    "cdi_spec": ({"/etc/cdi/nvidia.yaml"}, []),
+    "containerd_runtime": ({"/etc/containerd/conf.d/90-gpufleet.toml"}, ["containerd.service"]),
+    "crio_runtime": ({"/etc/crio/crio.conf.d/90-gpufleet.conf"}, ["crio.service"]),
+    "device_nodes": ({"/dev/nvidia-uvm"}, []),
+    "docker_runtime": ({"/etc/docker/daemon.json"}, []),
+    "node": ({"/etc/containerd/conf.d/90-gpufleet.toml"}, ["containerd.service"]),
+    "oci_hook": ({f"{oci_hook.DIRECTORY}/{oci_hook.NAME}"}, []),
+    "toolkit_config": ({toolkit_config.PATH}, []),
+    "toolkit_repository": ({repository.FAMILIES["debian"].key_path, repository.FAMILIES["debian"].list_path}, []),
+}
+
+
+def test_a_sample_is_of_its_own_module() -> None:
+    texts = {module: yaml.safe_load(arguments.documented(module, "RETURN")) for module in SAMPLES}
+    found = {m: ({d["path"] for d in text["differences"]["sample"]}, text["restarted"]["sample"]) for m, text in texts.items()}
+    assert found == SAMPLES
+    for module, text in texts.items():
+        restarts = [f"restart {unit}" for unit in SAMPLES[module][1]]
+        assert [action for action in text["actions"]["sample"] if action.startswith("restart ")] == restarts
+
+
+# --- test hosts -----------------------------------------------------------------------------------------------------------
+
+VARIABLE = "GPUFLEET_TEST_HOSTS"
+IMITATED = {"proc_root": "/opt/fake/proc", "sys_root": "/opt/fake/sys", "evidence_file": "/var/log/record"}
+NODES = "/driver/nvidia"
+
+
+def of_task(**given: Any) -> dict[str, Any]:
+    action: Any = types.SimpleNamespace(_task=types.SimpleNamespace(args=given))
+    return arguments.of_task(action, arguments.spec("node"))
+
+
+def asked(policy: Policy) -> str:
+    return json.dumps(node.questions(policy))
+
+
+def test_without_the_variable_a_host_has_its_own_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    policy = arguments.policy(of_task())
+    assert (policy.proc_root, policy.sys_root, arguments.imitated()) == ("/proc", "/sys", {})
+    assert f"/proc{NODES}" in asked(policy)
+    assert "/opt/fake" not in asked(policy)
+
+
+def test_with_the_variable_all_hosts_have_what_stands_for_gpus(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, json.dumps(IMITATED))
+    args = of_task()
+    policy = arguments.policy(args)
+    assert {name: args[name] for name in IMITATED} == IMITATED
+    assert f"/opt/fake/proc{NODES}" in asked(policy)
+    assert f'"/proc{NODES}' not in asked(policy)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ('{"root": "/srv"}', f"{VARIABLE}, which only tests set, has unknown keys: root"),
+        ('{"proc_root"', f"{VARIABLE}, which only tests set, is no JSON table"),
+        ('["proc_root"]', f"{VARIABLE}, which only tests set, is no JSON table"),
+    ],
+)
+def test_a_wrong_variable_is_named(text: str, says: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv(VARIABLE, text)
+    with pytest.raises(AnsibleActionFail, match=says):
+        of_task()
+
+
+@pytest.mark.parametrize("name", IMITATED)
+def test_no_inventory_can_say_so(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv(VARIABLE, raising=False)
+    with pytest.raises(AnsibleActionFail, match=f"Unsupported parameters: {name}"):
+        of_task(**{name: "/opt/fake"})
+    shipped = [path for folder in ("roles", "playbooks", "examples", "docs") for path in (ROOT / folder).rglob("*.yml")]
+    assert [path for path in shipped if name in path.read_text() or VARIABLE in path.read_text()] == []
+
+
+def test_one_place_reads_the_variable() -> None:
+    readers = [path for path in (ROOT / "plugins").rglob("*.py") if VARIABLE in path.read_text()]
+    assert [os.path.relpath(path, ROOT) for path in readers] == ["plugins/action/arguments/__init__.py"]
