@@ -60,8 +60,16 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("image", "node_result"), ("node_check",)),
     (("timeout",), ("node_check", "drain")),
     # runs
-    (("results",), ("drain", "fleet_table", "rollout_gate")),
-    (("fleet_policy", "max_failed"), ("rollout_gate",)),
+    (("results",), ("drain", "fleet_table", "rollout_gate", "rollout_plan")),
+    (("fleet_policy",), ("rollout_gate",)),
+    (("max_failed",), ("rollout_gate", "rollout_settings")),
+    (("settings",), ("rollout_plan", "rollout_batch")),
+    (("plan",), ("rollout_batch", "rollout_report")),
+    (("point",), ("rollout_batch",)),
+    (
+        ("canaries", "class", "domain", "host_timeout", "max_left_out", "max_unavailable", "seed", "soak", "waves", "window"),
+        ("rollout_settings",),
+    ),
     (("also", "columns", "details", "fail_on_drift", "view", "width"), ("fleet_table",)),
     (("own",), ("variables_check",)),
     (("by", "commands", "context", "drained", "driver_changes", "interval", "kubeconfig", "method", "on_timeout"), ("drain",)),
