@@ -63,7 +63,7 @@ def word(variables: Mapping[str, Any], check: bool) -> str:
 
 
 def done(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
-    """The result of one step, {} where it was not taken: a task that is skipped registers a result, too."""
+    """The result of one step, {} where it was not taken: a task that is skipped registers a result as well."""
     result = dict(variables.get(name) or {})
     return {} if result.get("skipped") else result
 

@@ -242,7 +242,7 @@ def test_docker_reads_ours_and_no_other_byte_differs(tree: Any, style: jsontexts
 
 @thorough(15)
 @given(tree=trees, style=jsontexts.styles, there=st.sampled_from([True, True, True, False]))
-def test_the_hands_predict_it_and_give_back_the_same_bytes(tree: Any, style: jsontexts.Style, there: bool) -> None:
+def test_the_executor_predicts_it_and_give_back_the_same_bytes(tree: Any, style: jsontexts.Style, there: bool) -> None:
     """(b), (c) and (e) with the real eyes and hands, and Docker's own program as their validator."""
     with tempfile.TemporaryDirectory() as place:
         hands = Hands(Path(place))

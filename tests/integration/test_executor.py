@@ -114,7 +114,7 @@ def test_an_executor_that_is_killed_is_followed_by_another_that_takes_back(fleet
     fleet.shell(HOST, f"systemctl kill --signal=KILL gpufleet-{wanted['id']}.service; rm {HELD}")
     found = answer(caller)
     fleet.shell(HOST, SETTLED)
-    assert (found["error"]["phase"], found["rolled_back"], found["changed"]) == ("hands", True, False)
+    assert (found["error"]["phase"], found["rolled_back"], found["changed"]) == ("executor", True, False)
     assert differing(before, fleet.tree(HOST)) == {}
     assert any("its process died in the middle (state swapped)" in line for line in told(fleet))
 

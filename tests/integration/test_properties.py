@@ -123,7 +123,7 @@ def test_containerd_sees_ours_and_no_other_difference(release: str) -> None:
 
 
 @pytest.mark.parametrize("release", judge.RELEASES)
-def test_the_hands_predict_it_and_give_back_the_same_bytes(release: str) -> None:
+def test_the_executor_predicts_it_and_give_back_the_same_bytes(release: str) -> None:
     """(b), (c) and (e) with the real eyes and hands, and the engine's program as their validator."""
     judge.binary(release)
 

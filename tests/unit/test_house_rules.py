@@ -310,3 +310,29 @@ def test_every_file_says_its_licence(path: Path) -> None:
     # REUSE-IgnoreStart
     assert not text or "# SPDX-License-Identifier: GPL-3.0-or-later" in text.splitlines()[:6]
     # REUSE-IgnoreEnd
+
+
+# Metaphors that a reader would have to learn first, each with the word that stands for it now.
+DIALECT = {
+    r"the hands|its hands|our hands": "the executor",
+    r"eyes": "the observer",
+    r"wish|wishes|wished": "the desired state",
+    r"ledger": "the journal",
+    r"truths": "the staleness guard",
+    r"census": "a snapshot",
+    r"anew": "again",
+    r"of ours": "of this collection",
+    r"for ever": "forever",
+}
+PROSE = [
+    path for room in ("plugins", "roles", "playbooks", "docs") for path in (ROOT / room).rglob("*") if path.suffix in {".py", ".md", ".yml"}
+]
+
+
+@pytest.mark.parametrize("words", DIALECT, ids=DIALECT.values())
+def test_a_thing_is_called_what_its_field_calls_it(words: str) -> None:
+    """Users meet these words in messages and maintainers in names: as words of their own, and as parts of a name."""
+    word = re.compile(rf"(?<![a-z])({words.replace(' ', '[ _]')})(?![a-z])", re.IGNORECASE)
+    paths = [*PROSE, ROOT / "README.md", ROOT / "ARCHITECTURE.md"]
+    found = [(path.relative_to(ROOT), line) for path in paths for line in path.read_text().splitlines() if word.search(line)]
+    assert found == []

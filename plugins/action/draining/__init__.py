@@ -129,7 +129,7 @@ class Commands:
             self._must("after")
 
     def keep(self, why: str, *, try_only: bool = False) -> None:
-        """Nothing to tell: the commands have no text of ours."""
+        """Nothing to tell: the commands have no text of this collection."""
 
     def _must(self, step: str) -> None:
         status, _output, error = self._run(step, max(CALL, self.args["timeout"]))

@@ -312,7 +312,7 @@ class Plan:
     disable_units: tuple[str, ...] = ()
     restarts: tuple[Restart, ...] = ()
     health: tuple[transaction.Health, ...] = ()
-    pending: tuple[str, ...] = ()  # units that have to be restarted, which is left to somebody
+    pending: tuple[str, ...] = ()  # units that have to be restarted, which is left to someone
     ends: tuple[str, ...] = ()  # containers that end by a restart which is planned, or which waits for them to end
     advice: tuple[str, ...] = ()
     beforehand: tuple[str, ...] = ()  # advice that is of no use any more once the plan has been carried out

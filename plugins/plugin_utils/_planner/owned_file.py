@@ -95,7 +95,7 @@ def forgotten(plan: Plan) -> Plan:
 def restore(file: File, original: Mapping[str, Any], why: str, *, changed: bool = False) -> Plan:
     """One change that the executor carries out with the bytes that the journal keeps; what is shown of them serves the diff only.
 
-    changed: somebody has written to the file since, which the executor would refuse otherwise.
+    changed: someone has written to the file since, which the executor would refuse otherwise.
     """
     change: transaction.Restore = {"path": file.path, "op": "restore", "expect": file.sha256 if file.exists else None}
     if changed:

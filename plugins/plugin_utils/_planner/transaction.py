@@ -76,7 +76,7 @@ class _RestoreKeys(_Changing):
 
 
 class Restore(_RestoreKeys, total=False):
-    changed: bool  # also where somebody has changed it since
+    changed: bool  # also where someone has changed it since
 
 
 Change = Write | Edit | Remove | Restore
@@ -218,7 +218,7 @@ class Request:
     health: Sequence[Health] = ()
     causes: Sequence[Mapping[str, Any]] = ()
     probation: float = 0
-    pending: Sequence[str] = ()  # units whose restart is left to somebody
+    pending: Sequence[str] = ()  # units whose restart is left to someone
     told: Sequence[str] = ()  # transactions that were rolled back, of which this run tells
     strays: Sequence[str] = ()  # names beside files that nobody refers to
     id: str = dc.field(default_factory=lambda: uuid.uuid4().hex)

@@ -25,5 +25,5 @@ def contained():
 
 
 def lost(before):
-    """Those of an earlier census that are gone: ["pid (name)"]."""
+    """Those of an earlier snapshot that are gone: ["pid (name)"]."""
     return ["%d (%s)" % (pid, before[pid][1]) for pid in sorted(before) if started(pid) != before[pid][0]]

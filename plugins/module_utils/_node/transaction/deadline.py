@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Who takes a transaction back when the hands cannot: a timer of the host's own, and a unit at the next boot.
+"""Who takes a transaction back when the executor cannot: a timer of the host's own, and a unit at the next boot.
 
 Neither needs `daemon-reload`, which takes devices from containers that got them behind systemd's back: the timer is transient, and the
 boot's unit is a file and a link that systemd finds when it starts the next time. Node side: standard library only, Python 3.6.
@@ -21,7 +21,7 @@ WANTS = "sysinit.target.wants"  # every ordinary unit starts after that target
 MARGIN = 60
 PYTHONS = ("/usr/bin/python3", "/usr/libexec/platform-python", "/run/current-system/sw/bin/python3")
 # Runs the program only if its bytes have the digest that its name says: the name comes from a unit, which is root's, and whoever got hold
-# of the journal's directory since then runs nothing. No %, $, backslash or single quote: it stands in units, too.
+# of the journal's directory since then runs nothing. No %, $, backslash or single quote: it stands in units as well.
 _LOAD = (
     "import hashlib,os,sys; del sys.argv[0]; "
     'd=open(os.open(sys.argv[0],os.O_RDONLY|os.O_NOFOLLOW|os.O_NONBLOCK),"rb").read(1<<24); '
@@ -45,12 +45,12 @@ ExecStart=%(command)s
 
 
 def has_systemd():
-    """Whether there is somebody who can finish alone. In an image that is being built nobody can, and nothing runs."""
+    """Whether there is someone who can finish alone. In an image that is being built nobody can, and nothing runs."""
     return os.path.isdir(RUNNING)
 
 
 def python():
-    """The interpreter for what runs later, without anybody who asks for it: ours, unless somebody else may change it; then the system's."""
+    """The interpreter for what runs later, without anybody who asks for it: ours, unless someone else may change it; then the system's."""
     if sys.executable and trust.program("", sys.executable) is None:
         return sys.executable
     for place in PYTHONS:
@@ -80,7 +80,7 @@ def seconds(request):
 
 
 def arm(base, request, program):
-    """From here on the host takes the transaction back by itself, whatever becomes of the hands."""
+    """From here on the host takes the transaction back by itself, whatever becomes of the executor."""
     timer = ["--unit=" + _timer(request["id"]), "--on-active=%ds" % seconds(request), "--timer-property=AccuracySec=1s"]
     start("the timer that takes everything back cannot be armed", timer, command(program, "undo", base, request["id"]))
 

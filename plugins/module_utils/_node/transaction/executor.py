@@ -82,7 +82,7 @@ def set_error(answer, request, phase, exc, following=None):
 
 
 class Transaction(object):
-    """program: the hands on the host's disk, by which the host watches over them; None in a transaction that nobody watches."""
+    """program: the executor on the host's disk, by which the host watches over them; None in a transaction that nobody watches."""
 
     def __init__(self, request, program=None):
         self.request = dict(request, journal_dir=request.get("journal_dir") or DEFAULT_DIR)
@@ -200,7 +200,7 @@ class Transaction(object):
         self.last = (state, more)
 
     def _require_entry(self):
-        """Somebody may clear the journal's directory while this is at work; what lies beside the files would then be nobody's."""
+        """Someone may clear the journal's directory while this is at work; what lies beside the files would then be nobody's."""
         if journal.states(self.entry):
             return
         journal_writer.write_again(self.base, self.name, self.request, self.memory)
@@ -352,7 +352,7 @@ class Transaction(object):
             self._require_entry()
             meta = journal.read(self.base, self.name)
             early = meta["state"] in ("prepared", "armed")
-            return rollback.take_back(self.root, self.base, meta, first, "the hands", evidence=self.answer["health"]), early
+            return rollback.take_back(self.root, self.base, meta, first, "the executor", evidence=self.answer["health"]), early
         except Exception as again:
             return {"trouble": str(again), "ran": [], "health": [], "foreign": []}, early
 

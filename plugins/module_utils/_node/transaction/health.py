@@ -87,7 +87,7 @@ def going_down():
 def crashed(units, restarts):
     """Why the units do not stand, None when they do. restarts: how often systemd had started each again of itself when they did.
 
-    Somebody who stops or restarts one meanwhile is none of our failures.
+    Someone who stops or restarts one meanwhile is none of our failures.
     """
     found = states([unit["name"] for unit in units])
     for place, unit in enumerate(units):
@@ -100,7 +100,7 @@ def crashed(units, restarts):
 
 
 def all_stopped(units):
-    """Whether somebody has stopped every one of the units: then there is nothing to ask."""
+    """Whether someone has stopped every one of the units: then there is nothing to ask."""
     found = states([unit["name"] for unit in units])
     return all(state.get("ActiveState") == "inactive" for state in found.values())
 

@@ -38,7 +38,7 @@ def fsync_dir(path):
 def write_durably(path, data, mode=0o600):
     """Write our file so that after a power loss it is there whole or not at all."""
     spare = path + ".new"
-    with contextlib.suppress(FileNotFoundError):  # of somebody who died: never written to, since it need not be as we would make it
+    with contextlib.suppress(FileNotFoundError):  # of someone who died: never written to, since it need not be as we would make it
         os.unlink(spare)
     fd = os.open(spare, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC, mode)
     with os.fdopen(fd, "wb") as stream:
@@ -86,7 +86,7 @@ def locked(base, who, keep, wait=0, token=""):
 
     With keep=False (check mode) a directory that was not there before is not there afterwards.
     """
-    made = make_dirs(base, 0o755)  # the status file in it is for everybody, all else is private by itself
+    made = make_dirs(base, 0o755)  # the status file in it is for everyone, all else is private by itself
     journal.require_own(base)
     fd = _lock(os.path.join(base, "lock"), time.monotonic() + wait)
     try:
@@ -112,7 +112,7 @@ def _lock(path, deadline):
             fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if os.path.exists(path) and os.fstat(fd).st_ino == os.stat(path).st_ino:
                 return fd
-            os.close(fd)  # somebody cleared the directory in between: what we hold is nobody's lock any more
+            os.close(fd)  # someone cleared the directory in between: what we hold is nobody's lock any more
         except OSError as exc:
             holder = os.pread(fd, 4096, 0)
             os.close(fd)
@@ -208,7 +208,7 @@ def remembered(base, changes):
 
 
 def write_again(base, name, request, memory):
-    """Somebody has cleared the journal's directory while a transaction was at work: all that it knows of itself, once more."""
+    """Someone has cleared the journal's directory while a transaction was at work: all that it knows of itself, once more."""
     make_dirs(base, 0o755)
     shutil.rmtree(os.path.join(base, "journal", name), ignore_errors=True)
     begin(base, request, name, **memory.opened)
@@ -244,7 +244,7 @@ def settled(base, name):
 
 
 def acknowledge(base, ids):
-    """Somebody was told how these ended: they need nobody's attention any more. One that is not over keeps its mark."""
+    """Someone was told how these ended: they need nobody's attention any more. One that is not over keeps its mark."""
     for name in journal.names(base, "open"):
         if name.rpartition("-")[2] in ids and (journal.read(base, name) or {}).get("closed"):
             settled(base, name)
@@ -351,7 +351,7 @@ def _rewrite(base, path, meta, **more):
 
 
 def unsettle_originals(base, records, foreign=()):
-    """The change was taken back: originals are as before it. A file that somebody else has changed still holds ours: its original stays."""
+    """The change was taken back: originals are as before it. A file that someone else has changed still holds ours: its original stays."""
     for record in records:
         if record.get("original") is None and record["path"] not in foreign:
             drop_original(base, record["path"])

@@ -32,8 +32,8 @@ PARTS = (
     "transaction.preconditions transaction.staging transaction.swap transaction.rollback transaction.executor "
     "transaction.launcher transaction.request transaction.entry"
 ).split()
-KEPT = 3  # versions of the hands
-START = 30  # seconds within which the hands begin
+KEPT = 3  # versions of the executor
+START = 30  # seconds within which the executor begins
 _BEGIN = """# The executor of gpufleet.nvidia: carries out transactions, and takes them back. Kept by them, renewed with every version.
 import os, sys
 if sys.argv[1] == 'after' and os.environ.get('SERVICE_RESULT') == 'success': sys.exit(0)
@@ -60,7 +60,7 @@ def program():
 
 
 def install(base):
-    """Put the hands on the disk unless this very version is there: the path."""
+    """Put the executor on the disk unless this very version is there: the path."""
     data = program()
     path = os.path.join(base, "program", host_files.sha256(data) + ".py")
     if _is(path, data):
@@ -181,7 +181,7 @@ def _listen(fd, job, request):
 
 
 def _aftermath(base, request, answer):
-    """The hands died: see that what they left is taken back, by us if by nobody else, and tell."""
+    """The executor died: see that what it left is rolled back, by us if by nobody else, and report it."""
     _withdrawn(os.path.join(base, "job", request["id"]))
     who = "transaction %s (taking it back)" % request["id"]
     with journal_writer.locked(base, who, keep=True, wait=deadline.seconds(request), token=request["id"]):
@@ -194,7 +194,7 @@ def _aftermath(base, request, answer):
         answer["rolled_back"] = found[0]["state"] == "rolled_back" and not ended.get("trouble")
         answer["changed"] = found[0]["state"] == "committed"
         message = "its process was killed; the transaction is %s (%s)" % (found[0]["state"], ended.get("why") or "all was done")
-    executor.set_error(answer, request, "hands", executor.Failed(message), "Find out what killed them, then run again")
+    executor.set_error(answer, request, "executor", executor.Failed(message), "Find out what killed it, then run again")
     return answer
 
 
@@ -279,7 +279,7 @@ def _recover(base, by, token, wait, booting=False, force=False):
 
 
 def _stop_holder(base, token):
-    """The time of this very transaction is over, and its hands still hold the lock: they hang. No other holder is touched."""
+    """The time of this very transaction is over, and its executor still holds the lock: it hangs. No other holder is touched."""
     held = journal_writer.holder(base) or {}
     if held.get("id") != token or system.started(held.get("pid") or 0) != held.get("start"):
         return False

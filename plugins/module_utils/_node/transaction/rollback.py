@@ -1,16 +1,16 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Bring a transaction to its end, from nothing but the journal: by the hands themselves, the next ones, the timer, or at boot.
+"""Bring a transaction to its end, from nothing but the journal: by the executor itself, the next one, the timer, or at boot.
 
 Every step may have been done before, whole or in part, and is done again without harm. What each state asks for:
 
     prepared     commands may have run: undo them
     armed        the same
     swapping     files, directories and switched-off units may be new: all of the above, and these back; restart what started meanwhile
-    swapped      the same, and restart what the hands have restarted
+    swapped      the same, and restart what the executor has restarted
     probation    all was well: commit if it still is (or if the host has been switched off since), else as `swapped`
-    undoing      somebody was taking it back: begin again, from the state it was in before
+    undoing      someone was taking it back: begin again, from the state it was in before
     committed    only tidy up
     rolled_back  only tidy up
 
@@ -26,7 +26,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import comma
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline, health, journal_writer, swap
 
 _JOB_KEPT = 24 * 3600  # another caller may just be waiting for its turn
-QUICK = 10  # seconds that somebody who judges a transaction on probation waits for an answer
+QUICK = 10  # seconds that someone who judges a transaction on probation waits for an answer
 _DONE = ("committed", "rolled_back")
 _EARLY = ("prepared", "armed")
 
@@ -131,8 +131,8 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
     """Everything as it was before: {"outcome", "foreign", "health", "trouble", ...}. What raises leaves the transaction open."""
     entry = meta["entry"]
     was = _forward(meta)
-    ledger_mark = contextlib.suppress(OSError)
-    with ledger_mark:  # an I/O error must not keep the files from coming back
+    unwritable_mark = contextlib.suppress(OSError)
+    with unwritable_mark:  # an I/O error must not keep the files from coming back
         ran = was.get("ran", len(meta["commands"]))
         journal_writer.mark(entry, "undoing", was=was["state"], acted=was.get("acted", 0), ran=ran, why=why, by=by)
     acted = _acted(meta, was) if not root else []
@@ -177,7 +177,7 @@ def _forward(meta):
 
 
 def _acted(meta, was):
-    """The units that may run with the new files: those that the hands acted on, and those that began again by themselves since."""
+    """The units that may run with the new files: those that the executor acted on, and those that began again by themselves since."""
     if was["state"] in _EARLY:
         return []
     if was["state"] in ("swapped", "probation"):

@@ -230,7 +230,7 @@ def _words(argv, stage):
 
 
 def _own_findings(check, found, stdout, stderr, timeout):
-    """What is wrong by the validator's own word. What it says of the present configuration, too, is not news."""
+    """What is wrong by the validator's own word. What it says of the present configuration as well, is not news."""
     if found["timed_out"]:
         return ["it did not end within %g s" % timeout]
     if found["truncated"]:

@@ -57,7 +57,7 @@ def _write_new(root, change, directory):
 
 
 def take_back(root, records, token, entry):
-    """Undo by the journal's records; what is as before already stays. Files that somebody else has written since are left: their paths.
+    """Undo by the journal's records; what is as before already stays. Files that someone else has written since are left: their paths.
 
     One that cannot be put back keeps none of the others from it; the first such error is raised in the end.
     """
@@ -74,7 +74,7 @@ def take_back(root, records, token, entry):
 
 
 def _take_one_back(root, record, token, entry):
-    """Whether the file is as before now; not so where somebody else has written to it since."""
+    """Whether the file is as before now; not so where someone else has written to it since."""
     present = journal.snapshot(root, record["real"])
     if _is_before(record, present):
         if not record["existed"]:
@@ -118,7 +118,7 @@ def _old(root, record, token, entry):
 
 
 def clean(root, records, token):
-    """Nothing of ours stays beside the files."""
+    """Nothing of this collection stays next to the files."""
     for record in records:
         for directory in _spots(root, record["real"], record["made_dirs"], token):
             if os.path.lexists(directory):
@@ -135,7 +135,7 @@ def make_dirs(root, paths):
 
 
 def remove_dirs(root, paths):
-    """Directories that we made go again, unless somebody else put something there."""
+    """Directories that we made go again, unless someone else put something there."""
     for path in reversed(paths):
         with contextlib.suppress(OSError):
             os.rmdir(host_files.full(root, path))

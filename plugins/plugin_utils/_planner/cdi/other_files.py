@@ -3,7 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Spec files of others with our devices: what nvidia-ctk wrote goes; what a person wrote stays, or is refused if it hides our spec.
 
-Those of upstream's vendor for management containers have no device of ours. They are named and stay: which container asks for one of their
+Those of upstream's vendor for management containers have no device of this collection. They are named and stay: which container asks for
+one of their
 devices cannot be seen on a host, and the spec of the host would not give it.
 """
 

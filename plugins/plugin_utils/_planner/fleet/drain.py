@@ -134,7 +134,7 @@ def text_of(reason: str, why: str) -> str:
 class Standing:
     """How an orchestrator sees a node now.
 
-    state: in_service, ours (out of service by this rollout), others (by somebody else), broken (it does not work, whoever it belongs to).
+    state: in_service, ours (out of service by this rollout), others (by someone else), broken (it does not work, whoever it belongs to).
     text: one sentence without its end, '' for in_service.
     """
 

@@ -34,7 +34,7 @@ def detail(text: Any) -> str:
 
 
 def require_few(left_out: Mapping[str, str], total: int, most: Amount) -> None:
-    """A percentage is rounded up: of a small fleet one host may be broken, too."""
+    """A percentage is rounded up: of a small fleet one host may be broken as well."""
     allowed = most.of(total, up=True)
     if len(left_out) <= allowed:
         return

@@ -17,7 +17,7 @@ Entry = Mapping[str, Any]
 
 # Who took a transaction back, in the node side's words and in those of people.
 BY = {
-    "the hands": "by the host itself",
+    "the executor": "by the host itself",
     "systemd": "by the host itself",
     "its caller": "by the host itself",
     "its probation": "by the host itself, which went on watching it",
@@ -76,7 +76,7 @@ def taken_back(entry: Entry) -> str:
 
 
 def by(entry: Entry) -> str:
-    return BY.get(str(entry.get("by") or "the hands"), f"by {entry.get('by')}")
+    return BY.get(str(entry.get("by") or "the executor"), f"by {entry.get('by')}")
 
 
 def because(entry: Entry) -> str:

@@ -251,7 +251,7 @@ def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(mo
     def exchange(_action: Any, program: str, request: dict[str, Any], *_more: Any) -> dict[str, Any]:
         sent.append((program, request))
         if program == "transaction":
-            return {"recovered": [{"id": "a1", "reason": "gpufleet.nvidia.node", "outcome": "rolled_back", "why": "the hands died"}]}
+            return {"recovered": [{"id": "a1", "reason": "gpufleet.nvidia.node", "outcome": "rolled_back", "why": "the executor died"}]}
         unfinished = [left] if len(sent) == 1 else []
         return {"host": {"uid": 0}, "answers": {"originals": {"originals": {}, "unfinished": unfinished, "outcomes": [], "pending": []}}}
 
@@ -266,7 +266,7 @@ def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(mo
 
     answer = base.converge(action, {"inventory_hostname": "gpu1"}, Policy(), told, nothing, reason="test", way="auto")
     assert [(program, request.get("changes")) for program, request in sent] == [("observe", None), ("transaction", []), ("observe", None)]
-    assert "was not over and was rolled back first, because: the hands died" in answer["advice"][0]
+    assert "was not over and was rolled back first, because: the executor died" in answer["advice"][0]
     assert answer["warnings"] == [f"gpu1: {answer['advice'][0]}"], "seen by those, too, who print no results"
     sent.clear()
     error = {"phase": "recover", "message": "/var/lib/gpufleet/journal/a1: its entry cannot be read", "next": "Mend it"}

@@ -131,7 +131,7 @@ def test_an_executor_that_is_killed_is_told_and_taken_back_by_the_caller(host):
     # What restarts the engine kills its grandparent: the hands, whose process group leads nobody else.
     host.systemd.hook("engine.service", "restart", "grep -q new %s && kill -9 $(ps -o ppid= -p $PPID); exit 0" % host.config)
     found = host.run([host.write(host.config, "new\n")], units=RESTART, alone=True)
-    assert (found["error"]["phase"], found["rolled_back"], found["changed"]) == ("hands", True, False)
+    assert (found["error"]["phase"], found["rolled_back"], found["changed"]) == ("executor", True, False)
     assert "its process died in the middle (state swapped)" in found["error"]["message"]
     assert host.config.read_text() == CONFIG
 
@@ -470,7 +470,7 @@ def _given_away(path):
     ],
     ids=["another's", "writable", "a further name", "a link", "cut off", "a half-written one of another's"],
 )
-def test_a_program_that_is_not_as_we_wrote_it_is_written_anew(host, spoil):
+def test_a_program_that_is_not_as_we_wrote_it_is_written_again(host, spoil):
     path = launcher.install(host.journal)
     with open(path, "rb") as stream:
         good = stream.read()

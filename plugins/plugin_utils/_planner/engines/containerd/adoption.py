@@ -46,7 +46,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions 
 
 SWITCH: Path = ("enable_cdi",)
 PROGRAM: Path = ("options", "BinaryName")
-NEXT = "Run `{command}` again, which copies {root} anew, or move the differing settings to {root}; then run again"
+NEXT = "Run `{command}` again, which copies {root} again, or move the differing settings to {root}; then run again"
 CARRIED = f"the handler was created by {nvidia_ctk.COMMAND}, and pods may use it"
 COPIED = f"as in the file of {nvidia_ctk.COMMAND}, which copied it from another handler"
 CARRIED_DEFAULT = f"{nvidia_ctk.COMMAND} made it the default"

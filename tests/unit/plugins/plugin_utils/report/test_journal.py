@@ -63,7 +63,7 @@ def test_what_was_taken_back_is_told_with_the_units_words_and_the_files() -> Non
         "other.service": {"failed": False, "causes": [], "evidence": show},
         "third.service": "a log as an earlier release kept it",
     }
-    entry = {**BACK, "by": "the hands", "why": why, "foreign": ["/etc/b"], "logs": logs}
+    entry = {**BACK, "by": "the executor", "why": why, "foreign": ["/etc/b"], "logs": logs}
     assert journal.taken_back(entry) == (
         "the transaction of 2026-01-31T16:58:44Z (gpufleet.nvidia.node) was rolled back by the host itself because: "
         "systemctl restart a.service: Job for a.service failed; "
