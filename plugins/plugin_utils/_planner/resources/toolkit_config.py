@@ -125,8 +125,8 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
         return dc.replace(back, expect_files={PATH: file.sha256})
     document = toml_file.read(file)
     gone: dict[tuple[str, ...], Any] = {k: None for k in WHY if toml.lookup(document.data, k) is not None}
-    since = "was changed by somebody else since it was written here" if original else "has no copy from before, as the journal is gone"
-    advice = (f"{PATH} {since}: only our keys are taken out, so that the runtime's defaults hold",)
+    since = "was changed after this collection had written it" if original else "has no copy from before, as the journal is gone"
+    advice = (f"{PATH} {since}: only the keys of this collection are removed, so the runtime's defaults hold",)
     taken = plan_keys(obs, PATH, gone)
     # Else a second run would put back the bytes from before over what the others wrote.
     return dc.replace(taken, changes=tuple(transaction.forgetting(c) for c in taken.changes), advice=advice, released=(PATH,))
