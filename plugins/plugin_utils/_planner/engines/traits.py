@@ -13,6 +13,9 @@ CRIO = "crio"
 DOCKER = "docker"
 PODMAN = "podman"
 
+# Seconds for an engine to answer after its restart. It recovers its containers first: seconds on an idle host, more on a full one.
+SERVES_WITHIN = 90
+
 
 @dc.dataclass(frozen=True)
 class Traits:

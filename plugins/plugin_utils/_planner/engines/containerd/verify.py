@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, transaction, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange, Setting
@@ -23,8 +24,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
-# Recovery of many containers comes before CRI answers; seconds on an idle host, more on a full one.
-SERVES_WITHIN = 90
 # Keys that are named where a change would touch them by mistake; all others are only counted.
 NAMED = (
     "version", "root", "state", "imports", "disabled_plugins", "required_plugins", "sandbox_image", "sandbox", "snapshotter", "config_path",
@@ -85,7 +84,7 @@ def health(instance: Instance, wanted: list[Setting], version: Version) -> trans
             require.append({"path": list(path), "equals": setting.value})
             if path[-2] == "options":  # 1.x reports options as the files spell them
                 require[-1]["folded"] = True
-    return {"kind": "cri", "socket": instance.socket, "timeout": SERVES_WITHIN, "require": require}
+    return {"kind": "cri", "socket": instance.socket, "timeout": traits.SERVES_WITHIN, "require": require}
 
 
 def refuse_deadly_restart(obs: Observation, instance: Instance) -> None:
@@ -132,7 +131,7 @@ def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advi
         plan,
         advice=(*plan.advice, *advice),
         restarts=(Restart(instance.unit, "restart", why),),
-        health=({"kind": "cri", "socket": instance.socket, "timeout": SERVES_WITHIN, "require": []},),
+        health=({"kind": "cri", "socket": instance.socket, "timeout": traits.SERVES_WITHIN, "require": []},),
         expect_units={instance.unit: instance.invocation_id} if instance.invocation_id else {},
     )
 

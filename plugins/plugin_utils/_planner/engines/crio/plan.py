@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import base as crio_base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
@@ -354,7 +355,7 @@ def health(instance: Instance, version: tuple[int, int], desired: Desired | None
     """CRI-O serves again and the handlers are there, by its own word."""
     require: list[transaction.Need] = []
     if desired is None:
-        return ({"kind": "cri", "socket": instance.socket, "timeout": 90, "require": require},)
+        return ({"kind": "cri", "socket": instance.socket, "timeout": traits.SERVES_WITHIN, "require": require},)
     if version >= releases.HANDLER_LIST_SINCE:
         require += [{"handler": name} for name in desired.handlers]
     if version >= releases.STATUS_CONFIG_SINCE:
@@ -362,4 +363,4 @@ def health(instance: Instance, version: tuple[int, int], desired: Desired | None
         require += [{"path": [*runtime, "Runtimes", n, "RuntimePath"], "equals": t["runtime_path"]} for n, t in desired.handlers.items()]
         if desired.default:
             require.append({"path": [*runtime, "DefaultRuntime"], "equals": desired.default})
-    return ({"kind": "cri", "socket": instance.socket, "timeout": 90, "require": require},)
+    return ({"kind": "cri", "socket": instance.socket, "timeout": traits.SERVES_WITHIN, "require": require},)

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, transaction, versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import json_text
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -33,7 +34,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 CDI_SINCE = (25, 0)
 CDI_ON_SINCE = (28, 2)
 VALIDATE_SINCE = (23, 0)
-SERVES_WITHIN = 90
 NAMED = 10  # containers that are named one by one
 BUILT_IN = "runc"
 
@@ -284,7 +284,7 @@ def health(instance: Instance, desired: Desired, restarted: bool) -> transaction
     if restarted and (desired.dirs or desired.cdi):
         where = ["CDISpecDirs"]
         require.append({"path": where, "equals": list(desired.dirs)} if desired.dirs else {"path": where, "filled": True})
-    return {"kind": "http", "socket": instance.socket, "path": "/info", "timeout": SERVES_WITHIN, "require": require}
+    return {"kind": "http", "socket": instance.socket, "path": "/info", "timeout": traits.SERVES_WITHIN, "require": require}
 
 
 @dc.dataclass(frozen=True)
