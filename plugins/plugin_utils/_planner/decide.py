@@ -34,7 +34,7 @@ ENGINE_PREFIX = "cdi.k8s.io/"
 MODES: Mapping[str, RuntimeMode] = {
     "native-cdi": "cdi",
     "nvidia-runtime": "cdi",
-    # `auto` means a spec made in memory since toolkit 1.18, so "legacy" has to be said (toolkit.md 3.3).
+    # `auto` means a spec made in memory since toolkit 1.18, so "legacy" has to be said.
     "legacy": "legacy",
     # The hook binary serves only where the mode is legacy.
     "oci-hook": "legacy",
@@ -188,7 +188,7 @@ def class_why(handler: str, engine: traits.Traits) -> str:
 
 
 def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str]:
-    """The matrix of the design: can the engine do CDI, and is CDI wanted."""
+    """By two questions: can the engine do CDI, and is CDI wanted."""
     if policy.injection != "auto":
         return forced(policy, instance), "forced by the option injection"
     engine = traits.of(instance.engine)
@@ -259,7 +259,7 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
 
 
 def device_list_strategy(policy: Policy, instance: Instance, injection: Injection, kubelet: Kubelet) -> tuple[tuple[str, ...], str]:
-    """What a Kubernetes device plugin needs as settings (operator.md 1.6: the CRI field is beta, on by default, from kubelet 1.29)."""
+    """What a Kubernetes device plugin needs as settings (Kubernetes' gate DevicePluginCDIDevices is on by default from 1.29)."""
     engine = traits.of(instance.engine)
     if not engine.kubernetes:
         return (), f"no kubelet uses {engine.title}, so no device plugin does"
@@ -325,7 +325,7 @@ def isolate(policy: Policy, decisions: list[Decision], plugin: Strategies = NO_P
 
 
 def version_cap(instances: Iterable[Instance], others: Iterable[Consumer] = ()) -> tuple[str, Reason]:
-    """The oldest consumer of the host's CDI spec rules (engines.md 6); 0.6.0 where none is known."""
+    """The oldest consumer of the host's CDI spec rules; 0.6.0 where none is known."""
     able = [Consumer(i.engine, i.version, i.cdi.max_version) for i in instances if i.cdi.able and i.cdi.max_version]
     known = [*able, *others]
     if not known:
@@ -338,7 +338,7 @@ def version_cap(instances: Iterable[Instance], others: Iterable[Consumer] = ()) 
 
 
 def packages(decisions: list[Decision]) -> tuple[str, ...]:
-    """The base package is enough where nothing runs the prestart hook (toolkit.md 3.5). Who only reads CDI specs needs none."""
+    """The base package is enough where nothing runs the prestart hook. Who only reads CDI specs needs none."""
     if not any(d.handler or d.hook for d in decisions):
         return ()
     return LEGACY_PACKAGES if any(d.runtime_mode == "legacy" for d in decisions) else BASE_PACKAGES

@@ -62,7 +62,7 @@ LEFTOVERS = {traits.CRIO: crio.leftovers}
 REASONED = {traits.CONTAINERD: containerd}  # whose handlers have a cgroup driver each
 KUBERNETES = (*known.with_kubernetes(), gpu_operator.TOOL)  # what comes with it, or needs it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
-# CRI-O's own packages put its runtimes outside PATH (engines.md 2).
+# CRI-O's own packages put its runtimes outside PATH.
 LOW_LEVEL_PATHS = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/libexec/crio"]
 
 

@@ -36,7 +36,8 @@ FIRMWARE = re.compile(r"/lib/firmware/(?:updates/)?([^/]*\d[^/]*)/nvidia/")
 GPU_NODE = re.compile(r"/dev/nvidia\d+")
 CAPABILITY_NODE = re.compile(r"/dev/nvidia-caps/nvidia-cap(\d+)")
 CONTROL = ("/dev/nvidiactl", "/dev/nvidia-uvm")
-# nvidia-cdi-hook ends well on a command that it does not know, so an older one leaves things out in silence (cdi.md 4).
+# nvidia-cdi-hook ends well on a command that it does not know, so an older one leaves things out in silence
+# (cmd/nvidia-cdi-hook/commands/commands.go: IssueUnsupportedHookWarning).
 HOOK_SINCE = {"update-application-profile": (1, 20, 0), "apply-cuda-memory-limits": (1, 20, 1)}
 TOOLKIT = "nvidia-container-toolkit-base"
 TOOLKIT_UNPACKED = f"/var/lib/dpkg/info/{TOOLKIT}.list"  # dpkg writes it at each installation
@@ -269,7 +270,7 @@ def of_node(node: DeviceNode, live: Mapping[str, Any] | None, *, known: bool) ->
     if not known:
         return
     if live is None:
-        if not (node.type and node.major):  # with both, the library takes them as they are (cdi.md 1.5)
+        if not (node.type and node.major):  # with both, CDI's library does not look (container-edits_unix.go)
             yield Stale("nodes", path, "", f"names the device node {path}, which is not there; containers do not start")
         return
     numbers = tuple(live.get("rdev") or ())

@@ -25,7 +25,7 @@ Expect = Literal["allowed", "refused", "optional"]
 KIND = "nvidia.com/gpu"
 LABEL = "gpufleet-check"
 ENV = "NVIDIA_VISIBLE_DEVICES"
-VOLUME_MOUNTS = "/var/run/nvidia-container-devices"  # config key accept-nvidia-visible-devices-as-volume-mounts (toolkit.md 3.2)
+VOLUME_MOUNTS = "/var/run/nvidia-container-devices"  # config key accept-nvidia-visible-devices-as-volume-mounts
 ENGINE_ANNOTATION = "cdi.k8s.io/gpufleet-check"
 GPU_MAJOR, CONTROL_MINOR = 195, 255
 CONTROL = "/dev/nvidiactl"
@@ -129,7 +129,7 @@ def _management(decision: Decision, gpus: tuple[Gpu, ...], strict: bool) -> dict
         "nodes": _nodes(tuple(g.minor for g in gpus), gpus),
     }
     # The variable counts then only with this capability, the runtime's own sign of a privileged container; a privileged one would get
-    # every node from the engine, which proves nothing (toolkit.md 3.2).
+    # every node from the engine, which proves nothing.
     return {**case, "capabilities": ["SYS_ADMIN"]} if strict else case
 
 

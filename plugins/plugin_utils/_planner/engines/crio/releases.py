@@ -36,7 +36,7 @@ SHAPES: Mapping[Path, str] = {
     **{(*HANDLERS, "*", field): toml_types.STRINGS for field in ("monitor_env", "allowed_annotations")},
 }
 
-# CDI code first appears in 1.24.0; the 1.23 of CDI's own README is a mistake (engines.md 2).
+# CDI code first appears in 1.24.0; the 1.23 of CDI's own README is a mistake.
 CDI_SINCE = (1, 24)
 # Before 1.28 CRI-O reads the annotations `cdi.k8s.io/...` only.
 CRI_FIELD_SINCE = (1, 28)

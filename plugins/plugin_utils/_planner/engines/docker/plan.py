@@ -30,7 +30,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import diff
 
-# CDI is there behind features.cdi from 25.0, and on unless features.cdi is false from 28.2 (engines.md 3).
+# CDI is there behind features.cdi from 25.0, and on unless features.cdi is false from 28.2 (its release notes).
 CDI_SINCE = (25, 0)
 CDI_ON_SINCE = (28, 2)
 VALIDATE_SINCE = (23, 0)
