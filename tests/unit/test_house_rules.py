@@ -284,7 +284,7 @@ def test_a_program_is_sent_with_what_it_imports(program: str) -> None:
 
 @pytest.mark.parametrize("path", [item for item in sources("modules") if item.stem != "host_program"], ids=name)
 def test_a_module_is_documentation(path: Path) -> None:
-    """Nothing in modules/ but the two programs of host_program runs on a node: the actions do the work."""
+    """Nothing in modules/ but the programs of host_program runs on a node: the actions do the work."""
     assert [ast.unparse(node)[:80] for node in without_documentation(ast.parse(path.read_text()))] == []
 
 

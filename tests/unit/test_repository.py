@@ -37,6 +37,32 @@ def test_a_visitor_finds(name: str) -> None:
     assert (ROOT / name).read_text().strip()
 
 
+def test_readme_names_everything_that_a_user_can_ask_for() -> None:
+    readme = (ROOT / "README.md").read_text()
+    modules = {f"`gpufleet.nvidia.{path.stem}`" for path in (ROOT / "plugins/modules").glob("*.py")} - {"`gpufleet.nvidia.host_program`"}
+    roles = {f"(roles/{path.name}/README.md)" for path in (ROOT / "roles").iterdir()}
+    assert sorted(name for name in modules | roles if name not in readme) == []
+
+
+SOURCES = [*(ROOT / "plugins").rglob("*.py"), *(ROOT / "tests").rglob("*.py"), *(ROOT / "docs").glob("*.md"), *ROOT.glob("*.md")]
+
+
+@pytest.mark.parametrize("page", ["ARCHITECTURE.md", "CONTRIBUTING.md", "docs/extending.md"])
+def test_a_file_that_a_maintainer_is_sent_to_is_there(page: str) -> None:
+    """By its path, or by its name alone where the sentence says whose room it is in."""
+    there = [f"/{path.relative_to(ROOT)}" for path in SOURCES]
+    named = re.findall(r"`([\w/.-]+\.(?:py|md))`", (ROOT / page).read_text())
+    assert named
+    assert sorted({name for name in named if not any(path.endswith(f"/{name}") for path in there)}) == []
+
+
+@pytest.mark.parametrize("path", sorted((ROOT / "plugins").rglob("*.py")), ids=lambda path: str(path.relative_to(ROOT)))
+def test_code_cites_no_page_that_nobody_else_has(path: Path) -> None:
+    """A source is upstream's file or a page of this repository."""
+    cited = set(re.findall(r"(?<![\w/.-])([a-z][\w-]*\.md)\b", path.read_text()))
+    assert cited - {page.name for page in (*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"))} == set()
+
+
 def test_the_workflow_checks_and_has_the_engines_judge() -> None:
     commands = [step.get("run", "") for workflow in WORKFLOWS for step in steps(workflow)]
     assert {"make check", "make judges", "make docs"} <= set(commands)

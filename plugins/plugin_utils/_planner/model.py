@@ -111,7 +111,7 @@ class Policy:
 
 @dc.dataclass(frozen=True)
 class Evidence:
-    """Where a fact comes from. source: cri-status | dump | files | version | option."""
+    """Where a fact comes from. source: cri-status | dump | files | version."""
 
     source: str
     text: str
@@ -264,7 +264,7 @@ class HostDecision:
 class Difference:
     """One entry of a plan as a person reads it."""
 
-    what: str  # file | package | unit | node
+    what: str  # file | package | unit | node | module
     path: str
     key: str
     before: Any
