@@ -7,6 +7,7 @@ Node side: standard library only, Python 3.6. "Host path" means a path as the ho
 `root` is "" for the running host, else the directory that stands for "/"; it never appears in an answer.
 """
 
+import contextlib
 import errno
 import functools
 import os
@@ -68,6 +69,20 @@ def full(root, path):
     return (root + path) or "/"
 
 
+_remembered = None  # {(root, path): (real, links)} and names of ids during a look
+
+
+@contextlib.contextmanager
+def remembering():
+    """While this lasts, each link is read once. For looks only, which change nothing; a change asks again each time."""
+    global _remembered
+    before, _remembered = _remembered, {}
+    try:
+        yield
+    finally:
+        _remembered = before
+
+
 def resolve(root, path):
     """Follow links as the host would, never out of root: (host path after all links, the links crossed).
 
@@ -75,8 +90,28 @@ def resolve(root, path):
     """
     if not isinstance(path, str) or not path.startswith("/") or "\0" in path:
         raise NodeError("bad-question", "a path must be absolute, not %r" % (path,))
-    todo = [part for part in reversed(path.split("/")) if part]
-    done, links = "", []
+    done, links = _through(root, path, _remembered) if _remembered is not None else _steps(root, path, "", (), path)
+    return done or "/", list(links)
+
+
+def _through(root, path, known):
+    """The same from what this look has found of the directories above, which many paths share."""
+    if (root, path) in known:
+        return known[root, path]
+    found, at = ("", ()), ""
+    for part in path.split("/"):
+        if part:
+            at += "/" + part
+            if (root, at) not in known:
+                known[root, at] = _steps(root, path, found[0], found[1], part)
+            found = known[root, at]
+    known[root, path] = found
+    return found
+
+
+def _steps(root, path, done, links, more):
+    """(where one comes to from a directory, the links that were crossed until then)."""
+    todo = [part for part in reversed(more.split("/")) if part]
     while todo:
         part = todo.pop()
         if part == ".":
@@ -92,13 +127,13 @@ def resolve(root, path):
                 raise from_os_error(exc, step)
             done = step
             continue
-        links.append(step)
+        links += (step,)
         if len(links) > MAX_LINKS:
             raise NodeError("failed", "%s: more than %d symbolic links (a loop?)" % (path, MAX_LINKS))
         if target.startswith("/"):
             done = ""
         todo.extend(part for part in reversed(target.split("/")) if part)
-    return done or "/", links
+    return done, links
 
 
 def lstat(root, real):
@@ -188,6 +223,13 @@ def _ids(path, _mtime):
 
 def id_names(root, database):
     """{number: name} of "passwd" or "group" as the host's own file says."""
+    known = _remembered if _remembered is not None else {}
+    if (root, database) not in known:
+        known[root, database] = _id_names(root, database)
+    return known[root, database]
+
+
+def _id_names(root, database):
     path = full(root, resolve(root, "/etc/" + database)[0])
     try:
         return _ids(path, os.stat(path).st_mtime)

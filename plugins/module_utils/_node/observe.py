@@ -47,7 +47,7 @@ def run(request):
     commands.asked_for[:] = request.get("environment") or []
     look_system.forget()
     questions = [_with_list(question, request.get("keeps") or ()) for question in request["questions"]]
-    with _Alarm(deadline) as alarm:
+    with host_files.remembering(), _Alarm(deadline) as alarm:
         units = _units_together(root, questions, alarm)
         for question in questions:
             answer = units.get(question.get("id")) or _ask(root, question, alarm)

@@ -17,6 +17,14 @@ UNIT_PROPERTIES = (
     "KillMode Delegate Slice ControlGroup ExecMainStartTimestampMonotonic ActiveEnterTimestampMonotonic NeedDaemonReload BindsTo "
     "Requires PartOf TriggeredBy Triggers"
 ).split()
+# systemd.unit(5), "Unit File Load Path", of the system's manager; /lib where it is not merged with /usr/lib.
+_UNIT_FOLDERS = (
+    "/etc/systemd/system.control /run/systemd/system.control /run/systemd/transient /run/systemd/generator.early /etc/systemd/system "
+    "/etc/systemd/system.attached /run/systemd/system /run/systemd/system.attached /run/systemd/generator /usr/local/lib/systemd/system "
+    "/usr/lib/systemd/system /lib/systemd/system /run/systemd/generator.late"
+).split()
+# No instance (name@instance), which has the file of another name.
+_PLAIN_UNIT = re.compile(r"[\w.:-]+\.(?:service|socket|path|timer|target|mount|scope|slice)\Z")
 _DPKG_INSTALLED = ("installed", "triggers-awaited", "triggers-pending")
 _RPM_DATABASES = ("/var/lib/rpm", "/usr/lib/sysimage/rpm")
 _RPM_FORMAT = "%{NAME} %|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}\\n"
@@ -35,11 +43,12 @@ def forget():
 def packages(root, names, candidates=False):
     """Which packages are installed, from the package manager's own database.
 
-    candidates: True asks what could be installed, "missing" of those only that are not installed (apt-cache takes its time).
+    candidates: True asks what could be installed, "first missing" of those only that are not installed, and only where the first of all
+    is none that is (apt-cache takes its time).
     """
     if os.path.exists(host_files.full(root, "/var/lib/dpkg/status")):
         answer = {"manager": "dpkg", "installed": _dpkg(root, names), "candidates": {}}
-        wanted = [name for name in names if candidates != "missing" or not answer["installed"][name]]
+        wanted = [name for name in names if candidates is True or not (answer["installed"][names[0]] or answer["installed"][name])]
         if candidates and wanted and not root:
             answer.update(_offered_by_apt(wanted))
         return answer
@@ -55,14 +64,21 @@ def _dpkg(root, names):
     text, installed = _dpkg_status(root), {}
     for name in names:
         installed[name] = None
-        for match in re.finditer(r"\nPackage: %s\n" % re.escape(name), text):
-            stanza = text[match.start() + 1 : text.find("\n\n", match.end()) + 1 or None]
+        for stanza in _stanzas(text, "\nPackage: %s\n" % name):
             state = re.search(r"^Status: \S+ \S+ (\S+)$", stanza, re.MULTILINE)
             version = re.search(r"^Version: (.*)$", stanza, re.MULTILINE)
             if state and version and state.group(1) in _DPKG_INSTALLED:
                 installed[name] = version.group(1)
                 break
     return installed
+
+
+def _stanzas(text, begins):
+    at = text.find(begins)
+    while at >= 0:
+        end = text.find("\n\n", at + len(begins) - 1) + 1 or len(text)
+        yield text[at + 1 : end]
+        at = text.find(begins, end - 1)
 
 
 def _dpkg_status(root):
@@ -112,7 +128,7 @@ def _apt_candidates(names):
 def units(names, properties=None):
     """{name: properties as systemctl prints them} by one call; a unit that systemd will not name is not-found."""
     wanted = sorted(set(properties or UNIT_PROPERTIES) | {"Id", "Names", "LoadState"})
-    argv = ["systemctl", "show", "--no-pager", "--property=" + ",".join(wanted), "--"] + list(names)
+    argv = ["systemctl", "show", "--no-pager", "--property=" + ",".join(wanted), "--"] + _asked_as(names)
     answer = commands.text(commands.run(argv, timeout=15))
     if answer["timed_out"]:
         raise host_files.NodeError("timeout", "systemctl show gave no answer within 15 s")
@@ -127,6 +143,26 @@ def units(names, properties=None):
     if set(OF_PROCESSES) <= set(wanted):
         heard.update(states)
     return states
+
+
+def _asked_as(names):
+    """How systemctl is asked for units: by name, or by a pattern for the very name where no directory of units has it.
+
+    A pattern is compared with the units that systemd has in memory, by one call for all of them; for a name it also looks for files, and
+    tells all the properties of what it has not found. That took more of a look than anything else.
+    """
+    try:
+        there = {name for folder in _UNIT_FOLDERS for name in _names_in(folder)}
+    except OSError:  # a directory that cannot be read says nothing of what is not in it
+        return list(names)
+    return [name if {name, name + ".d"} & there or not _PLAIN_UNIT.match(name) else "%s[%s]" % (name[:-1], name[-1]) for name in names]
+
+
+def _names_in(folder):
+    try:
+        return os.listdir(folder)
+    except FileNotFoundError:
+        return ()
 
 
 def programs(paths):

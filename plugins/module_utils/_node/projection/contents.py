@@ -4,8 +4,7 @@
 """A file's content as the answer to a question carries it. Node side: standard library only, Python 3.6."""
 
 import binascii
-import functools
-import json
+import collections
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import keyed
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import documents, projector
@@ -33,16 +32,20 @@ def shown(data, keep, path):
         return dict(answer, content=binascii.b2a_base64(found.data, newline=False).decode("ascii"), encoding="base64")
 
 
+_latest = collections.deque(maxlen=8)  # (list, bytes, Projection): a look may ask for a file by its name, by a pattern and for its paths
+
+
 def projected(data, keep):
-    """The Projection of a file's bytes, with keyed tags. A document takes longer than other files and may be asked for twice in a look."""
+    """The Projection of a file's bytes, of a document with keyed tags."""
+    for known, of, found in _latest:
+        if known == keep and of == data:
+            return found
     if keep.get("format") == "document":
-        return _document(data, json.dumps(keep))
-    return projector.project(data, keep)
-
-
-@functools.lru_cache(maxsize=8)
-def _document(data, keep):
-    return projector.Projection(*documents.project(data, json.loads(keep), keyed.tag))
+        found = projector.Projection(*documents.project(data, keep, keyed.tag))
+    else:
+        found = projector.project(data, keep)
+    _latest.append((keep, data, found))
+    return found
 
 
 def _withheld(entry):

@@ -56,7 +56,7 @@ _LISTS = {
 }  # fmt: skip
 _ONE_OF = "one of "
 _KEY = re.compile(r"[\w.*+-]{1,128}(?:/[\w.*+-]{0,128})?")
-_COMPILED = {shape: re.compile(rule) for shape, rule in _TEXT.items()}
+_compiled: "Any" = {}  # shape: its rule, once a value was held against it; a look meets few of them
 
 
 def shapes() -> "Any":
@@ -78,9 +78,11 @@ def fits(shape: "Any", value: "Any") -> bool:
         return False
     if shape.startswith(_ONE_OF):
         return value in shape[len(_ONE_OF) :].split("|")
-    rule = _COMPILED.get(shape)
+    rule = _compiled.get(shape)
     if rule is None:
-        raise ValueError("there is no shape called %r" % (shape,))
+        if shape not in _TEXT:
+            raise ValueError("there is no shape called %r" % (shape,))
+        rule = _compiled[shape] = re.compile(_TEXT[shape])
     return value == "" or (len(value) <= LONGEST and rule.fullmatch(value) is not None)
 
 
@@ -109,16 +111,28 @@ class _Branch(object):
         self.deep: "Any" = None
 
 
-_latest: "Any" = [(None, 0, _Branch())]  # the list that was asked last, and its tree: a file's keys are asked one after the other
+class _Tree(object):
+    """A list of places as a tree, and what was found in it."""
+
+    __slots__ = ("found", "keep", "root", "size")
+
+    def __init__(self, keep: "Any") -> None:
+        self.keep, self.size, self.root = keep, len(keep), _Branch()
+        self.found: "Any" = {}
+        for number, (path, _shape) in enumerate(keep):
+            _grow(self.root, path, number)
+
+
+_TREES, _PATHS = 32, 4096  # how many lists are known as trees, and how many paths of each: a file's keys are asked again and again
+_trees: "Any" = {}  # by the list's identity, which it keeps as long as it is known here
 
 
 def _tree(keep: "Any") -> "Any":
-    known, size, tree = _latest[0]
-    if known is not keep or size != len(keep):
-        tree = _Branch()
-        for number, (path, _shape) in enumerate(keep):
-            _grow(tree, path, number)
-        _latest[0] = (keep, len(keep), tree)
+    tree = _trees.get(id(keep))
+    if tree is None or tree.keep is not keep or tree.size != len(keep):
+        if len(_trees) >= _TREES:
+            _trees.clear()
+        tree = _trees[id(keep)] = _Tree(keep)
     return tree
 
 
@@ -134,7 +148,16 @@ def _grow(branch: "Any", path: "Any", number: int) -> None:
 
 def _found(keep: "Any", path: "Any") -> "Any":
     """(the branches where the path ends, the numbers of each `**` above that holds what is below it)"""
-    branches, deep = [_tree(keep)], []
+    tree, place = _tree(keep), tuple(path)
+    if place not in tree.found:
+        if len(tree.found) >= _PATHS:
+            tree.found.clear()
+        tree.found[place] = _below(tree.root, place)
+    return tree.found[place]
+
+
+def _below(tree: "Any", path: "Any") -> "Any":
+    branches, deep = [tree], []
     for at, key in enumerate(path):
         held = [branch.deep for branch in branches if branch.deep is not None]
         deep += held if held and all(_plain(part) for part in path[at:]) else []

@@ -18,7 +18,9 @@ MAX_DEPTH = 64
 FORM = "yaml-form"  # valid YAML perhaps, and nothing that is known here
 _LONGEST_KEY = 1024  # as libyaml has it
 
-_UNPRINTABLE = re.compile("[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+# Two rules, since re takes longer to compile the second one than to read a whole spec by the first, and few texts need it.
+_UNPRINTABLE_ASCII = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f]")
+_UNPRINTABLE = "[^\t\n\r\x20-\x7e\x85\xa0-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]"
 _OTHER_BREAK = re.compile("\r(?!\n)|[\x85\u2028\u2029\ufeff]")
 _MARKER = re.compile(r"(---|\.\.\.)(?=[ \t\r\n]|\Z)")
 _CLOSING = re.compile("^" + _MARKER.pattern, re.MULTILINE)
@@ -43,6 +45,14 @@ _IN_FLOW = re.compile(
 _DOUBLE = re.compile(r'"[^"\\]*(?:\\(?:\r\n|[^\r])[^"\\]*)*"')
 _SINGLE = re.compile(r"'[^']*(?:''[^']*)*'(?!')")
 _BLOCK_HEADER = re.compile(r"[|>](?:[+-]([1-9])?|([1-9])[+-]?)?[ \t]*(#[^\r\n]*)?(?=\r?\n|\Z)")
+
+
+def _is_ascii(text):
+    try:
+        text.encode("ascii")
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 class Document(object):
@@ -84,7 +94,7 @@ class _Scanner(object):
     # --- the text as a whole ---
 
     def document(self):
-        self.signs(_UNPRINTABLE, "yaml-sign")
+        self.signs(_UNPRINTABLE_ASCII if _is_ascii(self.text) else re.compile(_UNPRINTABLE), "yaml-sign")
         self.signs(_OTHER_BREAK, FORM)
         at = self.token(self.begin)
         if self.text.startswith("%", at) and self.column(at) == 0:

@@ -40,7 +40,8 @@ WHY: Mapping[str, str] = {
     "libnvidia-container1": "the library of nvidia-container-cli",
 }
 TIMEOUT = 900
-QUESTION: queries.Question = {**queries.package(list(FAMILY)), "candidates": "missing"}  # asking apt takes longer than the rest of a look
+# Asking apt takes longer than the rest of a look, and who has the first of the family seldom needs the others: `known` asks for those.
+QUESTION: queries.Question = {**queries.package(list(FAMILY)), "candidates": "first missing"}
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -67,7 +68,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
             Difference("package", n, "version", obs.package(n), version or "the repository's", WHY.get(n, "")) for n in (*wrong, *moved)
         ),
         commands=(
-            *refresh(manager(obs), [n for n in (*wrong, *moved) if not candidates(obs).get(n)]),
+            *refresh(manager(obs), [n for n in (*wrong, *moved) if not known(obs, wrong).get(n)]),
             {"argv": install(names, version, bool(policy.toolkit_version)), "timeout": TIMEOUT, "why": why},
         ),
         advice=reload_advice(obs),
@@ -90,8 +91,10 @@ def offered(obs: Observation, names: list[str]) -> bool:
     """
     question = AVAILABLE.get(manager(obs))
     if question is None:
-        require_known(obs, [name for name in names if not obs.package(name)])
-        return all(candidates(obs).get(name) or obs.package(name) for name in names)
+        missing_ = [name for name in names if not obs.package(name)]
+        offers = known(obs, missing_)
+        require_known(obs, missing_)
+        return all(offers.get(name) for name in missing_)
     answer = obs.attempt(question)
     if "error" in answer or answer.get("timed_out") or answer.get("rc") not in (0, NO_MATCH):
         raise not_known(" ".join(question["argv"]), "it did not work")
@@ -135,6 +138,14 @@ def candidates(obs: Observation) -> dict[str, str | None]:
         if qid.startswith("package:"):
             found.update(answer.get("candidates") or {})
     return found
+
+
+def known(obs: Observation, names: list[str]) -> dict[str, str | None]:
+    """What could be installed; of the packages that are missing it is asked now, where the look has not."""
+    lacking = [name for name in names if not obs.package(name) and name not in candidates(obs)]
+    if manager(obs) == "apt" and obs.package(BASE) and lacking:
+        obs.raw(queries.package(lacking, candidates=True))
+    return candidates(obs)
 
 
 def manager(obs: Observation) -> str:

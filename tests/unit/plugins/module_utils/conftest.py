@@ -35,7 +35,9 @@ action=$1; shift
 case $action in
 show)
     while [ "$1" != -- ]; do shift; done; shift
-    for name in "$@"; do
+    for asked in "$@"; do
+        name=$(echo "$asked" | tr -d '[]')  # a pattern stands for one name, and for units in memory only
+        [ "$name" = "$asked" ] || [ -d "$units/$name" ] || continue
         echo "Id=$name"; echo "Names=$name"
         if [ -d "$units/$name" ]; then
             echo LoadState=loaded

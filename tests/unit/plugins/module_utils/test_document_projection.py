@@ -60,14 +60,14 @@ def test_what_is_listed_is_shown_and_the_rest_has_stand_ins(text, projected):
 
 
 def test_equal_values_have_one_keyed_tag(monkeypatch):
-    keyed._begun.cache_clear(), contents._document.cache_clear()
+    keyed._begun.cache_clear(), contents._latest.clear()
     monkeypatch.setattr(keyed, "_SOURCES", ("/nonexistent",))
     text = b"x: one\nw: one\nz: two\n"
     tags = [re.findall(r': "\(hidden ([0-9a-f]{16})', contents.shown(text, KEEP, "/x")["content"])]
     monkeypatch.undo()
-    keyed._begun.cache_clear(), contents._document.cache_clear()
+    keyed._begun.cache_clear(), contents._latest.clear()
     tags.append(re.findall(r": \"\(hidden ([0-9a-f]{16})", contents.shown(text, KEEP, "/x")["content"]))
-    keyed._begun.cache_clear(), contents._document.cache_clear()
+    keyed._begun.cache_clear(), contents._latest.clear()
     assert [(found[0] == found[1], found[1] == found[2]) for found in tags] == [(True, False)] * 2
     assert tags[0][0] != tags[1][0], "another key, another tag"
 

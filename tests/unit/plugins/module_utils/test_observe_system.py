@@ -86,6 +86,29 @@ def test_units(systemd):
     assert len(systemd.log_file.read_text().splitlines()) == 1
 
 
+UNITS = ["here.service", "drop-in.service", "memory.service", "none.service", "at@one.service", "noending"]
+
+
+def test_units_without_a_file_are_asked_for_as_patterns(systemd, tmp_path, monkeypatch):
+    """By name systemd would look for each of them, and tell all the properties of what it has not found."""
+    (tmp_path / "system" / "drop-in.service.d").mkdir(parents=True)
+    (tmp_path / "system" / "here.service").symlink_to("/dev/null")
+    monkeypatch.setattr(system, "_UNIT_FOLDERS", [str(tmp_path / "system"), str(tmp_path / "none")])
+    for name in ("here.service", "memory.service"):
+        systemd.add(name)
+    units = ask(kind="units", names=UNITS)["units"]
+    assert [units[name]["LoadState"] for name in UNITS] == ["loaded", "not-found", "loaded", "not-found", "not-found", "not-found"]
+    asked = systemd.log_file.read_text().partition(" -- ")[2].split()
+    assert asked == ["here.service", "drop-in.service", "memory.servic[e]", "none.servic[e]", "at@one.service", "noending"]
+
+
+def test_a_folder_of_units_that_cannot_be_read_says_nothing(systemd, tmp_path, monkeypatch):
+    (tmp_path / "file").write_text("")
+    monkeypatch.setattr(system, "_UNIT_FOLDERS", [str(tmp_path / "file")])
+    assert ask(kind="units", names=["none.service"])["units"]["none.service"]["LoadState"] == "not-found"
+    assert systemd.log_file.read_text().endswith(" -- none.service\n")
+
+
 def own_process(**more):
     found = ask(kind="processes", names=["python[0-9.]*", os.path.basename(sys.executable)], **more)["processes"]
     own = [process for process in found if process["pid"] == os.getpid()]
@@ -116,7 +139,8 @@ def test_candidates_of_what_is_missing_only(monkeypatch):
     monkeypatch.setattr(system, "_dpkg", lambda root, names: {"have": "1", "none": None})
     monkeypatch.setattr(system, "_apt_candidates", lambda names: {name: "9" for name in names})
     monkeypatch.setattr(system.os.path, "exists", lambda path: True)
-    assert system.packages("", ["have", "none"], "missing")["candidates"] == {"none": "9"}
+    assert system.packages("", ["none", "have"], "first missing")["candidates"] == {"none": "9"}
+    assert system.packages("", ["have", "none"], "first missing")["candidates"] == {}
     assert system.packages("", ["have", "none"], True)["candidates"] == {"have": "9", "none": "9"}
     assert system.packages("", ["have"], False)["candidates"] == {}
 

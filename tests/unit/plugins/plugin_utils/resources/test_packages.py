@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
@@ -111,6 +112,21 @@ def test_a_host_that_is_skipped_gets_nothing() -> None:
 
 def test_packages_stay_when_the_rest_goes() -> None:
     assert packages.plan_absent(Policy(state="absent"), obs(packages={BASE: NEW})) == Plan()
+
+
+def test_a_host_that_has_the_base_package_is_asked_for_offers_of_the_others_only_when_it_needs_them() -> None:
+    """Asking apt takes longer than the rest of a look, and a converged host would be asked each time."""
+    assert packages.QUESTION["names"][0] == BASE
+    assert packages.QUESTION["candidates"] == "first missing"
+    assert planned(CDI, {BASE: OLD}, "") == Plan()
+    with pytest.raises(NeedMore) as asked:
+        planned(LEGACY, {BASE: OLD, TOOLS: OLD}, "")
+    assert asked.value.questions == [{**queries.package([HOOK, LIBRARY]), "candidates": True}]
+    answer = {"manager": "dpkg", "installed": {HOOK: None, LIBRARY: None}, "candidates": {HOOK: OLD, LIBRARY: OLD}}
+    seen = obs(packages={BASE: OLD, TOOLS: OLD}, answers={asked.value.questions[0]["id"]: answer})
+    seen.answers["package:of this test"]["manager"] = "dpkg"
+    (install,) = packages.plan(LEGACY, seen, record(LEGACY)).commands
+    assert [word for word in install["argv"] if "nvidia" in word] == [f"{name}={OLD}" for name in ALL]
 
 
 DNF, ZYPPER = packages.AVAILABLE["dnf"], packages.AVAILABLE["zypper"]
