@@ -9,13 +9,14 @@ import base64
 import dataclasses as dc
 import functools
 import posixpath
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, TypeVar
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, QueryFailed
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
 
+T = TypeVar("T")
 # What could not be learned, by the query's kind, which its id begins with.
 UNKNOWN = {
     "file": "this file could not be read",
@@ -190,6 +191,17 @@ class Observation:
             for f in a.get("files") or ():
                 found.setdefault(f.get("path"), f)
         return found
+
+    @functools.cached_property
+    def _made(self) -> dict[Any, Any]:
+        return {}
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        """What was made of these answers, made once: planners ask for the same many times. make: what fails is tried again."""
+        if key not in self._made:
+            self._made[key] = make()
+        made: T = self._made[key]
+        return made
 
     def raw(self, question: queries.Question) -> Mapping[str, Any]:
         """The answer. An error is not an answer: what was not learned must never count as "nothing there"."""

@@ -8,6 +8,8 @@ from __future__ import annotations
 import dataclasses as dc
 import functools
 import re
+from collections import Counter
+from operator import itemgetter
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import releases, schema, yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.lookup import SUFFIXES
@@ -62,11 +64,20 @@ def equal(one: Spec, other: Spec) -> bool:
 
 
 def _normal(spec: Spec) -> tuple[object, ...]:
-    devices = sorted(((d.name, sorted(d.annotations.items()), _normal_edits(d.edits.__dict__)) for d in spec.devices), key=repr)
+    devices = [(d.name, sorted(d.annotations.items()), _normal_edits(d.edits.__dict__)) for d in spec.devices]
+    alike = len({name for name, _annotations, _edits in devices}) < len(devices)
+    devices.sort(key=repr if alike else itemgetter(0))
     return spec.version, spec.kind, sorted(spec.annotations.items()), _normal_edits(spec.edits.__dict__), devices
 
 
 def _normal_edits(edits: dict[str, object]) -> dict[str, object]:
     """Hooks run in their order and the last one of equal env keys wins, so those keep it."""
     loose = ("device_nodes", "mounts", "net_devices", "additional_gids")
-    return {k: sorted(map(repr, v)) if k in loose and isinstance(v, tuple) else v for k, v in edits.items()}
+    return {k: _unordered(v) if k in loose and isinstance(v, tuple) else v for k, v in edits.items()}
+
+
+def _unordered(entries: tuple[object, ...]) -> object:
+    try:
+        return Counter(entries)
+    except TypeError:  # a value within is a table or an array, where none belongs
+        return sorted(map(repr, entries))

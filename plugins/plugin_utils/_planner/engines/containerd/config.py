@@ -8,9 +8,10 @@ from __future__ import annotations
 import collections
 import dataclasses as dc
 import fnmatch
+import functools
 import posixpath
-from collections.abc import Iterable, Mapping
-from typing import Any
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, TypeVar
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import options, releases
@@ -21,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
+T = TypeVar("T")
 MAX_CHAIN, MAX_FILES = 32, 256  # of imports
 
 
@@ -58,8 +60,19 @@ class FileSet:
         """The config version in force for a set without any: 1, as containerd reads it."""
         return (self.root.declared or 1) if self.root else 0
 
+    @functools.cached_property
+    def _made(self) -> dict[Any, Any]:
+        """What was made of this set: a plan asks several times for the same."""
+        return {}
+
+    def once(self, key: Any, make: Callable[[], T]) -> T:
+        if key not in self._made:
+            self._made[key] = make()
+        made: T = self._made[key]
+        return made
+
     def without(self, path: str) -> FileSet:
-        return dc.replace(self, files=tuple(f for f in self.files if path not in (f.path, f.real)))
+        return self.once(path, lambda: dc.replace(self, files=tuple(f for f in self.files if path not in (f.path, f.real))))
 
     def get(self, path: str) -> ConfigFile | None:
         return next((f for f in self.files if path in (f.path, f.real)), None)
@@ -86,7 +99,13 @@ def load(
     obs: Observation, root_path: str, version: Version, handlers: Iterable[Handler] = (), ahead: Mapping[str, File] | None = None
 ) -> FileSet:
     """Walk the imports as the daemon does: breadth first, globs only where there is an asterisk. PlanError for what it would refuse."""
-    sight = Sight(obs, ahead or {}, containerd_places.keep(handlers))
+    keep = containerd_places.keep(handlers)
+    if ahead:
+        return _walked(Sight(obs, ahead, keep), root_path, version)
+    return obs.once(("containerd", root_path, version, id(keep)), lambda: _walked(Sight(obs, {}, keep), root_path, version))
+
+
+def _walked(sight: Sight, root_path: str, version: Version) -> FileSet:
     first = sight.file(root_path)
     if not first.exists:
         return FileSet(root_path, (), sight.keep)
@@ -259,8 +278,12 @@ def programs(runtimes: Mapping[str, Any]) -> dict[str, str]:
     return {name: str(toml.lookup(entry, ("options", "BinaryName")) or "") for name, entry in runtimes.items()}
 
 
-def effective(files: FileSet, version: Version, *, built_in: bool = True) -> dict[str, Any]:
+def effective(files: FileSet, version: Version, *, built_in: bool = True) -> Mapping[str, Any]:
     """The CRI runtime table that the files give, the version's built-in runc included unless only the files' own word is wanted."""
+    return files.once((version, built_in), lambda: _effective(files, version, built_in))
+
+
+def _effective(files: FileSet, version: Version, built_in: bool) -> Mapping[str, Any]:
     facts = releases.facts(version)
     cri: dict[str, Any] = {}
     for file in files.files:
