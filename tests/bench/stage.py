@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import json
 import tempfile
 import time
 from collections.abc import Mapping
@@ -57,6 +58,12 @@ class Stage:
     """Hosts that are up, and how they are reached."""
 
     fleet: onlab.Fleet
+    names: Mapping[str, str] = dc.field(default_factory=dict)  # further names of the hosts, with their addresses; then tasks run on these
+
+    def named(self, count: int) -> Stage:
+        """The same hosts under many names, each of which is a host to Ansible."""
+        addresses = [host.address for _name, host in sorted(self.fleet.lab.hosts().items())]
+        return dc.replace(self, names={f"light{n:02}": addresses[n % len(addresses)] for n in range(count)})
 
     @property
     def hosts(self) -> tuple[str, ...]:
@@ -66,11 +73,19 @@ class Stage:
         with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
             file = Path(folder, "spent")
             begin = time.perf_counter()
-            run = self.fleet.play(playbook, variables=variables, around=spent.around(file))
+            run = self.fleet.play(playbook, variables=variables, around=spent.around(file), arguments=self._arguments(Path(folder)))
             seconds = time.perf_counter() - begin
             if run.status:
                 raise Failed(f"a run ended with status {run.status}: {run.failed}\n{run.words[-3000:]}")
             return Timed(run, seconds, spent.read(file))
+
+    def _arguments(self, folder: Path) -> list[str]:
+        if not self.names:
+            return []
+        place = folder / "names.json"
+        hosts = {name: {"ansible_host": address} for name, address in self.names.items()}
+        place.write_text(json.dumps({"gpu_nodes": {"children": {"named": {"hosts": hosts}}}}))
+        return ["-i", str(place), "--limit", "named"]
 
     def task(self, module: str, options: Mapping[str, Any], times: int = 1) -> Timed:
         """One task, or the same task several times in one play."""

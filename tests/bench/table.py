@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from tests.bench import node
 from tests.bench.counts import Count
 from tests.bench.planner import Speed, policy
-from tests.bench.ratios import FIRST_ROUNDS, ROUNDS, TASKS, Ratio
+from tests.bench.ratios import FIRST_ROUNDS, MANY, ROUNDS, TASKS, Ratio
 from tests.bench.stage import Stage
 from tests.bench.worst import Worst
 from tests.lab import aptrepo
@@ -109,7 +109,7 @@ How it is measured:
 - Six hosts with two GPUs each, one per engine release. A wrapper in place of `ssh` counts the operations.
 - Ping: {TASKS} tasks in one play, pipelining on, connections kept; {ROUNDS} rounds in turn, the median of each.
   What the controller spends is the processor time of `ansible-playbook` and all that it starts, less that of a play without a task;
-  its memory is that of the largest of these processes.
+  its memory is that of the largest of these processes. The {MANY} hosts are further names of the six: they are there for the controller.
 - Plain playbook: `tests/bench/naive.yml`; the packages are installed on both sides; {FIRST_ROUNDS} rounds in turn, the median of each.
   Both sides restart every engine, and that time is in both numbers.
 - CDI spec: processor time of the planner for the whole task, against that of nvidia-ctk on the same host, less the start of the program.

@@ -76,10 +76,11 @@ START = (
     "import sys,zlib;s=sys.stdin.buffer;n=[int(w) for w in s.readline().split()];"
     "o=zlib.decompress(s.read(n[0]));exec(o);sent(s,o.decode('utf-8'),n[1:])"
 )
-# A docstring by itself on its lines, another string, a comment. The node side has no string within a string (f-strings are newer than 3.6).
+# A docstring by itself on its lines, another string, a comment, the beginning of a line. The node side has no string within a string
+# (f-strings are newer than 3.6).
 _DOCSTRING = r'(?P<indent>^[ \t]*)(?P<doc>"""(?:[^"\\]|\\.|"(?!""))*""")(?=[ \t]*$)'
 _STRING = r'"""(?:[^"\\]|\\.|"(?!""))*"""|"(?:[^"\\\n]|\\.)*"|' + r"'(?:[^'\\\n]|\\.)*'"
-_WORDS = re.compile(rf"{_DOCSTRING}|(?P<string>{_STRING})|(?P<comment>[ \t]*#[^\n]*)", re.MULTILINE | re.DOTALL)
+_WORDS = re.compile(rf"{_DOCSTRING}|(?P<string>{_STRING})|(?P<comment>[ \t]*#[^\n]*)|(?P<begin>^ +(?=[^ \n]))", re.MULTILINE | re.DOTALL)
 
 
 def pack(value: Any) -> str:
@@ -102,14 +103,20 @@ def text(name: str) -> str:
 
 
 def short(source: str) -> str:
-    """The same program without its docstrings and comments: every line keeps its number, by which errors name it."""
+    """The same program without docstrings and comments, a space for a level: every line keeps its number, by which errors name it."""
     return _WORDS.sub(_without_words, source)
 
 
 def _without_words(found: re.Match[str]) -> str:
     if found["comment"] is not None:
         return ""
-    return found[0] if found["doc"] is None else found["indent"] + "0" + "\n" * found[0].count("\n")
+    if found["begin"] is not None:
+        return _level(found[0])
+    return found[0] if found["doc"] is None else _level(found["indent"]) + "0" + "\n" * found[0].count("\n")
+
+
+def _level(begin: str) -> str:
+    return " " * (len(begin) // 4) + begin[: len(begin) % 4]
 
 
 @functools.cache

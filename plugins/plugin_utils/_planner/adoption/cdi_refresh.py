@@ -35,6 +35,8 @@ UNIT_FILES = (f"/lib/systemd/system/{SERVICE}", f"/usr/lib/systemd/system/{SERVI
 MASKS = {unit: f"/etc/systemd/system/{unit}" for unit in (PATH, SERVICE)}
 # systemd keeps the state "enabled" of a loaded unit in mind until it reloads; the links on disk are the truth.
 LINKS = {unit: f"/etc/systemd/system/multi-user.target.wants/{unit}" for unit in (PATH, SERVICE)}
+OUTPUT = re.compile(r"(?m)^NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=[\"']?([^\s\"']+)")
+CDI_VERSION = re.compile(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)")
 # What of these files may travel.
 KEPT = {
     REFRESH_FILE: file_places.SPEC_VERSION,
@@ -64,9 +66,9 @@ def refresh(policy: Policy, obs: Observation) -> Refresh:
     present = any(obs.unit(u) for u in LINKS) or any(obs.exists(p) for p in UNIT_FILES)
     masked = is_mask(obs.file(MASKS[SERVICE]))
     enabled = not masked and any(obs.exists(link) for link in LINKS.values())
-    output = re.findall(r"(?m)^NVIDIA_CTK_CDI_OUTPUT_FILE_PATH=[\"']?([^\s\"']+)", obs.text(REFRESH_ENV))
+    output = OUTPUT.findall(obs.text(REFRESH_ENV))
     where = output[-1] if output else REFRESH_FILE
-    found = re.search(r"[\"']?cdiVersion[\"']?:\s*[\"']?([0-9.]+)", obs.text(where, file_places.SPEC_VERSION))
+    found = CDI_VERSION.search(obs.text(where, file_places.SPEC_VERSION))
     return Refresh(present, enabled, masked, where, found.group(1) if found else "")
 
 

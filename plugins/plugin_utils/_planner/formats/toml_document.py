@@ -6,8 +6,10 @@
 from __future__ import annotations
 
 import bisect
+import contextlib
 import dataclasses as dc
 import functools
+import importlib
 import itertools
 import json
 import re
@@ -21,6 +23,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 BOM = "\ufeff"
 UTF16 = ("\udcff\udcfe", "\udcfe\udcff")  # its byte order mark, as bytes that are no UTF-8 arrive
 WHY = "a parser refuses it here"  # its own words would quote the text
+# The parser that loads() uses, where it is: imported by the process that loads the collection, and not again by that of each host.
+with contextlib.suppress(ImportError):
+    importlib.import_module("tomllib")
+_LINE = re.compile(r"[^\n]*\n|[^\n]+")
 _BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 
 
@@ -159,7 +165,7 @@ def dotted(path: Path) -> str:
 
 def split(text: str) -> tuple[str, ...]:
     """Lines with their ends, as TOML (and the transaction) counts them: only a line feed ends one."""
-    return tuple(re.findall(r"[^\n]*\n|[^\n]+", text))
+    return tuple(_LINE.findall(text))
 
 
 def line_at(doc: TomlDocument, at: int) -> int:

@@ -14,6 +14,7 @@ import re
 
 Path = tuple[str, ...]
 
+_ESCAPED = re.compile(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|x[0-9A-Fa-f]{2}|.)")
 _BLANK = re.compile(r"[ \t]*")
 _BARE = re.compile(r"[A-Za-z0-9_-]+")
 _SCALAR = re.compile(r"[^,\]}#\n\r]*")
@@ -59,7 +60,7 @@ def unquote(raw: str) -> str:
         code = match.group(1)
         return chr(int(code[1:], 16)) if code[0] in "uUx" else _ESCAPES[code]
 
-    return re.sub(r"\\(u[0-9A-Fa-f]{4}|U[0-9A-Fa-f]{8}|x[0-9A-Fa-f]{2}|.)", replace, raw[1:-1])
+    return _ESCAPED.sub(replace, raw[1:-1])
 
 
 def _blank(text: str, at: int) -> int:

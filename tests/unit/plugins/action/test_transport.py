@@ -258,11 +258,13 @@ WORDS = [
     ('x = "# no comment"  # a comment\n', 'x = "# no comment"\n'),
     ("x = '#'  # it's\ny = '#'\n", "x = '#'\ny = '#'\n"),
     ('x = """# text\n# text"""\n', 'x = """# text\n# text"""\n'),
-    ('def f():\n    """One\n    two."""\n    return 1\n', "def f():\n    0\n\n    return 1\n"),
-    ('class A(object):\n    """Only words."""\n', "class A(object):\n    0\n"),
+    ('def f():\n    """One\n    two."""\n    return 1\n', "def f():\n 0\n\n return 1\n"),
+    ('class A(object):\n    """Only words."""\n', "class A(object):\n 0\n"),
     (r'x = "\\" # a "quoted" word' + "\n", r'x = "\\"' + "\n"),
     (r'x = re.compile(r"\"#")' + "\n", r'x = re.compile(r"\"#")' + "\n"),
-    ('x = f(\n    "#"\n    # why\n    \'"""#\'\n)\n', 'x = f(\n    "#"\n\n    \'"""#\'\n)\n'),
+    ('x = f(\n    "#"\n    # why\n    \'"""#\'\n)\n', 'x = f(\n "#"\n\n \'"""#\'\n)\n'),
+    ('if x:\n    if y:\n        z = """\n    text"""\n', 'if x:\n if y:\n  z = """\n    text"""\n'),
+    ("x = f(\n      1,\n)\n", "x = f(\n   1,\n)\n"),
 ]
 
 
@@ -282,6 +284,13 @@ def test_sources_are_compressed_once_and_before_the_first_host() -> None:
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
     packed, programs, loader = json.loads(done.stdout)
     assert (packed, loader) == (programs, 1)
+
+
+def test_the_parser_of_toml_is_imported_before_the_first_host_too() -> None:
+    code = "import sys; from ansible_collections.gpufleet.nvidia.plugins.action import node; print('tomllib' in sys.modules)"
+    environ = {**os.environ, "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)}
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True, env=environ)
+    assert done.stdout.split() == [str(sys.version_info >= (3, 11))]
 
 
 @pytest.mark.parametrize("cut", [1, 1000, 10000])

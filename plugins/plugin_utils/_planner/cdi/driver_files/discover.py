@@ -309,7 +309,7 @@ def driver_libraries(libraries: Iterable[Match], folders: tuple[str, ...], versi
 
 def platform_libraries(libraries: Iterable[Match]) -> list[str]:
     libraries = [m for m in libraries if usual(m)]
-    return unique(m.real for name in catalogue.OWN_VERSION for m in libraries if fnmatch.fnmatchcase(m.name, f"{name}.so.*.*"))
+    return unique(m.real for name in catalogue.OWN_VERSION for m in libraries if like(m.name, f"{name}.so.*.*"))
 
 
 def links_by_target(seen: Iterable[Match]) -> dict[str, list[Match]]:
@@ -368,7 +368,7 @@ def firmware(seen: tuple[Match, ...], version: str, kernel: str) -> Iterator[Mat
     for name in catalogue.FIRMWARE_NAMES:
         for root in roots:
             for m in seen:
-                if m.type == "file" and fnmatch.fnmatchcase(m.path, f"{root}/nvidia/{version}/{name}"):
+                if m.type == "file" and like(m.path, f"{root}/nvidia/{version}/{name}"):
                     yield m
 
 
@@ -393,6 +393,22 @@ def missing(found: DriverFiles, features: frozenset[str]) -> Iterator[str]:
 def first(seen: Iterable[Match], paths: Iterable[str]) -> Match | None:
     by_path = {m.path: m for m in seen if m.real and m.type != "link"}
     return next((by_path[path] for path in paths if path in by_path), None)
+
+
+def like(text: str, pattern: str) -> bool:
+    """Whether a text is as a pattern says in which asterisks stand for anything. fnmatch would compile one for each kernel and driver."""
+    begins, *parts = pattern.split("*")
+    if not parts:
+        return text == pattern
+    if not text.startswith(begins):
+        return False
+    at = len(begins)
+    for part in parts[:-1]:
+        found = text.find(part, at)
+        if found < 0:
+            return False
+        at = found + len(part)
+    return text.endswith(parts[-1]) and at + len(parts[-1]) <= len(text)
 
 
 def unique(items: Iterable[str]) -> list[str]:

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import fnmatch
 from typing import Any
 
 import pytest
@@ -234,3 +235,11 @@ def test_moving_there_and_back_changes_nothing_and_never_what_containers_see(old
 def test_a_root_may_be_written_in_any_way(root: str) -> None:
     made = roots.place(Edits(device_nodes=(DeviceNode("/dev/nvidia0"),)), root)
     assert made.device_nodes[0].host_path in ("", "/run/nvidia/driver/dev/nvidia0")
+
+
+WORDS = st.text("ab.", max_size=8)
+
+
+@given(WORDS, st.text("ab.*", max_size=6))
+def test_a_pattern_with_asterisks_matches_what_fnmatch_says(text: str, pattern: str) -> None:
+    assert discover.like(text, pattern) == fnmatch.fnmatchcase(text, pattern)
