@@ -11,7 +11,7 @@ from __future__ import annotations
 import dataclasses as dc
 import posixpath
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import DeviceNode, Edits, Mount
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import DeviceNode, Edits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
 
@@ -58,18 +58,3 @@ def node(device: DeviceNode, dev_root: str) -> DeviceNode:
     """A host path is written only where it differs: a consumer of CDI below 0.5.0 loses the whole file otherwise."""
     host = beneath(dev_root, device.host_path or device.path)
     return dc.replace(device, host_path="" if host == device.path else host)
-
-
-def move(edits: Edits, old: str, new: str) -> Edits:
-    """Host paths from one root to another, for a spec that is made here and used there."""
-
-    def moved(path: str) -> str:
-        return beneath(new, inside(old, path)) if within(old, path) else path
-
-    mounts = tuple(Mount(moved(m.host_path), m.container_path, m.options, m.type) for m in edits.mounts)
-    nodes = []
-    for n in edits.device_nodes:
-        host = moved(n.host_path or n.path)
-        nodes.append(dc.replace(n, host_path="" if host == n.path else host))
-    hooks = tuple(dc.replace(h, path=moved(h.path)) if h.name != "startContainer" else h for h in edits.hooks)
-    return dc.replace(edits, mounts=mounts, device_nodes=tuple(nodes), hooks=hooks)
