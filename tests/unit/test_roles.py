@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -14,10 +15,12 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = "gpufleet.nvidia."
 SPEC_KEYS = ("type", "elements", "choices", "default")
+GROUP: list[str] = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["action_groups"]["node"]
 
 # A role's entry point, its module, options that carry another name in the role.
 VERIFY = {"image": "verify_image", "timeout": "verify_timeout", "node_result": "verify_node_result"}
@@ -118,10 +121,26 @@ def test_variables_in_playbooks_are_known() -> None:
     assert set(re.findall(r"\bgpufleet_\w+", text)) <= {*known, *variables.RUN, *variables.RESULTS, variables.OWN}
 
 
+# Options that are handed to a planner beside the policy.
+BESIDE_POLICY = {
+    "toolkit_config": {"low_level_runtimes", "mode"},
+    "oci_hook": {"path"},
+    "cdi_spec": {"cdi_version"},
+    "cdi_spec_info": {"cdi_version"},
+    "toolkit_repository": {"key", "key_fingerprint", "url"},
+}
+
+
+@pytest.mark.parametrize("module", sorted({*GROUP} - {"node_check"}))
+def test_an_option_reaches_the_policy(module: str) -> None:
+    """One that is documented and is no field of it would be taken, and would do nothing."""
+    fields = {field.name for field in dc.fields(Policy)}
+    assert set(arguments.spec(module)) - fields == {"transport", *BESIDE_POLICY.get(module, set())}
+
+
 def test_an_action_group_has_modules_that_share_options_only() -> None:
-    groups = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["action_groups"]
-    for module in groups["node"]:
+    for module in GROUP:
         assert "transport" in arguments.spec(module), module
         assert "gpufleet.nvidia.attributes.actiongroup_node" in arguments.documentation(module)["extends_documentation_fragment"], module
     documented = {path.stem for path in (ROOT / "plugins/modules").glob("*.py") if "attributes.actiongroup_node" in path.read_text()}
-    assert documented == set(groups["node"])
+    assert documented == set(GROUP)
