@@ -7,14 +7,17 @@ from __future__ import annotations
 
 import dataclasses as dc
 import datetime
+import subprocess
+import time
 import zoneinfo
 from collections.abc import Mapping
 from typing import Any
 
+from ansible.module_utils.urls import open_url
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, rollout, settings, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, progress, rollout, settings, window
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
 
 SPEC = arguments.spec("rollout_batch")
@@ -41,10 +44,45 @@ class ActionModule(ActionBase):
             return told(found, progress.held(found, classes))
         started = {host: c for host, c in classes.items() if host not in progress.held(found, classes)}
         words = {host: word(variables["hostvars"][host], check) for host in started}
+        second = wanted.soak > 0 and not check
+        well = [host for host, said in words.items() if said in ("yes", "no")] if second else []
+        sick = {host: looked_again(host, plan, variables["hostvars"][host]) for host in well}
         canaries = plan["batches"][number]["wave"] == rollout.CANARY
         total = sum(len(batch["hosts"]) for batch in plan["batches"])
-        found = progress.after(found, progress.Ended(words, classes, canaries), total, wanted.max_failed)
-        return told(found, {})
+        ended = progress.Ended(words, classes, canaries, {host: why for host, why in sick.items() if why})
+        found = progress.after(found, ended, total, wanted.max_failed)
+        return told(found if check or found.ended else asked(found, wanted), {})
+
+
+def looked_again(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+    return health.why(dict(variables.get(registered.LOOK) or {}), host, int(plan["hosts"][host]["gpus"]))
+
+
+WAIT = 10  # seconds between two questions of one gate
+
+
+def asked(found: progress.Progress, wanted: settings.Settings) -> progress.Progress:
+    """The gate asks outside, again and again for a while: an alert may need some time to clear."""
+    why = ""
+    for attempt in range(wanted.gate_retries + 1 if wanted.gate_check else 0):
+        time.sleep(WAIT if attempt else 0)
+        why = answer(wanted.gate_check)
+        if not why:
+            break
+    return progress.ended(found, f"gpufleet_rollout_gate_check is not well: {why}") if why else found
+
+
+def answer(check: tuple[str, ...]) -> str:
+    """Why a check does not let the rollout go on, '' where it does."""
+    try:
+        if check[0].startswith(("http://", "https://")):
+            open_url(check[0], timeout=30)  # raises for each status that is not 2xx
+            return ""
+        done = subprocess.run(check, capture_output=True, text=True, check=False, timeout=300, stdin=subprocess.DEVNULL)  # noqa: S603
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:  # what urllib raises is an OSError
+        return f"{check[0]}: {str(error).splitlines()[0]}"
+    last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+    return f"{' '.join(check)} ended with {done.returncode}{': ' + last[0] if last else ''}" if done.returncode else ""
 
 
 def batch_of(plan: Mapping[str, Any], variables: Mapping[str, Any]) -> int:
@@ -59,7 +97,20 @@ def before(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) ->
 
 
 def word(variables: Mapping[str, Any], check: bool) -> str:
-    return progress.word(done(variables, registered.CONVERGED), steps(variables), check)
+    drained = done(variables, registered.DRAINED)
+    if drained.get("failed") and drained.get("outcome") in WAITING:
+        return WAITING[drained["outcome"]]
+    return progress.word(converged(variables), steps(variables), check)
+
+
+def converged(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """The change of a host. Whether one that took too long goes on or went back is known to the host alone, so it is lost."""
+    result, failure = (done(variables, name) for name in (registered.CONVERGED, registered.FAILURE))
+    return {**result, **failure} if failure.get("unreachable") else result
+
+
+# A host that could not be taken out of service was not changed: no failure of the rollout's.
+WAITING = {"left_out": "left out", "pending": "pending"}
 
 
 def done(variables: Mapping[str, Any], name: str) -> dict[str, Any]:

@@ -6,13 +6,16 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import json
+import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout, settings
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, rollout_settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import plan_file, rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
 
 SPEC = arguments.spec("rollout_plan")
@@ -31,8 +34,12 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         args = arguments.of_task(self, SPEC)
         wanted = settings.of(args["settings"])
-        found = rollout.plan(fleet(task_vars or {}, wanted, args["results"]), wanted)
+        seen = fleet(task_vars or {}, wanted, args["results"])
+        seen = bound(seen, args["settings"]["approved"])
+        found = rollout.plan(seen, wanted)
         lines = rollout.told(found)
+        if args["settings"]["plan_file"]:
+            write(args["settings"]["plan_file"], plan_file.document(found, seen.results))
         if fleet_table.for_people():
             Display().display("\n" + "\n".join(lines) + "\n")
         return {"changed": False, **plain(found), "lines": lines}
@@ -43,7 +50,36 @@ def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str) ->
     known = {host: task_vars["hostvars"][host] for host in hosts}
     keys = {*OF_HOSTS, *(path.split(".")[0] for path in (*wanted.hardware_class, *wanted.domain))}
     variables = {host: {key: of_host[key] for key in keys if key in of_host} for host, of_host in known.items()}
-    return rollout.Fleet({host: looked(of_host, name) for host, of_host in known.items()}, variables)
+    checks = {host: dict(of_host.get(registered.DRAIN_CHECK) or {}) for host, of_host in known.items()}
+    return rollout.Fleet(
+        {host: looked(of_host, name) for host, of_host in known.items()},
+        variables,
+        drained=frozenset(host for host, check in checks.items() if check.get("outcome") == "ready"),
+        first=frozenset(host for host, check in checks.items() if drained_before(check)),
+        others={host: str(check.get("why") or check.get("msg")) for host, check in checks.items() if check.get("failed")},
+    )
+
+
+def drained_before(check: Mapping[str, Any]) -> bool:
+    """Whether an earlier run of this rollout has taken the host out of service, and nobody has put it back."""
+    return any(node.get("state") == "ours" for node in (check.get("nodes") or {}).values())
+
+
+def bound(seen: rollout.Fleet, approved: str) -> rollout.Fleet:
+    """Bound to an approved plan, where there is one: hosts that plan something else by now are left out."""
+    if not approved:
+        return seen
+    plan = rollout_settings.read_plan(approved)
+    plan_file.require_inventory(plan, list(seen.results), approved)
+    return dc.replace(seen, others={**plan_file.moved(plan, seen.results), **seen.others})
+
+
+def write(name: str, document: Mapping[str, Any]) -> None:
+    """In one step, so that nobody reads half a plan."""
+    path = Path(name).expanduser().absolute()
+    whole = path.with_name(f".{path.name}.{os.getpid()}")
+    whole.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    whole.replace(path)
 
 
 def looked(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -63,4 +99,4 @@ def plain(found: rollout.Rollout) -> dict[str, Any]:
 
 def shown(host: rollout.Host) -> dict[str, Any]:
     values = dc.asdict(host)
-    return {"class": values["hardware"], **{key: values[key] for key in ("state", "why", "domain", "change")}}
+    return {"class": values["hardware"], **{key: values[key] for key in ("state", "why", "domain", "change", "gpus")}}

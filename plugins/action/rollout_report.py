@@ -65,8 +65,12 @@ def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], fou
         return {**about, "standing": "left out", "msg": planned["why"]}
     if planned["state"] == rollout.DONE:
         return {**about, "advice": look.get("advice") or []}
-    converged, steps = rollout_batch.done(variables, registered.CONVERGED), rollout_batch.steps(variables)
+    drained = rollout_batch.done(variables, registered.DRAINED)
+    if drained.get("failed") and drained.get("outcome") in rollout_batch.WAITING:
+        return {**about, "standing": rollout_batch.WAITING[drained["outcome"]], "msg": drained.get("why") or drained.get("msg")}
+    converged, steps = rollout_batch.converged(variables), rollout_batch.steps(variables)
     if not converged and not any(steps):
         why = found.ended or next((f"its class has stopped: {w}" for c, w in found.stopped.items() if c == planned["class"]), "")
         return {**about, "standing": "pending", "msg": why or "its batch did not start"}
-    return outcomes.merged({**about, **converged}, {False: steps})
+    sick = found.unhealthy.get(host)
+    return outcomes.merged({**about, **converged}, {False: [*steps, *([{"failed": True, "msg": sick}] if sick else [])]})

@@ -5,13 +5,15 @@
 
 from __future__ import annotations
 
+import json
 import zoneinfo
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import plan_file, settings, window
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SPEC = arguments.spec("rollout_settings")
@@ -29,7 +31,35 @@ class ActionModule(ActionBase):
         args = arguments.of_task(self, SPEC)
         found = settings.of(args)
         require_zones(found.windows)
-        return {"changed": False, "settings": args}
+        if args["approved"]:
+            read_plan(args["approved"])
+        if args["plan_file"] and not Path(args["plan_file"]).expanduser().absolute().parent.is_dir():
+            step = "Make the directory, or name another one"
+            raise PlanError("there is no directory for this file", where=args["plan_file"], why=plan_file.FILE, next=step)
+        return {"changed": False, "settings": {**args, "tasks": files(args["tasks"] or {})}}
+
+
+def files(tasks: Mapping[str, str]) -> dict[str, str]:
+    """Files of tasks by whole names; '' where there is none."""
+    found = {name: str(Path(tasks[name]).expanduser().absolute()) if tasks.get(name) else "" for name in settings.TASKS}
+    for name, path in found.items():
+        if path and not Path(path).is_file():
+            raise PlanError(
+                "there is no such file", where=path, why=f"gpufleet_rollout_tasks has it as {name}", next="Name a file of tasks"
+            )
+    return found
+
+
+def read_plan(name: str) -> Mapping[str, Any]:
+    """An approved plan. The first thing that is wrong with it is said."""
+    try:
+        data = json.loads(Path(name).expanduser().read_text(encoding="utf-8"))
+    except OSError as error:
+        step = f"Name a file that {plan_file.FILE} has written"
+        raise PlanError("this file cannot be read", where=name, why=error.strerror or "", next=step) from None
+    except ValueError as error:
+        raise PlanError("this file is no JSON", where=name, why=str(error), next="Plan again, and have that plan approved") from None
+    return plan_file.require_plan(data, name)
 
 
 def require_zones(windows: Iterable[window.Window]) -> None:

@@ -90,6 +90,36 @@ options:
       - V(0) means no waiting and no second look.
     type: raw
     default: 0
+  gate_check:
+    description:
+      - What else must be well after each batch. An address that has to answer with a status of 2xx, or a command on the controller, a list
+        of words that no shell reads, which has to end with 0.
+    type: raw
+  gate_retries:
+    description: How often O(gate_check) is asked again, ten seconds after each other, before the rollout stops.
+    type: raw
+    default: 3
+  pause:
+    description: Whether a person is asked before each batch after the first, where there is a terminal.
+    type: bool
+    default: false
+  tasks:
+    description:
+      - Files of tasks of yours that are run on each host while it is out of service. C(before) the change, C(change) for what else has to
+        be changed, a driver or a kernel for example, with a reboot, and C(after) the host is converged and proven. The host is planned
+        again after C(change).
+      - Relative names are read from the directory in which the command is run.
+    type: raw
+  plan_file:
+    description: The plan is written there as JSON, for people to review. See O(approved).
+    type: str
+    default: ''
+  approved:
+    description:
+      - A file that O(plan_file) has written, and that somebody has approved. A host that plans something else by now is left out, and the
+        report names what has moved. Containers that have started since change nothing.
+    type: str
+    default: ''
   host_timeout:
     description:
       - Seconds that one task may take on one host. A host that takes longer counts as lost, and finishes or rolls back what it has begun by

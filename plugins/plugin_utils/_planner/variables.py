@@ -34,6 +34,12 @@ RUN: Mapping[str, str] = {
     "gpufleet_rollout_seed": "spring",
     "gpufleet_rollout_window": "Mo-Fr 20:00-04:00 Europe/Berlin",
     "gpufleet_rollout_soak": "60",
+    "gpufleet_rollout_gate_check": "https://alerts.example.org/healthy",
+    "gpufleet_rollout_gate_retries": "3",
+    "gpufleet_rollout_pause": "true",
+    "gpufleet_rollout_tasks": "{change: driver.yml}",
+    "gpufleet_rollout_plan_file": "plan.json",
+    "gpufleet_rollout_approved": "plan.json",
     "gpufleet_rollout_host_timeout": "600",
 }
 

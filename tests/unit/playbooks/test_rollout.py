@@ -206,3 +206,81 @@ def test_too_many_hosts_that_are_left_out_end_the_run_before_any_is_changed(tmp_
     assert status == 2, words
     assert "3 of 12 hosts would be left out, 2 may be (gpufleet_rollout_max_left_out: 10%): gpu[1-3]" in words
     assert changed(tmp_path) == []
+
+
+FEW = ("--limit", "gpu1:gpu2:gpu3:gpu9")
+
+
+def test_an_approved_plan_binds_the_run_and_a_host_that_plans_something_else_is_named(tmp_path: Path) -> None:
+    inventory = fleet(tmp_path)
+    status, words = play(tmp_path, inventory, "plan", *FEW, gpufleet_rollout_plan_file="plan.json")
+    assert status == 0, words
+    assert len(yaml.safe_load((tmp_path / "plan.json").read_text())["changes"]) == 2
+    (tmp_path / "trees/gpu3/etc/containerd/config.toml").write_text(
+        'version = 2\n[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = true\n'
+    )
+    extra = {"gpufleet_rollout_approved": "plan.json", "gpufleet_rollout_max_left_out": 1}
+    status, words = play(tmp_path, inventory, "rollout", *FEW, **extra)
+    assert status == 0, words
+    assert changed(tmp_path) == ["gpu1", "gpu2", "gpu9"]
+    assert "gpu3: it plans something else than what was approved: " in words
+    assert "enable_cdi is in the plan no more" in words
+    assert told(words)["gpu3"] == "left out"
+
+
+PLANS = [
+    (None, "absent.json: this file cannot be read (No such file or directory)"),
+    ("{", "plan.json: this file is no JSON"),
+    ('{"schema": 7, "hosts": {}, "changes": {}}', "plan.json: this plan has schema 7"),
+]
+
+
+@pytest.mark.parametrize(("text", "sentence"), PLANS)
+def test_an_approved_plan_that_is_none_ends_the_run_before_any_host_is_looked_at(text: str | None, sentence: str, tmp_path: Path) -> None:
+    if text is not None:
+        written(tmp_path / "plan.json", text)
+    name = "absent.json" if text is None else "plan.json"
+    status, words = play(tmp_path, fleet(tmp_path), "rollout", gpufleet_rollout_approved=name)
+    assert status == 2, words
+    assert sentence in words
+    assert "node : " not in words
+
+
+def test_files_of_ones_own_are_run_on_each_host_and_a_second_look_finds_what_went_wrong_later(tmp_path: Path) -> None:
+    words_of = {"before": "about to change", "change": "a new driver for", "after": "done with"}
+    for name, text in words_of.items():
+        written(tmp_path / f"{name}.yml", yaml.safe_dump([{"ansible.builtin.debug": {"msg": text + " {{ inventory_hostname }}"}}]))
+    lost = [{"ansible.builtin.file": {"path": "{{ gpufleet_root }}/etc/nvidia-container-runtime/config.toml", "state": "absent"}}]
+    written(tmp_path / "after.yml", yaml.safe_dump([*lost, *yaml.safe_load((tmp_path / "after.yml").read_text())]))
+    extra = {"gpufleet_rollout_tasks": {name: f"{name}.yml" for name in words_of}, "gpufleet_rollout_soak": 1}
+    status, words = play(tmp_path, fleet(tmp_path), "rollout", "--limit", "gpu1:gpu2", **extra)
+    assert status == 2, words
+    at = [words.index(f"{text} gpu2") for text in words_of.values()]
+    assert at == sorted(at)
+    assert "it is not as desired any more: /etc/nvidia-container-runtime/config.toml" in re.sub(r"\s+", " ", words)
+    assert told(words) == {"gpu1": "pending", "gpu2": "failed"}
+
+
+def test_the_gate_asks_outside_after_each_batch(tmp_path: Path) -> None:
+    extra = {"gpufleet_rollout_gate_check": ["/bin/sh", "-c", "echo alert fires >&2; exit 3"], "gpufleet_rollout_gate_retries": 0}
+    status, words = play(tmp_path, fleet(tmp_path), "rollout", *FEW, **extra)
+    assert status == 2, words
+    assert "gpufleet_rollout_gate_check is not well: /bin/sh -c echo alert fires >&2; exit 3 ended with 3: alert fires" in words
+    assert len(changed(tmp_path)) == 2, "the canaries"
+
+
+def test_a_host_that_hangs_is_lost_and_the_others_go_on(tmp_path: Path) -> None:
+    written(tmp_path / "hangs", "#!/bin/sh\nsleep 300\n").chmod(0o755)
+    hangs = {"ansible_python_interpreter": f"{{{{ '{tmp_path}/hangs' if gpufleet_rollout_plan is defined else ansible_playbook_python }}}}"}
+    extra = {"gpufleet_rollout_host_timeout": 5, "gpufleet_rollout_max_failed": 1}
+    status, words = play(tmp_path, fleet(tmp_path, gpu9=hangs), "rollout", "--limit", "gpu2:gpu9", **extra)
+    assert status == 2, words
+    assert told(words) == {"gpu2": "yes", "gpu9": "lost"}
+
+
+def test_a_host_that_cannot_be_taken_out_of_service_is_left_out_and_no_failure(tmp_path: Path) -> None:
+    refused = {"gpufleet_drain": "always", "gpufleet_drain_commands": {"before": ["/bin/false"], "after": ["/bin/true"]}}
+    status, words = play(tmp_path, fleet(tmp_path, gpu9=refused), "rollout", *FEW)
+    assert status == 0, words
+    assert told(words)["gpu9"] == "left out"
+    assert changed(tmp_path) == ["gpu1", "gpu2", "gpu3"]

@@ -17,15 +17,20 @@ SETTING = "gpufleet_rollout_max_left_out"
 
 def why(result: Mapping[str, Any]) -> str:
     """Why a host cannot be part of a rollout, by the look at it; '' where it can."""
+    return broken(result, " before the rollout began")
+
+
+def broken(result: Mapping[str, Any], when: str = "") -> str:
+    """Why nothing can be done with a host, by the look at it; '' where something can."""
     if not result or result.get("unreachable"):
-        return f"it was unreachable before the rollout began{detail(result.get('msg'))}"
+        return f"it was unreachable{when}{detail(result.get('msg'))}"
     if result.get("failed"):
         return f"the look at it failed{detail(result.get('msg'))}"
     if result.get("problem"):
         return str(result["problem"])
     driver = result.get("driver") or {}
     if driver.get("state") == "broken":
-        return f"its GPU driver was broken before the rollout began{detail(driver.get('evidence'))}"
+        return f"its GPU driver was broken{when}{detail(driver.get('evidence'))}"
     return ""
 
 

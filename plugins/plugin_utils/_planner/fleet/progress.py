@@ -17,10 +17,15 @@ BAD = ("failed", "rolled back", "lost")
 
 @dc.dataclass(frozen=True)
 class Progress:
-    """bad: host -> what became of it. stopped: class -> why. ended: why no batch starts any more; paused: whether that is no failure."""
+    """How far it has come.
+
+    bad: host -> what became of it. unhealthy: host -> what the second look found. stopped: class -> why. ended: why no batch starts any
+    more; paused: whether that is no failure.
+    """
 
     done: int = 0
     bad: Mapping[str, str] = dc.field(default_factory=dict)
+    unhealthy: Mapping[str, str] = dc.field(default_factory=dict)
     stopped: Mapping[str, str] = dc.field(default_factory=dict)
     ended: str = ""
     paused: bool = False
@@ -37,15 +42,23 @@ class Ended:
     words: Mapping[str, str]
     classes: Mapping[str, str]
     canaries: bool
+    unhealthy: Mapping[str, str] = dc.field(default_factory=dict)
 
 
 def after(progress: Progress, batch: Ended, total: int, most: Amount) -> Progress:
     """Canaries have no budget: one that did not come through stops its class, and counts for the whole like any other host."""
     bad = {host: word for host, word in batch.words.items() if word in BAD}
+    bad.update({host: "failed" for host in batch.unhealthy if host not in bad})
     stopped = dict(progress.stopped)
     for host, word in bad.items() if batch.canaries else ():
         stopped.setdefault(batch.classes[host], f"its canary {host} {became(word)}")
-    found = dc.replace(progress, done=progress.done + len(batch.words), bad={**progress.bad, **bad}, stopped=stopped)
+    found = dc.replace(
+        progress,
+        done=progress.done + len(batch.words),
+        bad={**progress.bad, **bad},
+        unhealthy={**progress.unhealthy, **batch.unhealthy},
+        stopped=stopped,
+    )
     allowed = most.of(total)
     if found.ended or len(found.bad) <= allowed:
         return found

@@ -42,6 +42,7 @@ class Host:
     domain: str
     change: str
     restarts: tuple[str, ...] = ()
+    gpus: int = 0
 
 
 @dc.dataclass(frozen=True)
@@ -94,9 +95,11 @@ def judged(fleet: Fleet, settings: Settings) -> dict[str, Host]:
     found = {}
     for name, result in fleet.results.items():
         digest = "" if why[name] else change.digest(result, name)
-        state = LEFT_OUT if why[name] else DO if digest else DONE
+        # A host that is as desired, and still out of service since an earlier run ended, has to be put back.
+        state = LEFT_OUT if why[name] else DO if digest or name in fleet.first else DONE
         restarts = () if why[name] else tuple(change.of(result, name)["restarts"])
-        found[name] = Host(name, state, why[name], classes.get(name, ""), domains.get(name, ""), digest, restarts)
+        gpus = len((result.get("driver") or {}).get("gpus") or ())
+        found[name] = Host(name, state, why[name], classes.get(name, ""), domains.get(name, ""), digest, restarts, gpus)
     return found
 
 

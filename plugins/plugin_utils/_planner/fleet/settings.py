@@ -27,6 +27,9 @@ class Settings:
     max_failed: Amount = Amount(0, False)
     seed: str = ""
     windows: tuple[window.Window, ...] = ()
+    soak: int = 0
+    gate_check: tuple[str, ...] = ()
+    gate_retries: int = 3
 
 
 def of(options: Mapping[str, Any]) -> Settings:
@@ -43,12 +46,41 @@ def of(options: Mapping[str, Any]) -> Settings:
         max_failed=waves.amount(f"{PREFIX}max_failed", given.get("max_failed", 0)),
         seed=str(given.get("seed", "")),
         windows=window.parsed(f"{PREFIX}window", given.get("window")),
+        soak=number("soak", given.get("soak", 0)),
+        gate_check=check_of(given.get("gate_check")),
+        gate_retries=number("gate_retries", given.get("gate_retries", 3)),
     )
     if found.max_unavailable is not None and found.max_unavailable.number <= 0:
         raise PlanError(f"{PREFIX}max_unavailable is {most!r}", why="then no host could be taken", next="Say at least 1")
-    for name in ("soak", "host_timeout"):
-        number(name, given.get(name, 0))
+    number("host_timeout", given.get("host_timeout", 0))
+    require_tasks(given.get("tasks"))
     return found
+
+
+TASKS = ("before", "change", "after")
+
+
+def require_tasks(value: Any) -> None:
+    """Files of tasks by when they are run."""
+    if value in (None, "", {}):
+        return
+    step = f"Write it as {PREFIX}tasks: {{before: drained.yml, change: driver.yml, after: check.yml}}, each of them if needed"
+    if not isinstance(value, Mapping):
+        raise PlanError(f"{PREFIX}tasks is {value!r}", why="it names no files", next=step)
+    unknown = sorted(set(map(str, value)) - set(TASKS))
+    if unknown:
+        raise PlanError(f"{PREFIX}tasks has {', '.join(unknown)}", why=f"files are run at {', '.join(TASKS)}", next=step)
+
+
+def check_of(value: Any) -> tuple[str, ...]:
+    """An address, or a command as a list of words, which no shell reads."""
+    if value in (None, "", []):
+        return ()
+    words = tuple(str(v) for v in value) if isinstance(value, list) else (str(value),)
+    if isinstance(value, str) and not value.startswith(("http://", "https://")):
+        step = f"Write it as {PREFIX}gate_check: https://..., or as a list of words, [/usr/local/bin/healthy, fleet]"
+        raise PlanError(f"{PREFIX}gate_check is {value!r}", why="it is no address, and a command is a list of words", next=step)
+    return words
 
 
 def paths(name: str, value: Any) -> tuple[str, ...]:

@@ -17,6 +17,7 @@ RESULTS = (LOOK, *STEPS)
 CONVERGED = "gpufleet_node_result"
 # Of a rollout: what kept a host from coming through its batch, and how far the rollout had come then.
 FAILURE = "gpufleet_rollout_failure"
+DRAIN_CHECK, DRAINED = "gpufleet_drain_check", "gpufleet_drain_result"
 ROLLOUT_STEP = "gpufleet_rollout_step"
 
 

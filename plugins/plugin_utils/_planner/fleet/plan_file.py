@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan of a rollout as a file that people review and approve (plan-file.schema.json), and what has moved since."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, rollout
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+
+SCHEMA = 1
+APPROVED, FILE = "gpufleet_rollout_approved", "gpufleet_rollout_plan_file"
+
+
+def document(planned: rollout.Rollout, results: Mapping[str, Mapping[str, Any]]) -> dict[str, Any]:
+    """Each change once, with its hosts; of each host its class, its change, and how many containers a restart would end."""
+    by_change: dict[str, list[str]] = {}
+    for host in planned.hosts.values():
+        if host.change:
+            by_change.setdefault(host.change, []).append(host.name)
+    return {
+        "schema": SCHEMA,
+        "changes": {d: {**planned.changes[d], "hosts": sorted(found, key=names.natural)} for d, found in sorted(by_change.items())},
+        "hosts": {name: entry(planned.hosts[name], results.get(name) or {}) for name in sorted(planned.hosts, key=names.natural)},
+        "totals": {"hosts": len(planned.hosts), **{state.replace(" ", "_"): 0 for state in STATES}, **counted(planned)},
+    }
+
+
+STATES = (rollout.DO, rollout.DONE, rollout.LEFT_OUT)
+
+
+def counted(planned: rollout.Rollout) -> dict[str, int]:
+    return {state.replace(" ", "_"): n for state, n in Counter(h.state for h in planned.hosts.values()).items()}
+
+
+def entry(host: rollout.Host, result: Mapping[str, Any]) -> dict[str, Any]:
+    ends = (result.get("work") or {}).get("ends") or ()
+    told = {"class": host.hardware, "change": host.change, "containers": len(ends)}
+    return {**told, "left_out": host.why} if host.why else told
+
+
+def require_plan(data: Any, where: str) -> Mapping[str, Any]:
+    """A file as it was read from disk, or a sentence about what it is instead."""
+    step = f"Name a file that {FILE} has written"
+    if not isinstance(data, dict) or not isinstance(data.get("hosts"), dict) or not isinstance(data.get("changes"), dict):
+        raise PlanError("this is no plan of a rollout", where=where, why=f"{APPROVED} names it", next=step)
+    if data.get("schema") != SCHEMA:
+        why = f"this collection reads schema {SCHEMA}"
+        raise PlanError(
+            f"this plan has schema {data.get('schema')!r}", where=where, why=why, next="Plan again, and have that plan approved"
+        )
+    return data
+
+
+def require_inventory(approved: Mapping[str, Any], hosts: Sequence[str], where: str) -> None:
+    """Some hosts may have come since. A plan that knows none of this run's is one of another inventory."""
+    if hosts and not set(hosts) & set(approved["hosts"]):
+        what = f"this plan is of other hosts: {names.some(approved['hosts'])}" if approved["hosts"] else "this plan has no hosts"
+        why = f"this run has {names.some(hosts)}"
+        raise PlanError(what, where=where, why=why, next=f"Name the plan of this inventory in {APPROVED}")
+
+
+def moved(approved: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]]) -> dict[str, str]:
+    """Host -> why it is left out: it plans something else than what was approved. One that has nothing to do needs no approval."""
+    found = {}
+    for host, result in results.items():
+        digest = change.digest(result, host)
+        known = approved["hosts"].get(host)
+        if not digest or (known and known.get("change") == digest):
+            continue
+        if not known:
+            found[host] = "it is not in the approved plan"
+            continue
+        before = approved["changes"].get(known.get("change")) or {}
+        told = change.moved(before, change.of(result, host))
+        found[host] = f"it plans something else than what was approved: {some(told)}"
+    return found
+
+
+def some(sentences: Sequence[str], limit: int = 3) -> str:
+    more = f"; and {len(sentences) - limit} more" if len(sentences) > limit else ""
+    return "; ".join(sentences[:limit]) + more

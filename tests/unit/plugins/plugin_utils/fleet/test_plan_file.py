@@ -1,0 +1,133 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan as a file that people approve, what has moved since, and the second look at a host that was changed."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, plan_file, rollout, settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+from tests.unit.plugins.plugin_utils.fleet.test_rollout import CHANGE, looked
+
+SCHEMA = json.loads((Path(__file__).resolve().parents[5] / "docs/plan-file.schema.json").read_text())
+HOSTS: dict[str, dict[str, Any]] = {
+    "a": looked(CHANGE), "b": looked(CHANGE, work={"ends": ["c1", "c2"]}), "c": looked(), "d": looked(CHANGE, problem="no"),
+}  # fmt: skip
+
+
+def document(**hosts: dict[str, Any]) -> dict[str, Any]:
+    return plan_file.document(rollout.plan(rollout.Fleet(hosts), settings.of({"max_left_out": "100%"})), hosts)
+
+
+def judged(value: Any, schema: Any, where: str = "") -> list[str]:
+    """What of a value its schema does not allow, for the keywords that ours has."""
+    kinds = {"object": dict, "array": list, "string": str, "integer": int}
+    if "const" in schema and value != schema["const"]:
+        return [f"{where}: {value!r}"]
+    if "type" in schema and not isinstance(value, kinds[schema["type"]]):
+        return [f"{where}: no {schema['type']}"]
+    if isinstance(value, list):
+        few = [f"{where}: too short"] if len(value) < schema.get("minItems", 0) else []
+        return few + [e for n, item in enumerate(value) for e in judged(item, schema.get("items", {}), f"{where}[{n}]")]
+    if not isinstance(value, dict):
+        return []
+    found = [f"{where}: no {key}" for key in schema.get("required", ()) if key not in value]
+    pattern = schema.get("propertyNames", {}).get("pattern", "")
+    for key, item in value.items():
+        own = schema.get("properties", {}).get(key, schema.get("additionalProperties", {}))
+        found += judged(item, own, f"{where}.{key}") if own is not False else [f"{where}: {key} is unknown"]
+        found += [] if re.search(pattern, key) else [f"{where}: {key} is no {pattern}"]
+    return found
+
+
+def test_a_plan_is_as_its_schema_says() -> None:
+    found = json.loads(json.dumps(document(**HOSTS)))
+    assert judged(found, SCHEMA) == []
+    assert found["totals"] == {"hosts": 4, "do": 2, "done": 1, "left_out": 1}
+    (change,) = found["changes"].values()
+    assert change["hosts"] == ["a", "b"]
+    assert [found["hosts"][h]["containers"] for h in "ab"] == [0, 2]
+    assert found["hosts"]["d"]["left_out"] == "no"
+    assert judged({**found, "more": 1, "schema": 2}, SCHEMA)
+
+
+SWITCH = "/etc/containerd/config.toml enable_cdi"
+MOVED = [
+    # the host now, why it is left out
+    (looked(CHANGE), ""),
+    (looked(CHANGE, work={"ends": ["c1", "c2", "c3"]}), ""),
+    (looked(), ""),
+    (
+        looked({**CHANGE, "after": False}),
+        f"it plans something else than what was approved: {SWITCH} is new in the plan; {SWITCH} is in the plan no more",
+    ),
+    (looked(CHANGE, would_restart=[]), "it plans something else than what was approved: containerd.service would not restart any more"),
+]
+
+
+@pytest.mark.parametrize(("now", "why"), MOVED)
+def test_a_host_that_plans_something_else_than_what_was_approved_is_left_out(now: dict[str, Any], why: str) -> None:
+    assert plan_file.moved(document(a=looked(CHANGE), z=looked()), {"a": now}) == ({"a": why} if why else {})
+
+
+def test_a_host_that_nobody_has_approved_is_left_out_if_it_has_something_to_do() -> None:
+    approved = document(a=looked(CHANGE), done=looked())
+    found = plan_file.moved(approved, {"new": looked(CHANGE), "idle": looked(), "done": looked(CHANGE)})
+    assert found["new"] == "it is not in the approved plan"
+    assert found["done"].startswith("it plans something else than what was approved: ")
+    assert "idle" not in found
+
+
+@pytest.mark.parametrize(
+    ("data", "sentence"),
+    [
+        ([], "plan.json: this is no plan of a rollout (gpufleet_rollout_approved names it)"),
+        ({"hosts": {}}, "plan.json: this is no plan of a rollout"),
+        ({"schema": 2, "hosts": {}, "changes": {}}, "plan.json: this plan has schema 2 (this collection reads schema 1)"),
+    ],
+)
+def test_a_file_that_is_no_plan_of_ours_is_refused(data: Any, sentence: str) -> None:
+    with pytest.raises(PlanError) as error:
+        plan_file.require_plan(data, "plan.json")
+    assert str(error.value).startswith(sentence)
+
+
+def test_a_plan_of_another_inventory_is_refused() -> None:
+    plan_file.require_inventory(document(a=looked(CHANGE)), ["a", "b"], "plan.json")
+    with pytest.raises(PlanError, match=r"plan.json: this plan is of other hosts: a \(this run has b\)"):
+        plan_file.require_inventory(document(a=looked(CHANGE)), ["b"], "plan.json")
+
+
+RUNS = {"running": True, "unit": "containerd.service"}
+HERE = {"boot_id": "x", "ends": []}
+
+
+def second(**more: Any) -> dict[str, Any]:
+    found = looked(work=HERE)
+    found["instances"] = [{**i, **RUNS} for i in found["instances"]]
+    return {**found, **more}
+
+
+SECOND = [
+    (second(), ""),
+    ({"unreachable": True, "msg": "no route"}, "it was unreachable: no route"),
+    ({"failed": True, "msg": "not root"}, "the look at it failed: not root"),
+    (second(problem="two files disagree"), "two files disagree"),
+    (second(differences=[CHANGE]), "it is not as desired any more: /etc/containerd/config.toml enable_cdi"),
+    (second(instances=[{**i, "running": False} for i in second()["instances"]]), "containerd.service does not run"),
+    (second(instances=[{**i, "running": False} for i in second()["instances"]], work={"boot_id": ""}), ""),
+    (second(driver={"state": "ok", "gpus": [{}] * 7}), "it had 8 GPUs before its change, and has 7"),
+    (second(driver={"state": "broken", "evidence": "Xid 79", "gpus": []}), "its GPU driver was broken: Xid 79"),
+]
+
+
+@pytest.mark.parametrize(("result", "why"), SECOND)
+def test_the_second_look_finds_what_went_wrong_later(result: dict[str, Any], why: str) -> None:
+    assert health.why(result, "a", 8) == why
