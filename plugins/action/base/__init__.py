@@ -293,7 +293,7 @@ def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, r
         causes=causes.table(),
         probation=PROBATION,
         pending=pending,
-        told=past.unacknowledged(seen),
+        acknowledged=past.unacknowledged(seen),
         strays=past.strays(seen),
     )
     if here:

@@ -62,7 +62,7 @@ def digest(state):
     return None if state is None else host_files.sha256(state.data)
 
 
-def told_digest(state):
+def reported_digest(state):
     """The digest of a snapshot as it is reported to the controller."""
     return keyed.digest(digest(state))
 

@@ -59,7 +59,7 @@ def _original_shown(root, base, meta, cap, keep):
     for name in ("sha256_before", "sha256_after"):
         shown[name] = keyed.digest(shown[name])
     try:
-        shown["now"] = journal.told_digest(journal.snapshot(root, host_files.resolve(root, meta["path"])[0]))
+        shown["now"] = journal.reported_digest(journal.snapshot(root, host_files.resolve(root, meta["path"])[0]))
     except host_files.NodeError as exc:
         shown["trouble"] = exc.message
     return shown

@@ -219,7 +219,7 @@ class Request:
     causes: Sequence[Mapping[str, Any]] = ()
     probation: float = 0
     pending: Sequence[str] = ()  # units whose restart is left to someone
-    told: Sequence[str] = ()  # transactions that were rolled back, of which this run tells
+    acknowledged: Sequence[str] = ()  # transactions that were rolled back, which this run reports
     strays: Sequence[str] = ()  # names beside files that nobody refers to
     id: str = dc.field(default_factory=lambda: uuid.uuid4().hex)
 
@@ -230,7 +230,7 @@ class Request:
 
 @dc.dataclass(frozen=True)
 class Acknowledgement:
-    """What this run has told of, and no transaction follows that would say so. ids: of transactions that were rolled back."""
+    """What this run has reported, and no transaction follows that would acknowledge it. ids: of transactions that were rolled back."""
 
     root: str
     journal_dir: str

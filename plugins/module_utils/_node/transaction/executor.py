@@ -125,8 +125,8 @@ class Transaction(object):
         with undisturbed():
             self.answer["recovered"] = rollback.recover(self.root, self.base, "the next transaction")
         self.answer["swept"] = journal_writer.sweep_beside(self.root, self.base, self.request.get("strays") or [])
-        told = [outcome["id"] for outcome in self.answer["recovered"]]
-        journal_writer.acknowledge(self.base, list(self.request.get("told") or []) + told)
+        acknowledged = [outcome["id"] for outcome in self.answer["recovered"]]
+        journal_writer.acknowledge(self.base, list(self.request.get("acknowledged") or []) + acknowledged)
 
     def _work(self):
         here = not self.root  # beneath another root files are written, and nothing is run
@@ -255,9 +255,11 @@ class Transaction(object):
             self.phase = "backup"
             before = health.states([unit["name"] for unit in units])
             checks = self.request.get("health") or []
-            told = {"units": units, "units_before": before, "disabled": disable, "health": checks}
-            self.memory = self.memory._replace(changes=changes, described=told, originals=journal_writer.remembered(self.base, changes))
-            journal_writer.describe(self.base, self.name, changes, **told)
+            described = {"units": units, "units_before": before, "disabled": disable, "health": checks}
+            self.memory = self.memory._replace(
+                changes=changes, described=described, originals=journal_writer.remembered(self.base, changes)
+            )
+            journal_writer.describe(self.base, self.name, changes, **described)
             for change in changes:
                 journal_writer.keep_original(self.base, change, self.request["id"])
             if self.program:
@@ -276,8 +278,8 @@ class Transaction(object):
         self.phase = "expect"
         seen = [(change, journal.snapshot(self.root, change.real)) for change in changes]
         late = [(change, found) for change, found in seen if found != change.before]
-        told = [(change.path, journal.told_digest(change.before), journal.told_digest(found)) for change, found in late]
-        self._no_conflict([staging.conflict("file", *digests) for digests in told])
+        digests_of = [(change.path, journal.reported_digest(change.before), journal.reported_digest(found)) for change, found in late]
+        self._no_conflict([staging.conflict("file", *digests) for digests in digests_of])
         self.phase = "swap"
         self._mark("swapping")
         for before in disable:  # first, lest they write what we are about to write
@@ -326,24 +328,24 @@ class Transaction(object):
         first = self.answer["error"]["message"]
         if not self.name:
             return
-        told, early = self._taken_back(first)
+        ended, early = self._taken_back(first)
         if not journal.states(self.entry):  # cleared while it was taken back: what is back already stays
-            told, early = self._taken_back(first)
-        self.answer["health"] += told["health"][len(self.answer["health"]) :]
-        self.answer["ran"] += told["ran"]
-        self.answer["foreign"] = told["foreign"]
-        if told["trouble"]:
-            set_error(self.answer, self.request, "rollback", Failed(told["trouble"]))
+            ended, early = self._taken_back(first)
+        self.answer["health"] += ended["health"][len(self.answer["health"]) :]
+        self.answer["ran"] += ended["ran"]
+        self.answer["foreign"] = ended["foreign"]
+        if ended["trouble"]:
+            set_error(self.answer, self.request, "rollback", Failed(ended["trouble"]))
             self.answer["error"]["message"] += " (while taking back what failed with: %s)" % first
-        if told["foreign"]:
-            self.answer["error"]["message"] += _LEFT % ", ".join(told["foreign"])
+        if ended["foreign"]:
+            self.answer["error"]["message"] += _LEFT % ", ".join(ended["foreign"])
             self.answer["error"]["next"] = _FOREIGN
-        if told["trouble"]:
+        if ended["trouble"]:
             self.answer["changed"] = True
             return
         self.answer["rolled_back"] = not early
         undone = all(command.get("undo") for command in self.request.get("commands_before") or [])
-        self.answer["changed"] = bool(told["foreign"]) or (any(entry["rc"] == 0 for entry in self.answer["ran"]) and not undone)
+        self.answer["changed"] = bool(ended["foreign"]) or (any(entry["rc"] == 0 for entry in self.answer["ran"]) and not undone)
 
     def _taken_back(self, first):
         """(what came of taking it back, whether nothing had been swapped yet)."""
@@ -405,7 +407,7 @@ def undisturbed():
 
     def note(number, _frame):
         if number == signal.SIGTERM:
-            health.told_to_stop.append(number)
+            health.stop_signals.append(number)
 
     before = {number: signal.signal(number, note) for number in (signal.SIGHUP, signal.SIGINT, signal.SIGTERM)}
     try:

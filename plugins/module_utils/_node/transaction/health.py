@@ -20,7 +20,7 @@ _PAUSES = (0.05, 0.1, 0.2, 0.5)
 _STATE = ["ActiveState", "SubState", "Result", "UnitFileState", "InvocationID", "LoadState", "NRestarts"]
 
 LOG_LINES = 200
-told_to_stop = []  # a signal's handler puts its number here: what waits gives up, so that the host can go down
+stop_signals = []  # a signal's handler puts its number here: what waits gives up, so that the host can go down
 
 
 def states(names):
@@ -143,7 +143,7 @@ def wait(check):
         if final:  # it serves: only a little more time is likely to change its answer
             settled = settled or now
             patient_until = min(patient_until, settled + SETTLED)
-        if told_to_stop and not ok:
+        if stop_signals and not ok:
             evidence, patient_until = "told to stop while waiting: " + evidence, now
         if ok or now >= patient_until:
             return dict(check, ok=ok, seconds=round(now - began, 3), evidence=evidence)

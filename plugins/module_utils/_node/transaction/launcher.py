@@ -250,7 +250,7 @@ def _watch(base, token, name, seconds):
     """See whether what came up stays up. The lock is free meanwhile: the next transaction may judge for us."""
     until = time.monotonic() + seconds
     with executor.undisturbed():
-        while time.monotonic() < until and not health.told_to_stop:
+        while time.monotonic() < until and not health.stop_signals:
             # The pause between two looks at the units' counts of restarts, until the probation ends. systemd announces changes over D-Bus
             # alone, for which Python's standard library has no client.
             time.sleep(1)

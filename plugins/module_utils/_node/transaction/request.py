@@ -16,7 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction 
 
 KEYS = set(
     "schema id root check journal_dir reason expect commands_before changes stage validate disable units health causes alone probation "
-    "pending told strays environment".split()
+    "pending acknowledged strays environment".split()
 )
 OPS = {"write": {"path", "content"}, "edit": {"path", "edits"}, "remove": {"path"}, "restore": {"path"}}
 _ID = "[0-9a-f]{32}"

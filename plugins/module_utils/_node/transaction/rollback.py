@@ -60,8 +60,8 @@ def _require_readable(base, meta):
     newer = meta.get("schema") not in (None, journal.SCHEMA)
     why = "was written by another release (schema %r)" % (meta["schema"],) if newer else "cannot be read"
     step = "let that release end it" if newer else "put the files back by hand from the copies in it"
-    told = (meta["entry"], why, step, os.path.join(base, "open", meta["name"]))
-    raise host_files.NodeError("failed", "%s: this transaction is not over, and its entry %s; %s, then remove %s" % told)
+    values = (meta["entry"], why, step, os.path.join(base, "open", meta["name"]))
+    raise host_files.NodeError("failed", "%s: this transaction is not over, and its entry %s; %s, then remove %s" % values)
 
 
 def _sweep(base, booting):
@@ -137,33 +137,33 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
         journal_writer.mark(entry, "undoing", was=was["state"], acted=was.get("acted", 0), ran=ran, why=why, by=by)
     acted = _acted(meta, was) if not root else []
     logs = [] if booting else [_log(unit, meta) for unit in acted]
-    told = {"id": meta["id"], "time": meta.get("time"), "reason": meta.get("reason"), "outcome": "rolled_back", "why": why, "by": by}
-    told.update(foreign=[], health=list(evidence) + logs, trouble=None, ran=[])
+    outcome = {"id": meta["id"], "time": meta.get("time"), "reason": meta.get("reason"), "outcome": "rolled_back", "why": why, "by": by}
+    outcome.update(foreign=[], health=list(evidence) + logs, trouble=None, ran=[])
     if was["state"] not in _EARLY:
-        told["foreign"] = swap.take_back(root, meta["changes"], meta["id"], entry)
-    journal_writer.unsettle_originals(base, meta["changes"], told["foreign"])
+        outcome["foreign"] = swap.take_back(root, meta["changes"], meta["id"], entry)
+    journal_writer.unsettle_originals(base, meta["changes"], outcome["foreign"])
     if not root:
         if was["state"] not in _EARLY:
             for before in reversed(meta["disabled"]):
-                with _noting(told):
+                with _noting(outcome):
                     health.enable(before, wait=not booting)
-        _undo_commands(meta, was, told, booting)
+        _undo_commands(meta, was, outcome, booting)
         if not booting:
-            _units_back(meta, acted, told)
+            _units_back(meta, acted, outcome)
     with contextlib.suppress(OSError):
-        journal_writer.write_json(os.path.join(entry, "outcome.json"), told)
+        journal_writer.write_json(os.path.join(entry, "outcome.json"), outcome)
     journal_writer.mark(entry, "rolled_back", why=why, by=by)
     close(root, base, dict(meta, state="rolled_back"))
-    return told
+    return outcome
 
 
 @contextlib.contextmanager
-def _noting(told):
+def _noting(outcome):
     """What cannot be helped is told; the rest is taken back all the same."""
     try:
         yield
     except host_files.NodeError as exc:
-        told["trouble"] = told["trouble"] or exc.message
+        outcome["trouble"] = outcome["trouble"] or exc.message
 
 
 def _forward(meta):
@@ -194,12 +194,12 @@ def _log(unit, meta):
         return {"kind": "log", "name": unit["name"], "ok": False, "seconds": 0.0, "evidence": "", "failed": False, "causes": []}
 
 
-def _undo_commands(meta, was, told, booting):
+def _undo_commands(meta, was, outcome, booting):
     for command in reversed(meta["commands"][: was.get("ran", len(meta["commands"]))]):
         if command.get("undo"):
-            with _noting(told):
+            with _noting(outcome):
                 found = commands.run(command["undo"], 10 if booting else 600)
-                told["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})
+                outcome["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})
 
 
 def _way_back(unit, before):
@@ -210,9 +210,9 @@ def _way_back(unit, before):
     return "reload" if runs else "restart"
 
 
-def _units_back(meta, acted, told):
+def _units_back(meta, acted, outcome):
     """What ran before must run again; what did not (or crashed already) is not expected to."""
-    if not acted or (health.told_to_stop and health.going_down()):
+    if not acted or (health.stop_signals and health.going_down()):
         return
     before = {unit["name"]: meta["units_before"][unit["name"]].get("ActiveState") for unit in acted}
     ran_before = [unit for unit in acted if before[unit["name"]] in ("active", "reloading")]
@@ -221,10 +221,10 @@ def _units_back(meta, acted, told):
             health.act(unit["name"], _way_back(unit, before[unit["name"]]), unit.get("timeout", health.DEFAULT_TIMEOUT))
         except host_files.NodeError as exc:
             if unit in ran_before:
-                told["trouble"] = told["trouble"] or exc.message
-    for check in meta["health"] if ran_before and told["trouble"] is None else ():
+                outcome["trouble"] = outcome["trouble"] or exc.message
+    for check in meta["health"] if ran_before and outcome["trouble"] is None else ():
         found = dict(health.wait(dict(check, require=[])), after="rollback")
-        told["health"].append(found)
+        outcome["health"].append(found)
         if not found["ok"]:
-            told["trouble"] = "%s: %s" % (check["socket"], found["evidence"])
+            outcome["trouble"] = "%s: %s" % (check["socket"], found["evidence"])
             return

@@ -42,13 +42,13 @@ def plan(root, base, changes):
         if any(real == other.real for other in planned):
             raise host_files.NodeError("bad-question", "%s: two changes are for the same file" % change["path"])
         if "expect" in change and not keyed.same(change["expect"], journal.digest(before)):
-            conflicts.append(conflict("file", change["path"], change["expect"], journal.told_digest(before)))
+            conflicts.append(conflict("file", change["path"], change["expect"], journal.reported_digest(before)))
             continue
         if change["op"] == "restore":
             kept = journal.original(base, change["path"])
             if kept is None or (kept[0]["sha256_after"] != journal.digest(before) and not change.get("changed")):
                 expected = keyed.digest(kept[0]["sha256_after"]) if kept else "an original of it"
-                conflicts.append(conflict("original", change["path"], expected, journal.told_digest(before)))
+                conflicts.append(conflict("original", change["path"], expected, journal.reported_digest(before)))
                 continue
             after, made = kept[1], kept[0].get("made_dirs") or []
         else:

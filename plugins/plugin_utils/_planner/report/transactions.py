@@ -39,17 +39,17 @@ def takes_back_all(entry: journal.Entry) -> bool:
     return str(entry.get("reason")) == EVERYTHING_BACK and entry.get("state") in STATES
 
 
-def entry(host: str, told: journal.Entry, taken_back: bool) -> list[str]:
+def entry(host: str, record: journal.Entry, taken_back: bool) -> list[str]:
     """One row. taken_back: by a later transaction that gave the whole host back, so nothing of this one is in force."""
-    state = str(told.get("state"))
+    state = str(record.get("state"))
     back = state == "rolled_back"
     stands = "taken back since" if taken_back and state in STATES else STATES.get(state, f"not over ({state})")
     return [
         host,
-        str(told.get("time") or "unknown"),
-        str(told.get("reason") or "-"),
-        f"rolled back {journal.by(told)}" if back else stands,
-        f"{journal.done(told)}; because: {journal.because(told)}" if back else journal.done(told),
+        str(record.get("time") or "unknown"),
+        str(record.get("reason") or "-"),
+        f"rolled back {journal.by(record)}" if back else stands,
+        f"{journal.done(record)}; because: {journal.because(record)}" if back else journal.done(record),
     ]
 
 

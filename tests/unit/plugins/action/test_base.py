@@ -201,7 +201,7 @@ def test_a_transaction_expects_the_programs_that_were_seen() -> None:
 
 def test_what_was_rolled_back_while_nobody_looked_is_told_with_the_next_transaction() -> None:
     seen = obs(outcomes=[{"id": "a1", "reason": "gpufleet.nvidia.node", "by": "the timer", "why": "it hung"}])
-    assert requested(Policy(), seen)["told"] == ["a1"]
+    assert requested(Policy(), seen)["acknowledged"] == ["a1"]
     sentence = "the transaction of an unknown time (gpufleet.nvidia.node) was rolled back by the host's timer because: it hung"
     assert journal.advice(seen) == (sentence,)
 

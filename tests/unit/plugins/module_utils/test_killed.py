@@ -323,7 +323,7 @@ def test_after_a_boot_files_come_back_and_no_unit_is_waited_for(host, monkeypatc
 
 
 def by_a_transaction(host, told):
-    host.run([], id="2" * 32, told=told)
+    host.run([], id="2" * 32, acknowledged=told)
 
 
 def by_itself(host, told):

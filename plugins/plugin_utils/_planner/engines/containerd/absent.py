@@ -102,7 +102,7 @@ def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, 
 
 def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
     """It belongs to this collection alone, so it goes also where someone has changed it."""
-    told = (
+    advice = (
         (
             f"{file.path} was changed after this collection had written it, but the whole file belongs to this collection: "
             f"{owned_file.CHANGED_SINCE}"
@@ -111,11 +111,11 @@ def of_drop_in(file: ConfigFile, original: Original | None) -> Part:
     if original and original.get("existed"):
         said = owned_file.back(file.path, True, True, owned_file.BACK)
         change: transaction.Restore = {"path": file.real, "op": "restore", "expect": file.sha256, "changed": True}
-        return Part(gone=(change,), differences=(said,), advice=told, diffs=(_diff(file, original),))
+        return Part(gone=(change,), differences=(said,), advice=advice, diffs=(_diff(file, original),))
     said = owned_file.back(file.path, True, False, owned_file.BACK)
     # The drop-in of this collection has no original.
     remove: transaction.Remove = {"path": file.real, "op": "remove", "expect": file.sha256, "forget": True}
-    return Part(gone=(remove,), differences=(said,), advice=told if original else (), diffs=(_diff(file, {}),))
+    return Part(gone=(remove,), differences=(said,), advice=advice if original else (), diffs=(_diff(file, {}),))
 
 
 def _diff(file: ConfigFile, original: Original) -> tuple[str, str, str]:
@@ -140,10 +140,10 @@ def of_root(
         return Part(advice=advice, released=released)
     change = FileChange(file.path, file.real, file.doc, file.sha256, doc, whole=False, forget=True)
     said = owned_file.keys_out(file.path)
-    told = (
+    kept_note = (
         f"{file.path}: changed by others in the meantime, or without a copy in the journal; only the keys of this collection were removed."
     )
-    return Part(edited=(change,), differences=(said,), advice=(*advice, told), released=released)
+    return Part(edited=(change,), differences=(said,), advice=(*advice, kept_note), released=released)
 
 
 def only(policy: Policy, names: list[str]) -> Policy:
