@@ -75,7 +75,7 @@ def bound(seen: rollout.Fleet, approved: str) -> rollout.Fleet:
 
 
 def write(name: str, document: Mapping[str, Any]) -> None:
-    """In one step, so that nobody reads half a plan."""
+    """In one step, so nobody reads half a plan."""
     path = Path(name).expanduser().absolute()
     whole = path.with_name(f".{path.name}.{os.getpid()}")
     whole.write_text(json.dumps(document, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")

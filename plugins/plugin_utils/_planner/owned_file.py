@@ -88,7 +88,7 @@ def give_back(obs: Observation, file: File, *, why: str, own: bool) -> Plan:
 
 
 def forgotten(plan: Plan) -> Plan:
-    """What goes here is ours, so that no copy of it is kept as if it had been there before us."""
+    """What goes here is ours, so no copy of it is kept as if it had been there before us."""
     return dc.replace(plan, changes=tuple(transaction.forgetting(change) for change in plan.changes))
 
 

@@ -220,7 +220,7 @@ class Request:
     probation: float = 0
     pending: Sequence[str] = ()  # units whose restart is left to someone
     acknowledged: Sequence[str] = ()  # transactions that were rolled back, which this run reports
-    strays: Sequence[str] = ()  # names beside files that nobody refers to
+    strays: Sequence[str] = ()  # names next to files that nobody refers to
     id: str = dc.field(default_factory=lambda: uuid.uuid4().hex)
 
     def wire(self) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Note in the journal that someone was told: of transactions that were rolled back, and of what lies beside files. No transaction.
+"""Note in the journal that someone was told: of transactions that were rolled back, and of what lies next to files. No transaction.
 
 Node side: standard library only, Python 3.6.
 """

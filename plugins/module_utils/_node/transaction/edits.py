@@ -4,7 +4,7 @@
 """Edits of a file whose planner has seen a projection of it: the same edits on the real bytes, and the proof that they mean the same.
 
 The planner's text is made here again from the projection, and its digest compared. Then only the bytes that differ are replaced in the
-original, so that what is hidden stays to the byte; and the projection of the result has to be that of the planner's text. A fault of the
+original, so what is hidden stays to the byte; and the projection of the result has to be that of the planner's text. A fault of the
 scanner costs a refusal, never a file. Node side: standard library only, Python 3.6.
 """
 

@@ -200,7 +200,7 @@ class Transaction(object):
         self.last = (state, more)
 
     def _require_entry(self):
-        """Someone may clear the journal's directory while this is at work; what lies beside the files would then be nobody's."""
+        """Someone may clear the journal's directory while this is at work; what lies next to the files would then be nobody's."""
         if journal.states(self.entry):
             return
         journal_writer.write_again(self.base, self.name, self.request, self.memory)
@@ -317,7 +317,7 @@ class Transaction(object):
         watch = {"pid": os.getpid(), "start": system.started(os.getpid())}
         journal_writer.mark(self.entry, "probation", acted=self.acted, restarts=restarts, **watch)
         # It serves: what is left to be seen is whether it stays. A boot need not take that back, and the host looks as it will stay.
-        # It goes last: until then a boot is who would remove what lies beside the files.
+        # It goes last: until then a boot is who would remove what lies next to the files.
         swap.clean(self.root, meta["changes"], self.request["id"])
         deadline.disarm_boot()
         self.answer["probation"] = probation

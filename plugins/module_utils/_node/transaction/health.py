@@ -20,7 +20,7 @@ _PAUSES = (0.05, 0.1, 0.2, 0.5)
 _STATE = ["ActiveState", "SubState", "Result", "UnitFileState", "InvocationID", "LoadState", "NRestarts"]
 
 LOG_LINES = 200
-stop_signals = []  # a signal's handler puts its number here: what waits gives up, so that the host can go down
+stop_signals = []  # a signal's handler puts its number here: what waits gives up, so the host can go down
 
 
 def states(names):

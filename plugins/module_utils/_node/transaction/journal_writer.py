@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Write the journal, so that whatever instant is the last, what is found can be understood.
+"""Write the journal, so whatever instant is the last, what is found can be understood.
 
 The rules: what can be undone is on disk before it is done; a state is overwritten in place, in room that was taken beforehand, so that
 a full disk cannot keep a transaction from saying that it was taken back. Node side: standard library only, Python 3.6.
@@ -152,7 +152,7 @@ def now():
 
 
 def begin(base, request, name=None, **more):
-    """Open a transaction, before it does anything: its name. Built aside and renamed, so that it is there whole or not at all."""
+    """Open a transaction, before it does anything: its name. Built aside and renamed, so it is there whole or not at all."""
     name = name or "%s-%s" % (time.strftime("%Y%m%dT%H%M%SZ", time.gmtime()), request["id"])
     make_dirs(os.path.join(base, "open"))
     make_dirs(os.path.join(base, "journal"))
@@ -251,7 +251,7 @@ def acknowledge(base, ids):
 
 
 def sweep_beside(root, base, paths):
-    """Remove the names beside files that nobody refers to: those removed. Judged again, as the look was some time ago."""
+    """Remove the names next to files that nobody refers to: those removed. Judged again, as the look was some time ago."""
     swept = []
     for path in paths:
         place = host_files.full(root, os.path.join(host_files.resolve(root, os.path.dirname(path))[0], os.path.basename(path)))
@@ -274,7 +274,7 @@ def prune(base):
 
 
 def keep_words(base, token, text):
-    """Keep what a program said that refused or failed, for root to read: the path. It may quote anything, so that it goes no further."""
+    """Keep what a program said that refused or failed, for root to read: the path. It may quote anything, so it goes no further."""
     place = os.path.join(base, "said")
     make_dirs(place)
     path = os.path.join(place, token + ".txt")
@@ -293,7 +293,7 @@ def keep_words(base, token, text):
 
 
 def keep_original(base, change, token):
-    """Keep the file as it is now, if we keep none of it yet. Built aside and renamed, so that it is there whole or not at all."""
+    """Keep the file as it is now, if we keep none of it yet. Built aside and renamed, so it is there whole or not at all."""
     if journal.original_meta(base, change.path) is not None:
         return
     meta = dict(

@@ -152,7 +152,7 @@ def _runs(unit):
 
 
 def _withdrawn(job):
-    """Take the job back, so that nobody begins it any more: whether it was still there."""
+    """Take the job back, so nobody begins it any more: whether it was still there."""
     try:
         os.unlink(os.path.join(job, "request.json"))
         return True

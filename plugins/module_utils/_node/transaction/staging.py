@@ -25,7 +25,7 @@ FileChange = collections.namedtuple("FileChange", "op path real before after for
 
 
 def differs(change):
-    """Whether anything is to do. A file's time is no difference."""
+    """Whether anything is to do. A file's time is not a difference."""
     if change.before is None or change.after is None:
         return change.before is not change.after
     return change.before._replace(mtime=0, xattrs={}) != change.after._replace(mtime=0, xattrs={})

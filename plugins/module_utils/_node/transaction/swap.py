@@ -4,7 +4,7 @@
 """Put files in place, each old or new and never half, durably; and take them back.
 
 New bytes are written beside the directory, never in it: some engines load every file of their drop-in directory, temporary ones
-included. The old file gets a second name there, so that taking it back is one rename, which needs no room on a full disk.
+included. The old file gets a second name there, so taking it back is one rename, which needs no room on a full disk.
 Node side: standard library only, Python 3.6.
 """
 
@@ -143,7 +143,7 @@ def remove_dirs(root, paths):
 
 
 def spot(root, real, made_dirs, token):
-    """(a directory for us on the file's file system, whether it is beside the file's directory and not within)."""
+    """(a directory for us on the file's file system, whether it is next to the file's directory and not within)."""
     beside, within = _spots(root, real, made_dirs, token)
     if made_dirs:
         return beside, True

@@ -100,7 +100,7 @@ NO_EVICTION = "Slurm jobs are waited for and never cancelled"
 
 
 def check_commands(commands: Any) -> None:
-    """Commands are lists of words, so that no shell reads them."""
+    """Commands are lists of words, so no shell reads them."""
     if not commands:
         return
     setting = "gpufleet_drain_commands"

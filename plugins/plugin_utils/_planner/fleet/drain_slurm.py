@@ -37,7 +37,7 @@ class SlurmNode:
 
 
 def parse(text: str) -> SlurmNode:
-    """The first node of the output. A reason is free text and comes last, so that it cannot pass for a state."""
+    """The first node of the output. A reason is free text and comes last, so it cannot pass for a state."""
     name, state = NAME.search(text), STATE.search(text)
     if name is None or state is None:
         raise PlanError("scontrol show node has an output without NodeName and State", next="look at its version, and report this")

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The hardware class of a host: hosts of one class fail alike, so that one of them is tried first.
+"""The hardware class of a host: hosts of one class fail alike, so one of them is tried first.
 
 A class and a failure domain are the values at key paths, over what the look at a host has found and over its variables.
 """

@@ -20,7 +20,7 @@ class Progress:
     """How far it has come.
 
     bad: host -> what became of it. unhealthy: host -> what the second look found. stopped: class -> why. ended: why no batch starts any
-    more; paused: whether that is no failure.
+    more; paused: whether that is not a failure.
     """
 
     done: int = 0

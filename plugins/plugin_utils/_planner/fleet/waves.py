@@ -108,7 +108,7 @@ def batches(wave: Sequence[str], limits: Limit) -> list[list[str]]:
     """A wave in batches within the limits, each as large as they allow, in the order of the wave."""
     found: list[list[str]] = []
     counts: list[Counter[str]] = []
-    # A host's first possible batch is that after its fullest group's last full one, so that each is placed in one look at its groups.
+    # A host's first possible batch is that after its fullest group's last full one, so each is placed in one look at its groups.
     first_free: dict[str, int] = {}
     for host in wave:
         groups = [g for g in limits.groups.get(host, ()) if g in limits.allowed]

@@ -4,7 +4,7 @@
 """What is asked for of files, place by place with the shape of its value. Of everything else only the length leaves a host.
 
 The node applies these lists (_node/projection/projector.py says what a place, a shape and a format are). A planner that needs one value
-more adds a line here, or beside it: containerd's places are in containerd_places.py, CRI-O's in crio_places.py.
+more adds a line here, or next to it: containerd's places are in containerd_places.py, CRI-O's in crio_places.py.
 """
 
 from __future__ import annotations
