@@ -34,13 +34,15 @@ class ActionModule(ActionBase):
         state, work = args["state"], drain.Work.of(result)
         decision = drain.decide(args["policy"], work, driver_changes=args["driver_changes"])
         by = drain.orchestrators(args["by"], work, args["commands"])
-        if args["policy"] == "auto" and state == "drained" and "work" not in result:
+        if "auto" in args["by"] and args["policy"] != "never" and "work" not in result:
             raise PlanError(f"{args['results']} has no result of gpufleet.nvidia.node_info", next="run that module first, and register it")
         needed = decision.drain and state in ("drained", "checked")
         if needed and not by:
             return self._without(args, decision)
-        every = draining.of(self, variables, args, work, decision.why, by, needed=needed)
-        run = Run(args, decision, every, bool(self._task.check_mode), {who: one.standing() for who, one in every.items()})
+        every = draining.of(self, variables, args, work, decision.why, by)
+        earlier = variables.get(args["drained"]) or {}
+        standings, silent = draining.standings(every, args, needed or earlier.get("outcome") in ("drained", "pending"))
+        run = Run(args, decision, {who: every[who] for who in standings}, bool(self._task.check_mode), standings, tuple(silent))
         return {"drained": run.drain, "in_service": run.give_back, "kept": run.keep, "checked": run.checked}[state]()
 
     def _without(self, args: Mapping[str, Any], decision: drain.DrainDecision) -> dict[str, Any]:
@@ -60,6 +62,7 @@ class Run:
     every: Mapping[str, draining.Orchestrator]
     check: bool
     standings: Mapping[str, drain.Standing]
+    silent: tuple[str, ...]
 
     def checked(self) -> dict[str, Any]:
         obstacle = drain.obstacle(self.standings)
@@ -137,7 +140,8 @@ class Run:
             self.every[who].give_back(try_only=self.check)
         left = "; ".join(s.text for s in standings.values() if s.state == "others")
         done = "put back into service" if held else "nobody holds it out of service"
-        return self._end("in_service", left or done, changed=bool(held))
+        asked = bool(self.every)
+        return self._end("in_service" if asked else "not_needed", left or (done if asked else "nobody was asked"), changed=bool(held))
 
     def keep(self) -> dict[str, Any]:
         why = drain.text_of(self.args["reason"], "a change of this host failed")
@@ -147,7 +151,7 @@ class Run:
         return self._end("kept" if held else "not_needed", why if held else "this rollout does not hold it", changed=bool(held))
 
     def _end(self, outcome: str, why: str, *, failed: bool = False, changed: bool = False, seconds: int = 0) -> dict[str, Any]:
-        found = told(outcome, why, self.standings, seconds, changed=changed)
+        found = told(outcome, "; ".join([why, *self.silent]), self.standings, seconds, changed=changed)
         return {**found, "failed": True, "msg": why} if failed else found
 
 

@@ -30,6 +30,8 @@ PODMAN = ("podman", "crun", "runc", "uidmap")
 CONTAINERD = ("containerd", "runc", "containernetworking-plugins")
 CONTAINERD_STATE = ("/var/lib/containerd",)
 CRIO = ("conmon", "crun", "runc", "skopeo", "containernetworking-plugins", "libsqlite3-0", "libseccomp2")
+# Slurm's controller, node daemon and commands, and what they trust each other by.
+SLURM = ("slurmctld", "slurmd", "slurm-client", "munge")
 CRIO_STATE = ("/var/lib/containers",)
 DOCKER_STATE = ("/var/lib/docker", "/var/lib/containerd")
 
@@ -64,6 +66,8 @@ KINDS: dict[str, Kind] = {
     "crio-1.34": _crio(),
     # A host that is being moved from one engine to the other: Debian's containerd 1.7 runs beside CRI-O.
     "crio-1.34-containerd-1.7": _crio((*CRIO, "containerd"), (*CRIO_STATE, *CONTAINERD_STATE)),
+    # A node of a Slurm cluster; the host that has slurm.conf's SlurmctldHost as its name runs the controller, too.
+    "slurm-22.05": Kind("bookworm", ("docker.io", *SLURM), "docker", "docker.service", DOCKER_STATE),
     "docker-20.10": Kind("bookworm", ("docker.io",), "docker", "docker.service", DOCKER_STATE),
     "docker": Kind("trixie", ("docker.io", "docker-cli"), "docker", "docker.service", DOCKER_STATE),
     "docker-28": Kind("forky", ("docker.io", "docker-cli"), "docker", "docker.service", DOCKER_STATE),

@@ -9,14 +9,17 @@ A package of one file, since ansible-test wants a module for every other file be
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Mapping, Sequence
+import os
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
+from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, drain_kubernetes, drain_slurm
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 CALL = 60  # seconds that one call which changes something may take
+CONFLICTS = 5
 HUNG = (124, 137)  # what timeout(1) ends with
 
 
@@ -77,14 +80,36 @@ def of(
     work: drain.Work,
     why: str,
     by: Sequence[str],
-    *,
-    needed: bool,
 ) -> dict[str, Orchestrator]:
     """Those that are asked."""
     calls = Calls(action, variables)
     host = str(variables.get("inventory_hostname") or "")
-    makers = {drain.COMMANDS: lambda: Commands(calls, args, host, why)}
+    makers: Mapping[str, Callable[[], Orchestrator]] = {
+        drain.COMMANDS: lambda: Commands(calls, args, host, why),
+        drain.SLURM: lambda: Slurm(calls, args, drain.node_names(args["slurm_node"], work, host), why),
+        drain.KUBERNETES: lambda: Kubernetes(calls, args, drain.node_names(args["kubernetes_node"], work, host), why, work.boot_id),
+    }
     return {who: makers[who]() for who in by}
+
+
+def required(who: str, args: Mapping[str, Any]) -> bool:
+    """Whether one has to answer even on a host that needs no drain: where access to it was configured."""
+    if who == drain.KUBERNETES and (args["kubeconfig"] or args["context"] or any(name.startswith("K8S_AUTH_") for name in os.environ)):
+        return True
+    return who == drain.COMMANDS or who in args["by"]
+
+
+def standings(every: Mapping[str, Orchestrator], args: Mapping[str, Any], needed: bool) -> tuple[dict[str, drain.Standing], list[str]]:
+    """How each sees the node; and whom it was no use to ask, for what an earlier run may have left on a host that needs no drain."""
+    found, silent = {}, []
+    for who, one in every.items():
+        try:
+            found[who] = one.standing()
+        except PlanError as error:
+            if needed or required(who, args):
+                raise
+            silent.append(f"{who} was not asked: {error}")
+    return found, silent
 
 
 @dc.dataclass(frozen=True)
@@ -145,3 +170,155 @@ class Commands:
         how = "did not end in time" if status in HUNG else f"ended with {status}"
         why = last_line(error) or "it said nothing"
         return PlanError(f"gpufleet_drain_commands.{step} {how}", why=why, next="try the command by hand, where the task runs")
+
+
+@dc.dataclass(frozen=True)
+class Slurm:
+    """scontrol, where the task runs."""
+
+    calls: Calls
+    args: Mapping[str, Any]
+    names: tuple[str, ...]
+    why: str
+
+    def node(self) -> drain_slurm.SlurmNode:
+        for name in self.names:
+            status, output, error = self.calls.command(["scontrol", "show", "node", name], CALL)
+            if status == 0 and drain_slurm.NAME.search(output):
+                return drain_slurm.parse(output)
+            if not drain_slurm.NOT_FOUND.search(output + error):
+                raise self._failed("show the node", status, error or output)
+        raise drain.no_node("gpufleet_slurm_node", self.names, (), "Slurm")
+
+    def standing(self) -> drain.Standing:
+        return drain_slurm.standing(self.node(), self.args["rollout"])
+
+    def take_out(self, *, try_only: bool = False) -> None:
+        self._update("DRAIN", self.args["reason"], try_only)
+        if not try_only and self.standing().state not in ("ours", "broken"):
+            raise Refused("Slurm took the drain, and shows somebody else's")
+
+    def waiting(self, left: int) -> str:
+        node = self.node()
+        if drain_slurm.standing(node, self.args["rollout"]).state in ("others", "in_service"):
+            raise Refused(f"somebody has changed the node {node.name} meanwhile ({node.state}, reason {node.reason!r})")
+        return drain_slurm.waiting(node)
+
+    def give_back(self, *, try_only: bool = False) -> None:
+        node = self.node()
+        if not try_only and drain_slurm.standing(node, self.args["rollout"]).state == "ours":
+            self._scontrol("resume the node", [f"nodename={node.name}", "state=resume"])
+
+    def keep(self, why: str, *, try_only: bool = False) -> None:
+        self._update("", why, try_only)
+
+    def _update(self, state: str, text: str, try_only: bool) -> None:
+        node = self.node()
+        if not try_only:
+            reason = drain_slurm.reason(self.args["rollout"], text, self.why)
+            self._scontrol("drain the node", [f"nodename={node.name}", *([f"state={state}"] if state else []), f"reason={reason}"])
+
+    def _scontrol(self, doing: str, words: list[str]) -> None:
+        status, output, error = self.calls.command(["scontrol", "update", *words], CALL)
+        if status:
+            raise self._failed(doing, status, error or output)
+
+    def _failed(self, doing: str, status: int, error: str) -> PlanError:
+        if status == 127:
+            step = "install Slurm's commands there, or set gpufleet_drain_delegate to a host that has them"
+            return PlanError("there is no scontrol where the task runs", next=step)
+        if drain_slurm.NOT_PERMITTED.search(error):
+            step = "run it as SlurmUser or root, or as an operator of Slurm (gpufleet_drain_delegate)"
+            return PlanError(f"cannot {doing}", why=last_line(error), next=step)
+        why = "slurmctld did not answer in time" if status in HUNG else last_line(error) or f"scontrol ended with {status}"
+        return PlanError(f"cannot {doing}", why=why, next="try scontrol by hand, where the task runs")
+
+
+@dc.dataclass(frozen=True)
+class Kubernetes:
+    """kubernetes.core's modules, where the task runs."""
+
+    calls: Calls
+    args: Mapping[str, Any]
+    names: tuple[str, ...]
+    why: str
+    boot_id: str
+
+    def node(self) -> dict[str, Any]:
+        for name in self.names:
+            found = self._get("read the node", {"kind": "Node", "name": name})
+            if found:
+                return dict(found[0])
+        known = [drain_kubernetes.name_of(n) for n in self._get("list the nodes", {"kind": "Node"})]
+        raise drain.no_node("gpufleet_kubernetes_node", self.names, known, "the cluster")
+
+    def standing(self) -> drain.Standing:
+        node = self.node()
+        standing = drain_kubernetes.standing(node, self.args["rollout"])
+        if standing.state == "in_service":
+            drain_kubernetes.require_same_machine(node, self.boot_id)
+        return standing
+
+    def take_out(self, *, try_only: bool = False) -> None:
+        how = self.args["kubernetes_hold"]
+        why = self.args["reason"] or self.why
+        self._patch("hold the node", lambda node: drain_kubernetes.hold(node, self.args["rollout"], why, how), "in_service", try_only)
+
+    def waiting(self, left: int) -> str:
+        node = self.node()
+        standing = drain_kubernetes.standing(node, self.args["rollout"])
+        if standing.state in ("others", "in_service"):
+            raise Refused(standing.text or f"somebody has put the node {standing.node} back into service meanwhile")
+        if standing.state == "broken":
+            return standing.text
+        refused = self._evict(standing.node) if self.args["method"] == "evict" else ""
+        pods = self._get("list the node's pods", {"kind": "Pod", "field_selectors": [f"spec.nodeName={standing.node}"]})
+        left_ = drain_kubernetes.waiting(pods, self.args["method"])
+        return f"{left_}{'; ' if refused else ''}{refused}" if left_ else ""
+
+    def _evict(self, name: str) -> str:
+        """One round of evictions; what a disruption budget refuses is tried again until the time is over."""
+        options = {"ignore_daemonsets": True, "force": self.args["kubernetes_force"]}
+        options["delete_emptydir_data"] = self.args["kubernetes_delete_emptydir_data"]
+        result = self._call("k8s_drain", {"name": name, "state": "drain", "delete_options": options})
+        if not result.get("failed"):
+            return ""
+        if drain_kubernetes.refused_by_budget(result) or drain_kubernetes.passing(result):
+            return drain_kubernetes.message(result)
+        raise drain_kubernetes.failure(result, "evict the node's pods")
+
+    def give_back(self, *, try_only: bool = False) -> None:
+        self._patch("put the node back", drain_kubernetes.release, "ours", try_only)
+
+    def keep(self, why: str, *, try_only: bool = False) -> None:
+        self._patch("mark the node", lambda node: drain_kubernetes.reason(node, why), "ours", try_only)
+
+    def _patch(self, doing: str, change: Callable[[Mapping[str, Any]], dict[str, Any]], wanted: str, try_only: bool) -> None:
+        """Change the node as it was read. Where somebody was faster it is read again, and changed only if it still stands the same."""
+        for _attempt in range(CONFLICTS):
+            node = self.node()
+            standing = drain_kubernetes.standing(node, self.args["rollout"])
+            if standing.state not in (wanted, "broken"):
+                raise Refused(standing.text or f"somebody has changed the node {standing.node} meanwhile")
+            result = self._call("k8s", {"state": "patched", "definition": change(node)}, check=try_only)
+            if not result.get("failed"):
+                return
+            if not drain_kubernetes.conflict(result):
+                raise drain_kubernetes.failure(result, doing)
+        raise Refused(f"cannot {doing}: somebody changes it all the time")
+
+    def _get(self, doing: str, what: Mapping[str, Any]) -> list[dict[str, Any]]:
+        result = self._call("k8s_info", {"api_version": "v1", **what})
+        if result.get("failed"):
+            raise drain_kubernetes.failure(result, doing)
+        return list(result.get("resources") or ())
+
+    def _call(self, module: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
+        access = {key: self.args[key] for key in ("kubeconfig", "context") if self.args[key]}
+        try:
+            return self.calls.module(f"kubernetes.core.{module}", {**access, **arguments}, check=check)
+        except AnsibleError as error:
+            if "kubernetes.core" not in str(error):
+                raise
+            step = "ansible-galaxy collection install kubernetes.core, or name others by gpufleet_drain_by"
+            raise PlanError("the collection kubernetes.core is not installed", next=step) from None

@@ -1,0 +1,199 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A Kubernetes node and its pods as the API tells them: whose drain it is, what still runs, and the patches that take it out and back."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import Standing, counted, text_of
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+ROLLOUT = "gpufleet.nvidia/rollout"  # the annotation with the rollout's id, and the taint's key
+WHY = "gpufleet.nvidia/why"
+HELD = "gpufleet.nvidia/hold"  # cordon or taint
+EFFECT = "NoSchedule"
+GPU_RESOURCE = "nvidia.com/"
+MIRROR = "kubernetes.io/config.mirror"
+ENDED = ("Succeeded", "Failed")
+# API-initiated eviction: a disruption budget answers 429 with this sentence; a budget that is judged right now answers 429, too.
+BUDGET = re.compile(r"disruption budget|Too Many Requests|TooManyRequests", re.IGNORECASE)
+CONFLICT = re.compile(r'"code": ?409\b|the object has been modified')
+STATUS = re.compile(r'\{"kind": ?"Status".*\}', re.DOTALL)
+NO_LIBRARY = re.compile(r"Failed to import the required Python library \(kubernetes\)")
+UNREACHABLE = re.compile(r"Max retries exceeded|Connection refused|timed out|Name or service not known", re.IGNORECASE)
+NO_CONFIG = re.compile(
+    r"Invalid kube-config file|No configuration found|Failed to load kubeconfig|context .* not found|Expected object with name"
+)
+CERTIFICATE = re.compile(r"CERTIFICATE_VERIFY_FAILED[^)]*")
+ACCESS = "gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context"
+
+
+def marks_of(node: Mapping[str, Any]) -> Mapping[str, str]:
+    return (node.get("metadata") or {}).get("annotations") or {}
+
+
+def taints(node: Mapping[str, Any]) -> list[dict[str, Any]]:
+    return [dict(taint) for taint in (node.get("spec") or {}).get("taints") or ()]
+
+
+def cordoned(node: Mapping[str, Any]) -> bool:
+    return bool((node.get("spec") or {}).get("unschedulable"))
+
+
+def _our_taint(taint: Mapping[str, Any]) -> bool:
+    return taint.get("key") == ROLLOUT
+
+
+def name_of(node: Mapping[str, Any]) -> str:
+    return str((node.get("metadata") or {}).get("name") or "")
+
+
+def not_ready(node: Mapping[str, Any]) -> str:
+    """Why the node does not work, '' where its kubelet says that it does."""
+    conditions = (node.get("status") or {}).get("conditions") or ()
+    ready: Mapping[str, Any] = next((c for c in conditions if c.get("type") == "Ready"), {})
+    return "" if ready.get("status") == "True" else str(ready.get("reason") or "its kubelet has not reported")
+
+
+def standing(node: Mapping[str, Any], rollout: str) -> Standing:
+    """Whose the node is. A mark without a cordon or a taint holds nothing: somebody has put the node back by hand."""
+    name, mark = name_of(node), marks_of(node).get(ROLLOUT, "")
+    held = cordoned(node) or any(_our_taint(t) for t in taints(node))
+    broken = not_ready(node)
+    if broken:
+        return Standing("broken", f"the node {name} is not Ready ({broken})", name)
+    if held and mark == rollout:
+        return Standing("ours", f"the node {name} is held by this rollout", name)
+    if held and mark:
+        return Standing("others", f"the node {name} is held by the rollout {mark}", name)
+    if held:
+        return Standing("others", f"the node {name} is cordoned by somebody else, who has to uncordon it", name)
+    return Standing("in_service", "", name)
+
+
+def require_same_machine(node: Mapping[str, Any], boot_id: str) -> None:
+    """A node of the same name in another cluster is another machine."""
+    theirs = str(((node.get("status") or {}).get("nodeInfo") or {}).get("bootID") or "")
+    if boot_id and theirs and theirs != boot_id:
+        why = f"the cluster knows its boot as {theirs}, and the host's is {boot_id}"
+        step = f"check gpufleet_kubernetes_node, {ACCESS}; after a reboot wait until the kubelet has reported"
+        raise PlanError(f"the node {name_of(node)} is another machine than this host", why=why, next=step)
+
+
+def hold(node: Mapping[str, Any], rollout: str, why: str, how: str) -> dict[str, Any]:
+    """Mark and hold in one patch, so that there is no hold without a mark, and only if nobody has changed the node meanwhile."""
+    marks = {ROLLOUT: rollout, WHY: text_of("", why), HELD: how}
+    if how == "cordon":
+        return patch(node, marks, {"unschedulable": True})
+    mine = {"key": ROLLOUT, "value": rollout, "effect": EFFECT}
+    return patch(node, marks, {"taints": [*(t for t in taints(node) if not _our_taint(t)), mine]})
+
+
+def release(node: Mapping[str, Any]) -> dict[str, Any]:
+    """Take back what we did, and nothing of others: a node that we tainted and somebody has cordoned since stays cordoned."""
+    marks = dict.fromkeys((ROLLOUT, WHY, HELD))
+    spec: dict[str, Any] = {}
+    if marks_of(node).get(HELD, "cordon") == "cordon":
+        spec["unschedulable"] = None
+    if any(_our_taint(t) for t in taints(node)):
+        spec["taints"] = [t for t in taints(node) if not _our_taint(t)] or None
+    return patch(node, marks, spec)
+
+
+def reason(node: Mapping[str, Any], why: str) -> dict[str, Any]:
+    return patch(node, {WHY: text_of("", why)}, {})
+
+
+def patch(node: Mapping[str, Any], marks: Mapping[str, str | None], spec: Mapping[str, Any]) -> dict[str, Any]:
+    version = (node.get("metadata") or {}).get("resourceVersion")
+    metadata = {"name": name_of(node), "resourceVersion": version, "annotations": dict(marks)}
+    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, **({"spec": dict(spec)} if spec else {})}
+
+
+def stays(pod: Mapping[str, Any]) -> bool:
+    """A pod that no drain moves: of the node itself, of a DaemonSet, or one that has ended."""
+    metadata = pod.get("metadata") or {}
+    owners = {owner.get("kind") for owner in metadata.get("ownerReferences") or ()}
+    ended = (pod.get("status") or {}).get("phase") in ENDED
+    return ended or "DaemonSet" in owners or MIRROR in (metadata.get("annotations") or {})
+
+
+def uses_gpus(pod: Mapping[str, Any]) -> bool:
+    """By the device plugin's resources, or by a claim (dynamic resource allocation), whose driver a pod does not tell."""
+    spec = pod.get("spec") or {}
+    if spec.get("resourceClaims"):
+        return True
+    containers = [*(spec.get("containers") or ()), *(spec.get("initContainers") or ())]
+    return any(
+        str(resource).startswith(GPU_RESOURCE) and str(amount) != "0"
+        for container in containers
+        for amounts in (container.get("resources") or {}).values()
+        if isinstance(amounts, Mapping)
+        for resource, amount in amounts.items()
+    )
+
+
+def running(pods: Iterable[Mapping[str, Any]], method: str) -> list[str]:
+    """The pods that a drain waits for: those with GPUs, and with `evict` all that can go."""
+    found = [p for p in pods if not stays(p) and (method == "evict" or uses_gpus(p))]
+    return sorted(f"{(p.get('metadata') or {}).get('namespace')}/{(p.get('metadata') or {}).get('name')}" for p in found)
+
+
+def waiting(pods: Iterable[Mapping[str, Any]], method: str) -> str:
+    found = running(pods, method)
+    return "" if not found else counted(found, "pod with GPUs" if method == "wait" else "pod", "pods with GPUs" if method == "wait" else "")
+
+
+def message(result: Mapping[str, Any]) -> str:
+    """The API's own sentence in what a module says, else the module's."""
+    text = str(result.get("msg") or "")
+    found = STATUS.search(text)
+    if found:
+        try:
+            return str(json.JSONDecoder().raw_decode(found[0])[0].get("message") or text)
+        except ValueError:
+            pass
+    lines = text.strip().splitlines()
+    return lines[0][:300] if lines else "no message"
+
+
+def conflict(result: Mapping[str, Any]) -> bool:
+    return CONFLICT.search(str(result.get("msg") or "")) is not None
+
+
+def refused_by_budget(result: Mapping[str, Any]) -> bool:
+    return BUDGET.search(str(result.get("msg") or "")) is not None
+
+
+def passing(result: Mapping[str, Any]) -> bool:
+    """Whether the API is only out of reach for now, which a drain waits out."""
+    return UNREACHABLE.search(str(result.get("msg") or "")) is not None
+
+
+def failure(result: Mapping[str, Any], doing: str) -> PlanError:
+    """A module's failure as one sentence that names the setting."""
+    text = str(result.get("msg") or "")
+    if NO_LIBRARY.search(text):
+        why = "the Python library kubernetes is missing where the task runs"
+        return PlanError(f"cannot {doing}", why=why, next="install it for the Python of gpufleet_drain_delegate (the controller)")
+    certificate = CERTIFICATE.search(text)
+    if certificate:
+        return PlanError(f"cannot {doing}", why=certificate[0][:200], next=f"check the cluster's CA in the file of {ACCESS}")
+    if UNREACHABLE.search(text):
+        return PlanError(f"cannot {doing}", why="the Kubernetes API does not answer", next=f"check {ACCESS}, and the way to the API")
+    if NO_CONFIG.search(text):
+        return PlanError(f"cannot {doing}", why=message(result), next=f"check {ACCESS}, or the variables K8S_AUTH_*")
+    if text.startswith("Pod deletion errors"):
+        step = "let them end, or see gpufleet_kubernetes_force and gpufleet_kubernetes_delete_emptydir_data"
+        return PlanError(f"cannot {doing}", why=message(result), next=step)
+    if "Forbidden" in text or "forbidden" in text:
+        step = f"give the account of {ACCESS} that right, see docs/drain.md"
+        return PlanError(f"cannot {doing}", why=message(result), next=step)
+    if "Unauthorized" in text:
+        return PlanError(f"cannot {doing}", why="the API does not know this account", next=f"check {ACCESS}")
+    return PlanError(f"cannot {doing}", why=message(result), next=f"check {ACCESS}")

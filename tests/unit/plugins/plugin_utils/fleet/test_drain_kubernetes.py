@@ -1,0 +1,134 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a Kubernetes node and its pods say, which patches follow, and what is said of the API's refusals: tables."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_kubernetes as k8s
+
+
+def node(unschedulable: bool = False, mark: str = "", ready: str = "True", taints: tuple[str, ...] = (), hold: str = "") -> dict[str, Any]:
+    marks = {"gpufleet.nvidia/rollout": mark, **({"gpufleet.nvidia/hold": hold} if hold else {})} if mark else {}
+    return {
+        "metadata": {"name": "gpu1", "resourceVersion": "7", "annotations": marks},
+        "spec": {
+            **({"unschedulable": True} if unschedulable else {}),
+            "taints": [{"key": key, "value": "r7", "effect": "NoSchedule"} for key in taints],
+        },
+        "status": {"conditions": [{"type": "Ready", "status": ready, "reason": "Why"}]},
+    }
+
+
+OUR_TAINT = ("gpufleet.nvidia/rollout",)
+STANDINGS = [
+    (node(), "in_service"),
+    (node(mark="r7"), "in_service"),  # somebody has uncordoned it by hand
+    (node(taints=("team",)), "in_service"),
+    (node(unschedulable=True), "others"),
+    (node(unschedulable=True, mark="r7"), "ours"),
+    (node(unschedulable=True, mark="r70"), "others"),
+    (node(taints=OUR_TAINT, mark="r7", hold="taint"), "ours"),
+    (node(taints=OUR_TAINT), "others"),
+    (node(ready="False"), "broken"),
+    (node(ready="Unknown", unschedulable=True, mark="r7"), "broken"),
+    ({"metadata": {"name": "gpu1"}}, "broken"),
+]
+
+
+@pytest.mark.parametrize(("found", "state"), STANDINGS)
+def test_whose_a_node_is(found: dict[str, Any], state: str) -> None:
+    assert k8s.standing(found, "r7").state == state
+
+
+def test_a_hold_is_one_patch_with_its_mark_that_fails_where_the_node_has_changed() -> None:
+    patch = k8s.hold(node(), "r7", "ticket 12", "cordon")
+    assert patch["metadata"]["resourceVersion"] == "7"
+    assert patch["metadata"]["annotations"]["gpufleet.nvidia/rollout"] == "r7"
+    assert patch["spec"] == {"unschedulable": True}
+
+
+RELEASES = [
+    (node(unschedulable=True, mark="r7", hold="cordon"), {"unschedulable": None}),
+    (node(taints=("team", *OUR_TAINT), mark="r7", hold="taint"), {"taints": [{"key": "team", "value": "r7", "effect": "NoSchedule"}]}),
+    # somebody has cordoned a node that we hold by a taint: the cordon is theirs
+    (node(unschedulable=True, taints=OUR_TAINT, mark="r7", hold="taint"), {"taints": None}),
+]
+
+
+@pytest.mark.parametrize(("held", "spec"), RELEASES)
+def test_a_release_takes_back_what_was_ours(held: dict[str, Any], spec: dict[str, Any]) -> None:
+    assert k8s.release(held)["spec"] == spec
+
+
+def pod(owner: str = "ReplicaSet", phase: str = "Running", annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    owners = [{"kind": owner}] if owner else []
+    metadata = {"namespace": "team", "name": "p", "ownerReferences": owners, "annotations": annotations or {}}
+    return {"metadata": metadata, "spec": spec, "status": {"phase": phase}}
+
+
+def using(resource: str, amount: str = "1", where: str = "containers") -> dict[str, Any]:
+    return {where: [{"name": "c", "resources": {"limits": {resource: amount}}}]}
+
+
+PODS = [
+    # the pod, whether `wait` waits for it, whether `evict` does
+    (pod(**using("nvidia.com/gpu")), True, True),
+    (pod(**using("nvidia.com/mig-1g.5gb")), True, True),
+    (pod(**using("nvidia.com/gpu", where="initContainers")), True, True),
+    (pod(resourceClaims=[{"name": "gpu"}]), True, True),
+    (pod(**using("nvidia.com/gpu", "0")), False, True),
+    (pod(**using("cpu")), False, True),
+    (pod(), False, True),
+    (pod(owner="", **using("nvidia.com/gpu")), True, True),
+    (pod(owner="DaemonSet", **using("nvidia.com/gpu")), False, False),
+    (pod(phase="Succeeded", **using("nvidia.com/gpu")), False, False),
+    (pod(phase="Failed", **using("nvidia.com/gpu")), False, False),
+    (pod(phase="Pending", **using("nvidia.com/gpu")), True, True),
+    (pod(annotations={"kubernetes.io/config.mirror": "x"}, **using("nvidia.com/gpu")), False, False),
+]
+
+
+@pytest.mark.parametrize(("found", "wait", "evict"), PODS)
+def test_which_pods_a_drain_waits_for(found: dict[str, Any], wait: bool, evict: bool) -> None:
+    assert bool(k8s.running([found], "wait")) == wait
+    assert bool(k8s.running([found], "evict")) == evict
+
+
+def api(code: int, message: str) -> str:
+    return f'{{"kind": "Status", "apiVersion": "v1", "code": {code}, "message": "{message}", "details": {{}}}}'
+
+
+FAILURES = [
+    # what a module says, a part of the sentence
+    (
+        f"Failed to patch object: {api(403, 'nodes is forbidden: User x cannot patch')}",
+        "(nodes is forbidden: User x cannot patch). Give the account",
+    ),
+    ("401\nReason: Unauthorized\n", "(the API does not know this account)"),
+    (
+        "Failed to import the required Python library (kubernetes) on host's Python",
+        "(the Python library kubernetes is missing where the task runs)",
+    ),
+    ("Exception 'HTTPConnectionPool(host='10.0.0.1'): Max retries exceeded with url", "(the Kubernetes API does not answer)"),
+    ("Could not create API client: Invalid kube-config file. No configuration found.", "gpufleet_kubernetes_kubeconfig"),
+    ("[SSL: CERTIFICATE_VERIFY_FAILED] certificate verify failed: unable to get local issuer", "check the cluster's CA".capitalize()),
+    ("Pod deletion errors: cannot delete Pods with local storage: team/p.", "gpufleet_kubernetes_delete_emptydir_data"),
+]
+
+
+@pytest.mark.parametrize(("said", "sentence"), FAILURES)
+def test_a_refusal_is_one_sentence_with_the_setting(said: str, sentence: str) -> None:
+    text = str(k8s.failure({"failed": True, "msg": said}, "read the node"))
+    assert text.startswith("cannot read the node (")
+    assert sentence.lower() in text.lower()
+    assert "\n" not in text
+
+
+def test_a_budget_is_no_refusal_for_good() -> None:
+    said = "Failed to delete pod team/p due to: Cannot evict pod as it would violate the pod's disruption budget."
+    assert k8s.refused_by_budget({"msg": said})
+    assert not k8s.refused_by_budget({"msg": api(403, "pods is forbidden")})

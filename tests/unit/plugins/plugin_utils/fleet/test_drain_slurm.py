@@ -1,0 +1,69 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A node as Slurm prints it, and what follows: table."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain_slurm
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from hypothesis import given
+from hypothesis import strategies as st
+
+
+def shown(state: str, reason: str = "", by: str = "root") -> str:
+    """`scontrol show node` of Slurm 22.05, shortened."""
+    last = f"   Reason={reason} [{by}@2026-11-22T14:16:05]\n" if reason else ""
+    return (
+        "NodeName=gpu1 Arch=x86_64 CoresPerSocket=1 \n   CPUAlloc=1 CPUEfctv=1 CPUTot=1 CPULoad=13.51\n"
+        f"   RealMemory=1 AllocMem=0\n   State={state} ThreadsPerCore=1 TmpDisk=0 Weight=1 Owner=N/A\n   Partitions=gpus \n{last}\n"
+    )
+
+
+OURS = "gpufleet.nvidia r7: the restart ends 1 container (web)"
+CASES = [
+    # state, reason, how it stands, whether it is drained
+    ("IDLE", "", "in_service", False),
+    ("ALLOCATED", "", "in_service", False),
+    ("IDLE+PLANNED", "", "in_service", False),
+    ("IDLE", OURS, "in_service", False),  # a reason stays behind after a resume by hand
+    ("IDLE+DRAIN", OURS, "ours", True),
+    ("MIXED+DRAIN", OURS, "ours", False),
+    ("ALLOCATED+DRAIN", OURS, "ours", False),
+    ("IDLE+COMPLETING+DRAIN", OURS, "ours", False),
+    ("IDLE+DRAIN+MAINT", OURS, "ours", True),
+    ("IDLE+DRAIN", "gpufleet.nvidia r70: the restart ends 1 container (web)", "others", True),
+    ("IDLE+DRAIN", "fan 3 is broken", "others", True),
+    ("IDLE+DRAIN", "not gpufleet.nvidia r7: at all", "others", True),
+    ("IDLE+DRAIN", "x\n   State=IDLE", "others", True),
+    ("IDLE+DRAIN", "", "others", True),
+    ("DOWN", "", "broken", False),
+    ("DOWN+DRAIN", OURS, "broken", False),
+    ("DOWN*", "Not responding", "broken", False),
+    ("IDLE*", "", "broken", False),
+    ("IDLE+DRAIN+NOT_RESPONDING", OURS, "broken", False),
+    ("UNKNOWN+NOT_RESPONDING", "", "broken", False),
+    ("FAIL", "", "broken", False),
+]
+
+
+@pytest.mark.parametrize(("state", "reason", "standing", "drained"), CASES)
+def test_how_a_node_stands(state: str, reason: str, standing: str, drained: bool) -> None:
+    node = drain_slurm.parse(shown(state, reason))
+    found = drain_slurm.standing(node, "r7")
+    assert found.state == standing
+    assert bool(found.text) == (standing != "in_service")
+    assert (drain_slurm.waiting(node) == "") == drained
+
+
+def test_output_that_is_no_node_is_an_error() -> None:
+    with pytest.raises(PlanError, match="without NodeName and State"):
+        drain_slurm.parse("slurm_load_node error: Unable to contact slurm controller (connect failure)")
+
+
+@given(st.text(), st.text(alphabet="abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=9))
+def test_what_is_written_is_recognised_by_its_own_rollout_only(text: str, rollout: str) -> None:
+    node = drain_slurm.parse(shown("IDLE+DRAIN", drain_slurm.reason(rollout, text, "why")))
+    assert drain_slurm.is_ours(node, rollout)
+    assert not drain_slurm.is_ours(node, f"{rollout}x")
