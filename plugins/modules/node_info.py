@@ -131,7 +131,7 @@ work:
       elements: str
       returned: always
     gpu_processes:
-      description: Numbers of the processes that hold device nodes of the driver.
+      description: Numbers of the processes that hold device nodes of GPUs, without the services that only watch them.
       type: list
       elements: str
       returned: always

@@ -363,6 +363,10 @@ def _processes(_root, question):
     return process_queries.processes(question["names"], question.get("flags") or {}, question.get("environment") or {})
 
 
+def _holders(_root, question):
+    return look_system.holders(question["pattern"], question.get("without") or ())
+
+
 def _cri(_root, question):
     path, timeout, method = question["socket"], question.get("timeout", 5), question.get("method", "Status")
     if method == "Status":
@@ -415,6 +419,7 @@ _KINDS = {
     "package": _package,
     "units": _units,
     "processes": _processes,
+    "holders": _holders,
     "cri": _cri,
     "http": _http,
     "originals": _originals,

@@ -163,6 +163,11 @@ def processes(names: list[str], flags: Mapping[str, str] | None = None, environm
     return {**q, "environment": dict(environment)} if environment else q
 
 
+def holders(name: str, pattern: str, without: Sequence[str] = ()) -> Question:
+    """The numbers of the processes that hold a file open whose path matches. without: names of processes that do not count."""
+    return {"id": f"holders:{name}", "kind": "holders", "pattern": pattern, "without": list(without)}
+
+
 def cri(socket: str, method: str = "Status", *, timeout: int = 5) -> Question:
     q: Question = {"id": f"cri:{method}:{socket}", "kind": "cri", "socket": socket, "method": method, "timeout": timeout}
     return {**q, "keep": output_places.STATUS} if method == "Status" else q

@@ -12,11 +12,25 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 SLURM_UNIT = "slurmd.service"
+# The node of control alone is opened to ask for the driver's version; work opens a GPU's own node, or that of unified memory.
+GPU_NODES = r"/dev/nvidia(\d+|-uvm|-caps/.*)( \(deleted\))?$"
+# Services that watch GPUs for as long as the host runs, which are no work. The kernel keeps 15 letters of a process's name.
+WATCHERS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "dcgm-exporter", "nvidia-device-p", "nvidia-powerd")
+HOLDERS = queries.holders("GPUs", GPU_NODES, WATCHERS)
 
 
 def questions(policy: Policy) -> list[queries.Question]:
     """Nothing runs in a directory tree."""
-    return [queries.units([SLURM_UNIT])] if policy.root == "/" else []
+    return [queries.units([SLURM_UNIT]), HOLDERS] if policy.root == "/" else []
+
+
+def gpu_processes(obs: Observation) -> list[str]:
+    """What could not be looked at may be work: it counts as a process."""
+    answer = obs.attempt(HOLDERS)
+    if "error" in answer:
+        return [f"unknown: {answer['error'].get('message') or 'the look failed'}"]
+    closed = answer.get("closed")
+    return [*(str(pid) for pid in answer.get("pids") or ()), *([f"unknown: {closed} cannot be looked into"] if closed else [])]
 
 
 def told(policy: Policy, obs: Observation, plan: Plan, *, kubelet: bool) -> dict[str, Any]:
@@ -27,5 +41,5 @@ def told(policy: Policy, obs: Observation, plan: Plan, *, kubelet: bool) -> dict
         "boot_id": str(obs.host.get("boot_id") or "") if here else "",
         "orchestrators": [name for name, runs in (("slurm", slurm), ("kubernetes", here and kubelet)) if runs],
         "ends": list(plan.ends),
-        "gpu_processes": [],
+        "gpu_processes": gpu_processes(obs) if here else [],
     }

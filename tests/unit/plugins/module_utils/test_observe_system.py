@@ -3,8 +3,10 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a look tells of packages, units, processes and sockets."""
 
+import errno
 import json
 import os
+import re
 import sys
 import time
 
@@ -241,3 +243,30 @@ def test_what_loads_a_file_of_somebody_else_is_not_started(tmp_path, kind):
     assert "error" not in ask(loads=[str(library)], **kind)
     os.chown(str(library), 1001, 0)
     assert ask(loads=[str(library)], **kind)["error"]["kind"] == "untrusted"
+
+
+# --- who holds a file ------------------------------------------------------------------------------------------------------
+
+
+def test_who_holds_a_file_open(tmp_path):
+    path = tmp_path / "device7"
+    path.write_text("")
+    pattern = r"%s/device\d+( \(deleted\))?$" % re.escape(str(tmp_path))
+    assert ask(kind="holders", pattern=pattern)["pids"] == []
+    with path.open():
+        assert ask(kind="holders", pattern=pattern)["pids"] == [os.getpid()]
+        with open("/proc/self/comm") as comm:
+            name = comm.read().strip()
+        assert ask(kind="holders", pattern=pattern, without=[name])["pids"] == []
+        path.unlink()
+        assert ask(kind="holders", pattern=pattern)["pids"] == [os.getpid()]
+
+
+def test_processes_that_cannot_be_looked_into_are_counted(monkeypatch):
+    def denied(_link):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(system.os, "readlink", denied)
+    found = ask(kind="holders", pattern="x")
+    assert found["pids"] == []
+    assert found["closed"] > 0

@@ -1,0 +1,59 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a look at a host tells a drain: table."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, work
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+PATHS = [
+    ("/dev/nvidia0", True),
+    ("/dev/nvidia15", True),
+    ("/dev/nvidia0 (deleted)", True),
+    ("/dev/nvidia-uvm", True),
+    ("/dev/nvidia-caps/nvidia-cap12", True),
+    ("/dev/nvidiactl", False),
+    ("/dev/nvidia-modeset", False),
+    ("/tmp/dev/nvidia0", False),
+    ("/dev/dri/card0", False),
+]
+
+
+@pytest.mark.parametrize(("path", "counts"), PATHS)
+def test_which_open_files_are_work_on_a_gpu(path: str, counts: bool) -> None:
+    assert bool(re.match(work.GPU_NODES, path)) == counts
+
+
+def seen(holders: dict[str, Any], slurmd: str = "inactive") -> Observation:
+    units = {work.SLURM_UNIT: {"LoadState": "loaded", "ActiveState": slurmd}}
+    answers = {"units:slurmd.service": {"units": units}, "holders:GPUs": holders}
+    return Observation({"hostname": "gpu1", "boot_id": "b"}, answers)
+
+
+TOLD = [
+    # open files, slurmd, kubelet, who gives work, GPU processes
+    ({"pids": [12, 40]}, "active", True, ["slurm", "kubernetes"], ["12", "40"]),
+    ({"pids": []}, "inactive", False, [], []),
+    ({"pids": [12], "closed": 1}, "inactive", False, [], ["12", "unknown: 1 cannot be looked into"]),
+    ({"error": {"message": "/proc/9/fd: denied"}}, "failed", True, ["kubernetes"], ["unknown: /proc/9/fd: denied"]),
+]
+
+
+@pytest.mark.parametrize(("holders", "slurmd", "kubelet", "by", "pids"), TOLD)
+def test_what_runs_on_a_host(holders: dict[str, Any], slurmd: str, kubelet: bool, by: list[str], pids: list[str]) -> None:
+    found = work.told(Policy(), seen(holders, slurmd), Plan(ends=("web",)), kubelet=kubelet)
+    assert found == {"hostname": "gpu1", "boot_id": "b", "orchestrators": by, "ends": ["web"], "gpu_processes": pids}
+    assert drain.Work.of({"work": found}) == drain.Work("gpu1", "b", tuple(by), ("web",), tuple(pids))
+
+
+def test_nothing_runs_in_a_directory_tree() -> None:
+    policy = Policy(root="/image")
+    assert work.questions(policy) == []
+    assert work.told(policy, seen({"pids": [1]}, "active"), Plan(), kubelet=True)["orchestrators"] == []
