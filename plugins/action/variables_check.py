@@ -31,6 +31,11 @@ def options_of_roles() -> dict[str, dict[str, Any]]:
 KNOWN = options_of_roles()
 # Options whose values can be judged by their spec alone. Others are not even read here: the value may be a look-up that costs time.
 JUDGED = {name: spec for name, spec in KNOWN.items() if "choices" in spec or spec["type"] not in ("str", "path")}
+# Settings of the run that only some playbooks read, or only at their end.
+JUDGED_RUN = {
+    "gpufleet_fleet_policy": {key: arguments.spec("rollout_gate")["fleet_policy"][key] for key in ("type", "choices")},
+    "gpufleet_fail_on_drift": {"type": "bool"},
+}
 
 
 class ActionModule(ActionBase):
@@ -47,7 +52,9 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         hostvars = variables["hostvars"]
         hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
-        found = names.problems({host: own_variables(hostvars[host]) for host in hosts}, self._without_host(), KNOWN, args["own"])
+        of_run = self._without_host()
+        found = names.problems({host: own_variables(hostvars[host]) for host in hosts}, of_run, KNOWN, args["own"])
+        found += wrong_values(of_run, JUDGED_RUN)
         found += names.grouped({host: wrong_values(hostvars[host]) for host in hosts})
         if tagged(variables, context.CLIARGS.get("args") or ()):
             found.append(names.TAGS)
@@ -65,10 +72,10 @@ def own_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     return {name: variables[name] if name in names.RUN else None for name in variables if str(name).startswith(names.PREFIX)}
 
 
-def wrong_values(variables: Mapping[str, Any]) -> list[str]:
-    """What is wrong with a host's values, in the words that the roles' own validation has, which repeats all of the spec with it."""
+def wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGED) -> list[str]:
+    """What is wrong with values of a host or the run, in the words of the roles' own validation, which repeats all of the spec with it."""
     given, wrong = {}, []
-    for name in JUDGED.keys() & set(variables):
+    for name in judged.keys() & set(variables):
         try:
             value = variables[name]
         except AnsibleError as error:
@@ -78,7 +85,10 @@ def wrong_values(variables: Mapping[str, Any]) -> list[str]:
             wrong.append(f"{name} cannot be read: something in {value} is undefined")
             continue
         given[name] = value
-    return [*wrong, *(arguments.with_choice(sentence, given) for sentence in ArgumentSpecValidator(JUDGED).validate(given).error_messages)]
+    return [
+        *wrong,
+        *(arguments.with_choice(sentence, given) for sentence in ArgumentSpecValidator(dict(judged)).validate(given).error_messages),
+    ]
 
 
 def tagged(variables: Mapping[str, Any], named: Sequence[str]) -> bool:

@@ -150,7 +150,7 @@ differences:
       key: nvidia.com/gpu
       before: null
       after: "CDI 0.5.0: 0, GPU-2d3b0f5e-8b4c-5a4f-9d0e-6a1f5f0e7c11, all"
-      why: CDI 0.5.0 with 0, GPU-2d3b0f5e-8b4c-5a4f-9d0e-6a1f5f0e7c11, all, according to nvml; no consumer on this host is too old for it
+      why: devices according to nvml; no consumer on this host is too old for CDI 0.5.0
   contains:
     what:
       description: The kind of thing, V(file), V(package), V(unit), V(module) for a kernel module, or V(node).

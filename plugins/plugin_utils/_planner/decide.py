@@ -198,7 +198,7 @@ def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str
             return "oci-hook", f"CDI is not wanted (cdi: disabled), and {engine.title} runs OCI hooks by itself"
         return "legacy", "CDI is not wanted (cdi: disabled), so the NVIDIA runtime injects GPUs through its prestart hook"
     if instance.cdi.able:
-        switch = "" if instance.cdi.enabled else "; CDI is off and will be switched on"
+        switch = "" if instance.cdi.enabled else " once CDI is switched on"
         return "native-cdi", f"{name} resolves CDI devices itself{switch}"
     if not engine.kubernetes:
         return "nvidia-runtime", f"{name} cannot resolve CDI devices, so the NVIDIA runtime does it in cdi mode ({engine.asks_handler})"

@@ -10,6 +10,8 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 PREFIX = "gpufleet_"
@@ -69,7 +71,13 @@ def problems(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], kno
     hosts: each host's gpufleet_ variables; run: what a play's own keywords see; known: the names of the roles' options.
     """
     unknown = _unknown(hosts, {*known, *RUN, *RESULTS, *OF_HOSTS, OWN}, set(own))
-    return [*unknown, *([FOR_OWN] if unknown else []), *_ignored(hosts, run), *_waves(run.get("gpufleet_serial"))]
+    return [
+        *unknown,
+        *([FOR_OWN] if unknown else []),
+        *_ignored(hosts, run),
+        *_waves(run.get("gpufleet_serial")),
+        *_failures(run.get("gpufleet_max_failed", 0)),
+    ]
 
 
 def _unknown(hosts: Mapping[str, Mapping[str, Any]], known: set[str], own: set[str]) -> list[str]:
@@ -99,13 +107,22 @@ def _ignored(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any]) -> 
 
 
 def _waves(serial: Any) -> list[str]:
-    """Sizes of waves that Ansible would end the run over without a word about the variable."""
+    """Sizes of waves that Ansible would end the run over without a word about the variable, or take for all hosts at once."""
     if serial is None or (isinstance(serial, str) and serial.startswith("[")):  # a list as text, which older ansible-core reads as a list
         return []
     sizes = [str(size).strip() for size in (serial if isinstance(serial, list) else [serial])]
-    wrong = [size or "''" for size in sizes if not re.fullmatch(r"-?\d+\s*%?", size)]
-    says = "but the size of a wave is a number of hosts or a percentage; write it like"
+    wrong = [size or "''" for size in sizes if not re.fullmatch(r"0*[1-9]\d*\s*%?", size)] if sizes else ["no wave"]
+    says = "but the size of a wave is a number of hosts or a percentage, and more than 0; write it like"
     return [f"gpufleet_serial has {', '.join(wrong)}, {says} gpufleet_serial: {RUN['gpufleet_serial']}"] if wrong else []
+
+
+def _failures(allowed: Any) -> list[str]:
+    """What the gate would refuse only once hosts were looked at, and `plan` never reads."""
+    try:
+        gate.budget(allowed, 1)
+    except PlanError:
+        return [f"gpufleet_max_failed is {allowed!r}, but it has to be a number of hosts, or a percentage like 10%"]
+    return []
 
 
 def grouped(sentences: Mapping[str, Iterable[str]]) -> list[str]:

@@ -87,6 +87,24 @@ def test_a_setting_that_would_be_ignored_ends_the_run_before_it_begins(name: str
     assert "node : " not in words, "nothing was looked at"
 
 
+@pytest.mark.parametrize(
+    ("name", "settings", "says"),
+    [
+        ("plan", {"gpufleet_fleet_policy": "unifrm"}, "value of gpufleet_fleet_policy must be one of: per_host, uniform, got: unifrm"),
+        ("plan", {"gpufleet_max_failed": "lots", "gpufleet_fail_on_drift": "perhaps"}, "gpufleet_max_failed is 'lots', but it has to be"),
+        ("site", {"gpufleet_fail_on_drift": "perhaps"}, "The value 'perhaps' is not a valid boolean"),
+        ("site", {"gpufleet_serial": 0}, "gpufleet_serial has 0, but the size of a wave is a number of hosts or a percentage, and more"),
+    ],
+)
+def test_a_value_that_a_setting_of_the_run_cannot_have_ends_it_before_it_begins(
+    name: str, settings: dict[str, Any], says: str, tmp_path: Path
+) -> None:
+    status, words = play(tmp_path, as_yaml(tmp_path, {}), name, **settings)
+    assert status == 2, words
+    assert says in words
+    assert "node : " not in words, "nothing was looked at"
+
+
 def test_the_group_to_work_on_is_no_setting_of_a_group(tmp_path: Path) -> None:
     status, words = play(tmp_path, as_directory(tmp_path, {"gpufleet_hosts": "gpu_nodes"}), "site", gpufleet_hosts=None)
     assert status == 2, words

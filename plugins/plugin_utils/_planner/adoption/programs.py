@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 # Where NVIDIA's packages put them: looked at with everything else, so a converged host needs no second look.
 PACKAGED = tuple(f"/usr/bin/{low_level.PROGRAM}{mode}" for mode in ("", ".cdi", ".legacy"))
 
+BRING_THERE = "Bring the program there, or name another one in the option handlers"
 BRING = "Bring the program back (packages: present installs NVIDIA's), or name another one in the option handlers"
 
 
@@ -64,7 +65,7 @@ def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], deci
             brought = "installs that program" if program == it.program else "points the handler to a program that is"
             beforehand.append(f"{what}. This run {brought}")
         elif program == it.program:
-            advice.append(f"{what}. {BRING}")
+            advice.append(f"{what}. {BRING if policy.root == '/' else BRING_THERE}")
         else:
             advice.append(f"{what}. Take the handler out of the configuration of {it.engine}, or bring the program back")
     return Plan(advice=tuple(advice), beforehand=tuple(beforehand))

@@ -357,7 +357,7 @@ def write(policy: Policy, obs: Observation, spec: Spec, source: str, judged: Cal
     if is_right(policy, file, spec):
         return Plan()
     found = judged(file.path)
-    why = f"CDI {spec.version} with {', '.join(d.name for d in spec.devices)}, told by {source}; no consumer on this host is too old for it"
+    why = f"devices according to {source}; no consumer on this host is too old for CDI {spec.version}"
     if found and found.reasons:
         why = f"stale: the spec {found.sentence}"
     return owned_file.write(file, render.render(spec), why=why, key=spec.kind, before=summary(file), after=describe(spec), mode=MODE)

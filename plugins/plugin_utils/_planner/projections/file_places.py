@@ -58,7 +58,7 @@ FAULTS: Mapping[str, str] = {
     "toml-header": "a table's header without its end",
     "toml-twice": "a key or table that is there already",
     "toml-deep": "it is nested too deeply to be a configuration",
-    "json-key": "a key in quotes has to be here",
+    "json-key": "a key in quotes has to be here; JSON has neither comments nor a comma before a closing brace",
     "json-colon": "a colon has to be here",
     "json-comma": "a comma or } has to be here",
     "json-array": "a comma or ] has to be here",

@@ -89,7 +89,8 @@ def why(result: outcomes.Result, otherwise: str) -> str:
         return "no result: the host failed or was lost before this step, or its wave did not start"
     if trouble == "refused":
         return str(result["problem"])
-    return str(result.get("msg") or otherwise) if trouble else otherwise
+    # ansible-core 2.19 and newer begin each such message with its own words.
+    return (str(result.get("msg") or "").removeprefix("Task failed: ") or otherwise) if trouble else otherwise
 
 
 def notes(results: outcomes.Results, width: int) -> list[str]:

@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 HEAD = ("HOST", "CDI SPEC", "WHY")
 NOT_YET = "nothing to refresh: gpufleet.nvidia.site sees to the first spec of this host"
-SUMMED = {"none": "without one"}
+SUMMED = {"none": "without a spec"}
 ORDER = ("failed", "rolled back", "lost", "not reached", "stale", "would be written", "written", "none", "fresh")
 
 

@@ -66,8 +66,9 @@ def test_a_setting_of_the_run_that_would_be_ignored_is_named_with_the_right_plac
 
 WAVES = [
     # gpufleet_serial, what of it is no size of a wave
-    (1, ""), ("2", ""), ("10%", ""), ([1, "10%", "100%"], ""), (0, ""), ([], ""), ("[1, 2]", ""), (None, ""),
+    (1, ""), ("2", ""), ("10%", ""), ([1, "10%", "100%"], ""), ("[1, 2]", ""), (None, ""),
     ("50 %", ""),
+    (0, "0"), ("-3", "-3"), ([1, "0%"], "0%"), ([], "no wave"),  # all hosts at once, for Ansible
     ("all", "all"), ([1, "tenth", "50%"], "tenth"), ("12.5%", "12.5%"), ([[1]], "[1]"), ("", "''"),
 ]  # fmt: skip
 
@@ -76,3 +77,16 @@ WAVES = [
 def test_what_is_no_size_of_a_wave_is_told_before_ansible_ends_over_it(serial: Any, wrong: str) -> None:
     found = said({"gpu1": {}}, {"gpufleet_serial": serial})
     assert [sentence.split(",")[0] for sentence in found] == ([f"gpufleet_serial has {wrong}"] if wrong else [])
+
+
+FAILURES = [
+    # gpufleet_max_failed, whether it can be one
+    (0, True), ("2", True), ("10%", True),
+    ("lots", False), ("150%", False), (-1, False),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("allowed", "right"), FAILURES)
+def test_what_is_no_number_of_failures_is_told_by_every_playbook(allowed: Any, right: bool) -> None:
+    found = said({"gpu1": {}}, {"gpufleet_max_failed": allowed})
+    assert [sentence.split(",")[0] for sentence in found] == ([] if right else [f"gpufleet_max_failed is {allowed!r}"])

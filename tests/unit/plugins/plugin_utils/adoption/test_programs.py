@@ -35,6 +35,7 @@ def engine(default: str = "runc", **handlers: str) -> Instance:
 
 
 FAILS = "Every pod of the handler {} fails: {} is not there. {}"
+BRING_THERE = "Bring the program there, or name another one in the option handlers"
 TAKE_OUT = "Take the handler out of the configuration of containerd, or bring the program back"
 POINTED = "This run points the handler to a program that is"
 CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
@@ -59,7 +60,7 @@ OWN = "/opt/nvidia/nvidia-container-runtime"
         (USUAL, Policy(), (), True, "This run installs that program"),
         (USUAL, Policy(packages="ignore"), (), False, BRING),
         (USUAL, Policy(single=True), (), False, BRING),
-        (USUAL, Policy(root="/mnt/image"), (), False, BRING),  # nothing is installed beneath another root
+        (USUAL, Policy(root="/mnt/image"), (), False, BRING_THERE),  # nothing is installed beneath another root
         (OWN, Policy(handlers=(Handler(binary=OWN),)), (), False, BRING),  # no package of NVIDIA's brings it
         (TOOLKIT, Policy(packages="ignore"), (USUAL,), True, POINTED),
         (TOOLKIT, Policy(packages="ignore"), (), False, TAKE_OUT),

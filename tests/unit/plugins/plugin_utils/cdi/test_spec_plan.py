@@ -339,7 +339,7 @@ def test_nvml_is_asked_when_a_spec_must_be_made() -> None:
     assert [(q["id"], q["source"]) for q in need.value.questions] == [("probe:nvml", SOURCE)]
     made = plan(seen(host(uuids=UNUSED)))
     assert [d.name for d in written(made).devices] == ["0", "1", UUIDS[0], UUIDS[1], "all"]
-    assert "told by nvml" in made.differences[0].why
+    assert "according to nvml" in made.differences[0].why
 
 
 def test_nobody_is_asked_where_our_spec_is_still_right() -> None:
@@ -351,7 +351,7 @@ def test_nobody_is_asked_where_our_spec_is_still_right() -> None:
 def test_without_nvml_there_are_no_names_by_uuid() -> None:
     made = plan(seen(host(uuids=UNUSED), answers={**NO_PROBE, **NO_SMI}))
     assert [d.name for d in written(made).devices] == ["0", "1", "all"]
-    assert "told by procfs" in made.differences[0].why
+    assert "according to procfs" in made.differences[0].why
     assert "no library" in made.advice[0]
     assert "nvidia-smi is not there" in made.advice[0]
     assert made.advice[1] == "UUID of GPU 0, 1 is not known: no device of that name in the CDI spec"

@@ -40,7 +40,7 @@ def test_what_needs_a_person_comes_first_and_what_is_converged_last() -> None:
     results = {
         "gpu1": result(),
         "gpu2": result("CRI-O 1.34.2", changed=True, restarted=["crio.service"]),
-        "gpu3": {"unreachable": True, "msg": "Failed to connect\nto the host"},
+        "gpu3": {"unreachable": True, "msg": "Task failed: Failed to connect\nto the host"},
         "gpu4": result(failed=True, rolled_back=True, msg="health: the engine does not serve CRI"),
         "gpu5": {},
         "gpu6": result(problem="a loop of imports"),
