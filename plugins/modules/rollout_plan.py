@@ -79,6 +79,7 @@ hosts:
       class: containerd 1.7 (package), native-cdi, L4, 550, debian 12
       domain: ''
       change: 5f0c1d2e3a4b5c6d
+      gpus: 8
 lines:
   description: The plan for people, line by line.
   returned: success

@@ -17,6 +17,7 @@ from typing import Any
 
 Result = Mapping[str, Any]
 UNCHANGED = ""
+WORD = re.compile(r"[\w.-]+")
 FIELDS = ("what", "path", "key", "before", "after")
 LENGTH = 16
 
@@ -61,11 +62,16 @@ def common(value: Any, host: str) -> Any:
 def common_text(text: str, host: str) -> str:
     for pattern, stands_for in OF_ONE_HOST:
         text = pattern.sub(stands_for, text)
-    for name in sorted({host, host.split(".")[0]}, key=len, reverse=True):
+    return WORD.sub(lambda found: without_host(found[0], host), text)
+
+
+def without_host(word: str, host: str) -> str:
+    """A word without the host's name or its first label, whatever domain follows."""
+    for name in (host, host.split(".")[0]):
         # The first label of an address is a number that may stand anywhere.
-        if name and not name.isdigit():
-            text = re.sub(rf"(?<![\w.-]){re.escape(name)}(?![\w-])", "<host>", text)
-    return text
+        if name and not name.isdigit() and (word == name or word.startswith(f"{name}.")):
+            return f"<host>{word[len(name) :]}"
+    return word
 
 
 def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:

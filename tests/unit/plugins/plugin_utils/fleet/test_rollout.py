@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Mapping
 from typing import Any
 
@@ -188,6 +189,34 @@ def test_too_many_that_are_left_out_end_the_run_before_it_begins(broken: int, mo
         return
     with pytest.raises(PlanError, match=rf"{broken} of {5 + broken} hosts would be left out, .*No host was changed"):
         rollout.plan(fleet(**hosts), settings.of({"max_left_out": most}))
+
+
+# ---------------------------------------------------------------- large fleets
+
+
+def calls(number: int) -> int:
+    """How much work the plan of so many hosts is, one in fifty of them dead, in racks of twenty."""
+    hosts = {f"gpu{n}": {} if n % 50 == 7 else looked(CHANGE, gpu=f"G{n % 5}") for n in range(number)}
+    planned = rollout.Fleet(hosts, {host: {"rack": n // 20} for n, host in enumerate(hosts)})
+    wanted = settings.of({"domain": "rack", "max_unavailable": 2})
+    count = 0
+
+    def one_more(_frame: Any, event: str, _arg: Any) -> None:
+        nonlocal count
+        count += event in ("call", "c_call")
+
+    sys.setprofile(one_more)
+    try:
+        found = rollout.plan(planned, wanted)
+    finally:
+        sys.setprofile(None)
+    assert len(found.order) == number - len(found.named(rollout.LEFT_OUT)) == number - number // 50
+    assert len(found.canaries) == 5
+    return count
+
+
+def test_ten_times_the_hosts_are_about_ten_times_the_work() -> None:
+    assert calls(4000) < 11 * calls(400)
 
 
 # ---------------------------------------------------------------- the gate over the whole rollout
