@@ -316,9 +316,11 @@ class Kubernetes:
     def _call(self, module: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
         access = {key: self.args[key] for key in ("kubeconfig", "context") if self.args[key]}
         try:
-            return self.calls.module(f"kubernetes.core.{module}", {**access, **arguments}, check=check)
+            result = self.calls.module(f"kubernetes.core.{module}", {**access, **arguments}, check=check)
         except AnsibleError as error:
             if "kubernetes.core" not in str(error):
                 raise
             step = "ansible-galaxy collection install kubernetes.core, or name others by gpufleet_drain_by"
             raise PlanError("the collection kubernetes.core is not installed", next=step) from None
+        event = getattr(result.get("exception"), "event", None)  # since ansible-core 2.19 an exception that ended a module is a value
+        return drain_kubernetes.with_message({**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))})

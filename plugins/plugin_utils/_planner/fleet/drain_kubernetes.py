@@ -162,6 +162,14 @@ def message(result: Mapping[str, Any]) -> str:
     return lines[0][:300] if lines else "no message"
 
 
+def with_message(result: Mapping[str, Any]) -> dict[str, Any]:
+    """A result whose msg says why. Where an exception ended the module, ansible-core has that elsewhere: the last line of the traceback."""
+    ended = str(result.get("exception") or result.get("module_stderr") or "").strip().splitlines()
+    known = str(result.get("msg") or "")
+    more = [line.strip() for line in ended if re.match(r"[\w.]+(Error|Exception)\b", line.strip())][-1:]
+    return {**result, "msg": known if not more or more[0] in known or STATUS.search(known) else f"{more[0]} {known}".strip()}
+
+
 def conflict(result: Mapping[str, Any]) -> bool:
     return CONFLICT.search(str(result.get("msg") or "")) is not None
 

@@ -128,6 +128,21 @@ def test_a_refusal_is_one_sentence_with_the_setting(said: str, sentence: str) ->
     assert "\n" not in text
 
 
+ENDED = (
+    "Traceback (most recent call last):\n  File x\nurllib3.exceptions.MaxRetryError: HTTPConnectionPool(host='a'): Max retries exceeded\n"
+)
+RAISED = [
+    # how releases of ansible-core tell an exception that ended a module
+    {"failed": True, "msg": "", "exception": ENDED},
+    {"failed": True, "msg": "MODULE FAILURE\nSee stdout/stderr for the exact error", "module_stderr": ENDED},
+]
+
+
+@pytest.mark.parametrize("result", RAISED)
+def test_an_exception_that_ended_a_module_is_read(result: dict[str, Any]) -> None:
+    assert "the Kubernetes API does not answer" in str(k8s.failure(k8s.with_message(result), "read the node"))
+
+
 def test_a_budget_is_no_refusal_for_good() -> None:
     said = "Failed to delete pod team/p due to: Cannot evict pod as it would violate the pod's disruption budget."
     assert k8s.refused_by_budget({"msg": said})
