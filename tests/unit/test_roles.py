@@ -15,6 +15,7 @@ import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -144,3 +145,22 @@ def test_an_action_group_has_modules_that_share_options_only() -> None:
         assert "gpufleet.nvidia.attributes.actiongroup_node" in arguments.documentation(module)["extends_documentation_fragment"], module
     documented = {path.stem for path in (ROOT / "plugins/modules").glob("*.py") if "attributes.actiongroup_node" in path.read_text()}
     assert documented == set(GROUP)
+
+
+BLOCKS = re.findall(r"```yaml\n(gpufleet_.*?)```", (ROOT / "docs/drain.md").read_text(), re.DOTALL)
+
+
+@pytest.mark.parametrize("text", BLOCKS)
+def test_settings_that_the_page_on_drains_shows_are_accepted(text: str) -> None:
+    options = specs("drain")["main"]["options"]
+    settings = yaml.safe_load(text)
+    assert set(settings) <= set(options)
+    given = {
+        option: settings.get(f"gpufleet_{DRAIN.get(option, option)}", spec.get("default"))
+        for option, spec in arguments.spec("drain").items()
+    }
+    drain.check(given)
+
+
+def test_the_page_on_drains_shows_settings() -> None:
+    assert len(BLOCKS) == 3
