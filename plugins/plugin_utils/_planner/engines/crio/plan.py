@@ -341,8 +341,8 @@ def allowed_monitor(layers: tuple[config.Layer, ...]) -> list[str]:
 
 
 def allowed_value(key: str, value: Any) -> str:
-    if isinstance(value, toml_file.Hidden):
-        return rf'(?:# )?(?:{re.escape(key)} = .*|\s*"[^"]*",?)'
+    if isinstance(value, toml_file.Hidden):  # an item of a list stands in a line of its own, whatever quotes are in it
+        return rf'(?:# )?(?:{re.escape(key)} = .*|\s*".*",?)'
     if isinstance(value, Mapping):
         pairs = ",".join(f"{toml.dumps(k)} = {toml.dumps(v)}" for k, v in sorted(value.items()))  # as its template prints a map
         return rf"(?:# )?{re.escape(key)} = {re.escape('{' + pairs + '}')}"

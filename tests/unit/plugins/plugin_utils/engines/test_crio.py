@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import re
 import tomllib
 from typing import Any
 
@@ -14,6 +15,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import de
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import config as crio_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, NeedMore, Plan, PlanError, Policy
 
 from tests.unit import operators
@@ -279,6 +282,12 @@ def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, said
 def test_wishes_that_cannot_work_are_refused(policy: Policy, sentence: str) -> None:
     with pytest.raises(PlanError, match=sentence):
         planned(policy, host())
+
+
+@pytest.mark.parametrize("line", ['monitor_env = ["A=b"]', '\t"A=b",', r"""	"A=\"b\"",""", '# \t"A=b",'])
+def test_lines_of_a_value_that_was_not_sent_may_come_and_go(line: str) -> None:
+    """`crio config` prints a list's items in lines of their own, and an item may have quotes in it."""
+    assert re.fullmatch(crio_plan.allowed_value("monitor_env", toml_file.Hidden("1", "", None, (0, 0), "")), line.strip())
 
 
 def test_a_tree_gets_the_file_and_nothing_is_run() -> None:
