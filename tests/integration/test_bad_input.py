@@ -108,7 +108,7 @@ CASES = {
     "a file of others that overrules ours": Case(
         "bad-crio",
         file("/etc/crio/crio.conf.d/zz-site.conf", '[crio.runtime.runtimes.nvidia]\nruntime_path = "/opt/other"'),
-        ("/etc/crio/crio.conf.d/zz-site.conf", "read after our drop-in", "nvidia"),
+        ("/etc/crio/crio.conf.d/zz-site.conf", "read after the drop-in of this collection", "nvidia"),
     ),
     "a read-only file system": Case(
         "bad-17",

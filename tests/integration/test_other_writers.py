@@ -131,7 +131,7 @@ HANDLER = '[crio.runtime.runtimes.nvidia]\nruntime_path = "/usr/bin/nvidia-conta
     [
         ("README", "Put your drop-ins here.\n", f"{DROP_INS}/README:1: {NOT_TOML}"),
         ("10-crio.conf.rpmnew", "[crio.runtime\n", f"{DROP_INS}/10-crio.conf.rpmnew:1: {NOT_TOML}"),
-        ("99-site.conf.bak", HANDLER, f"{DROP_INS}/99-site.conf.bak: this file is read after our drop-in"),
+        ("99-site.conf.bak", HANDLER, f"{DROP_INS}/99-site.conf.bak: this file is read after the drop-in of this collection"),
     ],
 )
 def test_a_stray_file_is_named_and_nothing_is_touched(fleet: Fleet, name: str, text: str, sentence: str) -> None:
