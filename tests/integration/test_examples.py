@@ -43,6 +43,13 @@ class Needs:
 
 
 LOOK = {"gpufleet.nvidia.node": {"toolkit_repository": ""}, "register": "gpufleet_node_result"}
+# What the playbook rollout has done when it begins a batch.
+INFO = {"gpufleet.nvidia.node_info": {}, "register": "gpufleet_node_info"}
+SETTINGS = {"gpufleet.nvidia.rollout_settings": {}, "register": "gpufleet_rollout_settings"}
+PLAN = {
+    "gpufleet.nvidia.rollout_plan": {"settings": "{{ gpufleet_rollout_settings.settings }}"},
+    "register": "gpufleet_rollout_plan",
+}
 # Stands for an installed package, of which check mode asks no more than that its programs are there.
 PROGRAM = "printf '#!/bin/sh\\n' >/usr/bin/{0}; chmod 755 /usr/bin/{0}; "
 # The default is NVIDIA's public repository, which a test does not reach.
@@ -55,13 +62,18 @@ NEEDS: dict[str, Needs] = {
     "crio_runtime": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime") + "mkdir -p /srv/image/etc/crio"),
     "device_nodes": Needs(),
     "docker_runtime": Needs("ex-docker", script=PROGRAM.format("nvidia-container-runtime") + "mkdir -p /srv/image/etc"),
+    "drain": Needs(options=MIRROR),
     "fleet_table": Needs(before=(LOOK,)),
     "host_program": Needs(),
     "node": Needs(options=MIRROR),
-    "node_check": Needs(),
+    "node_check": Needs(options=MIRROR),
     "node_info": Needs(options=MIRROR),
     "oci_hook": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime-hook")),
+    "rollout_batch": Needs(before=(INFO, SETTINGS, PLAN), options=MIRROR),
     "rollout_gate": Needs(hosts="gpu_nodes", options=MIRROR),
+    "rollout_plan": Needs(before=(INFO, SETTINGS), options=MIRROR),
+    "rollout_report": Needs(before=(INFO, SETTINGS, PLAN), options=MIRROR),
+    "rollout_settings": Needs(),
     "toolkit_config": Needs(),
     # The example shows upstream's key; the lab has one of its own.
     "toolkit_repository": Needs(options={name.removeprefix("toolkit_"): variable for name, variable in OF_LAB.items()}),
