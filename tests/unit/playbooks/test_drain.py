@@ -50,12 +50,12 @@ def commands(place: Path, *steps: str) -> dict[str, list[str]]:
     return {step: [sys.executable, str(program), str(place), step] for step in steps}
 
 
-def run(place: Path, *arguments: str, hosts: int = 1, play: Any = PLAY, **variables: Any) -> tuple[int, str, list[str]]:
+def run(place: Path, *arguments: str, hosts: int = 1, play: Any = None, **variables: Any) -> tuple[int, str, list[str]]:
     """Exit status, words, and the calls of the user's commands."""
     settled = {"gpufleet_drain_interval": 1, "gpufleet_drain_timeout": 20, **variables}
     members = {f"gpu{number}": bare.variables(place / str(len([*place.iterdir()])), f"gpu{number}") for number in range(1, hosts + 1)}
     inventory = written(place / "hosts.yml", yaml.safe_dump({"all": {"children": {"gpu_nodes": {"hosts": members, "vars": settled}}}}))
-    book = written(place / "play.yml", yaml.safe_dump(play))
+    book = written(place / "play.yml", yaml.safe_dump(play or PLAY))
     status, words = bare.run(place, "ansible-playbook", "-i", inventory, book, "-v", *arguments)
     calls = place / "calls"
     return status, words, calls.read_text().splitlines() if calls.exists() else []

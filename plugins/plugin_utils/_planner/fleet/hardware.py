@@ -30,7 +30,7 @@ def view(result: Mapping[str, Any]) -> dict[str, Any]:
         "engine": engines(result) or NONE,
         "injection": ", ".join(sorted({str(d.get("injection")) for d in decisions(result)})) or NONE,
         "gpu": {"model": ", ".join(models) or NONE, "count": len(driver.get("gpus") or ())},
-        "driver": {"branch": version.split(".")[0] or NONE, "version": version or NONE, "state": str(driver.get("state") or NONE)},
+        "driver": {"branch": version.partition(".")[0] or NONE, "version": version or NONE, "state": str(driver.get("state") or NONE)},
         "os": {"id": str(system.get("id") or NONE), "release": " ".join(filter(None, (system.get("id"), system.get("version")))) or NONE},
         "result": result,
     }
