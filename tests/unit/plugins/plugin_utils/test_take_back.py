@@ -405,8 +405,8 @@ TOO_MANY = {"processes:containerd": {"error": {"kind": "too-large", "message": "
 LEFT_TO_DO: dict[str, tuple[str, str, dict[str, Any], str, tuple[str, ...]]] = {
     "stopped": (ROOT, CTK, {"files": {"/usr/bin/containerd": "elf"}}, "", ()),
     "its processes could not be looked at": (ROOT, CTK, {"answers": TOO_MANY}, "it is not known whether containerd runs", ()),
-    "its CRI is off by now": (ROOT, OFF + CTK, {"processes": [DAEMON_RUNS]},
-                             "its CRI plugin is disabled, so nothing in this file was in use", ()),
+    "its CRI is off by now": (
+        ROOT, OFF + CTK, {"processes": [DAEMON_RUNS]}, "its CRI plugin is disabled, so nothing in this file was in use", ()),
     "EKS writes it by now": (
         ROOT, CTK, {"processes": [DAEMON_RUNS], "units": {"containerd.service": {}, "nodeadm-run.service": {}}},
         "was restored, but containerd.service could not be inspected and was not restarted (EKS nodeadm", ("containerd.service",)),
