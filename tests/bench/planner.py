@@ -55,10 +55,10 @@ def look(stage: Stage, name: str, first: Asked | None = None, planned: Planned =
     seen, questions = Observation({}, {}), (first or node.questions)(policy())
     for _look in range(LOOKS):
         request = transport.pack({"schema": 1, "root": "/", "questions": list({q["id"]: q for q in questions}.values())})
-        run = stage.fleet.task("observe", [name], {"request": request})
+        run = stage.fleet.task("host_program", [name], {"program": "observe", "request": request})
         if run.status:
             raise Failed(f"{name} could not be looked at: {run.failed}")
-        seen = seen.with_answers(transport.unpack(run.of("observe")[name]["answer"]))
+        seen = seen.with_answers(transport.unpack(run.of("host_program")[name]["answer"]))
         try:
             planned(policy(), seen)
         except NeedMore as need:
