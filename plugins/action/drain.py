@@ -107,6 +107,8 @@ class Run:
             waiting = {who: text for who, one in self.every.items() if (text := one.waiting(max(1, round(end - time.monotonic()))))}
             if not waiting or time.monotonic() >= end:
                 return waiting
+            # The pause between two questions, of which the last is at `end`: scontrol and the user's command tell a state when they are
+            # asked and announce no change of it, and to watch pods would serve one of the three that are asked here.
             time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
 
     def _refused(self, text: str, taken: tuple[str, ...]) -> dict[str, Any]:
@@ -130,6 +132,7 @@ class Run:
         end = time.monotonic() + min(SETTLES, self.args["timeout"])
         standings = dict(self.standings)
         while not self.check and any(s.state == "broken" for s in standings.values()) and time.monotonic() < end:
+            # As above: a node reports itself again some time after its agent was restarted, and nobody announces it here.
             time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
             standings = {who: one.standing() for who, one in self.every.items()}
         held = [who for who in mine if standings[who].state == "ours"]

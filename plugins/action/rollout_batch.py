@@ -10,7 +10,7 @@ import datetime
 import subprocess
 import time
 import zoneinfo
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.urls import open_url
@@ -18,6 +18,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, progress, rollout, settings, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
 
 SPEC = arguments.spec("rollout_batch")
@@ -41,7 +42,7 @@ class ActionModule(ActionBase):
         if args["point"] == "begin":
             found = found if check else within_window(found, wanted)
             show(begun(plan, number, found))
-            return told(found, progress.held(found, classes))
+            return shaped(args, found, progress.held(found, classes))
         started = {host: c for host, c in classes.items() if host not in progress.held(found, classes)}
         words = {host: word(variables["hostvars"][host], check) for host in started}
         second = wanted.soak > 0 and not check
@@ -51,7 +52,7 @@ class ActionModule(ActionBase):
         total = sum(len(batch["hosts"]) for batch in plan["batches"])
         ended = progress.Ended(words, classes, canaries, {host: why for host, why in sick.items() if why})
         found = progress.after(found, ended, total, wanted.max_failed)
-        return told(found if check or found.ended else asked(found, wanted), {})
+        return shaped(args, found if check or found.ended else asked(found, wanted), {})
 
 
 def looked_again(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
@@ -65,7 +66,9 @@ def asked(found: progress.Progress, wanted: settings.Settings) -> progress.Progr
     """The gate asks outside, again and again for a while: an alert may need some time to clear."""
     why = ""
     for attempt in range(wanted.gate_retries + 1 if wanted.gate_check else 0):
-        time.sleep(WAIT if attempt else 0)
+        if attempt:
+            # The pause that the setting gate_retries promises: neither an address nor a command tells when its answer changes.
+            time.sleep(WAIT)
         why = answer(wanted.gate_check)
         if not why:
             break
@@ -91,9 +94,26 @@ def batch_of(plan: Mapping[str, Any], variables: Mapping[str, Any]) -> int:
 
 
 def before(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) -> progress.Progress:
-    """How far the rollout had come when the batch began. The step of the batch before is with its hosts, and nowhere else."""
-    steps = (hostvars[plan["batches"][n]["hosts"][0]].get(registered.ROLLOUT_STEP) for n in (number, number - 1) if n >= 0)
-    return progress.of(next((step["progress"] for step in steps if step and "progress" in step), {}))
+    """How far the rollout had come when the batch began. The step of the batch before is with its hosts, and nowhere else.
+
+    PlanError where it is not: a gate that does not know what was lost so far must not let more hosts start.
+    """
+    begun = step_of(plan["batches"][number]["hosts"], hostvars)
+    if begun or not number:
+        return begun or progress.Progress()
+    ended = step_of(plan["batches"][number - 1]["hosts"], hostvars, ("end",))
+    if ended is None:
+        what = f"what became of batch {number} of the rollout is not known, so batch {number + 1} does not begin"
+        raise PlanError(
+            what, why="none of its hosts has the result of its gate", next="Run the rollout again: it goes on with what is left"
+        )
+    return ended
+
+
+def step_of(hosts: Sequence[str], hostvars: Mapping[str, Any], points: Sequence[str] = ("begin", "end")) -> progress.Progress | None:
+    """What the latest step of a batch has left with its hosts, None where none has it."""
+    steps = (hostvars[host].get(registered.ROLLOUT_STEP) or {} for host in hosts)
+    return next((progress.of(step["progress"]) for step in steps if step.get("point") in points), None)
 
 
 def word(variables: Mapping[str, Any], check: bool) -> str:
@@ -145,5 +165,5 @@ def show(line: str) -> None:
         Display().display(line)
 
 
-def told(found: progress.Progress, held: Mapping[str, str]) -> dict[str, Any]:
-    return {"changed": False, "held": dict(held), "ended": found.ended, "progress": dc.asdict(found)}
+def shaped(args: Mapping[str, Any], found: progress.Progress, held: Mapping[str, str]) -> dict[str, Any]:
+    return {"changed": False, "point": args["point"], "held": dict(held), "ended": found.ended, "progress": dc.asdict(found)}

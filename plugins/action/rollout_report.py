@@ -49,11 +49,8 @@ def problem(totals: Mapping[str, Any], found: progress.Progress) -> str:
 
 def reached(plan: Mapping[str, Any], hostvars: Mapping[str, Any]) -> progress.Progress:
     """The progress of the last batch that began."""
-    for batch in reversed(plan["batches"]):
-        step = hostvars[batch["hosts"][0]].get(registered.ROLLOUT_STEP)
-        if step and "progress" in step:
-            return progress.of(step["progress"])
-    return progress.Progress()
+    steps = (rollout_batch.step_of(batch["hosts"], hostvars) for batch in reversed(plan["batches"]))
+    return next((step for step in steps if step), progress.Progress())
 
 
 def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress) -> outcomes.Result:

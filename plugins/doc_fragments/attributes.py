@@ -64,6 +64,15 @@ attributes:
       - This action does not modify state.
 """
 
+    # Modules whose one task is about all hosts of the play.
+    ONCE = r"""
+options: {}
+attributes:
+  bypass_host_loop:
+    description: Forces a global task that does not execute per host.
+    support: full
+"""
+
     ACTIONGROUP_NODE = r"""
 options: {}
 attributes:

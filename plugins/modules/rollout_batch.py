@@ -21,10 +21,7 @@ description:
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
-attributes:
-  bypass_host_loop:
-    description: Forces a global task that does not execute per host.
-    support: full
+  - gpufleet.nvidia.attributes.once
 options:
   point:
     description: Whether the batch begins or ends.
@@ -55,6 +52,11 @@ EXAMPLES = r"""
 """
 
 RETURN = r"""
+point:
+  description: Which point of the batch this is the result of.
+  returned: success
+  type: str
+  sample: begin
 held:
   description: Hosts of the batch that must not start, each with the reason.
   returned: success

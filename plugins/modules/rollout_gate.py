@@ -29,10 +29,7 @@ notes:
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
-attributes:
-  bypass_host_loop:
-    description: Forces a global task that does not execute per host.
-    support: full
+  - gpufleet.nvidia.attributes.once
 options:
   max_failed:
     description:

@@ -21,10 +21,7 @@ description:
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
-attributes:
-  bypass_host_loop:
-    description: Forces a global task that does not execute per host.
-    support: full
+  - gpufleet.nvidia.attributes.once
 options:
   settings:
     description: What M(gpufleet.nvidia.rollout_settings) returned as RV(gpufleet.nvidia.rollout_settings#module:settings).

@@ -19,10 +19,7 @@ description:
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
-attributes:
-  bypass_host_loop:
-    description: Forces a global task that does not execute per host.
-    support: full
+  - gpufleet.nvidia.attributes.once
 options:
   plan:
     description: What M(gpufleet.nvidia.rollout_plan) returned.

@@ -20,10 +20,7 @@ description:
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
   - gpufleet.nvidia.attributes.info
-attributes:
-  bypass_host_loop:
-    description: Forces a global task that does not execute per host.
-    support: full
+  - gpufleet.nvidia.attributes.once
 options:
   class:
     description:

@@ -229,7 +229,7 @@ def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, reside
 def together(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
     """The plans of resources that do not wait for one another. What several of them have to ask besides is asked in one look.
 
-    An error counts once all that comes before it is planned, so the same one is told however much was asked at once.
+    An error counts once all that comes before it is planned, so the same one is reported however much was asked at once.
     """
     plans: list[Plan] = []
     unanswered: list[queries.Question] = []

@@ -11,7 +11,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction 
 
 
 def run(request):
-    """{"swept", "error"}. Whoever is at work meanwhile is left in peace: then it is told once more."""
+    """{"swept", "error"}. Whoever is at work meanwhile is left in peace: then it is reported once more."""
     try:
         root = host_files.clean_root(request["root"])
         base = journal.place(root, request["journal_dir"])

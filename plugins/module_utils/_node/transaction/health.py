@@ -175,7 +175,7 @@ def _ask_cri(check, left):
 def _ask_http(check, left):
     """A daemon that tells its state as JSON over a socket: what `require` names has to be in it."""
     try:
-        answer = system.http_get(check["socket"], check["path"], max(min(left, 10), 2))  # the last answer is the one that is told
+        answer = system.http_get(check["socket"], check["path"], max(min(left, 10), 2))  # the last answer is the one that is reported
     except host_files.NodeError as exc:
         return False, False, exc.message
     if answer["status"] != 200:

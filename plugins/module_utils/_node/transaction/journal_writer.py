@@ -331,7 +331,7 @@ def _made_before(base, real):
     for name in journal.names(base, "originals"):
         try:
             made.update(journal.read_json(os.path.join(base, "originals", name, "meta.json")).get("made_dirs") or [])
-        except (OSError, ValueError):  # damaged: who needs it, is told so
+        except (OSError, ValueError):  # damaged: whoever needs it gets the error
             continue
     return [path for path in made if real.startswith(path + "/")]
 
@@ -356,7 +356,7 @@ def unsettle_originals(base, records, foreign=()):
         if record.get("original") is None and record["path"] not in foreign:
             drop_original(base, record["path"])
             continue
-        with contextlib.suppress(host_files.NodeError):  # a damaged one is told with the next look, and must not stop the rest
+        with contextlib.suppress(host_files.NodeError):  # the next look reports a damaged one, which must not stop the rest
             kept = journal.original_meta(base, record["path"])
             if kept is not None:
                 ours = record["sha256_after"] if record["path"] in foreign else record["original"]["sha256_after"]

@@ -159,7 +159,7 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
 
 @contextlib.contextmanager
 def _noting(outcome):
-    """What cannot be helped is told; the rest is taken back all the same."""
+    """What cannot be helped is reported; the rest is taken back all the same."""
     try:
         yield
     except host_files.NodeError as exc:

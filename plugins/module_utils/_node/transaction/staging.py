@@ -53,7 +53,7 @@ def plan(root, base, changes):
             after, made = kept[1], kept[0].get("made_dirs") or []
         else:
             after = _AFTER[change["op"]](root, change, before)
-            kept = journal.original_meta(base, change["path"])  # a damaged one is told before anything is touched
+            kept = journal.original_meta(base, change["path"])  # a damaged one is reported before anything is touched
             made = kept.get("made_dirs") or [] if kept and after is None else []
         if after is not None and before is None:
             made = host_files.missing_dirs(root, real)

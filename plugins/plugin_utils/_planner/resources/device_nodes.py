@@ -149,7 +149,7 @@ def differences(policy: Policy, obs: Observation) -> list[Difference]:
 
 def of_node(want: Wanted, file: File | None) -> list[Difference]:
     if file is None:
-        return [Difference("node", want.path, "", None, want.text, f"containers with a GPU need it; its number is told by {want.driver}")]
+        return [Difference("node", want.path, "", None, want.text, f"containers with a GPU need it; {want.driver} reports its number")]
     if file.type != "char" or file.rdev is None:
         return [Difference("node", want.path, "", f"a {file.type}", want.text, "this is no device node")]
     have = f"{file.rdev[0]}:{file.rdev[1]} {file.mode & 0o7777:04o} {file.uid}:{file.gid}"

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The sum of the resources: what several have to ask besides is one look, and the error that is told does not depend on that."""
+"""The sum of the resources: what several have to ask besides is one look, and the error that is reported does not depend on that."""
 
 from __future__ import annotations
 

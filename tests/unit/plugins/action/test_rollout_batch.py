@@ -1,0 +1,50 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How far a rollout has come is known by its hosts: a gate that does not know it lets nobody start."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import rollout_batch, rollout_report
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
+
+PLAN = {"batches": [{"wave": "canaries", "hosts": ["gpu1", "gpu2"]}, {"wave": "1", "hosts": ["gpu3"]}]}
+BEGUN, ENDED = ({"point": point, "progress": {"done": done}} for point, done in (("begin", 0), ("end", 2)))
+
+
+def hosts(**steps: Any) -> dict[str, dict[str, Any]]:
+    return {host: {registered.ROLLOUT_STEP: steps[host]} if host in steps else {} for host in ("gpu1", "gpu2", "gpu3")}
+
+
+@pytest.mark.parametrize(
+    ("number", "steps", "done"),
+    [
+        (0, {}, 0),
+        (0, {"gpu1": BEGUN, "gpu2": BEGUN}, 0),
+        (1, {"gpu1": ENDED, "gpu2": ENDED}, 2),
+        (1, {"gpu2": ENDED}, 2),  # the other was lost
+        (1, {"gpu1": ENDED, "gpu3": {"point": "begin", "progress": {"done": 2}}}, 2),
+    ],
+)
+def test_a_gate_goes_on_from_the_batch_before(number: int, steps: dict[str, Any], done: int) -> None:
+    assert rollout_batch.before(PLAN, number, hosts(**steps)).done == done
+
+
+@pytest.mark.parametrize("steps", [{}, {"gpu1": BEGUN}, {"gpu1": {"skipped": True}}, {"gpu1": {"failed": True, "msg": "no"}}])
+def test_a_gate_that_does_not_know_what_was_lost_lets_nobody_start(steps: dict[str, Any]) -> None:
+    with pytest.raises(PlanError, match="what became of batch 1 of the rollout is not known, so batch 2 does not begin"):
+        rollout_batch.before(PLAN, 1, hosts(**steps))
+
+
+@pytest.mark.parametrize(
+    ("steps", "done"), [({}, 0), ({"gpu2": ENDED}, 2), ({"gpu1": ENDED, "gpu3": {"point": "end", "progress": {"done": 3}}}, 3)]
+)
+def test_the_report_has_the_last_step_that_any_host_knows(steps: dict[str, Any], done: int) -> None:
+    found = rollout_report.reached(PLAN, hosts(**steps))
+    assert isinstance(found, progress.Progress)
+    assert found.done == done
