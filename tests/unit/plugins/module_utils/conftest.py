@@ -15,8 +15,8 @@ import threading
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import journal, journal_queries, keyed, observe, trust
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import deadline, launcher
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import entry as transaction
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import launcher
 
 VERSION = subprocess.run(["sleep", "--version"], stdout=subprocess.PIPE, check=True).stdout.decode()
 LOG = """Starting engine.service...
@@ -307,3 +307,32 @@ def edit(node, edits, result, before=CONFIG):
 
 def restore(path):
     return {"path": str(path), "op": "restore", "id": ""}
+
+
+# Starts what systemd-run would start, beside us, with a unit that lives as long as it; a timer is only noted.
+SYSTEMD_RUN = """#!/bin/sh
+echo "$*" >> %(log)s
+case "$*" in *--on-active*) exit 0;; esac
+for word in "$@"; do case $word in --unit=*) unit=%(units)s/${word#--unit=};; esac; done
+mkdir -p $unit; echo active > $unit/ActiveState
+while [ "$1" != -- ]; do shift; done; shift
+{ setsid "$@"; echo inactive > $unit/ActiveState; } </dev/null >>%(log)s 2>&1 &
+"""
+
+
+@pytest.fixture
+def host(tmp_path, systemd, monkeypatch):
+    """A host with systemd, as far as the executor can see."""
+    made = Node(tmp_path / "host")
+    made.systemd = systemd
+    made.runs = tmp_path / "systemd-run.log"
+    script(systemd.bin / "systemd-run", SYSTEMD_RUN % {"log": made.runs, "units": systemd.units})
+    units = tmp_path / "units.d"
+    (units / deadline.WANTS).mkdir(parents=True)
+    made.units = units
+    monkeypatch.setattr(deadline, "RUNNING", str(tmp_path))
+    monkeypatch.setattr(deadline, "UNITS", str(units))
+    source, named = launcher.source, 'UNITS = "/etc/systemd/system"'
+    monkeypatch.setattr(launcher, "source", lambda part: source(part).replace(named, "UNITS = %r" % str(units)))
+    systemd.add("engine.service")
+    return made

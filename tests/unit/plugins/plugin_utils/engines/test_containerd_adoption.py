@@ -11,13 +11,9 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import leaves as containerd_leaves
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, NeedMore, Plan, PlanError, Policy, QueryFailed
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
 
 from tests.unit import builders
@@ -397,65 +393,6 @@ def test_a_handler_of_another_name_goes_on_and_is_still_there_in_the_second_run(
     kept = {removed["path"]: {"existed": True, "sha256_before": "x", "sha256_after": None, "content": files[THEIRS]}}
     again = plan("2.1.9", {ROOT: files[ROOT], OURS: written["content"]}, kept, default=False)
     assert again.empty, again.differences
-
-
-# What a handler is copied from, and how it looks then.
-RUNC = {("runtime_type",): "io.containerd.runc.v2", ("options", "SystemdCgroup"): True}
-MADE_UP = {
-    ("runtime_type",): "io.containerd.runc.v2", ("runtime_root",): "", ("runtime_engine",): "", ("privileged_without_host_devices",): False,
-}  # fmt: skip
-COPIES: dict[str, tuple[dict[Any, Any], list[dict[Any, Any]], tuple[Any, ...]]] = {
-    "runc's copy": ({**RUNC, ("options", "BinaryName"): "/x"}, [RUNC], ()),
-    "a copy of crun, which has a program": (
-        {**RUNC, ("options", "BinaryName"): "/x"},
-        [{**RUNC, ("options", "BinaryName"): "/usr/bin/crun"}],
-        (),
-    ),
-    "a type that was filled in (1.20)": ({**RUNC, ("options", "BinaryName"): "/x"}, [{("options", "SystemdCgroup"): True}], ()),
-    "a type that was not (up to 1.19)": ({("options", "SystemdCgroup"): True}, [{("options", "SystemdCgroup"): True}], ()),
-    "no candidate": ({**MADE_UP, ("options", "BinaryName"): "/x"}, [], ()),
-    "what containerd prints anyway": ({**RUNC, ("sandboxer",): "podsandbox", ("cni_max_conf_num",): 0}, [RUNC], ()),
-    "a key more": ({**RUNC, ("snapshotter",): "stargz"}, [RUNC], (("snapshotter",),)),
-    "another value": ({**RUNC, ("options", "Root"): "/a"}, [{**RUNC, ("options", "Root"): "/b"}], (("options", "Root"),)),
-    "a key less": (
-        {("runtime_type",): "io.containerd.runc.v2"},
-        [{**RUNC, ("options", "Root"): "/r"}],
-        (("options", "SystemdCgroup"), ("options", "Root")),
-    ),
-    "nothing but the type, beside runc": ({**RUNC, ("options", "SystemdCgroup"): False}, [RUNC], (("options", "SystemdCgroup"),)),
-}
-
-
-@pytest.mark.parametrize("name", COPIES)
-def test_a_handler_is_explained_by_the_one_that_it_was_copied_from(name: str) -> None:
-    entry, candidates, unexplained = COPIES[name]
-    assert nvidia_ctk.unexplained(entry, candidates) == unexplained
-
-
-@pytest.mark.parametrize(
-    ("program", "whose"),
-    [
-        ("/usr/bin/nvidia-container-runtime", True), ("nvidia-container-runtime", True), ("/opt/x/nvidia-container-runtime.cdi", True),
-        ("/usr/local/nvidia/toolkit/nvidia-container-runtime", False), ("/usr/bin/runc", False), ("", False), (None, False),
-    ],
-)  # fmt: skip
-def test_whose_handler_it_is_is_told_by_its_program(program: Any, whose: bool) -> None:
-    assert nvidia_ctk.runs_nvidia(program) is whose
-
-
-def test_candidates_are_in_the_tools_order_and_never_nvidias() -> None:
-    assert nvidia_ctk.candidates("crun") == ("crun", "runc")
-    assert nvidia_ctk.candidates("kata") == ("kata", "runc", "crun")
-    assert nvidia_ctk.candidates("nvidia-foo") == nvidia_ctk.candidates("") == ("runc", "crun")
-
-
-def test_defaults_that_are_no_toml_are_not_taken_for_none() -> None:
-    """The program prints something else than a configuration, such as a warning on its standard output."""
-    files = FileSet(ROOT, ())
-    question = queries.printed_tags(["/usr/bin/containerd", "config", "default"], containerd_leaves.prefixes(()), files.keep)
-    answer = {"prefixes": question["prefixes"], "leaves": [], "fault": {"code": "toml-equals", "line": 3}}
-    with pytest.raises(QueryFailed, match=r"line 3 is not valid TOML \(toml-equals\)"):
-        containerd_leaves.of_release(Observation({}, {question["id"]: answer}), files, instance("2.1.9"))
 
 
 # ---------------------------------------------------------------- a handler in the main file, and the drop-in beside it

@@ -10,58 +10,33 @@ import json
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents, selection
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, NeedMore, Plan, PlanError, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places, output_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import toolkit_config
 
 from tests.unit.builders import file_answer, obs, sha
+from tests.unit.docker_hosts import (
+    BINARY,
+    CONFIG,
+    DIRS,
+    ELSEWHERE,
+    ENTRY,
+    INFO,
+    LIST,
+    OURS,
+    PROCESS,
+    RUNC,
+    UNIT,
+    acts,
+    planned,
+    running,
+    told,
+)
 from tests.unit.records import ONE_GPU
-
-CONFIG, UNIT = docker_config.CONFIG, docker_config.UNIT
-BINARY = Handler.binary
-ELSEWHERE = "/opt/nvidia/bin/nvidia-container-runtime"
-PROCESS = {"pid": 3, "ticks": 77, "exe": "/usr/sbin/dockerd", "argv": ["dockerd", "-H", "fd://"], "unit": UNIT}
-INFO, LIST = f"http:{docker_config.SOCKET}/info", f"http:{docker_config.SOCKET}/containers/json"
-RUNC = {"runc": {"path": "runc"}}
-OURS = {**RUNC, "nvidia": {"path": BINARY}}
-DIRS = ["/etc/cdi", "/var/run/cdi"]
-ENTRY = {"nvidia": {"path": BINARY}}
-CONTAINERS = [{"Id": "a" * 64, "Names": ["/web"]}, {"Id": "b" * 64, "Names": ["/db"]}]
-
-
-def told(said: Any, path: str) -> dict[str, Any]:
-    """An answer of the daemon as it leaves the node."""
-    return {"status": 200, "value": selection.select(said, output_places.HTTP[path])}
-
-
-def running(version: str = "26.1.5+dfsg1", text: str | None = None, **more: Any) -> Any:
-    """A host with a daemon. containers: how many run; argv, files, originals, answers as in builders.obs; the rest is what /info says."""
-    answers, files, originals, argv, units = (more.pop(k, None) or {} for k in ("answers", "files", "originals", "argv", "units"))
-    count = more.pop("containers", 0)
-    said = {"ServerVersion": version, "DefaultRuntime": "runc", "Runtimes": RUNC, "CDISpecDirs": [], "ContainersRunning": count, **more}
-    if version < "25":
-        del said["CDISpecDirs"]
-    names = {LIST: told(CONTAINERS, "/containers/json")} if count else {}
-    return obs(
-        files={BINARY: "", ELSEWHERE: "", "/usr/sbin/dockerd": "", **({} if text is None else {CONFIG: text}), **files},
-        processes=[{**PROCESS, "argv": selection.arguments(["dockerd", *argv], docker_config.READ_FLAGS)}],
-        units={UNIT: {"ActiveState": "active", "InvocationID": "abc", **units}},
-        answers={INFO: told(said, "/info"), **names, **answers},
-        originals=originals,
-    )
-
-
-def planned(policy: Policy, seen: Any) -> Plan:
-    (instance,) = docker.find(policy, seen)
-    return docker.plan(policy, seen, instance, decide.decide_one(policy, instance, Kubelet()))
-
-
-def acts(plan: Plan) -> list[str]:
-    return [f"{r.action} {r.unit}" for r in plan.restarts]
 
 
 @pytest.mark.parametrize(
@@ -296,101 +271,6 @@ def test_what_is_not_ours_stays_to_the_byte() -> None:
     assert {**change, "result": ""} == {
         "path": CONFIG, "op": "edit", "expect": sha(text), "edits": [{"start": 1, "end": 1, "text": entry}], "result": "",
     }  # fmt: skip
-
-
-AFTER = json.dumps({"runtimes": ENTRY, "features": {"cdi": True}, "debug": True})
-
-
-def absent(seen: Any, **options: Any) -> Plan:
-    policy = Policy(state="absent", **options)
-    return docker.plan_absent(policy, seen, docker.find(policy, seen)[0])
-
-
-def test_absent_gives_the_bytes_back_and_restarts_for_what_a_reload_does_not_forget() -> None:
-    kept = {CONFIG: {"existed": True, "sha256_after": sha(AFTER), "content": '{"debug": true}'}}
-    plan = absent(running("26.1.5", AFTER, originals=kept, Runtimes=OURS, CDISpecDirs=DIRS))
-    assert [(c["op"], c["path"]) for c in plan.changes] == [("restore", CONFIG)]
-    assert acts(plan) == ["restart docker.service"]
-
-
-def test_absent_leaves_a_restart_that_ends_containers_to_you() -> None:
-    kept = {CONFIG: {"existed": False, "sha256_after": sha(AFTER)}}
-    plan = absent(running("26.1.5", AFTER, originals=kept, Runtimes=OURS, CDISpecDirs=DIRS, containers=2))
-    assert (plan.changes[0]["op"], plan.pending, plan.interrupts("auto")) == ("restore", (UNIT,), [])
-
-
-def test_absent_restarts_no_daemon_that_does_not_answer_and_says_so() -> None:
-    """What it works with and which containers run is not known, which is not the same as nothing."""
-    kept = {CONFIG: {"existed": True, "sha256_after": sha(AFTER), "content": '{"debug": true}'}}
-    mute = {INFO: {"error": {"kind": "timeout", "message": "no answer"}}, "package:docker": {"installed": {"docker-ce": "5:26.1.5"}}}
-    seen = running("26.1.5", AFTER, originals=kept, answers=mute)
-    (instance,) = docker.find(Policy(), seen)
-    plan = docker.plan_absent(Policy(state="absent"), seen, dc.replace(instance, refusal=""))
-    assert ([c["op"] for c in plan.changes], plan.restarts, plan.pending) == (["restore"], (), (UNIT,))
-    assert "without answering at /var/run/docker.sock" in plan.advice[0]
-
-
-def test_absent_reloads_where_other_runtimes_remain() -> None:
-    text = json.dumps({"runtimes": {**ENTRY, "kata": {"path": "/opt/kata"}}})
-    kept = {CONFIG: {"existed": True, "sha256_after": sha(text), "content": '{"runtimes": {"kata": {"path": "/opt/kata"}}}'}}
-    assert acts(absent(running("24.0.7", text, originals=kept, Runtimes=OURS))) == ["reload docker.service"]
-
-
-# what others made of the file since -> what is left of it
-CHANGED_SINCE: dict[str, tuple[Any, str, str | None]] = {
-    "a key more": (
-        {"existed": True, "content": '{"debug": true}'}, AFTER[:-1] + ', "mtu": 9000}', '{"debug": true, "mtu": 9000}'),
-    "their runtime in our place": (
-        {"existed": True, "content": '{"debug": true}'},
-        '{"runtimes": {"nvidia": {"path": "/opt/x"}}}', '{"runtimes": {"nvidia": {"path": "/opt/x"}}}'),
-    "their default from before": (
-        {"existed": True, "content": '{"default-runtime": "kata"}'},
-        '{"default-runtime": "nvidia", "mtu": 1}', '{"default-runtime": "kata", "mtu": 1}'),
-    "features that they had": (
-        {"existed": True, "content": '{"features": {}}'}, '{"features": {"cdi": true}, "mtu": 1}', '{"features": {}, "mtu": 1}'),
-    "CDI that they had": ({"existed": True, "content": '{"features": {"cdi": true}}'}, '{"features": {"cdi": true}, "mtu": 1}', None),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize(("original", "text", "left"), CHANGED_SINCE.values(), ids=CHANGED_SINCE)
-def test_absent_takes_out_just_what_is_ours(original: dict[str, Any], text: str, left: str | None) -> None:
-    plan = absent(running("24.0.7", text, originals={CONFIG: {**original, "sha256_after": "another"}}))
-    if left in (None, text):
-        assert plan.changes == ()
-        return
-    (change,) = plan.changes
-    assert (change["op"], "".join(e["text"] for e in change["edits"]), change["forget"]) == ("edit", left, True)
-    assert "was changed after this collection had written it" in plan.advice[0]
-
-
-def test_absent_removes_a_file_in_which_nothing_else_was_ever_written() -> None:
-    plan = absent(running("24.0.7", json.dumps({"runtimes": ENTRY}), originals={CONFIG: {"existed": False, "sha256_after": "another"}}))
-    assert [c["op"] for c in plan.changes] == ["remove"]
-
-
-def test_absent_touches_nothing_that_was_never_written() -> None:
-    plan = absent(running("26.1.5", AFTER))
-    assert plan == Plan(advice=plan.advice)
-    assert "looks like one of this collection, but the journal of this host does not know it; it is left alone" in plan.advice[0]
-
-
-@pytest.mark.parametrize(
-    ("text", "left", "said"),
-    [
-        (AFTER, '{"features": {"cdi": true}, "debug": true}', "features.cdi stays"),
-        (json.dumps({"runtimes": ENTRY, "default-runtime": "nvidia"}), "{}", "only the runtime of this collection is removed"),
-        (json.dumps({"runtimes": {"nvidia": {"path": "/opt/x"}}}), None, ""),
-        (json.dumps({"runtimes": {"nvidia": {"path": "/opt/x"}}, "default-runtime": "nvidia"}), None, ""),
-        (json.dumps({"runtimes": {"nvidia": {"path": BINARY, "runtimeArgs": []}}, "default-runtime": "nvidia"}), None, ""),
-        (json.dumps({"runtimes": {"nvidia": {"path": BINARY, "args": ["--debug"]}}}), None, ""),
-        (json.dumps({"default-runtime": "nvidia"}), None, ""),
-    ],
-)
-def test_absent_without_a_journal_takes_our_runtime_out(text: str, left: str | None, said: str) -> None:
-    plan = absent(running("26.1.5", text, Runtimes=OURS), single=True)
-    assert ["".join(e["text"] for e in c["edits"]) for c in plan.changes] == ([] if left is None else [left])
-    assert said in " ".join(plan.advice)
-    assert bool(plan.advice) == bool(said)
 
 
 def test_a_tree_is_written_and_nothing_is_run() -> None:

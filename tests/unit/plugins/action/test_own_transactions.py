@@ -1,0 +1,118 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What comes first is carried out in transactions of its own: the repository, then packages, then the rest as it is planned then."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.gpufleet.nvidia.plugins.action import base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Difference,
+    Plan,
+    Policy,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+# ---------------------------------------------------------------- what comes first, in transactions of its own
+
+KEY, FILE = {"path": "/etc/key", "op": "write", "content": "k"}, {"path": "/etc/own", "op": "write", "content": "o"}
+SOURCE = Plan(differences=(Difference("file", "/etc/key", "", None, "k", ""),), changes=(KEY,), validate=({"argv": ["read"]},))
+INSTALL = Plan(differences=(Difference("package", "tool", "version", None, "1", ""),), commands=({"argv": ["install", "tool"]},))
+REST = Plan(differences=(Difference("file", "/etc/own", "mode", None, "cdi", ""),), changes=(FILE,), validate=({"argv": ["judge"]},))
+FOUND = dc.replace(REST, differences=(Difference("file", "/etc/own", "mode", "auto", "cdi", ""),), changes=({**FILE, "op": "edit"},))
+DONE = {"changed": True}
+BROKEN = {"error": {"phase": "command", "message": "no such package", "next": "Look"}}
+
+
+class Host:
+    """A host that answers looks, and transactions as it is told; the plan depends on whether the package is there."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, *answers: dict[str, Any], first: tuple[Plan, ...] = (SOURCE, INSTALL)) -> None:
+        self.answers, self.first = list(answers), first
+        self.sent: list[dict[str, Any]] = []
+        self.installed = False
+        monkeypatch.setattr(base.transport, "exchange", self.exchange)
+
+    def exchange(self, _action: Any, program: str, request: dict[str, Any], *_more: Any) -> dict[str, Any]:
+        if program == "observe":
+            return {"host": {"uid": 0}, "answers": {"originals": {"originals": {}}}}
+        self.sent.append(request)
+        answer = self.answers.pop(0) if self.answers else {"changed": True, "journal": f"/journal/{len(self.sent)}"}
+        self.installed = self.installed or (bool(request["commands_before"]) and not request["check"] and not answer.get("error"))
+        return answer
+
+    def plan(self, _policy: Policy, _seen: Observation) -> base.Outcome:
+        return base.Outcome(FOUND if self.installed else dc.replace(REST, first=self.first), {"row": {}})
+
+    def converge(self, *, check: bool = False) -> dict[str, Any]:
+        action: Any = SimpleNamespace(_task=SimpleNamespace(check_mode=check, diff=False))
+
+        def asks(_policy: Policy) -> list[dict[str, Any]]:
+            return [{"id": "originals"}]
+
+        return base.converge(action, {}, Policy(), asks, self.plan, reason="test", way="auto")
+
+    @property
+    def parts(self) -> list[str]:
+        """What was sent: commands, and what is done to which file."""
+        told = ([c["argv"][0] for c in r["commands_before"]] + [f"{c['op']} {c['path']}" for c in r["changes"]] for r in self.sent)
+        return [" ".join(words) for words in told]
+
+
+def test_what_comes_first_is_carried_out_by_itself_and_the_rest_is_planned_anew(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host(monkeypatch)
+    told = host.converge()
+    assert host.parts == ["write /etc/key", "install", "edit /etc/own"]
+    assert told["actions"] == ["write /etc/key", "install tool", "edit /etc/own"]
+    assert (told["changed"], told["journal"]) == (True, "/journal/3")
+
+
+def test_check_mode_tells_the_same_differences_and_tries_what_can_be_tried(monkeypatch: pytest.MonkeyPatch) -> None:
+    check = Host(monkeypatch)
+    would = check.converge(check=True)
+    assert check.parts == ["write /etc/key", "install write /etc/own"]
+    assert {r["check"] for r in check.sent} == {True}
+    done = Host(monkeypatch).converge()
+    assert (would["differences"], would["changed"]) == (done["differences"], done["changed"])
+    assert [d["before"] for d in would["differences"]] == [None, None, None]
+
+
+@pytest.mark.parametrize(
+    ("answers", "parts", "changed", "says"),
+    [
+        ((BROKEN,), ["write /etc/key"], False, "no such package"),
+        ((DONE, BROKEN), ["write /etc/key", "install"], True, "What was done before that stays: write /etc/key"),
+        ((DONE, DONE, BROKEN), ["write /etc/key", "install", "edit /etc/own"], True, "stays: write /etc/key; install tool"),
+    ],
+)
+def test_a_part_that_fails_ends_the_run_and_what_was_done_before_it_is_named(
+    monkeypatch: pytest.MonkeyPatch, answers: tuple[dict[str, Any], ...], parts: list[str], changed: bool, says: str
+) -> None:
+    host = Host(monkeypatch, *answers)
+    told = host.converge()
+    assert host.parts == parts
+    assert (told["failed"], told["changed"]) == (True, changed)
+    assert says in told["msg"]
+
+
+def test_a_host_that_moved_on_is_planned_anew_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    moved = {"conflict": [{"path": "/etc/key"}]}
+    host = Host(monkeypatch, moved)
+    assert not host.converge().get("failed")
+    assert host.parts == ["write /etc/key", "write /etc/key", "install", "edit /etc/own"]
+    late = Host(monkeypatch, {"changed": True}, {"changed": True}, moved)
+    assert not late.converge().get("failed")
+    assert late.parts == ["write /etc/key", "install", "edit /etc/own", "edit /etc/own"]
+
+
+def test_an_installation_that_installs_nothing_does_not_go_round_in_circles(monkeypatch: pytest.MonkeyPatch) -> None:
+    host = Host(monkeypatch, first=(SOURCE,))
+    with pytest.raises(AnsibleActionFail, match="still missing: /etc/key"):
+        host.converge()
+    assert host.parts == ["write /etc/key"]

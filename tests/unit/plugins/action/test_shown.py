@@ -1,0 +1,52 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host says is shown escaped, whatever leaves an action."""
+
+from __future__ import annotations
+
+import importlib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleActionFail
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    PlanError,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts
+
+# --- what a host says is shown escaped ----------------------------------------------------------------------------------
+
+FORGED = "/etc/x: fine\n\nPLAY RECAP ****\nc17 : ok=3\n\x1b[8m\u202e"
+SHOWN = r"/etc/x: fine\n\nPLAY RECAP ****\nc17 : ok=3\n\x1b[8m\u202e"
+
+
+def test_a_result_leaves_an_action_escaped() -> None:
+    run = base.shown(lambda: {"msg": FORGED, "warnings": [FORGED], "decision": {FORGED: [FORGED]}, "changed": False})
+    assert run() == {"msg": SHOWN, "warnings": [SHOWN], "decision": {SHOWN: [SHOWN]}, "changed": False}
+
+
+def test_an_error_leaves_an_action_escaped_and_without_its_cause() -> None:
+    def run() -> dict[str, Any]:
+        try:
+            raise PlanError("broken", where=FORGED)
+        except PlanError as error:
+            raise AnsibleActionFail(str(error), result=arguments.failure(error)) from error
+
+    with pytest.raises(AnsibleActionFail) as caught:
+        base.shown(run)()
+    assert (str(caught.value), caught.value.__cause__) == (f"{SHOWN}: broken", None)
+    assert caught.value.result["error"]["where"] == SHOWN
+
+
+def test_every_action_shows_what_it_tells_escaped() -> None:
+    for path in sorted(Path(base.__file__).parents[1].glob("*.py")):
+        action = importlib.import_module(f"ansible_collections.gpufleet.nvidia.plugins.action.{path.stem}").ActionModule
+        assert hasattr(action.run, "__wrapped__"), path.name
+
+
+def test_the_table_is_shown_escaped() -> None:
+    lines = fleet_hosts.lines({"c17": {"failed": True, "msg": FORGED, "advice": [FORGED]}}, fleet_hosts.View(details=True))
+    assert [line for line in lines if not line.isprintable()] == []
