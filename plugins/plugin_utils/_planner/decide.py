@@ -119,11 +119,11 @@ def by_spec_alone(policy: Policy, instance: Instance) -> Decision:
     if policy.injection not in ("auto", "native-cdi") or policy.cdi == "disabled":
         asked = f"injection: {policy.injection}" if policy.injection != "auto" else "cdi: disabled"
         raise PlanError(
-            f"{asked} cannot work with {engine.title} {instance.version}".strip(),
+            f"{asked} cannot work with {named(instance)}",
             why="this collection supports only CDI for it",
             next="leave both options at auto for this host, or list other engines in the option engines",
         )
-    name = f"{engine.title} {instance.version}".strip()
+    name = named(instance)
     evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
     why = f"{name} resolves CDI devices itself ({engine.asks_device}), so it needs nothing but the CDI spec"
     return Decision(
@@ -187,12 +187,17 @@ def class_why(handler: str, engine: traits.Traits) -> str:
     return "management containers request the handler by RuntimeClass" if handler else "the hook runs for every container"
 
 
+def named(instance: Instance) -> str:
+    """An engine as its own project writes it, with its version where that is known."""
+    return f"{traits.of(instance.engine).title} {instance.version}".strip()
+
+
 def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str]:
     """By two questions: can the engine do CDI, and is CDI wanted."""
     if policy.injection != "auto":
         return forced(policy, instance), "forced by the option injection"
     engine = traits.of(instance.engine)
-    name = f"{instance.engine} {instance.version}".strip()
+    name = named(instance)
     if policy.cdi == "disabled":
         if engine.hooks:
             return "oci-hook", f"CDI is not wanted (cdi: disabled), and {engine.title} runs OCI hooks by itself"
@@ -207,7 +212,7 @@ def choose_injection(policy: Policy, instance: Instance) -> tuple[Injection, str
 
 def forced(policy: Policy, instance: Instance) -> Injection:
     injection = policy.injection
-    name = f"{instance.engine} {instance.version}".strip()
+    name = named(instance)
     if injection == "native-cdi" and not instance.cdi.able:
         raise PlanError(
             f"injection: native-cdi cannot work with {name}",

@@ -34,7 +34,7 @@ AVAILABLE: Mapping[str, queries.Question] = {
     "zypper": queries.command(["zypper", "--non-interactive", "-q", "search", "--match-exact", "-s", BASE], timeout=120, shows=(BASE,)),
 }
 WHY: Mapping[str, str] = {
-    BASE: "the NVIDIA runtime and its tools; all that CDI takes",
+    BASE: "the NVIDIA runtime and its tools; CDI needs nothing else",
     "nvidia-container-toolkit": "the prestart hook, which the legacy way of injection runs",
     "libnvidia-container-tools": "nvidia-container-cli, which the hook runs",
     "libnvidia-container1": "the library of nvidia-container-cli",
