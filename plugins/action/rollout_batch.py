@@ -125,8 +125,19 @@ def word(variables: Mapping[str, Any], check: bool) -> str:
 
 def converged(variables: Mapping[str, Any]) -> dict[str, Any]:
     """The change of a host. Whether one that took too long goes on or went back is known to the host alone, so it is lost."""
-    result, failure = (done(variables, name) for name in (registered.CONVERGED, registered.FAILURE))
+    result, failure = done(variables, registered.CONVERGED), failed(variables)
     return {**result, **failure} if failure.get("unreachable") else result
+
+
+# ansible-core says this of a task that ran into its time limit; up to 2.17 nothing else tells it, later ones have `timedout`.
+TIME_LIMIT = "failed to execute in the expected time frame"
+
+
+def failed(variables: Mapping[str, Any]) -> dict[str, Any]:
+    """What ended the host's batch early. Nobody knows what a host does that took longer than it may: it is lost."""
+    failure = done(variables, registered.FAILURE)
+    late = failure.get("timedout") or TIME_LIMIT in str(failure.get("msg") or "")
+    return {**failure, "unreachable": True} if late else failure
 
 
 # A host that could not be taken out of service was not changed: no failure of the rollout's.
@@ -141,7 +152,7 @@ def done(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def steps(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What else was done with a host in its batch."""
-    return [done(variables, name) for name in (*registered.STEPS, registered.FAILURE)]
+    return [*(done(variables, name) for name in registered.STEPS), failed(variables)]
 
 
 def within_window(found: progress.Progress, wanted: settings.Settings) -> progress.Progress:

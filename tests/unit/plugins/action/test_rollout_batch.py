@@ -48,3 +48,17 @@ def test_the_report_has_the_last_step_that_any_host_knows(steps: dict[str, Any],
     found = rollout_report.reached(PLAN, hosts(**steps))
     assert isinstance(found, progress.Progress)
     assert found.done == done
+
+
+@pytest.mark.parametrize(
+    ("failure", "lost"),
+    [
+        ({}, False),
+        ({"failed": True, "msg": "no such file", "timedout": {}}, False),
+        ({"failed": True, "msg": "Timed out after 5 second(s).", "timedout": {"period": 5}}, True),
+        ({"failed": True, "msg": "The node action failed to execute in the expected time frame (5) and was terminated"}, True),  # 2.16
+    ],
+)
+def test_a_host_that_took_longer_than_it_may_is_lost(failure: dict[str, Any], lost: bool) -> None:
+    found = rollout_batch.converged({registered.FAILURE: failure, registered.CONVERGED: {"changed": True}})
+    assert bool(found.get("unreachable")) is lost
