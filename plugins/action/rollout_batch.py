@@ -18,7 +18,6 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, progress, rollout, settings, window
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
 
 SPEC = arguments.spec("rollout_batch")
@@ -96,7 +95,8 @@ def batch_of(plan: Mapping[str, Any], variables: Mapping[str, Any]) -> int:
 def before(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) -> progress.Progress:
     """How far the rollout had come when the batch began. The step of the batch before is with its hosts, and nowhere else.
 
-    PlanError where it is not: a gate that does not know what was lost so far must not let more hosts start.
+    Ended where it is not: a gate that does not know what was lost so far must not let more hosts start. No error, since one for all hosts
+    of a batch ends the playbook without its report, which names the hosts that were lost.
     """
     begun = step_of(plan["batches"][number]["hosts"], hostvars)
     if begun or not number:
@@ -104,23 +104,28 @@ def before(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) ->
     ended = step_of(plan["batches"][number - 1]["hosts"], hostvars, ("end",))
     if ended is None:
         what = f"what became of batch {number} of the rollout is not known, so batch {number + 1} does not begin"
-        raise PlanError(
-            what, why="none of its hosts has the result of its gate", next="Run the rollout again: it goes on with what is left"
-        )
+        return progress.ended(reached(plan, hostvars), f"{what}: none of its hosts has the result of its gate. Run the rollout again")
     return ended
 
 
-def step_of(hosts: Sequence[str], hostvars: Mapping[str, Any], points: Sequence[str] = ("begin", "end")) -> progress.Progress | None:
-    """What the latest step of a batch has left with its hosts, None where none has it."""
-    steps = (hostvars[host].get(registered.ROLLOUT_STEP) or {} for host in hosts)
-    return next((progress.of(step["progress"]) for step in steps if step.get("point") in points), None)
+def reached(plan: Mapping[str, Any], hostvars: Mapping[str, Any]) -> progress.Progress:
+    """The progress of the last batch that began."""
+    steps = (step_of(batch["hosts"], hostvars) for batch in reversed(plan["batches"]))
+    return next((step for step in steps if step), progress.Progress())
+
+
+def step_of(hosts: Sequence[str], hostvars: Mapping[str, Any], points: Sequence[str] = ("end", "begin")) -> progress.Progress | None:
+    """The latest step of a batch, None where it has none. A host that was lost within the batch knows only how that began."""
+    steps = [hostvars[host].get(registered.ROLLOUT_STEP) or {} for host in hosts]
+    return next((progress.of(step["progress"]) for point in points for step in steps if step.get("point") == point), None)
 
 
 def word(variables: Mapping[str, Any], check: bool) -> str:
     drained = done(variables, registered.DRAINED)
     if drained.get("failed") and drained.get("outcome") in WAITING:
         return WAITING[drained["outcome"]]
-    return progress.word(converged(variables), steps(variables), check)
+    said = progress.word(converged(variables), steps(variables), check)
+    return "lost" if said == "not reached" else said  # its batch has started, so something kept its change from having a result
 
 
 def converged(variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -29,7 +29,7 @@ class ActionModule(ActionBase):
         plan = arguments.of_task(self, SPEC)["plan"]
         check = bool(self._task.check_mode)
         hostvars = (task_vars or {})["hostvars"]
-        found = reached(plan, hostvars)
+        found = rollout_batch.reached(plan, hostvars)
         results = {host: result(host, plan, hostvars[host], found) for host in plan["hosts"]}
         totals = outcomes.totals(results, check)
         status = "predicted" if check else "paused" if found.paused else "stopped" if found.ended or found.stopped else "done"
@@ -47,12 +47,6 @@ def problem(totals: Mapping[str, Any], found: progress.Progress) -> str:
     return outcomes.problem(totals) or (found.ended if found.ended and not found.paused else "")
 
 
-def reached(plan: Mapping[str, Any], hostvars: Mapping[str, Any]) -> progress.Progress:
-    """The progress of the last batch that began."""
-    steps = (rollout_batch.step_of(batch["hosts"], hostvars) for batch in reversed(plan["batches"]))
-    return next((step for step in steps if step), progress.Progress())
-
-
 def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress) -> outcomes.Result:
     """What became of one host, in the shape of a result of `node`."""
     planned = plan["hosts"][host]
@@ -67,7 +61,16 @@ def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], fou
         return {**about, "standing": rollout_batch.WAITING[drained["outcome"]], "msg": drained.get("why") or drained.get("msg")}
     converged, steps = rollout_batch.converged(variables), rollout_batch.steps(variables)
     if not converged and not any(steps):
+        if host in found.bad or started(host, variables):
+            why = "it was lost within its batch, before its change had a result; whether it is in service is not known"
+            return {**about, "unreachable": True, "msg": why}
         why = found.ended or next((f"its class has stopped: {w}" for c, w in found.stopped.items() if c == planned["class"]), "")
         return {**about, "standing": "pending", "msg": why or "its batch did not start"}
     sick = found.unhealthy.get(host)
     return outcomes.merged({**about, **converged}, {False: [*steps, *([{"failed": True, "msg": sick}] if sick else [])]})
+
+
+def started(host: str, variables: Mapping[str, Any]) -> bool:
+    """Whether the host's batch has begun with it, and has not ended: it is lost, with all others of its batch."""
+    step = variables.get(registered.ROLLOUT_STEP) or {}
+    return step.get("point") == "begin" and not step.get("ended") and host not in (step.get("held") or {})

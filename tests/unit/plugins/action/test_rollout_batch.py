@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import rollout_batch, rollout_report
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import outcomes, registered
 
 PLAN = {"batches": [{"wave": "canaries", "hosts": ["gpu1", "gpu2"]}, {"wave": "1", "hosts": ["gpu3"]}]}
 BEGUN, ENDED = ({"point": point, "progress": {"done": done}} for point, done in (("begin", 0), ("end", 2)))
@@ -28,6 +27,7 @@ def hosts(**steps: Any) -> dict[str, dict[str, Any]]:
         (0, {"gpu1": BEGUN, "gpu2": BEGUN}, 0),
         (1, {"gpu1": ENDED, "gpu2": ENDED}, 2),
         (1, {"gpu2": ENDED}, 2),  # the other was lost
+        (1, {"gpu1": BEGUN, "gpu2": ENDED}, 2),  # the other was lost within the batch
         (1, {"gpu1": ENDED, "gpu3": {"point": "begin", "progress": {"done": 2}}}, 2),
     ],
 )
@@ -36,18 +36,50 @@ def test_a_gate_goes_on_from_the_batch_before(number: int, steps: dict[str, Any]
 
 
 @pytest.mark.parametrize("steps", [{}, {"gpu1": BEGUN}, {"gpu1": {"skipped": True}}, {"gpu1": {"failed": True, "msg": "no"}}])
-def test_a_gate_that_does_not_know_what_was_lost_lets_nobody_start(steps: dict[str, Any]) -> None:
-    with pytest.raises(PlanError, match="what became of batch 1 of the rollout is not known, so batch 2 does not begin"):
-        rollout_batch.before(PLAN, 1, hosts(**steps))
+def test_a_gate_that_does_not_know_what_was_lost_lets_nobody_start_and_the_report_comes(steps: dict[str, Any]) -> None:
+    found = rollout_batch.before(PLAN, 1, hosts(**steps))
+    assert "what became of batch 1 of the rollout is not known, so batch 2 does not begin" in found.ended
+    assert not found.paused
+    assert set(progress.held(found, {"gpu3": "a"})) == {"gpu3"}
 
 
 @pytest.mark.parametrize(
-    ("steps", "done"), [({}, 0), ({"gpu2": ENDED}, 2), ({"gpu1": ENDED, "gpu3": {"point": "end", "progress": {"done": 3}}}, 3)]
+    ("steps", "done"),
+    [
+        ({}, 0),
+        ({"gpu2": ENDED}, 2),
+        ({"gpu1": BEGUN, "gpu2": ENDED}, 2),
+        ({"gpu1": ENDED, "gpu3": {"point": "end", "progress": {"done": 3}}}, 3),
+    ],
 )
 def test_the_report_has_the_last_step_that_any_host_knows(steps: dict[str, Any], done: int) -> None:
-    found = rollout_report.reached(PLAN, hosts(**steps))
-    assert isinstance(found, progress.Progress)
-    assert found.done == done
+    assert rollout_batch.reached(PLAN, hosts(**steps)).done == done
+
+
+ABOUT = {"class": "a", "state": "change"}
+BEGIN: dict[str, Any] = {"point": "begin", "progress": {}, "ended": "", "held": {}}
+
+
+@pytest.mark.parametrize(
+    ("step", "bad", "said"),
+    [
+        ({}, {}, "pending"),
+        (BEGIN, {}, "lost"),  # its batch was lost with all its hosts
+        ({**BEGIN, "held": {"gpu1": "its class has stopped"}}, {}, "pending"),
+        ({**BEGIN, "ended": "the window is closed"}, {}, "pending"),
+        (BEGIN, {"gpu1": "lost"}, "lost"),  # the gate has seen it in the others' batch
+        ({**BEGIN, "point": "end"}, {}, "pending"),
+    ],
+)
+def test_a_host_that_started_and_has_no_result_is_lost_and_not_pending(step: dict[str, Any], bad: dict[str, str], said: str) -> None:
+    plan = {**PLAN, "hosts": {"gpu1": ABOUT}}
+    found = rollout_report.result("gpu1", plan, {registered.ROLLOUT_STEP: step}, progress.Progress(bad=bad))
+    assert outcomes.trouble(found) == said
+
+
+@pytest.mark.parametrize(("variables", "said"), [({}, "lost"), ({registered.CONVERGED: {"changed": False}}, "no")])
+def test_a_gate_takes_a_host_that_started_and_has_no_result_for_lost(variables: dict[str, Any], said: str) -> None:
+    assert rollout_batch.word(variables, check=False) == said
 
 
 @pytest.mark.parametrize(
