@@ -10,9 +10,10 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from ansible.errors import AnsibleActionFail
+from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
+from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, online, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction as transactions
@@ -58,12 +59,23 @@ def shown(run: Run) -> Run:
         try:
             return escape.result(run(*args, **kwargs))
         except PlanError as error:
-            raise AnsibleActionFail(escape.line(str(error)), result=escape.result(arguments.failure(error))) from None
+            raise failure(str(error), arguments.failure(error)) from None
         except AnsibleActionFail as error:
             # Without its cause, whose message would be shown as well, and as it is.
-            raise AnsibleActionFail(escape.line(str(error)), result=escape.result(error.result)) from None
+            raise failure(str(error), error.result) from None
+        except AnsibleConnectionFailure as error:
+            # As a result, which ansible-core before 2.19 keeps from being a template, other than the words of this exception.
+            return {"unreachable": True, "changed": False, "msg": escape.line(str(error))}
 
     return wrapped
+
+
+def failure(message: str, shaped: Mapping[str, Any]) -> AnsibleActionFail:
+    """A failure whose words of a host are no template: ansible-core before 2.19 protects results, and not those of a failure."""
+    failed = AnsibleActionFail(escape.line(message), result=escape.result(shaped))
+    if not hasattr(AnsibleActionFail, "result"):  # there since 2.19, which renders nothing but what it was told to trust
+        failed.result.update(wrap_var(failed.result))
+    return failed
 
 
 def look(

@@ -16,7 +16,7 @@ import yaml
 
 def tree(place: Path) -> Path:
     """A host as an image: containerd 1.7 and nothing else."""
-    (place / "etc/containerd").mkdir(parents=True)
+    (place / "etc/containerd").mkdir(parents=True, exist_ok=True)
     (place / "etc/containerd/config.toml").write_text("version = 2\n")
     return place
 

@@ -1,0 +1,42 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a host says of itself is no template for the controller, on any ansible-core."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import yaml
+
+from tests.unit.playbooks import bare
+from tests.unit.playbooks.bare import written
+
+# The name of a file of the host's, which the message names that says what is wrong with it.
+NAME = "x{{ lookup('pipe', 'touch rendered') }}.toml"
+TASKS = [
+    {
+        "block": [
+            {"gpufleet.nvidia.node": {"root": "{{ gpufleet_root }}", "no_gpu": "prepare", "engine_version": "1.7.24"}, "register": "found"}
+        ],
+        "rescue": [
+            {"set_fact": {"kept": "{{ ansible_failed_result }}", "why": "{{ ansible_failed_result.msg }}"}},
+            {"debug": {"msg": ["{{ found }}", "{{ hostvars[inventory_hostname].found.msg }}", "{{ why }}", "{{ kept }}"]}},
+        ],
+    }
+]
+
+
+def test_a_failure_that_has_words_of_a_host_is_not_rendered(tmp_path: Path) -> None:
+    """Before ansible-core 2.19 a result is protected, and the result of an action that raises is not."""
+    entry = bare.variables(tmp_path, "gpu1")
+    folder = tmp_path / "trees/gpu1/etc/containerd"
+    (folder / "conf.d").mkdir()
+    written(folder / "config.toml", 'version = 2\nimports = ["/etc/containerd/conf.d/*.toml"]\n')
+    written(folder / "conf.d" / NAME, "version = 2\n[")
+    inventory = written(tmp_path / "hosts.yml", yaml.safe_dump({"all": {"hosts": {"gpu1": entry}}}))
+    book = written(tmp_path / "play.yml", yaml.safe_dump([{"hosts": "all", "gather_facts": False, "tasks": TASKS}]))
+    status, words = bare.run(tmp_path, "ansible-playbook", "-i", inventory, book)
+    assert status == 0, words
+    assert "lookup('pipe', 'touch rendered')" in words
+    assert not (tmp_path / "rendered").exists(), words
