@@ -33,17 +33,21 @@ class ActionModule(ActionBase):
         result = variables.get(args["results"]) or {}
         state, work = args["state"], drain.Work.of(result)
         decision = drain.decide(args["policy"], work, driver_changes=args["driver_changes"])
-        by = drain.orchestrators(args["by"], work, args["commands"])
+        earlier = variables.get(args["drained"]) or {}
+        took = earlier.get("by") or () if state in ("in_service", "kept") and earlier.get("outcome") in ("drained", "pending") else ()
+        by = drain.orchestrators([*args["by"], *took], work, args["commands"])
         if "auto" in args["by"] and args["policy"] != "never" and "work" not in result:
             raise PlanError(f"{args['results']} has no result of gpufleet.nvidia.node_info", next="run that module first, and register it")
         needed = decision.drain and state in ("drained", "checked")
         if needed and not by:
             return self._without(args, decision)
         every = draining.of(self, variables, args, work, decision.why, by)
-        earlier = variables.get(args["drained"]) or {}
         standings, silent = draining.standings(every, args, needed or earlier.get("outcome") in ("drained", "pending"))
         run = Run(args, decision, {who: every[who] for who in standings}, bool(self._task.check_mode), standings, tuple(silent))
-        return {"drained": run.drain, "in_service": run.give_back, "kept": run.keep, "checked": run.checked}[state]()
+        try:
+            return {"drained": run.drain, "in_service": run.give_back, "kept": run.keep, "checked": run.checked}[state]()
+        except draining.Refused as error:
+            raise PlanError(str(error), next="look at who holds the node now, and run again") from None
 
     def _without(self, args: Mapping[str, Any], decision: drain.DrainDecision) -> dict[str, Any]:
         """Nobody is there who could drain the host. Where a drain was not asked for by name, the change goes on as without a rollout."""
@@ -93,9 +97,9 @@ class Run:
             why = self.decision.why if self.decision.drain else "an earlier run of this rollout has drained it"
             return self._end("drained", why, changed=bool(taken), seconds=seconds)
         keep = self.args["on_timeout"] == "keep"
-        text = drain.timed_out(waiting, self.args["timeout"], keep)
-        if not keep:
-            text += self._given_back((*taken, *already))
+        # What an earlier run holds it may hold since its change has failed.
+        stays = () if keep else self._given_back(taken)
+        text = drain.timed_out(waiting, self.args["timeout"], keep, already, stays)
         return self._end("pending" if keep else "left_out", text, failed=True, changed=keep and bool(taken), seconds=seconds)
 
     def _in_service(self) -> tuple[str, ...]:
@@ -113,19 +117,22 @@ class Run:
 
     def _refused(self, text: str, taken: tuple[str, ...]) -> dict[str, Any]:
         """A drain that was refused leaves the node as it was found."""
-        more = "" if self.check else self._given_back(taken)
-        return self._end("left_out", f"not drained: {text}{more}", failed=True)
+        more = () if self.check else self._given_back(taken)
+        return self._end("left_out", ". ".join([f"not drained: {text}", *more]), failed=True)
 
-    def _given_back(self, whom: tuple[str, ...]) -> str:
+    def _given_back(self, whom: tuple[str, ...]) -> tuple[str, ...]:
         """Give back what this task took, and say what could not be."""
         failed = []
         for who in reversed(whom):
             try:
-                if self.every[who].standing().state == "ours":
+                standing = self.every[who].standing()
+                if standing.state == "ours":
                     self.every[who].give_back()
+                elif standing.state != "in_service":
+                    failed.append(f"{who} has not put it back into service: {standing.text}")
             except (PlanError, draining.Refused) as error:
                 failed.append(f"{who} could not put it back into service: {error}")
-        return "".join(f". {text}" for text in failed)
+        return tuple(failed)
 
     def give_back(self) -> dict[str, Any]:
         mine = [who for who in reversed(drain.ORCHESTRATORS) if who in self.every]

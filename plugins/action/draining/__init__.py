@@ -13,7 +13,7 @@ import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
-from ansible.errors import AnsibleError
+from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, drain_kubernetes, drain_slurm
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
@@ -50,6 +50,10 @@ class Calls:
         before, task.check_mode = task.check_mode, check
         try:
             return dict(self.action._execute_module(module_name=name, module_args=dict(arguments), task_vars=dict(self.variables)))
+        except AnsibleConnectionFailure as error:
+            # Not "unreachable", which a play may ignore: the change would go on, on a host that nobody has drained.
+            step = "see gpufleet_drain_delegate for where the task runs"
+            raise PlanError("the machine that drains hosts cannot be reached", why=last_line(str(error)), next=step) from None
         finally:
             task.check_mode = before
 
@@ -57,7 +61,8 @@ class Calls:
         """Run a program there, without a shell and for at most so long: exit status, output, what it said."""
         assigned = ["env", *(f"{key}={value}" for key, value in environment.items())] if environment else []
         words = ["timeout", "-k", "10", str(seconds), *assigned, *map(str, argv)]
-        result = self.module("ansible.builtin.command", {"argv": words})
+        # Not expanded: a word may hold what a host says of itself, and a variable of this machine's may be a secret.
+        result = self.module("ansible.builtin.command", {"argv": words, "expand_argument_vars": False})
         if "rc" not in result:
             raise PlanError(f"{argv[0]} cannot be run", why=said(result), next="see gpufleet_drain_delegate for where it runs")
         return int(result["rc"]), str(result.get("stdout") or ""), str(result.get("stderr") or result.get("msg") or "")
@@ -84,10 +89,15 @@ def of(
     """Those that are asked."""
     calls = Calls(action, variables)
     host = str(variables.get("inventory_hostname") or "")
+    every = (variables.get("groups") or {}).get("all") or ()
+
+    def names(setting: str) -> tuple[str, ...]:
+        return drain.node_names(args[setting], work, host, every, f"gpufleet_{setting}")
+
     makers: Mapping[str, Callable[[], Orchestrator]] = {
         drain.COMMANDS: lambda: Commands(calls, args, host, why),
-        drain.SLURM: lambda: Slurm(calls, args, drain.node_names(args["slurm_node"], work, host), why),
-        drain.KUBERNETES: lambda: Kubernetes(calls, args, drain.node_names(args["kubernetes_node"], work, host), why, work.boot_id),
+        drain.SLURM: lambda: Slurm(calls, args, names("slurm_node"), why),
+        drain.KUBERNETES: lambda: Kubernetes(calls, args, names("kubernetes_node"), why, work.boot_id),
     }
     return {who: makers[who]() for who in by}
 
@@ -126,7 +136,7 @@ class Commands:
         if not self.args["commands"].get("marked"):
             return drain.Standing("ours" if self.begun or self._of_this_play() else "in_service", "", self.host)
         status, _output, error = self._run("marked", CALL)
-        if status in (126, 127, *HUNG):
+        if status in (125, 126, 127, *HUNG):  # 125 is env's or timeout's own
             raise self._failed("marked", status, error)
         return drain.Standing("in_service" if status else "ours", "", self.host)
 
@@ -144,7 +154,7 @@ class Commands:
         if not self.args["commands"].get("wait"):
             return ""
         status, _output, error = self._run("wait", left)
-        if status in (126, 127):
+        if status in (125, 126, 127):
             raise self._failed("wait", status, error)
         said_ = f" ({last_line(error)})" if error.strip() else ""
         return f"the command wait ended with {status}{said_}" if status else ""
@@ -194,7 +204,7 @@ class Slurm:
         return drain_slurm.standing(self.node(), self.args["rollout"])
 
     def take_out(self, *, try_only: bool = False) -> None:
-        self._update("DRAIN", self.args["reason"], try_only)
+        self._update("DRAIN", self.args["reason"], "in_service", try_only)
         if not try_only and self.standing().state not in ("ours", "broken"):
             raise Refused("Slurm took the drain, and shows somebody else's")
 
@@ -210,10 +220,14 @@ class Slurm:
             self._scontrol("resume the node", [f"nodename={node.name}", "state=resume"])
 
     def keep(self, why: str, *, try_only: bool = False) -> None:
-        self._update("", why, try_only)
+        self._update("", why, "ours", try_only)
 
-    def _update(self, state: str, text: str, try_only: bool) -> None:
+    def _update(self, state: str, text: str, wanted: str, try_only: bool) -> None:
+        """Mark the node, only if it still stands as it was seen: the mark of this rollout on another's drain would make it ours to end."""
         node = self.node()
+        standing = drain_slurm.standing(node, self.args["rollout"])
+        if standing.state != wanted:
+            raise Refused(standing.text or f"somebody has put the node {node.name} back into service meanwhile")
         if not try_only:
             reason = drain_slurm.reason(self.args["rollout"], text, self.why)
             self._scontrol("drain the node", [f"nodename={node.name}", *([f"state={state}"] if state else []), f"reason={reason}"])
@@ -298,7 +312,7 @@ class Kubernetes:
         for _attempt in range(CONFLICTS):
             node = self.node()
             standing = drain_kubernetes.standing(node, self.args["rollout"])
-            if standing.state not in (wanted, "broken"):
+            if drain_kubernetes.holder(node, self.args["rollout"]) != wanted:
                 raise Refused(standing.text or f"somebody has changed the node {standing.node} meanwhile")
             result = self._call("k8s", {"state": "patched", "definition": change(node)}, check=try_only)
             if not result.get("failed"):
@@ -311,7 +325,9 @@ class Kubernetes:
         result = self._call("k8s_info", {"api_version": "v1", **what})
         if result.get("failed"):
             raise drain_kubernetes.failure(result, doing)
-        return list(result.get("resources") or ())
+        if result.get("api_found") is False or "resources" not in result:  # the module does not fail then, and lists nothing
+            raise PlanError(f"cannot {doing}", why=drain_kubernetes.message(result), next=f"check {drain_kubernetes.ACCESS}, and the API")
+        return list(result["resources"] or ())
 
     def _call(self, module: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
         access = {key: self.args[key] for key in ("kubeconfig", "context") if self.args[key]}

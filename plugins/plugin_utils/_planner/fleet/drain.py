@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
@@ -19,6 +19,7 @@ STEPS = ("before", "wait", "after", "marked")
 ID = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 LONGEST = 30 * 24 * 3600
 NAMED = 5
+HOSTNAME = re.compile(r"[a-z0-9]([a-z0-9_.-]{0,251}[a-z0-9])?")  # what hostname(7) allows: no option of a program, no list of nodes
 
 
 @dc.dataclass(frozen=True)
@@ -126,7 +127,7 @@ def _check_argv(where: str, argv: Any) -> None:
 
 
 def text_of(reason: str, why: str) -> str:
-    """What people read beside a mark: the ticket that the user named, else the reason of the drain."""
+    """What people read beside a mark: the ticket that the user named, else the reason of the drain, which may be the words of a host."""
     return " ".join(re.sub(r"[^\x20-\x7e]|[\"'=\[\]]", " ", reason or why).split())[:200]
 
 
@@ -158,23 +159,38 @@ def no_orchestrator(decision: DrainDecision) -> str:
     )
 
 
-def timed_out(waiting: Mapping[str, str], seconds: int, keep: bool) -> str:
-    """The sentence of a drain that did not end in time."""
+def timed_out(waiting: Mapping[str, str], seconds: int, keep: bool, before: Sequence[str] = (), stays: Sequence[str] = ()) -> str:
+    """The sentence of a drain that did not end in time. before: who held the node already when the run began; stays: who holds it since."""
     left = "; ".join(f"{who}: {text}" for who, text in waiting.items())
-    step = (
-        "The node stays out of service (gpufleet_drain_on_timeout: keep); the next run of this rollout goes on with it"
-        if keep
-        else "The node is in service again. Raise gpufleet_drain_timeout, or wait for a time with less work"
-    )
+    if keep:
+        step = "The node stays out of service (gpufleet_drain_on_timeout: keep); the next run of this rollout goes on with it"
+    elif stays:
+        step = ". ".join(stays)
+    elif before:
+        held = " and ".join(before)
+        step = f"{held} held the node before this run, and holds it still: its change may have failed. Raise gpufleet_drain_timeout"
+    else:
+        step = "The node is in service again. Raise gpufleet_drain_timeout, or wait for a time with less work"
     return f"not drained within {seconds} s: {left}. {step}"
 
 
-def node_names(given: str, work: Work, inventory_hostname: str) -> tuple[str, ...]:
-    """What the cluster may call the host: what the user says, else how it calls itself, else its name in the inventory."""
+def node_names(given: str, work: Work, inventory_hostname: str, others: Collection[str] = (), setting: str = "") -> tuple[str, ...]:
+    """What the cluster may call the host: what the user says, else how it calls itself, else its name in the inventory.
+
+    How it calls itself is its own word, and no proof: under the name of another host of the inventory that one would be drained.
+    """
     if given:
         return (given,)
     own = work.hostname.lower()
-    return tuple(dict.fromkeys(n for n in (own, own.partition(".")[0], inventory_hostname) if n))
+    short = own.partition(".")[0]
+    mine = {inventory_hostname.lower(), inventory_hostname.lower().partition(".")[0]}
+    taken = {other.lower() for other in others} - mine - {"localhost"}
+    found = next((name for name in (own, short) if name in taken), "")
+    if found:
+        why = f"the inventory has another host of this name, and knows this one as {inventory_hostname}"
+        raise PlanError(f"this host calls itself {work.hostname}", why=why, next=f"set {setting} to the node's name for this host")
+    names_ = (own, short) if HOSTNAME.fullmatch(own) else ()
+    return tuple(dict.fromkeys(n for n in (*names_, inventory_hostname) if n))
 
 
 def no_node(setting: str, tried: Sequence[str], known: Sequence[str], where: str) -> PlanError:

@@ -60,18 +60,23 @@ def not_ready(node: Mapping[str, Any]) -> str:
     return "" if ready.get("status") == "True" else str(ready.get("reason") or "its kubelet has not reported")
 
 
-def standing(node: Mapping[str, Any], rollout: str) -> Standing:
-    """Whose the node is. A mark without a cordon or a taint holds nothing: somebody has put the node back by hand."""
-    name, mark = name_of(node), marks_of(node).get(ROLLOUT, "")
+def holder(node: Mapping[str, Any], rollout: str) -> str:
+    """Whose the node is, whether or not it works. A mark without a cordon or a taint holds nothing: somebody has put it back by hand."""
     held = cordoned(node) or any(_our_taint(t) for t in taints(node))
+    return "in_service" if not held else "ours" if marks_of(node).get(ROLLOUT, "") == rollout else "others"
+
+
+def standing(node: Mapping[str, Any], rollout: str) -> Standing:
+    name, mark = name_of(node), marks_of(node).get(ROLLOUT, "")
     broken = not_ready(node)
     if broken:
         return Standing("broken", f"the node {name} is not Ready ({broken})", name)
-    if held and mark == rollout:
+    held = holder(node, rollout)
+    if held == "ours":
         return Standing("ours", f"the node {name} is held by this rollout", name)
-    if held and mark:
+    if held == "others" and mark:
         return Standing("others", f"the node {name} is held by the rollout {mark}", name)
-    if held:
+    if held == "others":
         return Standing("others", f"the node {name} is cordoned by somebody else, who has to uncordon it", name)
     return Standing("in_service", "", name)
 

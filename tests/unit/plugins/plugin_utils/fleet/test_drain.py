@@ -5,6 +5,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 from typing import Any
 
 import pytest
@@ -95,12 +97,32 @@ NAMES = [
     ("", "GPU1.example.org", "10.0.0.1", ("gpu1.example.org", "gpu1", "10.0.0.1")),
     ("", "gpu1", "gpu1", ("gpu1",)),
     ("", "", "gpu1", ("gpu1",)),
+    ("", "gpu[2-9]", "gpu1", ("gpu1",)),  # to Slurm a list of nodes
+    ("", "--all", "gpu1", ("gpu1",)),
 ]
 
 
 @pytest.mark.parametrize(("said", "hostname", "inventory", "wanted"), NAMES)
 def test_a_node_is_looked_for_by_these_names(said: str, hostname: str, inventory: str, wanted: tuple[str, ...]) -> None:
     assert drain.node_names(said, Work(hostname=hostname), inventory) == wanted
+
+
+WRONG_NAMES = [
+    # what the host calls itself, its name in the inventory, whether another host of the inventory has that name
+    ("gpu2", "gpu1", True),
+    ("GPU2.example.org", "gpu1", True),
+    ("gpu2.example.org", "gpu2", False),
+    ("gpu2", "gpu2.example.org", False),
+    ("localhost", "gpu1", False),
+]
+
+
+@pytest.mark.parametrize(("hostname", "inventory", "refused"), WRONG_NAMES)
+def test_a_host_does_not_have_another_one_drained(hostname: str, inventory: str, refused: bool) -> None:
+    names = functools.partial(drain.node_names, work=Work(hostname=hostname), inventory_hostname=inventory, setting="gpufleet_slurm_node")
+    with pytest.raises(PlanError, match="Set gpufleet_slurm_node") if refused else contextlib.nullcontext():
+        assert inventory in names("", others=["gpu1", "gpu2", "localhost"])
+    assert names("node-7", others=["node-7"]) == ("node-7",)
 
 
 def test_an_obstacle_is_what_somebody_else_holds_or_what_does_not_work() -> None:

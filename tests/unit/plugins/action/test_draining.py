@@ -1,0 +1,151 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is asked of Slurm and Kubernetes, and what is not done where somebody was faster: orchestrators that a table plays."""
+
+from __future__ import annotations
+
+import types
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import pytest
+from ansible.errors import AnsibleConnectionFailure
+from ansible_collections.gpufleet.nvidia.plugins.action import drain as action
+from ansible_collections.gpufleet.nvidia.plugins.action import draining
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import Standing
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+Module = Callable[[str, Mapping[str, Any]], dict[str, Any]]
+ARGS: dict[str, Any] = {
+    "rollout": "r7",
+    "reason": "",
+    "kubeconfig": "",
+    "context": "",
+    "timeout": 1,
+    "interval": 1,
+    "on_timeout": "give_back",
+}
+ARGS |= {"method": "wait", "kubernetes_hold": "cordon"}
+
+
+def calls(answer: Module) -> draining.Calls:
+    def execute(module_name: str, module_args: dict[str, Any], task_vars: dict[str, Any]) -> dict[str, Any]:
+        return answer(module_name, module_args)
+
+    played: Any = types.SimpleNamespace(_task=types.SimpleNamespace(check_mode=False), _execute_module=execute)
+    return draining.Calls(played, {})
+
+
+def scontrol(state: str, reason: str, said: list[Sequence[str]]) -> Module:
+    def answer(_name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        said.append(args["argv"][4:])
+        return {"rc": 0, "stdout": f"NodeName=gpu1 Arch=x\n   State={state} X=1\n   Reason={reason} [ann@2026-01-01T00:00:00]\n"}
+
+    return answer
+
+
+@pytest.mark.parametrize("step", ["take_out", "keep"])
+def test_slurm_gets_no_mark_on_a_drain_that_is_somebody_elses_by_now(step: str) -> None:
+    """With the mark it would pass for this rollout's own, and be ended with it."""
+    said: list[Sequence[str]] = []
+    slurm = draining.Slurm(calls(scontrol("IDLE+DRAIN", "fan is dead", said)), ARGS, ("gpu1",), "why")
+    with pytest.raises(draining.Refused, match="drained already"):
+        slurm.take_out() if step == "take_out" else slurm.keep("why")
+    assert not [words for words in said if "update" in words]
+
+
+def test_no_word_of_a_command_is_expanded_with_the_controllers_variables() -> None:
+    seen: list[Mapping[str, Any]] = []
+
+    def answer(_name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        seen.append(args)
+        return {"rc": 0}
+
+    calls(answer).command(["scontrol", "reason=$TOKEN"], 5)
+    assert seen[0]["expand_argument_vars"] is False
+
+
+def test_a_machine_that_drains_and_is_not_reached_is_a_failure() -> None:
+    def answer(_name: str, _args: Mapping[str, Any]) -> dict[str, Any]:
+        raise AnsibleConnectionFailure("no route to host")
+
+    with pytest.raises(PlanError, match="cannot be reached .no route to host"):
+        calls(answer).command(["scontrol"], 5)
+
+
+NODE: dict[str, Any] = {
+    "metadata": {"name": "gpu1", "annotations": {"gpufleet.nvidia/rollout": "r7"}},
+    "spec": {"unschedulable": True},
+    "status": {"conditions": [{"type": "Ready", "status": "True"}]},
+}
+
+
+@pytest.mark.parametrize("answer", [{"resources": [], "api_found": False, "msg": "Failed to find API"}, {}])
+def test_a_list_of_pods_that_the_api_did_not_give_is_no_empty_one(answer: dict[str, Any]) -> None:
+    def played(_name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        return {"resources": [NODE], "api_found": True} if args.get("kind") == "Node" else answer
+
+    kubernetes = draining.Kubernetes(calls(played), ARGS, ("gpu1",), "why", "")
+    with pytest.raises(PlanError, match="cannot list the node's pods"):
+        kubernetes.waiting(1)
+
+
+@pytest.mark.parametrize("step", ["take_out", "give_back", "keep"])
+def test_a_node_that_stopped_working_and_is_somebody_elses_is_left_alone(step: str) -> None:
+    theirs = {**NODE, "metadata": {"name": "gpu1"}, "status": {}}
+    done: list[str] = []
+
+    def played(name: str, _args: Mapping[str, Any]) -> dict[str, Any]:
+        done.append(name)
+        return {"resources": [theirs], "api_found": True}
+
+    kubernetes = draining.Kubernetes(calls(played), ARGS, ("gpu1",), "why", "")
+    with pytest.raises(draining.Refused):
+        {"take_out": kubernetes.take_out, "give_back": kubernetes.give_back, "keep": lambda: kubernetes.keep("why")}[step]()
+    assert "kubernetes.core.k8s" not in done
+
+
+class Played:
+    """An orchestrator whose work never ends. then: how it stands when it is asked again."""
+
+    def __init__(self, then: str) -> None:
+        self.then, self.given_back = then, False
+
+    def standing(self) -> Standing:
+        return Standing(self.then, "the node gpu1 is not Ready", "gpu1")
+
+    def take_out(self, *, try_only: bool = False) -> None:
+        pass
+
+    def waiting(self, left: int) -> str:
+        return "1 pod with GPUs (a/b)"
+
+    def give_back(self, *, try_only: bool = False) -> None:
+        self.given_back = True
+
+    def keep(self, why: str, *, try_only: bool = False) -> None:
+        pass
+
+
+def drained(one: Played, before: str) -> dict[str, Any]:
+    run = action.Run(ARGS, drain.DrainDecision(True, "why"), {"kubernetes": one}, False, {"kubernetes": Standing(before)}, ())
+    return run.drain()
+
+
+def test_a_node_that_an_earlier_run_holds_stays_out_of_service_when_its_work_does_not_end() -> None:
+    """That run may have kept it since its change has failed."""
+    one = Played("ours")
+    found = drained(one, "ours")
+    assert not one.given_back
+    assert found["outcome"] == "left_out"
+    assert "holds it still" in found["msg"]
+    assert "in service again" not in found["msg"]
+
+
+def test_a_node_that_could_not_be_put_back_is_named() -> None:
+    one = Played("broken")
+    found = drained(one, "in_service")
+    assert "kubernetes has not put it back into service: the node gpu1 is not Ready" in found["msg"]
+    assert "in service again" not in found["msg"]
