@@ -21,7 +21,17 @@ TASKS = [
         ],
         "rescue": [
             {"set_fact": {"kept": "{{ ansible_failed_result }}", "why": "{{ ansible_failed_result.msg }}"}},
-            {"debug": {"msg": ["{{ found }}", "{{ hostvars[inventory_hostname].found.msg }}", "{{ why }}", "{{ kept }}"]}},
+            {
+                "debug": {
+                    "msg": [
+                        "{{ found.error }}",
+                        "{{ hostvars[inventory_hostname].found.msg }}",
+                        "{{ why }}",
+                        "{{ kept.msg }}",
+                        "{{ kept.error }}",
+                    ]
+                }
+            },
         ],
     }
 ]
