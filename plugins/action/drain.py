@@ -41,8 +41,13 @@ class ActionModule(ActionBase):
         needed = decision.drain and state in ("drained", "checked")
         if needed and not by:
             return self._without(args, decision)
+        if state == "checked" and args["policy"] == "never":
+            return told("not_needed", decision.why, {}, 0)
         every = draining.of(self, variables, args, work, decision.why, by)
         standings, silent = draining.standings(every, args, needed or earlier.get("outcome") in ("drained", "pending"))
+        if state in ("drained", "checked"):
+            standings, unread = draining.locks(every, standings)
+            silent += unread
         run = Run(args, decision, {who: every[who] for who in standings}, bool(self._task.check_mode), standings, tuple(silent))
         try:
             return {"drained": run.drain, "in_service": run.give_back, "kept": run.keep, "checked": run.checked}[state]()
@@ -69,8 +74,9 @@ class Run:
     silent: tuple[str, ...]
 
     def checked(self) -> dict[str, Any]:
+        """A host that others work on, or that they keep out of service, is none of the rollout's, whatever its own change needs."""
         obstacle = drain.obstacle(self.standings)
-        if obstacle and self.decision.drain:
+        if obstacle:
             return self._end("left_out", obstacle, failed=True)
         for who in self._in_service() if self.decision.drain else ():
             self.every[who].take_out(try_only=True)
@@ -79,11 +85,11 @@ class Run:
     def drain(self) -> dict[str, Any]:
         """A drain that an earlier run of this rollout has left is taken up, also where the host would not have to be drained by now."""
         already = drain.ours(self.standings)
+        obstacle = drain.obstacle(self.standings)
+        if obstacle and (self.args["policy"] != "never" or already):
+            return self._end("left_out", obstacle, failed=True)
         if not self.decision.drain and not already:
             return self._end("not_needed", self.decision.why)
-        obstacle = drain.obstacle(self.standings)
-        if obstacle:
-            return self._end("left_out", obstacle, failed=True)
         taken = self._in_service() if self.decision.drain else ()
         began = time.monotonic()
         try:

@@ -26,10 +26,17 @@ RESOURCES = [
     {"name": "pods", "singularName": "pod", "namespaced": True, "kind": "Pod", "verbs": ["get", "list", "delete"]},
     {"name": "pods/eviction", "namespaced": True, "kind": "Eviction", "group": "policy", "version": "v1", "verbs": ["create"]},
 ]
+APPS = {"groupVersion": "apps/v1", "version": "v1"}
 DOCUMENTS: Mapping[str, JSON] = {
     "/version": {"major": "1", "minor": "34", "gitVersion": "v1.34.4"},
     "/api": {"kind": "APIVersions", "versions": ["v1"], "serverAddressByClientCIDRs": []},
-    "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": []},
+    "/apis": {"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": "apps", "versions": [APPS], "preferredVersion": APPS}]},
+    "/apis/apps/v1": {
+        "kind": "APIResourceList",
+        "apiVersion": "v1",
+        "groupVersion": "apps/v1",
+        "resources": [{"name": "daemonsets", "singularName": "daemonset", "namespaced": True, "kind": "DaemonSet", "verbs": ["list"]}],
+    },
     "/api/v1": {"kind": "APIResourceList", "groupVersion": "v1", "resources": RESOURCES},
 }
 
@@ -80,6 +87,7 @@ class Cluster:
 
     nodes: dict[str, JSON] = dc.field(default_factory=dict)
     pods: dict[str, JSON] = dc.field(default_factory=dict)
+    daemon_sets: list[JSON] = dc.field(default_factory=list)
     refused_evictions: int = 0
     ends: dict[str, int] = dc.field(default_factory=dict)
     heartbeats: int = 0  # how many patches find a node that its kubelet has changed since it was read
@@ -94,6 +102,8 @@ class Cluster:
     def answer(self, method: str, path: str, query: Mapping[str, list[str]], body: Any) -> tuple[int, JSON]:
         if path in DOCUMENTS:
             return 200, copy.deepcopy(DOCUMENTS[path])
+        if path == "/apis/apps/v1/daemonsets":
+            return self._daemon_sets()
         found = re.fullmatch(r"/api/v1/(?:namespaces/([^/]+)/)?(nodes|pods)(?:/([^/]+))?(?:/(eviction))?", path)
         if not found:
             return 404, status(404, "NotFound", "the server could not find the requested resource")
@@ -106,6 +116,11 @@ class Cluster:
         if eviction:
             return self._evict(name)
         return self._list(kind, query) if name is None else self._one(method, kind, name, query, body)
+
+    def _daemon_sets(self) -> tuple[int, JSON]:
+        if "LIST daemonsets" in self.forbidden:
+            return 403, status(403, "Forbidden", 'daemonsets.apps is forbidden: User "gpufleet" cannot list resource "daemonsets"')
+        return 200, {"kind": "DaemonSetList", "apiVersion": "apps/v1", "metadata": {}, "items": copy.deepcopy(self.daemon_sets)}
 
     def _list(self, kind: str, query: Mapping[str, list[str]]) -> tuple[int, JSON]:
         items = list((self.nodes if kind == "nodes" else self.pods).values())

@@ -103,6 +103,41 @@ def test_a_node_is_cordoned_with_its_mark_waited_for_and_given_back_as_it_was(la
     assert "web" in lab.cluster.pods, "a pod without GPUs is not waited for"
 
 
+HANDS = [
+    ({"labels": {"nvidia.com/gpu-driver-upgrade-state": "drain-required"}}, "the driver upgrade of the GPU Operator"),
+    ({"lock": "gpu1"}, "kured (annotation weave.works/kured-node-lock of the DaemonSet kube-system/kured)"),
+    ({"labels": {"nvidia.com/mig.config.state": "success"}, "lock": "gpu2"}, ""),
+]
+
+
+@pytest.mark.parametrize(("marks", "owner"), HANDS)
+@pytest.mark.parametrize("policy", ["always", "auto"])
+def test_a_node_in_other_hands_is_left_out_also_where_no_drain_is_needed(marks: dict[str, Any], owner: str, policy: str, lab: Lab) -> None:
+    lab.cluster.nodes["gpu1"]["metadata"]["labels"] = marks.get("labels") or {}
+    if "lock" in marks:
+        lock = {"weave.works/kured-node-lock": json.dumps({"nodeID": marks["lock"], "created": "2026-11-22T10:00:00Z", "TTL": 0})}
+        metadata = {"namespace": "kube-system", "name": "kured", "annotations": lock}
+        lab.cluster.daemon_sets = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata}]
+    status, words, outcomes = lab.play("check", gpufleet_drain=policy)
+    assert status == (2 if owner else 0), words
+    assert outcomes == ["left_out" if owner else {"always": "ready", "auto": "not_needed"}[policy]]
+    assert owner in words
+    assert lab.cluster.changes() == []
+
+
+def test_an_account_that_may_not_see_the_lock_of_kured_goes_on_and_says_so(lab: Lab) -> None:
+    lab.cluster.forbidden = ("LIST daemonsets",)
+    status, words, outcomes = lab.play("check")
+    assert (status, outcomes) == (0, ["ready"]), words
+    assert "the lock of kured was not read: cannot list the DaemonSets" in words
+
+
+def test_where_hosts_are_never_drained_nobody_is_asked(lab: Lab) -> None:
+    status, words, outcomes = lab.play("check", gpufleet_drain="never")
+    assert (status, outcomes) == (0, ["not_needed"]), words
+    assert lab.cluster.requests == []
+
+
 def test_work_that_does_not_end_gets_the_node_back(lab: Lab) -> None:
     before = lab.node
     status, words, outcomes = lab.play("drain", gpufleet_drain_timeout=3)

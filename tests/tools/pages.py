@@ -32,6 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config as docker_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import other_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 
@@ -359,11 +360,19 @@ def marked(sentence: str) -> str:
     return re.sub(r"\b[CEOV]\(((?:[^()]|\([^()]*\))*)\)|\bM\(([^)]*)\)", lambda m: f"`{m[1] or m[2]}`", sentence).replace("|", "\\|")
 
 
+def other_owners_() -> str:
+    """By which marks a Kubernetes node is in other hands."""
+    rows = [[f"{m.kind} `{m.key}`", ", ".join(f"`{v}`" for v in m.values) or "any", f"{m.owner}, {m.ends}"] for m in other_owners.MARKS]
+    locked = "the node's name, while the lock's TTL runs"
+    rows.append([f"annotation `{other_owners.KURED_LOCK}` of a DaemonSet", locked, "kured, until the host has rebooted"])
+    return table(["mark", "values", "in whose hands the host is"], rows)
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "caps": caps, "packaged": packaged, "needs": needs, "differences": differences, "checks": checks,
     "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds, "images": images,
     "by-hand": by_hand, "docker-before": of_docker, "speed": speed, "variables": variables,
-    "rollout-settings": rollout_settings,
+    "rollout-settings": rollout_settings, "other-owners": other_owners_,
 }  # fmt: skip
 
 

@@ -9,13 +9,14 @@ A package of one file, since ansible-test wants a module for every other file be
 from __future__ import annotations
 
 import dataclasses as dc
+import datetime
 import os
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Protocol
 
 from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, drain_kubernetes, drain_slurm
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, drain_kubernetes, drain_slurm, other_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 CALL = 60  # seconds that one call which changes something may take
@@ -120,6 +121,21 @@ def standings(every: Mapping[str, Orchestrator], args: Mapping[str, Any], needed
                 raise
             silent.append(f"{who} was not asked: {error}")
     return found, silent
+
+
+def locks(every: Mapping[str, Orchestrator], found: Mapping[str, drain.Standing]) -> tuple[dict[str, drain.Standing], list[str]]:
+    """The same with whom a lock beside the node claims it for; and what could not be read of that.
+
+    An account that may not read it goes on without: who holds that lock also cordons the node, at once.
+    """
+    kubernetes, standing = every.get(drain.KUBERNETES), found.get(drain.KUBERNETES)
+    if not isinstance(kubernetes, Kubernetes) or standing is None or standing.obstacle:
+        return dict(found), []
+    try:
+        claimed = kubernetes.locked(standing.node)
+    except PlanError as error:
+        return dict(found), [f"the lock of kured was not read: {error}"]
+    return {**found, drain.KUBERNETES: dc.replace(standing, claimed=claimed)}, []
 
 
 @dc.dataclass(frozen=True)
@@ -273,6 +289,11 @@ class Kubernetes:
             drain_kubernetes.require_same_machine(node, self.boot_id)
         return standing
 
+    def locked(self, name: str) -> str:
+        """Whether kured has locked the node. PlanError where that is not known."""
+        daemon_sets = self._get("list the DaemonSets", {"api_version": "apps/v1", "kind": "DaemonSet"})
+        return other_owners.locked(name, daemon_sets, datetime.datetime.now(datetime.timezone.utc))
+
     def take_out(self, *, try_only: bool = False) -> None:
         how = self.args["kubernetes_hold"]
         why = self.args["reason"] or self.why
@@ -312,8 +333,9 @@ class Kubernetes:
         for _attempt in range(CONFLICTS):
             node = self.node()
             standing = drain_kubernetes.standing(node, self.args["rollout"])
-            if drain_kubernetes.holder(node, self.args["rollout"]) != wanted:
-                raise Refused(standing.text or f"somebody has changed the node {standing.node} meanwhile")
+            claimed = standing.claimed if wanted == "in_service" else ""
+            if claimed or drain_kubernetes.holder(node, self.args["rollout"]) != wanted:
+                raise Refused(claimed or standing.text or f"somebody has changed the node {standing.node} meanwhile")
             result = self._call("k8s", {"state": "patched", "definition": change(node)}, check=try_only)
             if not result.get("failed"):
                 return

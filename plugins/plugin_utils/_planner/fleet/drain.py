@@ -137,16 +137,22 @@ class Standing:
 
     state: in_service, ours (out of service by this rollout), others (by someone else), broken (it does not work, whoever it belongs to).
     text: one sentence without its end, '' for in_service.
+    claimed: who else is working on the host, by a mark that keeps no work off it; '' for nobody.
     """
 
     state: str
     text: str = ""
     node: str = ""
+    claimed: str = ""
+
+    @property
+    def obstacle(self) -> str:
+        return self.claimed or (self.text if self.state in ("others", "broken") else "")
 
 
 def obstacle(standings: Mapping[str, Standing]) -> str:
-    """Why the host cannot be taken out of service by this rollout, '' where it can."""
-    return "; ".join(f"{who}: {s.text}" for who, s in standings.items() if s.state in ("others", "broken"))
+    """Why the host cannot be taken by this rollout, '' where it can."""
+    return "; ".join(f"{who}: {s.obstacle}" for who, s in standings.items() if s.obstacle)
 
 
 def ours(standings: Mapping[str, Standing]) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import other_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import Standing, counted, text_of
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
@@ -68,17 +69,17 @@ def holder(node: Mapping[str, Any], rollout: str) -> str:
 
 def standing(node: Mapping[str, Any], rollout: str) -> Standing:
     name, mark = name_of(node), marks_of(node).get(ROLLOUT, "")
-    broken = not_ready(node)
+    broken, claimed = not_ready(node), other_owners.found(node)
     if broken:
-        return Standing("broken", f"the node {name} is not Ready ({broken})", name)
+        return Standing("broken", f"the node {name} is not Ready ({broken})", name, claimed)
     held = holder(node, rollout)
     if held == "ours":
-        return Standing("ours", f"the node {name} is held by this rollout", name)
+        return Standing("ours", f"the node {name} is held by this rollout", name, claimed)
     if held == "others" and mark:
-        return Standing("others", f"the node {name} is held by the rollout {mark}", name)
+        return Standing("others", f"the node {name} is held by the rollout {mark}", name, claimed)
     if held == "others":
-        return Standing("others", f"the node {name} is cordoned by somebody else, who has to uncordon it", name)
-    return Standing("in_service", "", name)
+        return Standing("others", f"the node {name} is cordoned by somebody else, who has to uncordon it", name, claimed)
+    return Standing("in_service", "", name, claimed)
 
 
 def require_same_machine(node: Mapping[str, Any], boot_id: str) -> None:

@@ -20,6 +20,10 @@ REASON = re.compile(r"(?m)^\s+Reason=(.*?)(?: \[(\S+)@[\dT:-]+\])?\s*$")
 NAME = re.compile(r"(?m)^NodeName=(\S+)")
 BROKEN = {"DOWN", "ERROR", "FAIL", "FAILING", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "INVALID", "INVALID_REG"}
 SUFFIXES = {"*": "NOT_RESPONDING", "$": "MAINT", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN", "@": "REBOOT_REQUESTED"}
+SUFFIXES |= {"^": "REBOOT_ISSUED", "!": "POWER_DOWN"}
+# Slurm itself is about to reboot the node (scontrol reboot) or to switch it off (power saving).
+CLAIMED = {"REBOOT_REQUESTED", "REBOOT_ISSUED", "POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN", "POWERING_UP"}
+ANY_MARK = re.compile(re.escape(MARK) + r" ([A-Za-z0-9_.-]+):")
 
 
 @dc.dataclass(frozen=True)
@@ -67,14 +71,20 @@ def is_ours(node: SlurmNode, rollout: str) -> bool:
 def standing(node: SlurmNode, rollout: str) -> Standing:
     """DOWN is never ours to end, even with our reason: slurmctld says that the node does not work."""
     said = f"{node.state}, reason {node.reason!r}" + (f" by {node.by}" if node.by else "")
-    broken = sorted(node.states & BROKEN)
-    if broken:
-        return Standing("broken", f"the node {node.name} is {said}; Slurm resumes it when it works again, or a person does", node.name)
+    working = sorted(node.states & CLAIMED)
+    claimed = (
+        f"the node {node.name} is in other hands, those of Slurm, which reboots it or switches it off ({node.state})" if working else ""
+    )
+    if node.states & BROKEN:
+        text = f"the node {node.name} is {said}; Slurm resumes it when it works again, or a person does"
+        return Standing("broken", text, node.name, claimed)
     if "DRAIN" not in node.states:
-        return Standing("in_service", "", node.name)
+        return Standing("in_service", "", node.name, claimed)
     if is_ours(node, rollout):
-        return Standing("ours", f"drained by this rollout ({node.reason})", node.name)
-    return Standing("others", f"the node {node.name} is drained already ({said}), and only who drained it resumes it", node.name)
+        return Standing("ours", f"drained by this rollout ({node.reason})", node.name, claimed)
+    other = ANY_MARK.match(node.reason)
+    who = f"the rollout {other[1]}" if other else "somebody else"
+    return Standing("others", f"the node {node.name} is drained by {who} ({said}), and only who drained it resumes it", node.name, claimed)
 
 
 def waiting(node: SlurmNode) -> str:

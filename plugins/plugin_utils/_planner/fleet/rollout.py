@@ -88,7 +88,7 @@ def plan(fleet: Fleet, settings: Settings) -> Rollout:
 
 
 def judged(fleet: Fleet, settings: Settings) -> dict[str, Host]:
-    why = {host: fleet.others.get(host) or left_out.why(result) for host, result in fleet.results.items()}
+    why = {host: left_out.why(result) or elsewhere(fleet, host, result) for host, result in fleet.results.items()}
     seen = {host: hardware.view(result) for host, result in fleet.results.items() if not why[host]}
     classes = hardware.labels("gpufleet_rollout_class", settings.hardware_class, seen, fleet.variables)
     domains = hardware.labels("gpufleet_rollout_domain", settings.domain, seen, fleet.variables) if settings.domain else {}
@@ -101,6 +101,11 @@ def judged(fleet: Fleet, settings: Settings) -> dict[str, Host]:
         gpus = len((result.get("driver") or {}).get("gpus") or ())
         found[name] = Host(name, state, why[name], classes.get(name, ""), domains.get(name, ""), digest, restarts, gpus)
     return found
+
+
+def elsewhere(fleet: Fleet, host: str, result: Mapping[str, Any]) -> str:
+    """Why a host is left out by what its look does not tell. One that has nothing to do is done, whoever has it."""
+    return fleet.others.get(host, "") if host in fleet.first or change.digest(result, host) else ""
 
 
 def canaries(line: Sequence[str], hosts: Mapping[str, Host], number: int) -> list[str]:

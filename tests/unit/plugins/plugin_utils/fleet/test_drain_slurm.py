@@ -22,6 +22,29 @@ def shown(state: str, reason: str = "", by: str = "root") -> str:
 
 
 OURS = "gpufleet.nvidia r7: the restart ends 1 container (web)"
+CLAIMED = [
+    # state, whether Slurm itself is about to reboot the node or to switch it off
+    ("IDLE", False),
+    ("IDLE+MAINT", False),  # a reservation, which may well be for this change
+    ("IDLE@", True),
+    ("MIXED+REBOOT_REQUESTED", True),
+    ("IDLE^", True),
+    ("IDLE+POWERING_DOWN", True),
+    ("IDLE!", True),
+]
+
+
+@pytest.mark.parametrize(("state", "claimed"), CLAIMED)
+def test_a_node_that_slurm_reboots_or_switches_off_is_in_its_hands(state: str, claimed: bool) -> None:
+    found = drain_slurm.standing(drain_slurm.parse(shown(state)), "r7")
+    assert bool(found.obstacle) is claimed
+
+
+def test_the_drain_of_another_rollout_is_named() -> None:
+    found = drain_slurm.standing(drain_slurm.parse(shown("IDLE+DRAIN", "gpufleet.nvidia r70: the restart ends 1 container (web)")), "r7")
+    assert "drained by the rollout r70" in found.obstacle
+
+
 CASES = [
     # state, reason, how it stands, whether it is drained
     ("IDLE", "", "in_service", False),

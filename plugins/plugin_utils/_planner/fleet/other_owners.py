@@ -1,0 +1,117 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Marks by which others say on a Kubernetes node that they are working on the host: whose they are, and when they are gone again.
+
+A rollout leaves such a host out, whether or not its own change would need a drain: two that restart engines, drivers or the whole host at
+the same time each spoil what the other one proves.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import datetime
+import json
+import re
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+
+@dc.dataclass(frozen=True)
+class Mark:
+    """One mark. kind: label, annotation or taint; values: those that mean work in progress, empty for any."""
+
+    kind: str
+    key: str
+    values: tuple[str, ...]
+    owner: str
+    ends: str  # until when
+
+
+# The states between `upgrade-required`, in which nothing has been done yet, and `upgrade-done` (k8s-operator-libs, pkg/upgrade/consts.go).
+# A node whose upgrade has failed stays cordoned, with the driver in an unknown state, until somebody mends it.
+UPGRADING = (
+    *("cordon-required", "wait-for-jobs-required", "pod-deletion-required", "drain-required", "node-maintenance-required"),
+    *("post-maintenance-required", "pod-restart-required", "validation-required", "uncordon-required", "upgrade-failed"),
+)
+GPU_OPERATOR = "the driver upgrade of the GPU Operator"
+LEAVES = "which takes the host away"
+MARKS = (
+    Mark("label", "nvidia.com/gpu-driver-upgrade-state", UPGRADING, GPU_OPERATOR, "until the state is upgrade-done"),
+    Mark("label", "nvidia.com/mig.config.state", ("pending", "rebooting"), "the MIG manager", "until the state is success"),
+    # kured sets it where it runs with --annotate-nodes, and takes it away after the reboot. most-recent-reboot-needed stays.
+    Mark("annotation", "weave.works/kured-reboot-in-progress", (), "kured, which reboots the host", "until the host has rebooted"),
+    Mark("taint", "ToBeDeletedByClusterAutoscaler", (), "the cluster autoscaler", LEAVES),
+    Mark("taint", "karpenter.sh/disrupted", (), "Karpenter", LEAVES),
+    Mark("taint", "karpenter.sh/disruption", ("disrupting",), "Karpenter before 1.0", LEAVES),
+    Mark("taint", "medik8s.io/drain", (), "the Node Maintenance Operator", "until its NodeMaintenance is deleted"),
+    Mark("taint", "kubevirt.io/drain", (), "a drain of KubeVirt or of an older Node Maintenance Operator", "until the taint is gone"),
+    Mark("taint", "aws-node-termination-handler/spot-itn", (), "the AWS Node Termination Handler", LEAVES),
+    Mark("taint", "aws-node-termination-handler/asg-lifecycle-termination", (), "the AWS Node Termination Handler", LEAVES),
+    Mark(
+        "taint",
+        "aws-node-termination-handler/scheduled-maintenance",
+        (),
+        "the AWS Node Termination Handler",
+        "until the maintenance is over",
+    ),
+    Mark("taint", "cloud.google.com/impending-node-termination", (), "Google Kubernetes Engine", LEAVES),
+    Mark(
+        *("annotation", "machineconfiguration.openshift.io/state", ("Working", "Rebooting")),
+        *("OpenShift's Machine Config Operator", "until the state is Done"),
+    ),
+)
+KURED_LOCK = "weave.works/kured-node-lock"  # an annotation of kured's DaemonSet, see pkg/daemonsetlock
+
+
+def found(node: Mapping[str, Any]) -> str:
+    """Who is working on a node, by the marks on it: one sentence without its end, '' for nobody."""
+    metadata = node.get("metadata") or {}
+    taints = {str(t.get("key")): str(t.get("value") or "") for t in (node.get("spec") or {}).get("taints") or ()}
+    there: Mapping[str, Mapping[str, Any]] = {
+        "label": metadata.get("labels") or {},
+        "annotation": metadata.get("annotations") or {},
+        "taint": taints,
+    }
+    for mark in MARKS:
+        value = there[mark.kind].get(mark.key)
+        if value is not None and (not mark.values or value in mark.values):
+            return sentence(str(metadata.get("name") or ""), mark, str(value))
+    return ""
+
+
+def sentence(node: str, mark: Mark, value: str) -> str:
+    said = f"{mark.kind} {mark.key}" + (f"={value[:63]}" if value else "")
+    return f"the node {node} is in other hands, those of {mark.owner} ({said}), {mark.ends}"
+
+
+def locked(node: str, daemon_sets: Iterable[Mapping[str, Any]], now: datetime.datetime) -> str:
+    """Whether kured holds its lock for a node. Between the lock and the reboot kured cordons and drains it."""
+    for daemon_set in daemon_sets:
+        metadata = daemon_set.get("metadata") or {}
+        text = (metadata.get("annotations") or {}).get(KURED_LOCK)
+        if text is not None and any(_holds(lock, node, now) for lock in _locks(str(text))):
+            where = f"annotation {KURED_LOCK} of the DaemonSet {metadata.get('namespace')}/{metadata.get('name')}"
+            return f"the node {node} is in other hands, those of kured ({where}), until the host has rebooted"
+    return ""
+
+
+def _locks(text: str) -> list[Mapping[str, Any]]:
+    """One lock, or those of a kured with --concurrency. What is no lock of kured's holds no node."""
+    try:
+        value = json.loads(text)
+    except ValueError:
+        return []
+    locks = value.get("locks") if isinstance(value, dict) and "locks" in value else [value]
+    return [lock for lock in locks if isinstance(lock, dict)] if isinstance(locks, list) else []
+
+
+def _holds(lock: Mapping[str, Any], node: str, now: datetime.datetime) -> bool:
+    """kured takes a lock for free once its TTL, in nanoseconds, is over; 0 means that it never is."""
+    if lock.get("nodeID") != node:
+        return False
+    ttl, made = lock.get("TTL") or 0, re.match(r"(\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d)(?:\.\d+)?(Z|[+-]\d\d:\d\d)$", str(lock.get("created")))
+    if not isinstance(ttl, int) or ttl <= 0 or not made:
+        return True
+    created = datetime.datetime.fromisoformat(made[1] + made[2].replace("Z", "+00:00"))
+    return (now - created).total_seconds() < ttl / 1e9
