@@ -32,6 +32,8 @@ FLEET: Mapping[str, Any] = {
     }.items()
 }
 
+# Python keeps compiled forms beside sources unless it is told not to, as where tests are to leave a checkout as it is.
+KEEPS = {"PYTHONDONTWRITEBYTECODE": ""}
 SAVE = "mkdir /root/saved; cd /etc; for d in containerd crio nvidia-container-runtime; do test ! -e $d || cp -a $d /root/saved; done"
 # What the plain playbook did is taken back by hand: nvidia-ctk has no way back.
 GIVE_BACK = """
@@ -73,7 +75,9 @@ class Stage:
         with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
             file = Path(folder, "spent")
             begin = time.perf_counter()
-            run = self.fleet.play(playbook, variables=variables, around=spent.around(file), arguments=self._arguments(Path(folder)))
+            run = self.fleet.play(
+                playbook, variables=variables, around=spent.around(file), arguments=self._arguments(Path(folder)), environment=KEEPS
+            )
             seconds = time.perf_counter() - begin
             if run.status:
                 raise Failed(f"a run ended with status {run.status}: {run.failed}\n{run.words[-3000:]}")

@@ -1,0 +1,37 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Read before any action of this collection: sees that Python keeps the compiled form of what the actions import.
+
+Ansible loads a plugin's own file as Python does, with `__pycache__`, but compiles what that imports from a collection in every run
+(ansible/utils/collection_loader/_collection_finder.py, `get_code`): half a second for the planner. Here it is found by Python's own finder
+for a directory instead. Where nothing can be written beside the sources, Python compiles them in every run, as Ansible does.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
+from types import ModuleType
+
+OURS = tuple(__name__.rpartition(".")[0] + room for room in (".action.", ".plugin_utils._planner", ".module_utils._node"))
+
+
+class Finder:
+    """In the way of Ansible's finder for what actions import; all other names, and what is not there, are left to Ansible."""
+
+    def __init__(self) -> None:
+        self.folders: dict[str, FileFinder] = {}
+
+    def find_spec(self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None) -> ModuleSpec | None:
+        if not name.startswith(OURS) or not path:
+            return None
+        if path[0] not in self.folders:
+            self.folders[path[0]] = FileFinder(path[0], (SourceFileLoader, SOURCE_SUFFIXES))
+        found = self.folders[path[0]].find_spec(name, target)
+        return found if found and found.loader else None  # without a loader: a directory that is no package
+
+
+if not isinstance(__spec__.loader, SourceFileLoader):  # it is when this is not Ansible's doing, as in a unit test
+    sys.meta_path.insert(0, Finder())
