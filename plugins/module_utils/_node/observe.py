@@ -364,7 +364,7 @@ def _processes(_root, question):
 
 
 def _holders(_root, question):
-    return look_system.holders(question["pattern"], question.get("without") or ())
+    return process_queries.holders(question["pattern"], question.get("services") or ())
 
 
 def _cri(_root, question):

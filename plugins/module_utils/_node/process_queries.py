@@ -7,6 +7,7 @@ import contextlib
 import errno
 import os
 import re
+import stat
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, system, trust
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
@@ -95,6 +96,66 @@ def _units_of_processes(names):
 def _environment(process):
     said = (host_files.read_text("", "/proc/%d/environ" % process.pid, host_files.MIB) or "").split("\0")
     return said if system.started(process.pid) == process.start else []
+
+
+def holders(pattern, services=()):
+    """The numbers of the processes that hold a device open whose path matches, of any account.
+
+    services: names of programs that do not count where the host's systemd has started them as a service. A process may call itself as it
+    likes, so its own name says nothing. A process that ends meanwhile holds nothing. Those that cannot be looked into are counted: each
+    may hold a device.
+    """
+    listed = os.listdir("/proc")
+    if "1" not in listed:
+        raise host_files.NodeError("failed", "/proc shows the processes of this account alone (it is mounted with hidepid)")
+    wanted, found, closed = re.compile(pattern), [], 0
+    for pid in sorted(int(name) for name in listed if name.isdigit()):
+        try:
+            if any(_device(link, wanted) for link in _open_files(pid)):
+                found.append(pid)
+        except OSError as exc:
+            if exc.errno not in (errno.ENOENT, errno.ESRCH):
+                closed += 1
+    return {"pids": [pid for pid in found if not _is_service(pid, services)], "closed": closed}
+
+
+def _open_files(pid):
+    """The links to what a process has open. One whose first thread has ended has none by its own number, and the others go on."""
+    place = "/proc/%d" % pid
+    found = _links(os.path.join(place, "fd"))
+    if found:
+        return found
+    tasks = [os.path.join(place, "task", name, "fd") for name in os.listdir(os.path.join(place, "task")) if name != str(pid)]
+    return [link for task in tasks for link in _links(task)]
+
+
+def _links(place):
+    return [os.path.join(place, name) for name in os.listdir(place)]
+
+
+def _device(link, wanted):
+    """Whether a link leads to a device of that name, in whatever directory it is looked at from; what is gone by now is none."""
+    try:
+        return bool(wanted.match(os.readlink(link))) and stat.S_ISCHR(os.stat(link).st_mode)
+    except OSError as exc:
+        if exc.errno not in (errno.ENOENT, errno.ESRCH):
+            raise
+        return False
+
+
+def _is_service(pid, names):
+    """Whether a process, of whatever account, is what a service of the host's systemd has been started as, from a file of root's."""
+    if trust.named(pid) not in names:
+        return False
+    try:
+        process = trust.process(pid)
+        file_ = os.stat("/proc/%d/exe" % pid)
+        judge = trust.Judge(_units_of_processes)
+        # Read once more at the end: what was judged is what runs.
+        known = os.path.basename(process.exe) in names and not trust.running_file(file_, process.exe) and judge.leads(process)
+        return known and trust.process(pid) == process
+    except (trust.Gone, OSError):
+        return False
 
 
 def populated(group):

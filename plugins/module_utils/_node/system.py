@@ -6,7 +6,6 @@
 Node side: standard library only, Python 3.6. Everything here reads; nothing changes the host.
 """
 
-import errno
 import os
 import re
 
@@ -24,6 +23,7 @@ _UNIT_FOLDERS = (
     "/etc/systemd/system.attached /run/systemd/system /run/systemd/system.attached /run/systemd/generator /usr/local/lib/systemd/system "
     "/usr/lib/systemd/system /lib/systemd/system /run/systemd/generator.late"
 ).split()
+_MANAGERS_ENVIRONMENT = "/proc/1/environ"
 # No instance (name@instance), which has the file of another name.
 _PLAIN_UNIT = re.compile(r"[\w.:-]+\.(?:service|socket|path|timer|target|mount|scope|slice)\Z")
 _DPKG_INSTALLED = ("installed", "triggers-awaited", "triggers-pending")
@@ -153,6 +153,9 @@ def _asked_as(names):
     tells all the properties of what it has not found. That took more of a look than anything else.
     """
     try:
+        with open(_MANAGERS_ENVIRONMENT, "rb") as opened:
+            if b"SYSTEMD_UNIT_PATH=" in opened.read():  # by the kernel's command line, for example: it has units elsewhere
+                return list(names)
         there = {name for folder in _UNIT_FOLDERS for name in _names_in(folder)}
     except OSError:  # a directory that cannot be read says nothing of what is not in it
         return list(names)
@@ -203,34 +206,3 @@ def http_get(path, target, timeout=5, cap=4 * host_files.MIB):
     if len(body) > cap:
         raise host_files.NodeError("too-large", "%s: GET %s answers more than %d bytes" % (path, target, cap))
     return {"status": status, "body": body.decode("utf-8", "replace")}
-
-
-def holders(pattern, without=()):
-    """The numbers of the processes that hold a file open whose path matches, of any account, other than those of some names.
-
-    A process that ends meanwhile holds nothing. Those that cannot be looked into are counted: each may hold a file.
-    """
-    wanted, found, closed = re.compile(pattern), [], 0
-    for pid in sorted(int(name) for name in os.listdir("/proc") if name.isdigit()):
-        place = "/proc/%d/fd" % pid
-        try:
-            if any(wanted.match(_target(os.path.join(place, name))) for name in os.listdir(place)) and _name(pid) not in without:
-                found.append(pid)
-        except OSError as exc:
-            if exc.errno not in (errno.ENOENT, errno.ESRCH):
-                closed += 1
-    return {"pids": found, "closed": closed}
-
-
-def _target(link):
-    """Where a link leads, '' where it is gone by now."""
-    try:
-        return os.readlink(link)
-    except OSError as exc:
-        if exc.errno not in (errno.ENOENT, errno.ESRCH):
-            raise
-        return ""
-
-
-def _name(pid):
-    return (host_files.read_text("", "/proc/%d/comm" % pid, 4096) or "").strip()

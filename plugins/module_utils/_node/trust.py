@@ -313,8 +313,13 @@ class Judge(object):
         """None for a process that root's systemd has started as a service of this very host, else the first rule that it breaks."""
         return self._own(found) or self._service(found)
 
-    def _own(self, found):
-        if found.uids != (0, 0, 0, 0):
+    def leads(self, found):
+        """Whether a process, of whatever account, is the main one of a service of this very host."""
+        unit = self.unit(found)
+        return not (self._own(found, anybodys=True) or self._service(found)) and self.show([unit])[unit]["MainPID"] == str(found.pid)
+
+    def _own(self, found, anybodys=False):
+        if found.uids != (0, 0, 0, 0) and not anybodys:
             return self._no(found, "user", "is not root's through and through", "Run it as root")
         if found.users != self.users:
             return self._no(found, "user namespace", "lives in a user namespace of its own", "Run it as a service of the host's systemd")

@@ -163,9 +163,9 @@ def processes(names: list[str], flags: Mapping[str, str] | None = None, environm
     return {**q, "environment": dict(environment)} if environment else q
 
 
-def holders(name: str, pattern: str, without: Sequence[str] = ()) -> Question:
-    """The numbers of the processes that hold a file open whose path matches. without: names of processes that do not count."""
-    return {"id": f"holders:{name}", "kind": "holders", "pattern": pattern, "without": list(without)}
+def holders(name: str, pattern: str, services: Sequence[str] = ()) -> Question:
+    """The numbers of the processes that hold a device open whose path matches. services: programs that do not count as a service's own."""
+    return {"id": f"holders:{name}", "kind": "holders", "pattern": pattern, "services": list(services)}
 
 
 def cri(socket: str, method: str = "Status", *, timeout: int = 5) -> Question:

@@ -13,9 +13,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 
 SLURM_UNIT = "slurmd.service"
 # The node of control alone is opened to ask for the driver's version; work opens a GPU's own node, or that of unified memory.
-GPU_NODES = r"/dev/nvidia(\d+|-uvm|-caps/.*)( \(deleted\))?$"
-# Services that watch GPUs for as long as the host runs, which are no work. The kernel keeps 15 letters of a process's name.
-WATCHERS = ("nvidia-persiste", "nv-fabricmanage", "nv-hostengine", "dcgm-exporter", "nvidia-device-p", "nvidia-powerd")
+# Beneath any directory, since the files of a process in a chroot are told as the host sees them.
+GPU_NODES = r"(/.*)?/dev/nvidia(\d+|-uvm|-caps/.*)( \(deleted\))?$"
+# Programs that watch GPUs for as long as the host runs, which are no work where the host's systemd runs them as a service. Those of pods
+# count as work: what a pod calls its programs is its author's word.
+WATCHERS = ("nvidia-persistenced", "nv-fabricmanager", "nv-hostengine", "dcgm-exporter", "nvidia-powerd")
 HOLDERS = queries.holders("GPUs", GPU_NODES, WATCHERS)
 
 

@@ -3,10 +3,8 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What a look tells of packages, units, processes and sockets."""
 
-import errno
 import json
 import os
-import re
 import sys
 import time
 
@@ -88,6 +86,13 @@ def test_units(systemd):
     assert len(systemd.log_file.read_text().splitlines()) == 1
 
 
+def given(monkeypatch, tmp_path, environment, folder):
+    """The first process has that environment, and units have that folder."""
+    (tmp_path / "environ").write_bytes(environment)
+    monkeypatch.setattr(system, "_MANAGERS_ENVIRONMENT", str(tmp_path / "environ"))
+    monkeypatch.setattr(system, "_UNIT_FOLDERS", [str(tmp_path / folder), str(tmp_path / "none")])
+
+
 UNITS = ["here.service", "drop-in.service", "memory.service", "none.service", "at@one.service", "noending"]
 
 
@@ -95,7 +100,7 @@ def test_units_without_a_file_are_asked_for_as_patterns(systemd, tmp_path, monke
     """By name systemd would look for each of them, and tell all the properties of what it has not found."""
     (tmp_path / "system" / "drop-in.service.d").mkdir(parents=True)
     (tmp_path / "system" / "here.service").symlink_to("/dev/null")
-    monkeypatch.setattr(system, "_UNIT_FOLDERS", [str(tmp_path / "system"), str(tmp_path / "none")])
+    given(monkeypatch, tmp_path, b"TERM=linux\0", "system")
     for name in ("here.service", "memory.service"):
         systemd.add(name)
     units = ask(kind="units", names=UNITS)["units"]
@@ -106,9 +111,17 @@ def test_units_without_a_file_are_asked_for_as_patterns(systemd, tmp_path, monke
 
 def test_a_folder_of_units_that_cannot_be_read_says_nothing(systemd, tmp_path, monkeypatch):
     (tmp_path / "file").write_text("")
-    monkeypatch.setattr(system, "_UNIT_FOLDERS", [str(tmp_path / "file")])
+    given(monkeypatch, tmp_path, b"", "file")
     assert ask(kind="units", names=["none.service"])["units"]["none.service"]["LoadState"] == "not-found"
     assert systemd.log_file.read_text().endswith(" -- none.service\n")
+
+
+def test_units_are_asked_for_by_name_where_systemd_was_given_other_folders(systemd, tmp_path, monkeypatch):
+    """What is not in the folders of this table may be in those, and a unit that nobody has loaded is in no list."""
+    for said, asked in ((b"TERM=linux\0", "none.servic[e]"), (b"TERM=linux\0SYSTEMD_UNIT_PATH=/opt/units:\0", "none.service")):
+        given(monkeypatch, tmp_path, said, "none")
+        ask(kind="units", names=["none.service"])
+        assert systemd.log_file.read_text().endswith(" -- %s\n" % asked)
 
 
 def own_process(**more):
@@ -243,30 +256,3 @@ def test_what_loads_a_file_of_somebody_else_is_not_started(tmp_path, kind):
     assert "error" not in ask(loads=[str(library)], **kind)
     os.chown(str(library), 1001, 0)
     assert ask(loads=[str(library)], **kind)["error"]["kind"] == "untrusted"
-
-
-# --- who holds a file ------------------------------------------------------------------------------------------------------
-
-
-def test_who_holds_a_file_open(tmp_path):
-    path = tmp_path / "device7"
-    path.write_text("")
-    pattern = r"%s/device\d+( \(deleted\))?$" % re.escape(str(tmp_path))
-    assert ask(kind="holders", pattern=pattern)["pids"] == []
-    with path.open():
-        assert ask(kind="holders", pattern=pattern)["pids"] == [os.getpid()]
-        with open("/proc/self/comm") as comm:
-            name = comm.read().strip()
-        assert ask(kind="holders", pattern=pattern, without=[name])["pids"] == []
-        path.unlink()
-        assert ask(kind="holders", pattern=pattern)["pids"] == [os.getpid()]
-
-
-def test_processes_that_cannot_be_looked_into_are_counted(monkeypatch):
-    def denied(_link):
-        raise PermissionError(errno.EACCES, "Permission denied")
-
-    monkeypatch.setattr(system.os, "readlink", denied)
-    found = ask(kind="holders", pattern="x")
-    assert found["pids"] == []
-    assert found["closed"] > 0

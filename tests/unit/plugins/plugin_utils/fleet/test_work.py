@@ -21,7 +21,9 @@ PATHS = [
     ("/dev/nvidia-caps/nvidia-cap12", True),
     ("/dev/nvidiactl", False),
     ("/dev/nvidia-modeset", False),
-    ("/tmp/dev/nvidia0", False),
+    ("/srv/chroot/jammy/dev/nvidia0", True),
+    ("/home/ann/nvidia0", False),
+    ("/srv/dev/nvidia0/x", False),
     ("/dev/dri/card0", False),
 ]
 

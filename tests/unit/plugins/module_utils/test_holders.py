@@ -1,0 +1,161 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which processes hold a device, and which of them only watch it: a terminal plays the device."""
+
+import errno
+import os
+import pathlib
+import shutil
+import subprocess
+import sys
+import tempfile
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import process_queries, trust
+
+from .conftest import ask
+
+
+@pytest.fixture
+def device():
+    """A device that nobody else holds: (a pattern for it, its descriptor)."""
+    master, slave = os.openpty()
+    yield r"(/.*)?/%s$" % os.ttyname(slave)[1:], slave
+    for fd in (master, slave):
+        os.close(fd)
+
+
+def held(pattern, **more):
+    return ask(kind="holders", pattern=pattern, **more)["pids"]
+
+
+def test_who_holds_a_device(device):
+    pattern, slave = device
+    assert held(pattern) == [os.getpid()]
+    child = subprocess.Popen(["sleep", "60"], stdin=slave)
+    try:
+        assert held(pattern) == sorted([os.getpid(), child.pid])
+    finally:
+        child.kill()
+        child.wait()
+    assert held(pattern) == [os.getpid()]
+
+
+def test_a_file_that_is_no_device_is_none(tmp_path):
+    """Anybody can have a file of that name."""
+    path = tmp_path / "device7"
+    path.write_text("")
+    with path.open():
+        assert held(r".*/device7$") == []
+
+
+FIRST_ENDS = """
+import ctypes, sys, threading
+threading.Thread(target=sys.stdin.read).start()
+print(1, flush=True)
+ctypes.CDLL(None).pthread_exit(None)
+"""
+
+
+def test_a_process_whose_first_thread_has_ended_holds_what_the_others_hold(device):
+    pattern, slave = device
+    child = subprocess.Popen([sys.executable, "-c", FIRST_ENDS], stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=slave)
+    try:
+        child.stdout.readline()
+        while os.listdir("/proc/%d/fd" % child.pid):
+            os.sched_yield()  # its first thread is on the way out
+        assert child.pid in held(pattern)
+    finally:
+        child.kill()
+        child.communicate()
+
+
+def test_processes_that_cannot_be_looked_into_are_counted(monkeypatch):
+    def denied(_link):
+        raise PermissionError(errno.EACCES, "Permission denied")
+
+    monkeypatch.setattr(process_queries.os, "readlink", denied)
+    found = ask(kind="holders", pattern="x")
+    assert found["pids"] == []
+    assert found["closed"] > 0
+
+
+def test_where_only_some_processes_are_shown_nothing_is_known(monkeypatch):
+    """/proc may be mounted with hidepid, which hides the processes of other accounts."""
+    monkeypatch.setattr(process_queries.os, "listdir", lambda _place: [str(os.getpid())])
+    assert "hidepid" in ask(kind="holders", pattern="x")["error"]["message"]
+
+
+# --- services that watch ----------------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def watcher(device):
+    """A program `watcher` that holds the device: (pattern, its path, its process)."""
+    place = pathlib.Path(tempfile.mkdtemp())  # where others may enter as well
+    place.chmod(0o755)
+    path = place / "watcher"
+    shutil.copy(os.path.realpath("/bin/sleep"), str(path))
+    child = subprocess.Popen([str(path), "60"], stdin=device[1])
+    while trust.named(child.pid) != "watcher":
+        os.sched_yield()  # between fork and exec it is us
+    yield device[0], path, child
+    child.kill()
+    child.wait()
+    shutil.rmtree(str(place))
+
+
+SERVICE = "0::/system.slice/watcher.service\n"
+SOMEBODY = (1001, 1001, 1001, 1001)
+CASES = [
+    # name, what the process is, what the unit says, whether it is a service that only watches
+    ("a service", {}, {}, True),
+    ("a service that has given up root's rights", {"uids": SOMEBODY}, {}, True),
+    ("the same program in a person's session", {"uids": SOMEBODY, "groups": "0::/user.slice/user-1001.slice/session-3.scope\n"}, {}, False),
+    ("a unit of a person's own manager", {"groups": "0::/user.slice/user-1001.slice/user@1001.service/watcher.service\n"}, {}, False),
+    ("something else in the service's group, a job of cron's for example", {}, {"MainPID": "1"}, False),
+    ("a unit that systemd does not know", {}, {"MainPID": ""}, False),
+    ("a program of the name in a container", {"root": (99, 1), "groups": "0::/kubepods.slice/cri-x.scope\n"}, {}, False),
+    ("the same with PIDs of its own", {"pids": 2}, {}, False),
+    ("in a user namespace", {"users": "user:[1]"}, {}, False),
+    ("another program by now", {"exe": "/usr/bin/train"}, {}, False),
+]
+
+
+@pytest.mark.parametrize("fields, unit, watches", [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_what_only_watches_is_a_service_of_the_hosts_systemd(watcher, monkeypatch, fields, unit, watches):
+    pattern, path, child = watcher
+    real, first = trust.process, trust._text("/proc/1/cgroup")
+    top = first.splitlines()[-1].split(":", 2)[2].rsplit("/init.scope", 1)[0].rstrip("/")
+    own = dict({"groups": SERVICE}, **fields)
+    own["groups"] = own["groups"].replace("0::", "0::" + top)
+    monkeypatch.setattr(trust, "process", lambda pid: real(pid)._replace(**own))
+    shown = dict({"MainPID": str(child.pid), "FragmentPath": "", "DropInPaths": ""}, **unit)
+    monkeypatch.setattr(process_queries, "_units_of_processes", lambda names: {name: shown for name in names})
+    assert (child.pid not in held(pattern, services=["watcher"])) is watches
+
+
+def test_a_program_that_somebody_else_may_write_watches_nothing(watcher, monkeypatch):
+    pattern, path, child = watcher
+    monkeypatch.setattr(trust.Judge, "leads", lambda self, found: True)
+    assert child.pid not in held(pattern, services=["watcher"])
+    path.chmod(0o777)
+    assert child.pid in held(pattern, services=["watcher"])
+
+
+CALLS_ITSELF = "import sys; open('/proc/self/comm', 'w').write('watcher'); print(1, flush=True); sys.stdin.read()"
+
+
+def test_a_name_that_a_process_gives_itself_counts_for_nothing(device, monkeypatch):
+    """prctl(PR_SET_NAME) and argv[0] are anybody's."""
+    monkeypatch.setattr(trust.Judge, "leads", lambda self, found: True)
+    pattern, slave = device
+    words = ["watcher", "-c", CALLS_ITSELF]
+    child = subprocess.Popen(words, executable=sys.executable, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=slave)
+    try:
+        child.stdout.readline()
+        assert child.pid in held(pattern, services=["watcher"])
+    finally:
+        child.kill()
+        child.communicate()
