@@ -21,7 +21,11 @@ SPEC = arguments.spec("node_check")
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
     if policy.root != "/":
-        raise PlanError("a proof starts containers, and nothing runs in another root", where=policy.root, next="run it on the host itself")
+        raise PlanError(
+            "verification starts containers, and nothing runs in another root directory",
+            where=policy.root,
+            next="run it on the host itself",
+        )
     seen = node.see(policy, obs)
     evidence_file = arguments.imitated().get("evidence_file", "")
     proof = handed_on.planned(policy, obs, seen.record, seen.instances, seen.driver, evidence_file=evidence_file)
@@ -37,7 +41,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         args = arguments.of_task(self, SPEC)
         if not args["image"]:
-            raise AnsibleActionFail("image is empty: name an image that is on the host already and has a shell, sleep, rm and mknod")
+            raise AnsibleActionFail("image is empty: set it to an image that exists on the host and has a shell, sleep, rm and mknod")
         policy, way = arguments.policy(args), str(args["transport"])
         proof = handed_on.accepted(policy, args["node_result"] or {}) or self._looked(policy, task_vars or {}, way)
         cases = [{**case, "image": args["image"]} for case in proof.cases]

@@ -34,10 +34,10 @@ REFUSED = {
 NESTED = "(echo '# nvidia.com/gpu'; yes '[' | tr -d '\\n' | head -c 90000)"
 # what it is: (how it is broken, a word of the advice)
 WRITTEN = {
-    "NVML: an unknown error": (NO_NVML, "what /proc tells"),
+    "NVML: an unknown error": (NO_NVML, "named from /proc"),
     "nvidia-smi: 14, and no table": (NO_NVML + SMI.format("exit 14"), "nvidia-smi prints nothing"),
-    "nvidia-smi prints rubbish": (NO_NVML + SMI.format("head -c 3000 /dev/urandom"), "what /proc tells"),
-    "NVML never answers": (f"echo 'delay nvmlInit 90000' >>{NVML}", "what /proc tells"),
+    "nvidia-smi prints rubbish": (NO_NVML + SMI.format("head -c 3000 /dev/urandom"), "named from /proc"),
+    "NVML never answers": (f"echo 'delay nvmlInit 90000' >>{NVML}", "named from /proc"),
     "ldconfig hangs": ("printf '#!/bin/sh\\nsleep 600\\n' >/usr/sbin/ldconfig", ""),
     "rubbish beside our file": (
         f"mkdir -p /etc/cdi; cd /etc/cdi; ln -s loop.yaml loop.yaml; {NESTED} >deep.yaml",

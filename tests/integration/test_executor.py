@@ -150,7 +150,7 @@ def test_an_engine_that_crashes_after_it_served_is_taken_back(fleet: Fleet, befo
     fleet.shell(HOST, f"systemctl kill --kill-who=main --signal=KILL {UNIT}")
     fleet.shell(HOST, SETTLED)
     assert differing(before, fleet.tree(HOST)) == {}
-    assert any("by the host itself, which went on watching it because" in line and "crashed" in line for line in told(fleet))
+    assert any("by the host itself, which continued to monitor it because" in line and "crashed" in line for line in told(fleet))
 
 
 def test_a_second_transaction_is_told_who_is_at_work(fleet: Fleet, before: Tree) -> None:

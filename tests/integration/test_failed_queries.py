@@ -121,7 +121,7 @@ def test_a_journal_that_was_given_away_runs_nothing(fleet: Fleet) -> None:
             answer = fleet.task("node", [HOST], {**OPTIONS, "state": "absent"}).of("node")[HOST]
             assert answer["status"] == "failed"
             assert "belongs to user" in answer["msg"]
-            assert "the journal must be root's alone" in answer["msg"]
+            assert "only root may be able to write to the journal" in answer["msg"]
         # The unit of the change before is on probation, and calls the program once more when it ends.
         ended = "systemctl list-units --all --no-legend 'gpufleet-*.service' | grep -q . || exit 0"
         fleet.shell(HOST, f"for _ in $(seq 400); do {ended}; sleep 0.1; done; exit 1")

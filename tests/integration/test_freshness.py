@@ -50,7 +50,7 @@ def test_a_host_that_changes_between_two_runs(fleet: Fleet) -> None:
     fleet.shell(HOST, SWAP)
     told = run(fleet, "--check", cdi_refresh="converge")
     reasons = told.of("cdi_spec")[HOST]["freshness"][0]["reasons"]
-    assert "says that 0 is /dev/nvidia0, and it is /dev/nvidia1 now" in [r["why"] for r in reasons]
+    assert "records 0 as /dev/nvidia0, but it is /dev/nvidia1 now" in [r["why"] for r in reasons]
     # MIG's nodes change: the watch looks at once, and no container gets the other GPU by this name.
     fleet.shell(HOST, "mknod /dev/nvidia-caps/nvidia-cap99 c 510 99")
     fleet.shell(HOST, UNTIL.format(SET_ASIDE))
@@ -67,7 +67,7 @@ def test_a_host_that_changes_between_two_runs(fleet: Fleet) -> None:
     assert aside < engine  # no container could have been started with it
 
     mended = run(fleet)
-    assert "set aside by the watch" in mended.of("cdi_spec")[HOST]["freshness"][0]["reasons"][0]["why"]
+    assert "set aside by the staleness guard" in mended.of("cdi_spec")[HOST]["freshness"][0]["reasons"][0]["why"]
     after = run(fleet)
     assert (after.changed, verdict(after)) == ({}, [(SPEC, "fresh")])
     run(fleet, state="absent")

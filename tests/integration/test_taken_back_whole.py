@@ -93,7 +93,7 @@ def test_a_copy_that_was_cut_is_not_written(size: int, fleet: Fleet, before: dic
     fleet.shell(host, f"cp {KEPT}/content /root/whole; truncate -s {size} {KEPT}/content")
     back = run(fleet, [host], state="absent")[host]
     assert (back["status"], back["changed"]) == ("failed", False)
-    assert f"{ROOT}: the copy from before in {KEPT} cannot be used: {KEPT}/content has {size} bytes" in back["msg"]
+    assert f"{ROOT}: the copy of the original in {KEPT} cannot be used: {KEPT}/content has {size} bytes" in back["msg"]
     assert differing(now, fleet.tree(host)) == {}
     fleet.shell(host, f"cat /root/whole >{KEPT}/content; rm /root/whole")
     assert run(fleet, [host], state="absent")[host]["status"] == "ok"
@@ -106,7 +106,10 @@ def test_somebodys_line_in_a_change_that_fails_does_not_cost_the_copy(fleet: Fle
     fleet.shell(host, TRAP)
     failed = run(fleet, [host])[host]
     assert (failed["status"], failed["changed"]) == ("failed", True)
-    assert f"{ROOT}: somebody else has written to it meanwhile, so it is left as found, with our part in it" in failed["msg"]
+    assert (
+        f"{ROOT}: another program has written to it in the meantime, so it is left as found, including the part of this collection"
+        in failed["msg"]
+    )
     assert "Everything is as it was" not in failed["msg"]
     fleet.shell(host, "rm -r /etc/systemd/system/containerd.service.d; systemctl daemon-reload; systemctl reset-failed containerd || true")
     serves(fleet, host)

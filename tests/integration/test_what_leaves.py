@@ -105,7 +105,7 @@ def test_what_a_validator_refuses_is_told_by_a_code(fleet: Fleet, tmp_path: Path
         fleet.shell(DOCKER, f"printf %s '{before}' >/etc/docker/daemon.json" if before else "rm /etc/docker/daemon.json")
     message = found.failed[DOCKER]
     assert "the file has an unknown key" in message
-    words = re.search(r"(?i)its own words are in (/var/lib/gpufleet/said/[0-9a-f]{32}\.txt) on the host", message)
+    words = re.search(r"(?i)its output is in (/var/lib/gpufleet/said/[0-9a-f]{32}\.txt) on the host", message)
     assert words
     assert SECRET in fleet.text(DOCKER, words[1]), "root finds them there"
     assert fleet.shell(DOCKER, f"stat -c '%a %U' {words[1]} /var/lib/gpufleet/said").split() == ["600", "root", "700", "root"]

@@ -98,7 +98,7 @@ def look(
     require_root(wanted, answer.get("host") or {})
     if wanted.root == "/" and (answer.get("host") or {}).get("uid", 0) != 0:
         raise AnsibleActionFail(
-            "not root on the node: engine sockets and configurations can be read by root only. Set ansible_become: true for this host"
+            "not root on the node: only root can read the sockets and configurations of engines. Set ansible_become: true for this host"
         )
     queries.note_lists(answer.get("answers") or {}, unique)
     return before.with_answers(answer)
@@ -141,14 +141,14 @@ def plan_from(
             repeated = ", ".join(sorted(wants))
             if wants <= asked:
                 raise AnsibleActionFail(
-                    f"the plan asks again for {repeated}; this is a fault of the collection, please report it"
+                    f"the plan repeats the queries {repeated}; this is a bug in the collection, please report it"
                 ) from None
             asked |= wants
             seen = look(action, task_vars, wanted, need.questions, way, seen)
         except PlanError as error:
             raise AnsibleActionFail(str(error), result=arguments.failure(error)) from None
-    step = "Name the engine's own files by config_path, or leave that engine out of the option engines"
-    raise AnsibleActionFail(f"{LOOKS} looks at this host were not enough: each led to more, the last to {repeated}. {step}")
+    step = "Set config_path to the engine's own file, or remove that engine from the option engines"
+    raise AnsibleActionFail(f"{LOOKS} observations of this host were not enough: each led to more queries, the last to {repeated}. {step}")
 
 
 def converge(
@@ -159,7 +159,7 @@ def converge(
     seen = look(action, task_vars, wanted, questions(wanted), way)
     ended: tuple[str, ...] = ()
     if past.cut_short(seen) and not check:  # what it left may look like the desired state, and would be taken back once nobody looks
-        request = transaction(Plan(), wanted, seen, check=False, reason=f"{reason}: end what was cut short", pending=[])
+        request = transaction(Plan(), wanted, seen, check=False, reason=f"{reason}: finish what was interrupted", pending=[])
         ended = end(transport.exchange(action, "transaction", {**request, "expect": {}}, task_vars, way))
         seen = look(action, task_vars, wanted, questions(wanted), way)
     seen, outcome = plan_from(seen, action, task_vars, wanted, planner, way)
@@ -257,7 +257,9 @@ def settled(plan: Plan) -> None:
     """After what comes first nothing may be left to come first, or the run would go round in a circle."""
     if plan.first:
         missing = ", ".join(d.path for part in plan.first for d in part.differences)
-        raise AnsibleActionFail(f"what had to come first was done, and is still missing: {missing}. Look at the host's package manager")
+        raise AnsibleActionFail(
+            f"packages that had to come first were installed but are still missing: {missing}. Check the host's package manager"
+        )
 
 
 def with_earlier(last: dict[str, Any], whole: Plan, done: Done, restart: str) -> dict[str, Any]:
@@ -278,7 +280,7 @@ def with_earlier(last: dict[str, Any], whole: Plan, done: Done, restart: str) ->
     if "diff" in last:
         shaped["diff"] = [*diffs(earlier), *last["diff"]]
     if last.get("failed"):
-        shaped["msg"] = f"{last['msg']}. What was done before that stays: {'; '.join(before)}"
+        shaped["msg"] = f"{last['msg']}. What was done before stays in place: {'; '.join(before)}"
     return shaped
 
 

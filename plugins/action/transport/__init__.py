@@ -65,7 +65,7 @@ INTERPRETERS = (
 )
 NO_PYTHON = "gpufleet-no-python"
 LONGEST = 1 << 27  # bytes of an answer: eight times what a look may hold
-INSTALL = "install python3 (3.6 or newer), or set ansible_python_interpreter to the one that is there"
+INSTALL = "install python3 (3.6 or newer), or set ansible_python_interpreter to the one that exists"
 # Nothing is imported but the standard library: -I leaves out the directory that the connection stands in, the environment and the user's
 # own packages, -S the site's packages and what their .pth files run. All of these may be written by an account that becomes root here.
 ISOLATED = "-I -S"
@@ -93,7 +93,7 @@ def unpack(text: str) -> Any:
     stream = zlib.decompressobj()
     data = stream.decompress(base64.b64decode(text), LONGEST)
     if stream.unconsumed_tail:
-        raise AnsibleActionFail(f"the node's answer holds more than {LONGEST >> 20} MiB. Look at what this host runs as its Python")
+        raise AnsibleActionFail(f"the output of the node has more than {LONGEST >> 20} MiB. Check what this host runs as its Python")
     return json.loads(data.decode("utf-8"))
 
 

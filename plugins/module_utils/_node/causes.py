@@ -69,7 +69,7 @@ def fault(exc):
     while place is not None and place.tb_next is not None:
         place = place.tb_next
     where = " at %s:%d" % (os.path.basename(place.tb_frame.f_code.co_filename), place.tb_lineno) if place is not None else ""
-    return "%s%s; this is a fault of the collection, please report it" % (type(exc).__name__, where)
+    return "%s%s; this is a bug in the collection, please report it" % (type(exc).__name__, where)
 
 
 def last_failure(log):

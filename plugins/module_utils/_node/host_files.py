@@ -34,7 +34,7 @@ _REMEDIES = {
     errno.EROFS: "Mount this file system writable, then run again",
     errno.ENOSPC: "Make room on this file system, then run again",
     errno.EDQUOT: "Make room within the quota of this file system, or raise it, then run again",
-    errno.EIO: "The kernel's log (dmesg) says what is wrong with this file system; mend that, then run again",
+    errno.EIO: "The kernel's log (dmesg) says what is wrong with this file system; correct that, then run again",
 }
 
 
@@ -169,7 +169,7 @@ def read_regular(root, real, cap=MIB):
         raise from_os_error(exc, real)
     try:
         if not stat.S_ISREG(os.fstat(fd).st_mode):
-            raise NodeError("failed", "%s: is not a regular file any more" % real)
+            raise NodeError("failed", "%s: is no longer a regular file" % real)
         chunks, left = [], cap + 1
         while left > 0:
             chunk = os.read(fd, min(left, 65536))

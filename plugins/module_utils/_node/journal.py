@@ -123,7 +123,7 @@ def place(root, directory):
     for spot in links + [real]:
         doubt = trust.spot(root, spot, whole=False)
         if doubt:
-            raise host_files.NodeError("denied", "%s %s, and stands on the way to the journal" % (doubt.place, doubt.why), doubt.remedy)
+            raise host_files.NodeError("denied", "%s %s, and is part of the path to the journal" % (doubt.place, doubt.why), doubt.remedy)
     base = host_files.full(root, real)
     require_own(base)
     return base
@@ -158,9 +158,9 @@ def _refuse(path, found):
         why = "is a symbolic link"
     following = (
         "Nothing was written or run. If only root has written there, run chown root and chmod go-w on it; "
-        "else look at what it holds and move it away. Then run again"
+        "otherwise inspect what it contains and move it away. Then run again"
     )
-    raise host_files.NodeError("denied", "%s: %s, and the journal must be root's alone" % (path, why), following)
+    raise host_files.NodeError("denied", "%s: %s, and only root may be able to write to the journal" % (path, why), following)
 
 
 # --- transactions -----------------------------------------------------------------------------------------------------
@@ -263,7 +263,7 @@ def original_meta_in(directory, path):
     except OSError as exc:
         raise damaged(directory, path, "its meta.json cannot be read: %s" % exc.strerror)
     except ValueError:
-        raise damaged(directory, path, "its meta.json is no JSON")
+        raise damaged(directory, path, "its meta.json is not JSON")
     schema = meta.get("schema") if isinstance(meta, dict) else None
     if schema != SCHEMA:
         raise damaged(directory, path, "it was written by another release (schema %r, known is %d)" % (schema, SCHEMA))
@@ -285,9 +285,9 @@ def require_bytes(kept, data, digest_, directory, path):
 
 def damaged(directory, path, why):
     """The error for a copy from before that must not be used."""
-    step = "Bring the file to where it should be by hand, then remove that directory"
+    step = "Bring the file into the intended state by hand, then remove that directory"
     values = (path, directory, why, step)
-    return host_files.NodeError("damaged", "%s: the copy from before in %s cannot be used: %s. %s" % values)
+    return host_files.NodeError("damaged", "%s: the copy of the original in %s cannot be used: %s. %s" % values)
 
 
 def is_stray(base, path):
@@ -320,8 +320,8 @@ def pending(base, offline=False):
     except FileNotFoundError:
         return []
     except (OSError, ValueError):
-        step = "Restart those that were not since the last change when that suits, then remove that file"
-        raise host_files.NodeError("damaged", "%s: which units have still to be restarted cannot be read. %s" % (path, step))
+        step = "Restart the units that have not been restarted since the last change at a convenient time, then remove that file"
+        raise host_files.NodeError("damaged", "%s: the list of units that still have to be restarted cannot be read. %s" % (path, step))
     if not offline:
         found = system.units(sorted(kept), ["InvocationID"])
         kept = {name: entry for name, entry in kept.items() if found[name].get("InvocationID", "") == entry["invocation"]}

@@ -104,9 +104,9 @@ def _ask(root, question, alarm):
     try:
         answer_to = _KINDS.get(kind) if isinstance(kind, str) else None
         if answer_to is None:
-            raise host_files.NodeError("bad-question", "there is no kind of question called %r" % (kind,))
+            raise host_files.NodeError("bad-question", "unknown kind of query %r" % (kind,))
         if root and kind not in OFFLINE_KINDS:
-            raise host_files.NodeError("offline", "a %s question needs the running host, and root is another directory" % kind)
+            raise host_files.NodeError("offline", "a %s query needs the running host, but root is another directory" % kind)
         with alarm.at(kind):
             return answer_to(root, question)
     except host_files.NodeError as exc:
@@ -115,11 +115,11 @@ def _ask(root, question, alarm):
         reason = {cri.DEADLINE: "timeout", cri.UNAVAILABLE: "not-found", cri.DENIED: "untrusted"}.get(exc.code, "failed")
         return {"error": {"kind": reason, "message": exc.message, "code": exc.code}}
     except KeyError as exc:
-        return host_files.NodeError("bad-question", "a %s question needs the key %s" % (kind, exc)).answer()
+        return host_files.NodeError("bad-question", "a %s query needs the key %s" % (kind, exc)).answer()
     except OSError as exc:
         return host_files.from_os_error(exc, exc.filename or kind).answer()
     except (TypeError, ValueError, AttributeError, re.error) as exc:
-        return host_files.NodeError("bad-question", "a %s question with a value that it cannot have: %s" % (kind, exc)).answer()
+        return host_files.NodeError("bad-question", "a %s query with an invalid value: %s" % (kind, exc)).answer()
     except Exception as exc:  # one question must not take the others with it
         return host_files.NodeError("failed", causes.fault(exc)).answer()
 
@@ -134,7 +134,7 @@ class _Alarm(object):
 
     def _ring(self, _signal=None, _frame=None):
         if self.kind is not None:  # else between two questions: the next one is not begun
-            raise host_files.NodeError("timeout", "the time for the whole look was over at this %s question" % self.kind)
+            raise host_files.NodeError("timeout", "the time for the whole observation had run out at this %s query" % self.kind)
 
     @contextlib.contextmanager
     def at(self, kind):
@@ -246,7 +246,7 @@ def _tags(root, question):
     """Of a file, or of what a command prints: how its keys that are not shown compare with those of another."""
     if question.get("argv"):
         if root:
-            raise host_files.NodeError("offline", "a command needs the running host, and root is another directory")
+            raise host_files.NodeError("offline", "a command needs the running host, but root is another directory")
         answer = _printed(question)
         if answer["rc"] or answer["timed_out"]:  # what was printed until then is a part of it, or nothing
             why = "gave no answer in time" if answer["timed_out"] else "ended with exit status %s" % answer["rc"]
@@ -382,7 +382,7 @@ def _cri(_root, question):
     if method == "ListPodSandbox":
         answer = cri_queries.pods(path, question["handlers"], question.get("annotation", ""), timeout)
         return dict(answer, peer=trust.answered.get(path))
-    raise host_files.NodeError("bad-question", "there is no CRI question called %r" % (method,))
+    raise host_files.NodeError("bad-question", "unknown CRI query %r" % (method,))
 
 
 def _http(_root, question):

@@ -55,7 +55,7 @@ def packages(root, names, candidates=False):
         return answer
     if any(os.path.isdir(host_files.full(root, path)) for path in _RPM_DATABASES):
         if root:
-            raise host_files.NodeError("offline", "an rpm database is read by running rpm, and beneath another root nothing is run")
+            raise host_files.NodeError("offline", "reading an rpm database takes running rpm, and nothing is run in another root directory")
         return {"manager": "rpm", "installed": _rpm(names), "candidates": {}}
     return {"manager": "none", "installed": {name: None for name in names}, "candidates": {}}
 
@@ -178,7 +178,7 @@ def words_of(pid, ticks, without):
     """The arguments of one process, named by its number and start time, without some flags and their values. They stay on this host."""
     argv = (host_files.read_text("", "/proc/%d/cmdline" % pid, 256 * 1024) or "").split("\0")[:-1]
     if not argv or started(pid) != ticks:  # asked after the reading: a number that was given again has another beginning
-        raise host_files.NodeError("conflict", "process %d is gone, or is another one by now" % pid)
+        raise host_files.NodeError("conflict", "process %d is gone or was replaced by another one" % pid)
     words, skip = [], False
     for word in argv[1:]:
         name, equals, _value = word.partition("=")

@@ -81,7 +81,7 @@ def _entry(root, place, found, owners, groups, below):
     what = "the directory" if directory else "the file"
     if found.st_uid not in owners:
         why = "belongs to user %s" % host_files.id_names(root, "passwd").get(found.st_uid, found.st_uid)
-        return Doubt("path", place, why, "Run chown root on %s, if that is meant to be root's" % what)
+        return Doubt("path", place, why, "Run chown root on %s, if root is meant to own it" % what)
     who = _writers(root, place, found, groups)
     if not who or (directory and _kept_by_sticky_bit(found, below, owners)):
         return None
@@ -373,11 +373,11 @@ def running(pid, start, called):
         found = process(pid)
         fd = os.open("/proc/%d/exe" % pid, os.O_RDONLY | os.O_CLOEXEC | os.O_NOCTTY)
     except (Gone, OSError):
-        raise host_files.NodeError("gone", "process %d is gone; look again" % pid)
+        raise host_files.NodeError("gone", "process %d is gone; run again" % pid)
     try:
         again = _again(pid)
         if found != again or found.start != start or found.exe != called:
-            raise host_files.NodeError("gone", "process %d is not the one that was seen; look again" % pid)
+            raise host_files.NodeError("gone", "process %d is not the one that was inspected; run again" % pid)
         doubt = running_file(os.fstat(fd), called)
         if doubt:
             raise refusal(called, doubt)
@@ -396,7 +396,7 @@ def _again(pid):
 def running_file(found, called):
     """The rule for the file of a program that runs: its directories, and whether its name is still there, do not matter."""
     if not stat.S_ISREG(found.st_mode) or found.st_uid not in (0, os.geteuid()):
-        return Doubt("running program", called, "is not root's (it belongs to user %d)" % found.st_uid, "Run chown root on it")
+        return Doubt("running program", called, "does not belong to root (its owner is user %d)" % found.st_uid, "Run chown root on it")
     if found.st_mode & 0o022:
         why = "may be written to by others (mode %04o)" % stat.S_IMODE(found.st_mode)
         return Doubt("running program", called, why, "Run chmod go-w on it")

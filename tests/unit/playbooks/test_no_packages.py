@@ -67,7 +67,7 @@ def test_columns_that_need_jmespath_say_so(tmp_path: Path, inventory: Path) -> N
     columns = [{"title": "MINE", "path": "differences[].path"}]
     status, words = play(tmp_path, inventory, "plan", gpufleet_table_columns=columns)
     assert status != 0
-    assert "the Python library jmespath is not on the controller" in words
+    assert "the Python library jmespath is not installed on the controller" in words
     assert "pip install jmespath" in words
 
 

@@ -18,7 +18,7 @@ def shown(data, keep, path):
     listed places and is not shown, each with a tag that equal values share. foreign_bytes: the first line that is not UTF-8.
     """
     if not keep:
-        raise ValueError("%s: its content is asked for without `keep`, the list of what may travel" % path)
+        raise ValueError("%s: its content was queried without `keep`, the list of what may be sent" % path)
     answer = {"content": None, "encoding": "utf-8", "fault": None, "withheld": [], "foreign_bytes": _foreign_bytes(data)}
     try:
         found = projected(data, keep)

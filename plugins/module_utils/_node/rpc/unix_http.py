@@ -49,7 +49,7 @@ def _answer(stream, cap):
     while status < 200:  # 1xx: the answer is still to come
         found = _STATUS.match(stream.readline(_LONGEST))
         if not found:
-            raise _Broken("the answer is no HTTP")
+            raise _Broken("the response is not HTTP")
         status, headers = int(found.group(1)), _headers(stream)
     if status in (204, 304):
         return status, b""

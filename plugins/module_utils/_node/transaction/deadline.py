@@ -82,7 +82,7 @@ def seconds(request):
 def arm(base, request, program):
     """From here on the host takes the transaction back by itself, whatever becomes of the executor."""
     timer = ["--unit=" + _timer(request["id"]), "--on-active=%ds" % seconds(request), "--timer-property=AccuracySec=1s"]
-    start("the timer that takes everything back cannot be armed", timer, command(program, "undo", base, request["id"]))
+    start("the timer that rolls the change back cannot be armed", timer, command(program, "undo", base, request["id"]))
 
 
 def start(lacking, options, argv):

@@ -41,7 +41,7 @@ def edited(path, data, change):
 def require_same(path, after, planned, keep):
     """NodeError unless a text shows what the planner's text shows."""
     if _projected(path, after, keep).data != _projected(path, planned, keep).data:
-        raise host_files.NodeError("failed", "%s: the edits mean something else in the file than in what was seen of it" % path)
+        raise host_files.NodeError("failed", "%s: the edits mean something else in the file than in the part that was sent" % path)
 
 
 def _require_only_known(path, data, after, keep):
@@ -154,6 +154,6 @@ def _require_whole(path, seen, span):
             line = seen.data.count(b"\n", 0, start) + 1
             raise host_files.NodeError(
                 "failed",
-                "%s:%d: what stands here was not sent to the controller, and cannot stay while the rest of the line changes. "
+                "%s:%d: a part of this line was not sent to the controller and cannot stay while the rest of the line changes. "
                 "Put it on a line of its own" % (path, line),
             )

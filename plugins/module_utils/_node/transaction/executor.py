@@ -32,18 +32,18 @@ SCHEMA = 1
 DEFAULT_DIR = "/var/lib/gpufleet"
 _NEXT = {
     "request": "Nothing was done; only this collection's own modules write such requests, see the documentation of the module host_program",
-    "lock": "Nothing was changed; mend what the message names, then run again",
-    "recover": "Nothing was done; the message says what stands in the way of taking back an earlier transaction",
-    "expect": "The host changed since it was looked at; run the task again",
+    "lock": "Nothing was changed; correct what the message names, then run again",
+    "recover": "Nothing was done; the message says what prevents the rollback of an earlier transaction",
+    "expect": "The host changed since it was inspected; run the task again",
     "command": "Run the command on the host by hand; nothing else was changed",
-    "stage": "Nothing was changed; mend what the message names, then run again",
+    "stage": "Nothing was changed; correct what the message names, then run again",
     "validate": "Nothing was changed; the findings say what is refused",
-    "backup": "Nothing was changed; mend what the message names, then run again",
+    "backup": "Nothing was changed; correct what the message names, then run again",
     "rollback": "The files from before are in the journal's directory; put them back by hand and look at the units",
 }
 _TAKEN_BACK = "Everything is as it was before; the evidence says why the new state did not work"
-_LEFT = "; %s: somebody else has written to it meanwhile, so it is left as found, with our part in it"
-_FOREIGN = "All other files are as before. Mend this one, then run again; its bytes from before our first change are kept for state: absent"
+_LEFT = "; %s: another program has written to it in the meantime, so it is left as found, including the part of this collection"
+_FOREIGN = "All other files are as before. Correct this one, then run again; its original bytes are kept for state: absent"
 
 
 class Failed(Exception):
@@ -120,7 +120,7 @@ class Transaction(object):
             cut = [meta for meta in opened if not meta["closed"] and meta["state"] not in journal.FINAL + ("probation",)]
             if cut:
                 which = "%s of %s" % (cut[0]["id"], cut[0].get("time"))
-                raise Failed("the transaction %s was cut short; a run without check mode takes it back first" % which)
+                raise Failed("the transaction %s was interrupted; a run without check mode rolls it back first" % which)
             return
         with undisturbed():
             self.answer["recovered"] = rollback.recover(self.root, self.base, "the next transaction")
@@ -178,7 +178,7 @@ class Transaction(object):
         if conflicts:
             self.answer["conflict"] = conflicts
             names = ", ".join(sorted({entry["path"] for entry in conflicts}))
-            raise Failed("changed since it was looked at: %s" % names)
+            raise Failed("changed since it was inspected: %s" % names)
 
     def _open(self):
         """From here on the journal has the transaction, and the host watches over it."""
@@ -329,14 +329,14 @@ class Transaction(object):
         if not self.name:
             return
         ended, early = self._taken_back(first)
-        if not journal.states(self.entry):  # cleared while it was taken back: what is back already stays
+        if not journal.states(self.entry):  # cleared while it was being rolled back: what is back already stays
             ended, early = self._taken_back(first)
         self.answer["health"] += ended["health"][len(self.answer["health"]) :]
         self.answer["ran"] += ended["ran"]
         self.answer["foreign"] = ended["foreign"]
         if ended["trouble"]:
             set_error(self.answer, self.request, "rollback", Failed(ended["trouble"]))
-            self.answer["error"]["message"] += " (while taking back what failed with: %s)" % first
+            self.answer["error"]["message"] += " (while rolling back after: %s)" % first
         if ended["foreign"]:
             self.answer["error"]["message"] += _LEFT % ", ".join(ended["foreign"])
             self.answer["error"]["next"] = _FOREIGN

@@ -144,7 +144,7 @@ def wait(check):
             settled = settled or now
             patient_until = min(patient_until, settled + SETTLED)
         if stop_signals and not ok:
-            evidence, patient_until = "told to stop while waiting: " + evidence, now
+            evidence, patient_until = "stopped while waiting: " + evidence, now
         if ok or now >= patient_until:
             return dict(check, ok=ok, seconds=round(now - began, 3), evidence=evidence)
         # The pause between two tries of this check, of which the last is at `patient_until`. There is no event to wait for instead: what
@@ -187,7 +187,7 @@ def _ask_http(check, left):
     lacking = [text for text in (_lacks(want, [], said) for want in check.get("require") or []) if text]
     if lacking:
         return False, True, "it serves, but %s" % "; ".join(lacking)
-    return True, True, "it answers GET %s as wanted" % check["path"]
+    return True, True, "it answers GET %s as expected" % check["path"]
 
 
 def _lacks(want, handlers, info):

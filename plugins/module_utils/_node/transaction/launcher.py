@@ -177,13 +177,13 @@ def _listen(fd, job, request):
             why = "the transaction's process did not begin within %d s; `journalctl --unit %s` may say why" % (START, _unit(request["id"]))
             raise host_files.NodeError("timeout", why)
         if time.monotonic() - began > limit:
-            raise host_files.NodeError("timeout", "its process is still at work after %d s; the next look tells how it ended" % limit)
+            raise host_files.NodeError("timeout", "its process still runs after %d s; the next run reports how it ended" % limit)
 
 
 def _aftermath(base, request, answer):
     """The executor died: see that what it left is rolled back, by us if by nobody else, and report it."""
     _withdrawn(os.path.join(base, "job", request["id"]))
-    who = "transaction %s (taking it back)" % request["id"]
+    who = "transaction %s (rolling it back)" % request["id"]
     with journal_writer.locked(base, who, keep=True, wait=deadline.seconds(request), token=request["id"]):
         rollback.recover("", base, "its caller", only=request["id"])
     found = [meta for meta in journal.entries(base) if meta["id"] == request["id"]]

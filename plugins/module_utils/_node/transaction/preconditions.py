@@ -41,9 +41,12 @@ def require(root, path, real, links):
     if found.st_mode & 0o002:
         _refuse("%s: everybody may write to this file (mode %04o). Run chmod o-w on it first" % (path, stat.S_IMODE(found.st_mode)))
     if found.st_nlink > 1:
-        _refuse("%s: has %d names (hard links), and the others would keep the old content. Give it its own file" % (path, found.st_nlink))
+        _refuse(
+            "%s: has %d names (hard links), and the others would keep the old content. Replace it by a file of its own"
+            % (path, found.st_nlink)
+        )
     if mounted(host_files.full(root, real)):
-        _refuse("%s: is a mount of its own (a bind mount, as of a ConfigMap). Change it where it comes from" % path)
+        _refuse("%s: is a mount of its own (a bind mount, for example of a ConfigMap). Change it at its source" % path)
     _require_changeable(host_files.full(root, real), path)
 
 
@@ -56,7 +59,7 @@ def _require_guarded(root, path, spot):
     doubt = trust.spot(root, spot, whole=False)
     if doubt:
         where = "the directory %s %s" % (doubt.place, doubt.why)
-        _refuse("%s: %s, so nothing is followed into it. Take that right away first" % (path, where))
+        _refuse("%s: %s, so it is not entered. Remove that permission first" % (path, where))
 
 
 def _require_changeable(place, path):
@@ -72,7 +75,7 @@ def _require_changeable(place, path):
         os.close(fd)
     if flags & (_IMMUTABLE | _APPEND):
         letter = "i" if flags & _IMMUTABLE else "a"
-        _refuse("%s: is kept from changes by an attribute. Run chattr -%s %s first, if that is meant to be" % (path, letter, path))
+        _refuse("%s: is protected from changes by an attribute. Run chattr -%s %s first if the change is intended" % (path, letter, path))
 
 
 def mounted(path):

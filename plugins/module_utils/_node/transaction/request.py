@@ -27,13 +27,13 @@ def require(request):
     """NodeError (bad-question) that names the place in the request and says what belongs there."""
     _need(isinstance(request, dict), "the request", "a table", request)
     for key in sorted(set(request) - KEYS):
-        raise host_files.NodeError("bad-question", "%s: there is no such key" % key)
+        raise host_files.NodeError("bad-question", "%s: unknown key" % key)
     schema = request.get("schema")
     _need(schema == executor.SCHEMA and not isinstance(schema, bool), "schema", "%d" % executor.SCHEMA, schema)
     _match("id", _ID, "32 hexadecimal digits", request.get("id"))
     for key in ("root", "journal_dir"):
         _match(key, r"/[^\0]*", "an absolute path", request.get(key) or "/")
-    _need(os.path.isdir(request.get("root") or "/"), "root", "a directory that is there", request.get("root"))
+    _need(os.path.isdir(request.get("root") or "/"), "root", "an existing directory", request.get("root"))
     for key in ("check", "alone"):
         _need(isinstance(request.get(key, False), bool), key, "true or false", request.get(key))
     for place, change in _tables(request, "changes"):

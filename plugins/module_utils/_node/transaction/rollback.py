@@ -59,9 +59,9 @@ def _require_readable(base, meta):
         return
     newer = meta.get("schema") not in (None, journal.SCHEMA)
     why = "was written by another release (schema %r)" % (meta["schema"],) if newer else "cannot be read"
-    step = "let that release end it" if newer else "put the files back by hand from the copies in it"
+    step = "finish it with that release" if newer else "put the files back by hand from the copies in it"
     values = (meta["entry"], why, step, os.path.join(base, "open", meta["name"]))
-    raise host_files.NodeError("failed", "%s: this transaction is not over, and its entry %s; %s, then remove %s" % values)
+    raise host_files.NodeError("failed", "%s: this transaction is not finished, and its entry %s; %s, then remove %s" % values)
 
 
 def _sweep(base, booting):
@@ -89,7 +89,7 @@ def _end(root, base, meta, by, booting):
         close(root, base, meta)
         return None
     if meta["state"] == "undoing":
-        why = meta["states"][-1].get("why") or "it was cut short while it was taken back"
+        why = meta["states"][-1].get("why") or "it was interrupted during its rollback"
     else:
         why = "the host was switched off in the middle of it" if again else "its process died in the middle (state %s)" % meta["state"]
     return take_back(root, base, meta, why, by, booting)

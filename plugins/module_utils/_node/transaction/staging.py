@@ -114,7 +114,7 @@ def _readers(root, real, gid):
 
 def _edit(_root, change, before):
     if before is None:
-        raise host_files.NodeError("not-found", "%s: is not there, so it cannot be edited" % change["path"])
+        raise host_files.NodeError("not-found", "%s: does not exist, so it cannot be edited" % change["path"])
     return before._replace(data=edits.edited(change["path"], before.data, change))
 
 

@@ -172,6 +172,6 @@ def way_out(names: tuple[str, ...]) -> str:
 
 
 STEPS: Mapping[bool, str] = {
-    True: "move what is yours to a spec of a kind of its own, and the file out of the CDI directories",
-    False: "remove the file, or keep it outside of the CDI directories",
+    True: "move your own settings to a spec of another kind, and move the file out of the CDI directories",
+    False: "remove the file, or keep it outside the CDI directories",
 }

@@ -101,7 +101,7 @@ def objection(policy: Policy, found: Refresh, cap: str) -> str:
     """Why nvidia-cdi-refresh cannot be the owner; '' when it can."""
     directory = posixpath.dirname(found.output)
     if policy.root != "/":
-        return "nothing runs beneath another root, so that nobody else would write the spec"
+        return "nothing runs in another root directory, so no other tool would write the spec"
     if not found.present:
         return "nvidia-cdi-refresh is not on this host"
     if found.masked or not found.enabled:
@@ -109,9 +109,9 @@ def objection(policy: Policy, found: Refresh, cap: str) -> str:
     if directory not in (policy.cdi_spec_dirs or CDI_DIRS):
         return f"nvidia-cdi-refresh writes to {found.output}, where no engine looks"
     if not found.version:
-        return f"nvidia-cdi-refresh is enabled, but {found.output} is not there or names no version"
+        return f"nvidia-cdi-refresh is enabled, but {found.output} does not exist or has no version"
     if release_of(found.version) > release_of(cap):
-        return f"nvidia-cdi-refresh writes version {found.version}, and the oldest consumer here accepts {cap} at most"
+        return f"nvidia-cdi-refresh writes version {found.version}, but the oldest consumer here accepts {cap} at most"
     return ""
 
 
@@ -133,7 +133,7 @@ def stop(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     coming = policy.root == "/" and REFRESH_PACKAGE in record.packages and policy.packages == "present" and not policy.single
     if not (found.present or coming):
         return Plan()
-    why = "this collection owns the CDI spec of this host, and two writers make engines drop or hide devices"
+    why = "this collection owns the CDI spec of this host, and with two writers engines drop or hide devices"
     busy = [u for u in MASKS if policy.root == "/" and is_active(obs, u)]
     # Stopped, not disabled: the masks suffice, and the links stay byte for byte.
     stop: transaction.Command = {"argv": ["systemctl", "stop", *busy], "timeout": 60, "why": why, "undo": ["systemctl", "start", *busy]}
@@ -159,7 +159,7 @@ def mask(obs: Observation, path: str, why: str) -> Plan:
         return Plan()
     if file.exists:
         raise PlanError(
-            "a unit of your own stands where nvidia-cdi-refresh has to be masked",
+            "a unit of your own is in the place where nvidia-cdi-refresh has to be masked",
             where=path,
             why=why,
             next="remove it, or set cdi_owner: toolkit",
@@ -175,7 +175,7 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     own = [path for path in masked if path in owned_file.originals(obs) or (lost and obs.file(path).type == "file")]
     if not own:
         return Plan(released=tuple(path for path in MASKS.values() if path in owned_file.originals(obs) and not obs.file(path).exists))
-    why = "state: absent gives the CDI spec back to nvidia-cdi-refresh"
+    why = "state: absent returns the CDI spec to nvidia-cdi-refresh"
     back = merge([owned_file.give_back(obs, obs.file(path), why=why, own=True) for path in own])
     if policy.root != "/":
         return back

@@ -96,7 +96,7 @@ def state(policy: Policy, obs: Observation, instances: Iterable[Instance], files
     if not traces:
         return State("absent")
     if policy.root != "/":
-        return State("dead", "nothing runs beneath another root", traces)
+        return State("dead", "engines do not run in another root directory", traces)
     lacking = [question for question in _evidence(obs, found) if not obs.asked(question)]
     if lacking:
         raise NeedMore(lacking)
@@ -171,7 +171,7 @@ def _kubelet_possible(policy: Policy, obs: Observation) -> bool:
 def _doubt(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) -> str:
     """The first thing that keeps "no sign of it" from being a proof."""
     if cgroup_driver.process(obs) is None and processes.called(obs, "kubelet"):
-        return "nothing vouches for the kubelet that runs here"
+        return "the kubelet that runs here could not be verified"
     if cgroup_driver.process(obs) is None and not known.with_kubelet(obs):
         title = known.distribution(obs)
         return f"the kubelet of {title} cannot be asked for how long it has run" if title else "the kubelet of this host does not run"
@@ -179,11 +179,11 @@ def _doubt(policy: Policy, obs: Observation, instances: tuple[Instance, ...]) ->
     if active is None:
         return f"systemd does not say since when {_unit(obs)} is active"
     if active < SETTLED:
-        return "the kubelet has been active for less than 10 minutes, so that its pods may be still to come"
+        return "the kubelet has been active for less than 10 minutes, so its pods may not have started yet"
     asked = [i for i in instances if sandboxes.serves(i)]
     silent = next((i.engine for i in asked if "error" in _pods(obs, i)), "")
     if silent or not asked:
-        return f"{silent or 'no engine'} does not tell its pods over CRI" if silent else "no engine tells its pods over CRI"
+        return f"{silent or 'no engine'} does not list its pods over CRI" if silent else "no engine lists its pods over CRI"
     kept = obs.attempt(_kept_pods(obs))
     if "error" in kept or not any(str(entry["path"]) == f"{_root(obs)}/pods" for entry in kept.get("files") or ()):
         return f"the kubelet's directory {_root(obs)}/pods could not be listed"
@@ -216,17 +216,18 @@ def _concerns(policy: Policy, instance: Instance, found: State, instances: tuple
 
 def refusal(obs: Observation, instance: Instance, found: State) -> str:
     again = returned(obs)
-    back = f"It is back: it has written {again} again, which this collection had taken over. " if again else ""
+    back = f"It runs again: it has rewritten {again}, which this collection had taken over. " if again else ""
     engine = traits.of(instance.engine).title
     if found.fate == "live":
         return (
-            f"{back}The GPU Operator's toolkit works on this host ({found.why}) and writes the NVIDIA handlers of {engine} itself, so that "
+            f"{back}The GPU Operator's toolkit runs on this host ({found.why}) and writes the NVIDIA handlers of {engine} itself, so "
             f"{engine} is left alone: {HAND_OVER}"
         )
     ways = ", ".join(f"{name} runs {program}" for name, program in its_handlers(instance).items()) or ", ".join(found.traces)
     return (
-        f"{back}The GPU Operator's toolkit has configured this {engine} ({ways}), and nothing proves that it is gone: {found.why}. So it "
-        f"counts as working, and {engine} is left alone. {WAIT}; where the operator is in use, {HAND_OVER}"
+        f"{back}The GPU Operator's toolkit has configured this {engine} ({ways}), and nothing proves that it no longer runs: "
+        f"{found.why}. So it "
+        f"is treated as running, and {engine} is left alone. {WAIT}; where the operator is in use, {HAND_OVER}"
     )
 
 
@@ -248,6 +249,6 @@ def leftovers(policy: Policy, obs: Observation, instances: tuple[Instance, ...])
     if DIRECTORY not in found.traces:
         return ()
     # Its own cleanup leaves the programs as well, since containers that run need them (gpu-operator issue 494).
-    why = f"the toolkit is gone ({found.why}); its programs stay, since containers that were started with them need them"
+    why = f"the toolkit no longer runs ({found.why}); its programs stay, since containers that were started with them need them"
     step = f"once no handler names a program there and its containers have ended: rm -r {DIRECTORY}"
     return (Leftover(TOOL, DIRECTORY, (), True, "kept", why, step),)

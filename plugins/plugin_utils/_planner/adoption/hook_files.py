@@ -24,7 +24,7 @@ PROGRAMS = ("nvidia-container-runtime-hook", "nvidia-container-toolkit")
 ADMINS = "/etc/containers/oci/hooks.d"
 # Scripts for the Docker of RHEL 7 (nvidia-container-runtime-hook 1.3 and 1.4): no engine that is served here runs them.
 SCRIPTS = ("/usr/libexec/oci/hooks.d/nvidia", "/usr/libexec/oci/hooks.d/oci-nvidia-hook")
-NOBODY = "it is a script for the Docker of RHEL 7, and no engine of today runs it"
+NOBODY = "it is a script for the Docker of RHEL 7, which no current engine runs"
 
 
 def questions() -> list[queries.Question]:
@@ -70,12 +70,15 @@ def live(record: HostDecision, found: str) -> bool:
 
 
 def adopted(path: str, found: str) -> Leftover:
-    why = "it is a hook file that NVIDIA's packages, their guides or the GPU Operator make, and a hook beside CDI injects GPUs twice"
+    why = (
+        "it is a hook file that NVIDIA's packages, their guides or the GPU Operator create, and a hook in addition "
+        "to CDI injects GPUs twice"
+    )
     return Leftover(tool(found), path, (), True, "adopted", why)
 
 
 def kept(path: str, found: str) -> Leftover:
-    step = f"set adopt: auto, or rm {path}: a hook beside CDI injects GPUs twice"
+    step = f"set adopt: auto, or rm {path}: a hook in addition to CDI injects GPUs twice"
     return Leftover(tool(found), path, (), True, "kept", "adopt: never leaves it in place", step)
 
 

@@ -31,9 +31,13 @@ def found(path: str, data: Values, before: Values | None, names: Collection[str]
     keys = (*(f"runtimes.{name}" for name in of_tool), *(("default-runtime",) if default else ()))
     tools = {tool(entries[name], packaged=packaged) for name in of_tool}
     exact = all(set(entries[name]) <= {"path", *EMPTY} and not any(entries[name].get(k) for k in EMPTY) for name in of_tool)
-    why = "the runtime is used where it stands" if exact else "the runtime is used where it stands, with what it has beside its program"
+    why = (
+        "the runtime is used as it is"
+        if exact
+        else "the runtime is used as it is, with the settings that it has in addition to its program"
+    )
     who = min(tools)
-    step = f"before you remove the package {PACKAGE}, copy {path}: a purge of the package takes it along" if packaged else ""
+    step = f"before you remove the package {PACKAGE}, copy {path}: purging the package removes it" if packaged else ""
     return (Leftover(who, path, keys, exact, "kept" if never else "adopted", why, step),)
 
 

@@ -35,11 +35,11 @@ def operator_advice(obs: Observation) -> tuple[str, ...]:
     if not obs.exists(OPERATOR_MARK):
         return ()
     step = "its toolkit has to be off (toolkit.enabled=false in its ClusterPolicy) where this collection configures the engines"
-    return (f"the GPU Operator works or worked here ({OPERATOR_MARK}): {step}",)
+    return (f"the GPU Operator runs or ran here ({OPERATOR_MARK}): {step}",)
 
 
 def kubespray_advice(obs: Observation) -> tuple[str, ...]:
     if not obs.exists(KUBESPRAY_MARK):
         return ()
-    hint = "name the handler in its containerd_additional_runtimes, too, so that its next run keeps it"
+    hint = "add the handler to its containerd_additional_runtimes as well, so its next run keeps it"
     return (f"{KUBESPRAY_MARK} is Kubespray's mark, and Kubespray renders the engine's configuration again: {hint}",)

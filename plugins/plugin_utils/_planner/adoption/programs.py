@@ -21,8 +21,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 # Where NVIDIA's packages put them: looked at with everything else, so a converged host needs no second look.
 PACKAGED = tuple(f"/usr/bin/{low_level.PROGRAM}{mode}" for mode in ("", ".cdi", ".legacy"))
 
-BRING_THERE = "Bring the program there, or name another one in the option handlers"
-BRING = "Bring the program back (packages: present installs NVIDIA's), or name another one in the option handlers"
+BRING_THERE = "Install the program there, or set another one in the option handlers"
+BRING = "Reinstall the program (packages: present installs NVIDIA's), or set another one in the option handlers"
 
 
 @dc.dataclass(frozen=True)
@@ -57,17 +57,19 @@ def plan(policy: Policy, obs: Observation, instances: tuple[Instance, ...], deci
     wanted = {(d.engine, handler.name): handler.binary for d in decisions if d.handler for handler in policy.handlers}
     advice, beforehand = [], []
     for it in gone(obs, instances):
-        what = f"Every pod of the handler {it.handler} fails: {it.program} is not there"
+        what = f"Every pod of the handler {it.handler} fails: {it.program} does not exist"
         if it.default:
-            what = f"Every pod fails that names no handler: the default one, {it.handler}, runs {it.program}, which is not there"
+            what = (
+                f"Every pod without a handler of its own fails: the default handler, {it.handler}, runs {it.program}, which does not exist"
+            )
         program = wanted.get((it.engine, it.handler), "")
         if program and comes(policy, obs, program):
-            brought = "installs that program" if program == it.program else "points the handler to a program that is"
+            brought = "installs that program" if program == it.program else "points the handler to a program that exists"
             beforehand.append(f"{what}. This run {brought}")
         elif program == it.program:
             advice.append(f"{what}. {BRING if policy.root == '/' else BRING_THERE}")
         else:
-            advice.append(f"{what}. Take the handler out of the configuration of {it.engine}, or bring the program back")
+            advice.append(f"{what}. Remove the handler from the configuration of {it.engine}, or reinstall the program")
     return Plan(advice=tuple(advice), beforehand=tuple(beforehand))
 
 
@@ -134,5 +136,5 @@ def said(policy: Policy, staying: Mapping[str, str]) -> tuple[str, ...]:
         name: "it sets the mode of the NVIDIA runtime" if sets_mode(usual[name], program) else f"{usual[name]} is not on this host"
         for name, program in staying.items()
     }
-    step = "name another one by the option handlers ({}: binary) where that is wanted"
+    step = "set another one in the option handlers ({}: binary) if needed"
     return tuple(f"The handler {n} keeps its program {staying[n]}: {reason}; {step.format(n)}" for n, reason in why.items())

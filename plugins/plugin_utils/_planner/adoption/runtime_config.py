@@ -25,7 +25,7 @@ DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "nvidia-container-runtime.modes.cdi.spec-dirs": (["/etc/cdi", "/var/run/cdi"],),
     "nvidia-container-runtime-hook.skip-mode-detection": (False,),
 }
-WHY = "somebody set another value than the toolkit's own, and this host's decision needs its own value; every other key stays"
+WHY = "the value was changed from the toolkit's default, and the decision for this host needs another one; every other key stays"
 STEP = "the options injection, isolation and cdi_spec_dirs decide on these keys"
 
 

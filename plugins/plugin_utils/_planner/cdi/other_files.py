@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File
 
 MANAGEMENT = "management.nvidia.com"  # upstream's vendor, with any class (pkg/nvcdi, cmd/nvidia-ctk-installer: CDI_KIND)
-REPLACED = "The spec of this host takes its place, and the journal keeps the file"
+REPLACED = "The spec of this host replaces it, and the journal keeps the file"
 
 
 def at_own_path(policy: Policy, file: File, spec: Spec) -> Plan:
@@ -39,7 +39,7 @@ def at_own_path(policy: Policy, file: File, spec: Spec) -> Plan:
         return Plan(advice=(f"{file.path} held no readable CDI spec: {problem}. {REPLACED}",))
     require_explained(policy, file, "the spec of this host is written there")
     require_names(policy, file, spec, "the spec of this host is written there")
-    why = "nvidia-ctk cdi generate writes this; ours takes its place"
+    why = "nvidia-ctk cdi generate writes this; the spec of this collection replaces it"
     return Plan(leftovers=(Leftover(cdi_files.TOOL, file.path, (), True, "adopted", why),))
 
 
@@ -48,7 +48,7 @@ def refused(file: File) -> PlanError:
     found = parsed(file)
     strange = cdi_files.unexplained(found) if found else ()
     mine = f", with {', '.join(strange)}" if strange else ""
-    what = f"another's file is where the spec of this host is written{mine}"
+    what = f"a file of another tool is in the place of this host's spec{mine}"
     ways = "set cdi_owner: toolkit to leave the spec to its owner, or move the file out of the CDI directories"
     step = ways if strange else f"set adopt: auto to have it taken over, {ways}"
     return PlanError(what, where=file.path, why="adopt: never leaves it to its owner", next=step)
@@ -98,21 +98,23 @@ def unread(file: File) -> str:
 
 def of_other(policy: Policy, file: File, mine: str, spec: Spec, *, outranks: bool) -> Plan:
     if not file.path.endswith(reader.SUFFIXES):
-        advice = f"{file.path} is read by no engine, which read {' and '.join(reader.SUFFIXES)} only; remove or rename it"
+        advice = f"{file.path} is not read by any engine, since engines read {' and '.join(reader.SUFFIXES)} only; remove or rename it"
         return Plan(advice=(advice,) if file.path.endswith(".yml") else ())
     if file.error:
-        return Plan(advice=(f"{file.path} could not be read ({file.error}), so nobody knows which devices it defines",))
+        return Plan(advice=(f"{file.path} could not be read ({file.error}), so it is not known which devices it defines",))
     if file.fault:
         if file.fault.get("code") in stand_ins.FORMS:
-            return Plan(advice=(f"{unread(file)}; so nobody knows which devices it defines, and engines may: {stand_ins.REMEDY}",))
+            return Plan(
+                advice=(f"{unread(file)}; so it is not known which devices it defines, but engines may read it: {stand_ins.REMEDY}",)
+            )
         why = f"line {file.fault.get('line')}: {stand_ins.fault(file.fault)}"
-        return Plan(advice=(f"{file.path} is no CDI spec: {why}; engines ignore it",))
+        return Plan(advice=(f"{file.path} is not a CDI spec: {why}; engines ignore it",))
     if spec.kind not in (file.content or ""):
         return Plan()
     try:
         other = reader.parse(file.content or "")
     except ValueError as error:
-        return Plan(advice=(f"{file.path} is no CDI spec: {error}; engines ignore it",))
+        return Plan(advice=(f"{file.path} is not a CDI spec: {error}; engines ignore it",))
     return Plan() if other.kind != spec.kind else judged(policy, file, other, mine, spec, outranks=outranks)
 
 
@@ -135,7 +137,7 @@ def judged(policy: Policy, file: File, other: Spec, mine: str, spec: Spec, *, ou
         return Plan(leftovers=(left,))
     same_directory = posixpath.dirname(file.path) == posixpath.dirname(mine)
     if not same_directory and not outranks:
-        return Plan(advice=(f"{file.path} defines {doubles[0]}, too; {mine} hides it",), leftovers=(left,))
+        return Plan(advice=(f"{file.path} defines {doubles[0]} as well; {mine} hides it",), leftovers=(left,))
     effect = "engines drop a device that two files of one directory define" if same_directory else f"it outranks {mine} and hides it"
     raise PlanError(f"it defines {', '.join(doubles)}, as {mine} does", where=file.path, why=f"{effect}; {why}", next=step)
 
@@ -158,7 +160,9 @@ def of_management(file: File, state: Callable[[str], gpu_operator.State]) -> tup
     if found and found.counts_as_live:
         return (Leftover(gpu_operator.TOOL, file.path, (), exact, "live", found.why, gpu_operator.HAND_OVER),)
     names = f"{management.kind}={management.devices[0].name}" if len(management.devices) == 1 else management.kind
-    tool, again = (gpu_operator.TOOL, "its toolkit is gone, so that") if operator else (cdi_files.TOOL, "whoever made it has to know that")
-    why = f"containers that watch GPUs may ask for {names}, which no spec of this run gives; {again} nothing writes it for another driver"
+    tool, again = (gpu_operator.TOOL, "its toolkit is gone, so") if operator else (cdi_files.TOOL, "its author has to know that")
+    why = (
+        f"containers that watch GPUs may ask for {names}, which no spec of this run defines; {again} nothing updates it for another driver"
+    )
     step = f"remove it once no container asks for {management.kind}, or have gpufleet.nvidia.cdi_spec write one (cdi_layout: management)"
     return (Leftover(tool, file.path, (), exact, "kept", why, step),)

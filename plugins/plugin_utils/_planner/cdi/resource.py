@@ -51,7 +51,7 @@ STOP_REFRESH = (
 AFTER_INSTALLATION: transaction.Command = {
     "argv": ["sh", "-c", STOP_REFRESH],
     "timeout": 60,
-    "why": "the package starts nvidia-cdi-refresh, whose file would hide ours",
+    "why": "the package starts nvidia-cdi-refresh, whose file would hide the one of this collection",
 }
 VOLATILE = ("/run/", "/var/run/")
 MODE = "0644"  # rootless engines read it as well
@@ -169,7 +169,7 @@ def without_gpu(policy: Policy, obs: Observation, driver: Driver) -> Plan:
     """Nothing to name. A GPU of a kind that no spec is made for is an error where a spec is all that was asked for."""
     if driver.platform and policy.single:
         raise PlanError("no CDI spec can be made here", why=driver.evidence, next="Nothing was changed")
-    advice = f"No CDI spec: {driver.evidence}. It is written by the first run after there is a GPU that it can name"
+    advice = f"No CDI spec: {driver.evidence}. The first run that finds a usable GPU writes it"
     return merge([withdraw(policy, obs, "there is no GPU"), Plan(advice=(advice,))])
 
 
@@ -260,7 +260,7 @@ def generated(policy: Policy, host: HostDecision, of: OfDriver, look: inventory.
     """One spec for each kind; none where no device would be in it."""
     all_of_them = {name: one_spec(policy, host, of, look, name, layout) for name, layout in kinds(policy)}
     specs = {name: one for name, one in all_of_them.items() if one.spec.devices}
-    empty = [f"No device of the kind {name}, so there is no spec of it" for name in all_of_them if name not in specs]
+    empty = [f"No device of the kind {name}, so no spec is written for it" for name in all_of_them if name not in specs]
     notes = tuple(dict.fromkeys(note for one in all_of_them.values() for note in one.notes))
     return Made(specs, look.source, (*words, *notes, *of.notes, *empty), of)
 
@@ -342,7 +342,7 @@ def place(policy: Policy, obs: Observation, spec: Spec) -> File:
     """The file that our spec is in, or will be."""
     file = seen(policy, obs, path(policy, spec.kind))
     if file.is_link:
-        why = "an engine would read another file than the one that is written"
+        why = "engines would read another file than the one that is written"
         raise PlanError(f"this is a symbolic link to {file.real}", where=file.path, why=why, next="Remove the link, then run again")
     return owned_file.readable(file)
 
@@ -397,8 +397,8 @@ def take_over(policy: Policy, obs: Observation, host: HostDecision) -> Plan:
         return Plan()
     mine = path(policy, KIND)
     if not cdi_refresh.refresh(policy, obs).present:
-        other_files.require_explained(policy, file, f"it would hide {mine}, which is ours on this host")
-    why = f"nvidia-cdi-refresh wrote it; it would hide {mine}, which is ours on this host"
+        other_files.require_explained(policy, file, f"it would hide {mine}, the spec of this collection")
+    why = f"nvidia-cdi-refresh wrote it; it would hide {mine}, the spec of this collection"
     left = Leftover(cdi_files.REFRESH, REFRESH_FILE, (), True, "adopted", why, "set cdi_owner: toolkit to leave the spec to it")
     return dc.replace(owned_file.remove(file, why=why), leftovers=(left,))
 
@@ -419,7 +419,7 @@ def left_by_others(policy: Policy, obs: Observation, spec: Spec) -> Plan:
     there = seen(policy, obs, mine)
     plans = [] if is_own(there) or leaves_as_it_is(policy, obs, there, spec) else [other_files.at_own_path(policy, there, spec)]
     if policy.root == "/" and shared_kind(policy) and mine != REFRESH_FILE:
-        other_files.require_names(policy, seen(policy, obs, REFRESH_FILE), spec, f"it would hide {mine}, which is ours on this host")
+        other_files.require_names(policy, seen(policy, obs, REFRESH_FILE), spec, f"it would hide {mine}, the spec of this collection")
     for directory in directories(policy):
         for file in obs.glob(f"{directory}/*"):
             if file.path not in (*own, REFRESH_FILE) and (file.error or file.type == "file"):

@@ -119,14 +119,14 @@ def judge(file: File, writer: Writer, there: Host) -> Verdict:
     if file.fault and file.fault.get("code") in stand_ins.FORMS:
         return Verdict(file.path, writer, "fresh", "")  # engines read it
     if file.fault:
-        why = f"{file.path} is no CDI spec: line {file.fault.get('line')}: {stand_ins.fault(file.fault)}"
+        why = f"{file.path} is not a CDI spec: line {file.fault.get('line')}: {stand_ins.fault(file.fault)}"
         return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", why),))
     if file.error or file.content is None:
         return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", f"{file.path} could not be read: {file.trouble}"),))
     try:
         spec = reader.parse(file.content)
     except ValueError as error:
-        return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", f"{file.path} is no CDI spec: {error}"),))
+        return Verdict(file.path, writer, "stale", "", (Stale("content", "", "", f"{file.path} is not a CDI spec: {error}"),))
     reasons = (
         *of_driver(spec, there),
         *of_kernel(spec, there),
@@ -142,7 +142,7 @@ def judge(file: File, writer: Writer, there: Host) -> Verdict:
 
 def withdrawn(path: str) -> Verdict:
     """The watch of `cdi_refresh: watch` has set our file aside."""
-    why = f"{path} was set aside by the watch on the host, whose journal says why (journalctl -u gpufleet-cdi-watch)"
+    why = f"{path} was set aside by the staleness guard on the host, whose journal says why (journalctl -u gpufleet-cdi-watch)"
     return Verdict(path, "collection", "stale", "", (Stale("content", path, "", why),))
 
 
@@ -171,7 +171,7 @@ def of_driver(spec: Spec, there: Host) -> Iterator[Stale]:
     strange = [v for v in recorded_drivers(spec) if live and v not in live]
     if strange:
         found = ", ".join(sorted(live))
-        yield Stale("driver", ", ".join(strange), found, f"made for driver {', '.join(strange)}, and the host has {found}")
+        yield Stale("driver", ", ".join(strange), found, f"made for driver {', '.join(strange)}, but the host has {found}")
 
 
 def of_kernel(spec: Spec, there: Host) -> Iterator[Stale]:
@@ -212,7 +212,7 @@ def lost_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[
     if all(g.uuid for g in gpus):
         gone += sorted(name for name in named if name.startswith("GPU-") and name not in {g.uuid for g in gpus})
     if gone:
-        yield Stale("gpus", ", ".join(gone), f"{len(gpus)} GPUs", f"names {', '.join(gone)}, which is no GPU of this host now")
+        yield Stale("gpus", ", ".join(gone), f"{len(gpus)} GPUs", f"names {', '.join(gone)}, which is not a GPU of this host now")
 
 
 def new_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterator[Stale]:
@@ -231,7 +231,7 @@ def swapped_gpus(named: Mapping[str, frozenset[str]], gpus: list[Gpu]) -> Iterat
             nodes = named.get(name) if name else None
             if nodes and now not in nodes:
                 was = ", ".join(sorted(nodes))
-                yield Stale("gpus", f"{name}: {was}", f"{name}: {now}", f"says that {name} is {was}, and it is {now} now")
+                yield Stale("gpus", f"{name}: {was}", f"{name}: {now}", f"records {name} as {was}, but it is {now} now")
 
 
 def of_mig(spec: Spec, there: Host) -> Iterator[Stale]:
@@ -261,7 +261,7 @@ def of_nodes(spec: Spec, there: Host) -> Iterator[Stale]:
     held = {n.path for e in edits(spec) for n in e.device_nodes}
     lacking = [p for p in CONTROL if p in there.nodes and p not in held] if spec.kind == KIND else []
     if lacking:
-        why = f"was made before {', '.join(lacking)} was there"
+        why = f"was made before {', '.join(lacking)} existed"
         yield Stale("nodes", "", ", ".join(lacking), why)
 
 
@@ -271,12 +271,12 @@ def of_node(node: DeviceNode, live: Mapping[str, Any] | None, *, known: bool) ->
         return
     if live is None:
         if not (node.type and node.major):  # with both, CDI's library does not look (container-edits_unix.go)
-            yield Stale("nodes", path, "", f"names the device node {path}, which is not there; containers do not start")
+            yield Stale("nodes", path, "", f"names the device node {path}, which does not exist; containers do not start")
         return
     numbers = tuple(live.get("rdev") or ())
     if node.major and numbers and numbers != (node.major, node.minor or 0):
         was, now = f"{node.major}:{node.minor or 0}", ":".join(map(str, numbers))
-        yield Stale("nodes", f"{path} {was}", f"{path} {now}", f"records {path} as {was}, and it is {now} now")
+        yield Stale("nodes", f"{path} {was}", f"{path} {now}", f"records {path} as {was}, but it is {now} now")
 
 
 def of_files(spec: Spec, there: Host) -> Iterator[Stale]:
@@ -284,7 +284,7 @@ def of_files(spec: Spec, there: Host) -> Iterator[Stale]:
     gone = sorted(p for p in {*paths(spec), *hooks} if p in there.there and there.there[p] is None)
     if gone:
         more = f" and {len(gone) - 3} more" if len(gone) > 3 else ""
-        why = f"names files that are gone: {', '.join(gone[:3])}{more}; containers do not start"
+        why = f"names files that no longer exist: {', '.join(gone[:3])}{more}; containers do not start"
         yield Stale("files", ", ".join(gone[:3]) + more, "", why)
 
 
@@ -295,7 +295,7 @@ def of_cap(spec: Spec, there: Host) -> Iterator[Stale]:
     if not there.cap:
         return
     if spec.version not in version.KNOWN or version.key(spec.version) > version.key(there.cap):
-        why = f"is of version {spec.version}, and the oldest consumer here accepts {there.cap} at most"
+        why = f"has version {spec.version}, but the oldest consumer here accepts {there.cap} at most"
         yield Stale("cap", spec.version, there.cap, why)
 
 

@@ -38,7 +38,7 @@ REFRESH_NAME = "cdi-refresh"
 REFRESH_UNITS = (f"gpufleet-{REFRESH_NAME}.path",)
 WATCHES = ((NAME, UNITS), (REFRESH_NAME, REFRESH_UNITS))
 ASIDE = f"{JOURNAL_DIR}/aside"
-WHY = "the host may change between two runs, and no container is to start with a spec that is not true any more"
+WHY = "the host may change between two runs, and containers must not start with a stale spec"
 # New capability nodes come with MIG instances, a new list of modules with a driver. %v is the running kernel.
 CHANGES = "PathChanged=/dev/nvidia-caps\nPathChanged=/lib/modules/%v/modules.dep\n"
 INFORMATION = (r"^Bus Location:\s*(\S+)", r"^Device Minor:\s*(\d+)", r"^GPU UUID:\s*(GPU-[0-9a-f]{8}\S*)")
@@ -75,7 +75,7 @@ def plan(policy: Policy, obs: Observation, owner: str, specs: Mapping[str, tuple
     service = host_service.service(NAME, "Set a CDI spec aside that is not true any more", after="gpufleet-device-nodes.service")
     units = {SERVICE: service, PATH: path_unit(SERVICE), TIMER: TIMER_UNIT}
     there = host_service.plan(policy, obs, host_service.Resident(NAME, units, UNITS, WHY, settings, program))
-    return merge([without(policy, obs, "the spec is ours now", REFRESH_NAME), there])
+    return merge([without(policy, obs, "this collection writes the spec now", REFRESH_NAME), there])
 
 
 TIMER_UNIT = """\

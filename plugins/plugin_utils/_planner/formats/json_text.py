@@ -105,7 +105,7 @@ class _Reader:
                 return Token(at, at + len(word), meaning)
         found = NUMBER.match(self.text, at)
         if not found:
-            raise self.wrong(at, f"this is not valid JSON: {self.said(at)} where a value has to be")
+            raise self.wrong(at, f"this is not valid JSON: {self.said(at)} where a value is expected")
         return Token(at, found.end(), self.number(found.group(), at))
 
     def number(self, text: str, at: int) -> Any:
@@ -117,7 +117,7 @@ class _Reader:
     def string(self, at: int) -> int:
         found = STRING.match(self.text, at)
         if not found:
-            raise self.wrong(at, "this is not valid JSON: a string that does not end, or with a sign that has to be escaped")
+            raise self.wrong(at, "this is not valid JSON: a string without an end, or with a character that has to be escaped")
         return found.end()
 
     def object(self, at: int, depth: int) -> Token:
@@ -126,14 +126,14 @@ class _Reader:
         before, here = at + 1, self.blank(at + 1)
         while members or self.text[here : here + 1] != "}":
             if self.text[here : here + 1] != '"':
-                raise self.wrong(here, f"this is not valid JSON: {self.said(here)} where a key in quotes has to be")
+                raise self.wrong(here, f"this is not valid JSON: {self.said(here)} where a key in quotes is expected")
             key_end = self.string(here)
             key = json.loads(self.text[here:key_end])
             if key in value:
-                raise self.wrong(here, f"the key {json.dumps(key)} stands here twice", "Remove the one that does not count, the first")
+                raise self.wrong(here, f"the key {json.dumps(key)} occurs twice", "Remove the first one, which has no effect")
             colon = self.blank(key_end)
             if self.text[colon : colon + 1] != ":":
-                raise self.wrong(colon, f"this is not valid JSON: {self.said(colon)} where a colon has to be")
+                raise self.wrong(colon, f"this is not valid JSON: {self.said(colon)} where a colon is expected")
             node = self.value(self.blank(colon + 1), depth + 1)
             members.append(Member(key, before, here, key_end, node))
             value[key] = node.value
@@ -173,10 +173,10 @@ def parse(text: str, path: str) -> JsonDocument:
         raise reader.wrong(begin, "this is not valid JSON: it has no comments", "Take the comment out")
     root = reader.value(begin, 0)
     if not root.is_object:
-        raise reader.wrong(begin, "this is no JSON object", "Write it as { ... }")
+        raise reader.wrong(begin, "this is not a JSON object", "Write it as { ... }")
     rest = reader.blank(root.end)
     if rest < len(text):
-        raise reader.wrong(rest, f"there is more behind the end of the JSON object: {text[rest]!r}", "Take it out")
+        raise reader.wrong(rest, f"there is text after the end of the JSON object: {text[rest]!r}", "Take it out")
     return JsonDocument(path, text, root)
 
 

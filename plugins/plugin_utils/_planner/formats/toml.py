@@ -108,7 +108,7 @@ def _set(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
     if pair:
         changed = places_of.replace_span(doc, pair.value, dumps(value))
     elif old is not missing:
-        raise refusal(doc, path, "it is a table or an array of tables here, not a key with a value")
+        raise refusal(doc, path, "this is a table or an array of tables, not a key with a value")
     else:
         changed = places_of.insert(doc, places, path, value)
     expected, at = _along(doc.data, path[:-1])
@@ -168,7 +168,7 @@ def append(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
         return set_value(doc, path, [value])
     pair = next((p for p in toml_scanner.scan(doc.clean).pairs if p.path == path and not p.in_array), None)
     if pair is None or not isinstance(old, list):
-        raise refusal(doc, path, "it is not an array here")
+        raise refusal(doc, path, "this is not an array")
     spans, end = toml_scanner.elements(doc.clean, pair.value[0])
     if not spans:
         changed = places_of.replace_span(doc, (pair.value[0], end), dumps([value]))
@@ -192,7 +192,7 @@ def discard(doc: TomlDocument, path: Path, value: Any) -> TomlDocument:
         return remove(doc, path)
     pair = next((p for p in toml_scanner.scan(doc.clean).pairs if p.path == path and not p.in_array), None)
     if pair is None:
-        raise refusal(doc, path, "it is not an array here")
+        raise refusal(doc, path, "this is not an array")
     spans = toml_scanner.elements(doc.clean, pair.value[0])[0]
     at = old.index(value)
     gone = (spans[at - 1][1], spans[at][1]) if at else (spans[0][0], spans[1][0])
@@ -216,9 +216,9 @@ def _proven(before: TomlDocument, after: TomlDocument, path: Path) -> TomlDocume
     try:
         data = loads(after.clean, after.path)
     except TomlError as exc:
-        raise refusal(before, path, f"the edit would leave a text that is not TOML: {exc.why}") from exc
+        raise refusal(before, path, f"the edit would result in text that is not valid TOML: {exc.why}") from exc
     if _pruned(data) != _pruned(after.data):
-        raise refusal(before, path, "the edit would change other keys, too")
+        raise refusal(before, path, "the edit would change other keys as well")
     return dc.replace(after, data=data)
 
 

@@ -89,7 +89,7 @@ def loads(text: str, path: str) -> dict[str, Any]:
         raise TomlError("this is nested too deeply to be a configuration", where=path, next="repair this file first") from exc
     except tomllib.TOMLDecodeError as exc:
         if text.startswith(UTF16):
-            raise TomlError("this is UTF-16, and TOML is UTF-8", where=path, line=1, next="save the file as UTF-8") from exc
+            raise TomlError("this is UTF-16, but TOML must be UTF-8", where=path, line=1, next="save the file as UTF-8") from exc
         match = re.search(r"at line (\d+)", str(exc))
         line = int(match.group(1)) if match else len(split(text)) or 1
         raise TomlError("this is not valid TOML", where=path, line=line, why=WHY, next="Repair this line first.") from None
@@ -104,7 +104,7 @@ def _loads_tomlkit(text: str, path: str) -> dict[str, Any]:
     except ImportError as exc:
         raise PlanError(
             "the controller's Python cannot read TOML",
-            why="it is older than 3.11 and tomlkit is not installed",
+            why="it is older than 3.11, and tomlkit is not installed",
             next="Install tomlkit for the Python that runs Ansible (meta/execution-environment.yml lists it), or use Python 3.11 or newer.",
         ) from exc
     try:

@@ -37,7 +37,7 @@ class TooMuch(PlanError):
 def require(text: str, path: str) -> None:
     """The error with file, line and limit for what is too much."""
     if len(text) > SIZE:
-        raise TooMuch(f"this holds {len(text)} characters, and {SIZE} are the most that is read", where=path, next="Make it smaller")
+        raise TooMuch(f"this has {len(text)} characters, but at most {SIZE} are read", where=path, next="Make it smaller")
     level = 0
     for found in _TOKEN.finditer(text):
         if found["long"]:

@@ -34,7 +34,7 @@ def check(doc: toml.TomlDocument, shapes: Mapping[Path, str], why: str, withheld
             if kinds[path] != _KINDS[wanted] if path in kinds else not fits(value, wanted):
                 found_here = _SAID.get(kinds.get(path, ""), kind(value))
                 raise PlanError(
-                    f"{toml.dotted(path)} is {found_here} here, and it must be {wanted}",
+                    f"{toml.dotted(path)} is {found_here} here, but must be {wanted}",
                     where=doc.path,
                     line=toml.line_of(doc, path),
                     why=why,

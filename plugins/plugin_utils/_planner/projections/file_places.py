@@ -47,44 +47,44 @@ DAEMON_JSON: Places = {
 
 # Codes by which the node says what is wrong with a text; it never says the text's own words.
 FAULTS: Mapping[str, str] = {
-    "toml-line": "more stands on this line than one statement",
-    "toml-key": "a key is missing here, or is not written as TOML writes keys",
+    "toml-line": "this line has more than one statement",
+    "toml-key": "a key is missing here, or does not have the form of a TOML key",
     "toml-equals": "a key without an equals sign",
-    "toml-value": "what stands here is no value",
-    "toml-string": "a string that does not end, or with a sign that has to be escaped",
-    "toml-escape": "an escape in a string that TOML does not know",
+    "toml-value": "this is not a value",
+    "toml-string": "a string without an end, or with a character that has to be escaped",
+    "toml-escape": "a string with an escape sequence that TOML does not know",
     "toml-array": "an array without a comma between its values, or without its end",
     "toml-inline": "an inline table without a comma between its keys, or without its end",
     "toml-header": "a table's header without its end",
-    "toml-twice": "a key or table that is there already",
+    "toml-twice": "a key or table that is defined already",
     "toml-deep": "it is nested too deeply to be a configuration",
-    "json-key": "a key in quotes has to be here; JSON has neither comments nor a comma before a closing brace",
-    "json-colon": "a colon has to be here",
-    "json-comma": "a comma or } has to be here",
-    "json-array": "a comma or ] has to be here",
-    "json-value": "a value has to be here",
-    "json-string": "a string that does not end, or with a sign that has to be escaped",
+    "json-key": "a key in quotes is expected here; JSON has neither comments nor a comma before a closing brace",
+    "json-colon": "a colon is expected here",
+    "json-comma": "a comma or } is expected here",
+    "json-array": "a comma or ] is expected here",
+    "json-value": "a value is expected here",
+    "json-string": "a string without an end, or with a character that has to be escaped",
     "json-number": "this number is too long",
-    "json-twice": "a key stands here twice",
-    "json-more": "there is more behind the end of the JSON object",
-    "json-object": "it is no JSON object",
+    "json-twice": "this key occurs twice",
+    "json-more": "there is text after the end of the JSON object",
+    "json-object": "it is not a JSON object",
     "json-comment": "it has no comments",
     "json-deep": "it is nested too deeply to be a configuration",
     "utf-16": "it is UTF-16",
-    "yaml-form": "this is a form of YAML that is not read here (a tag, a directive, a complex key, say)",
+    "yaml-form": "this form of YAML is not read here (for example a tag, a directive or a complex key)",
     "yaml-bytes": "it is not UTF-8",
-    "yaml-sign": "a sign that YAML does not allow",
-    "yaml-tab": "a tab where the indentation has to be of spaces",
-    "yaml-indent": "this line is indented otherwise than those around it",
-    "yaml-more": "more stands on this line than one value",
-    "yaml-key": "a key with a colon has to be here",
-    "yaml-value": "a value has to be here",
-    "yaml-flow": "a comma or a closing bracket has to be here",
-    "yaml-string": "a text in quotes that does not end",
-    "yaml-escape": "an escape in a text that YAML does not know",
+    "yaml-sign": "a character that YAML does not allow",
+    "yaml-tab": "a tab where the indentation must consist of spaces",
+    "yaml-indent": "the indentation of this line does not fit the lines around it",
+    "yaml-more": "this line has more than one value",
+    "yaml-key": "a key with a colon is expected here",
+    "yaml-value": "a value is expected here",
+    "yaml-flow": "a comma or a closing bracket is expected here",
+    "yaml-string": "a quoted string without an end",
+    "yaml-escape": "a string with an escape sequence that YAML does not know",
     "yaml-anchor": "an anchor or an alias without a name",
     "yaml-deep": "it is nested too deeply to be a configuration",
-    "names": "it has more names than can be told apart",
+    "names": "it has too many different names",
 }
 
 
@@ -124,8 +124,8 @@ def stand_in(value: Any) -> bool:
 def fault(path: str, code: str, line: int, form: str) -> PlanError:
     """The error for a file of which nothing was sent, since it is not of its format."""
     if code == "utf-16":
-        return PlanError(f"this is UTF-16, and {form} is UTF-8", where=path, line=1, next="save the file as UTF-8")
-    why = FAULTS.get(code, "the node's scanner says no more than that")
+        return PlanError(f"this is UTF-16, but {form} must be UTF-8", where=path, line=1, next="save the file as UTF-8")
+    why = FAULTS.get(code, "the scanner on the node reports no more details")
     return PlanError(f"this is not valid {form}", where=path, line=line, why=why, next="Repair this line first.")
 
 
@@ -136,9 +136,9 @@ def require_shown(path: str, withheld: Iterable[Mapping[str, Any]], without: Ite
         if selection.listed(unlisted, entry["path"]) is None:
             name = ".".join(entry["path"])
             raise PlanError(
-                f"the value of {name} has a form that is not sent from a host",
+                f"the value of {name} has a form that is not sent from the host",
                 where=path,
                 line=entry["line"],
-                why="of a configuration only values of a known form leave the host, since any other may be a secret",
+                why="only configuration values of a known form leave the host, since any other value may be a secret",
                 next="Write it in the usual form, or make the change by hand.",
             )

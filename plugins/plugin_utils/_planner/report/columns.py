@@ -51,7 +51,7 @@ def search(column: Column, compiled: Compile | None) -> Search:
         return lambda value: step_by_step(value, column.path.split("."))
     if compiled is None:
         raise PlanError(
-            f"columns: {column.path!r} is more than names with dots, and the Python library jmespath is not on the controller",
+            f"columns: {column.path!r} is more than names with dots, but the Python library jmespath is not installed on the controller",
             next="Install it there (pip install jmespath), or write the path as names with dots",
         )
     return compiled(column.path)

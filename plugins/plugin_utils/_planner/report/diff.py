@@ -22,7 +22,7 @@ _SPEC = re.compile(r"(?m)^[ \t{]*\"?cdiVersion\"?:")
 _HEADER = re.compile(r"\s*\[.+\]\s*(?:#.*)?$")
 # What the node puts in the place of names, comments and values that it does not send (module_utils/_node/projection/placeholders.py).
 _STAND_IN = re.compile(r"""#x{2,}[ \t]*$|" +"|\[1 +\]|\{ {2,}\}|(?:^|[\s.{,\["'])x{2,}[\w-]?(?=["']?\s*[=.:\]])""")
-HIDDEN = r"\ xxxx, blanks and ones stand here for names, comments and values that are not sent from the host"
+HIDDEN = r"\ xxxx, blanks and ones replace names, comments and values that are not sent from the host"
 _HUNK = re.compile(r"@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
 
 

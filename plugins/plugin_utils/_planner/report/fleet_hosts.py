@@ -32,7 +32,7 @@ def lines(results: outcomes.Results, view: View) -> list[str]:
     counts = outcomes.totals(results, view.check)
     bad = counts["needs_person"]
     named = names.some(bad, groups.HOSTS_SHOWN)
-    person = layout.hang(f"{outcomes.plural(len(bad))} need{'s' if len(bad) == 1 else ''} a person: {named}", view.width, 0)
+    person = layout.hang(f"{outcomes.plural(len(bad))} need{'s' if len(bad) == 1 else ''} your attention: {named}", view.width, 0)
     below = [
         *(groups.lines(results, view.width, view.check) if view.details else ()),
         *leftovers.lines(results, view.width, view.check, view.details),

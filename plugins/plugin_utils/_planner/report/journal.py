@@ -20,7 +20,7 @@ BY = {
     "the executor": "by the host itself",
     "systemd": "by the host itself",
     "its caller": "by the host itself",
-    "its probation": "by the host itself, which went on watching it",
+    "its probation": "by the host itself, which continued to monitor it",
     "the timer": "by the host's timer",
     "the next boot": "at the next boot",
     "the next transaction": "by the next run",
@@ -58,7 +58,7 @@ def advice(obs: Observation) -> tuple[str, ...]:
         *(unfinished(entry) for entry in seen.get("unfinished") or () if entry.get("state") != "probation"),
         *(pending(entry) for entry in seen.get("pending") or ()),
         *(str(entry.get("why")) for entry in seen.get("damaged") or ()),
-        *(f"{path} was left by a transaction whose journal was removed: a run without check mode removes it" for path in strays(obs)),
+        *(f"{path} is left over from a transaction whose journal was removed: a run without check mode removes it" for path in strays(obs)),
     )
 
 
@@ -68,10 +68,10 @@ def named(entry: Entry) -> str:
 
 def taken_back(entry: Entry) -> str:
     words = "".join(f"; {sentence}" for sentence in failures(entry.get("logs") or {}))
-    trouble = f"; {entry['trouble']} while it was taken back" if entry.get("trouble") else ""
-    left = f"; {', '.join(entry['foreign'])}: changed by somebody else meanwhile, so left as found" if entry.get("foreign") else ""
+    trouble = f"; {entry['trouble']} while it was being rolled back" if entry.get("trouble") else ""
+    left = f"; {', '.join(entry['foreign'])}: changed by someone else in the meantime, so left as found" if entry.get("foreign") else ""
     back = [path for path in entry.get("files") or () if path not in (entry.get("foreign") or ())]
-    files = f". As before again: {', '.join(back)}" if back and not trouble else ""
+    files = f". Restored: {', '.join(back)}" if back and not trouble else ""
     return f"{named(entry)} was rolled back {by(entry)} because: {because(entry)}{words}{trouble}{left}{files}"
 
 
@@ -122,14 +122,14 @@ def history(entry: Entry) -> str:
     ends = {
         "committed": "stands",
         "rolled_back": f"rolled back {by(entry)} because: {because(entry)}",
-        "probation": "serves, and is still watched",
+        "probation": "the engine serves; the transaction is still being monitored",
     }
-    end = ends.get(str(entry.get("state")), f"not over (state {entry.get('state')})")
+    end = ends.get(str(entry.get("state")), f"not finished (state {entry.get('state')})")
     return f"{entry.get('time') or 'unknown time'} {entry.get('reason') or 'no reason given'}: {done(entry)}: {end}"
 
 
 def unfinished(entry: Entry) -> str:
-    return f"{named(entry)} is not over (state {entry.get('state')}): it is still at work, or the next transaction takes it back"
+    return f"{named(entry)} is not finished (state {entry.get('state')}): it still runs, or the next transaction rolls it back"
 
 
 def pending(entry: Entry) -> str:
@@ -142,7 +142,7 @@ def pending(entry: Entry) -> str:
 def recovered(answer: Entry) -> tuple[str, ...]:
     """Earlier transactions that this one had to bring to an end first."""
     return tuple(
-        f"{named(entry)} was not over and was rolled back first, because: {entry.get('why') or 'unknown'}"
+        f"{named(entry)} was not finished and was rolled back first, because: {entry.get('why') or 'unknown'}"
         for entry in answer.get("recovered") or ()
     )
 
@@ -151,8 +151,8 @@ def rewritten(answer: Entry) -> tuple[str, ...]:
     """The journal's directory was cleared while the transaction was at work."""
     if not answer.get("rewritten"):
         return ()
-    sentence = "the journal's directory was removed while this run was at work"
-    return (f"{sentence}: its own entry and the copies of its files were written again, those of other files are lost",)
+    sentence = "the journal's directory was removed during this run"
+    return (f"{sentence}: the entry of this run and the copies of its files were written again; the copies of other files are lost",)
 
 
 def ended(answer: Entry) -> tuple[str, ...]:

@@ -28,8 +28,8 @@ def trouble(answer: Mapping[str, Any]) -> str:
     if answer.get("conflict"):
         c = answer["conflict"][0]
         return (
-            f"conflict: {c.get('path') or c.get('what')} changed between the look and the transaction, twice in a row "
-            f"(expected {c.get('expected')}, found {c.get('found')}). Somebody else writes it: stop that writer, then run again"
+            f"conflict: {c.get('path') or c.get('what')} changed between the observation and the transaction, twice in a row "
+            f"(expected {c.get('expected')}, found {c.get('found')}). Another program writes it: stop that program, then run again"
         )
     error = answer.get("error")
     if not error:
@@ -55,7 +55,7 @@ def words(answer: Mapping[str, Any]) -> list[str]:
     known = list(dict.fromkeys(filter(None, (causes.words(entry.get("causes") or ()) for entry in failed))))
     if not failed:
         return []
-    where = f"its own words are in {answer['said']} on the host" if answer.get("said") else "check mode keeps none of its words"
+    where = f"its output is in {answer['said']} on the host" if answer.get("said") else "check mode keeps none of its output"
     return [f"Cause: {'; '.join(known)}; {where}" if known else where[0].upper() + where[1:]]
 
 

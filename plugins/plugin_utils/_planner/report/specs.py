@@ -10,7 +10,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, layout, names, outcomes
 
 HEAD = ("HOST", "CDI SPEC", "WHY")
-NOT_YET = "nothing to refresh: gpufleet.nvidia.site sees to the first spec of this host"
+NOT_YET = "nothing to refresh: gpufleet.nvidia.site writes the first spec of this host"
 SUMMED = {"none": "without a spec"}
 ORDER = ("failed", "rolled back", "lost", "not reached", "stale", "would be written", "written", "none", "fresh")
 

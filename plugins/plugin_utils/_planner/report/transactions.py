@@ -43,7 +43,7 @@ def entry(host: str, record: journal.Entry, taken_back: bool) -> list[str]:
     """One row. taken_back: by a later transaction that gave the whole host back, so nothing of this one is in force."""
     state = str(record.get("state"))
     back = state == "rolled_back"
-    stands = "taken back since" if taken_back and state in STATES else STATES.get(state, f"not over ({state})")
+    stands = "taken back since" if taken_back and state in STATES else STATES.get(state, f"not finished ({state})")
     return [
         host,
         str(record.get("time") or "unknown"),

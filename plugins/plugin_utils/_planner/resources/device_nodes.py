@@ -42,7 +42,7 @@ GPU_DRIVERS = ("nvidia", "nvidia-frontend")
 LINKS = "/dev/char"
 PARAMS = {"mode": "DeviceFileMode", "uid": "DeviceFileUID", "gid": "DeviceFileGID"}
 CONTAINER_FILES = ("/.dockerenv", "/run/.containerenv", "/run/systemd/container")
-WHY = "the driver's device nodes have to be there before containers start, with the numbers of this boot"
+WHY = "the driver's device nodes have to exist before containers start, with the device numbers of this boot"
 
 
 @dc.dataclass(frozen=True)
@@ -151,11 +151,11 @@ def of_node(want: Wanted, file: File | None) -> list[Difference]:
     if file is None:
         return [Difference("node", want.path, "", None, want.text, f"containers with a GPU need it; {want.driver} reports its number")]
     if file.type != "char" or file.rdev is None:
-        return [Difference("node", want.path, "", f"a {file.type}", want.text, "this is no device node")]
+        return [Difference("node", want.path, "", f"a {file.type}", want.text, "this is not a device node")]
     have = f"{file.rdev[0]}:{file.rdev[1]} {file.mode & 0o7777:04o} {file.uid}:{file.gid}"
     if file.rdev != (want.major, want.minor):
         why = f"the kernel has {want.driver} as {want.major} now" if want.major is not None else f"{want.driver} is not loaded"
-        return [Difference("node", want.path, "", have, want.text, f"{why}; with other numbers it is another device or none")]
+        return [Difference("node", want.path, "", have, want.text, f"{why}; with other numbers it leads to another device or to none")]
     if have != want.text:
         return [Difference("node", want.path, "", have, want.text, "the module's parameters say so (/proc/driver/nvidia/params)")]
     return []
@@ -168,7 +168,7 @@ def of_link(want: Wanted, links: Mapping[str, str]) -> list[Difference]:
     relative = f"../{want.path.removeprefix('/dev/')}"
     if links.get(name) in (relative, want.path):
         return []
-    why = "systemd finds devices again through it; without it a daemon-reload takes them from containers (runc issue 3708)"
+    why = "systemd identifies devices by it; without it a daemon-reload takes them away from containers (runc issue 3708)"
     return [Difference("node", f"{LINKS}/{name}", "", links.get(name) or None, relative, why)]
 
 
@@ -181,7 +181,7 @@ def plan(policy: Policy, obs: Observation, driver: Driver, program: str) -> Plan
         return Plan()
     against = objection(policy, obs, driver)
     if against and policy.single and driver.state in ("broken", "not-loaded"):
-        raise PlanError(f"no device nodes can be made: {against}", next=driver.remedy or "Nothing was changed")
+        raise PlanError(f"device nodes cannot be created: {against}", next=driver.remedy or "Nothing was changed")
     if against:
         return Plan(advice=(f"Device nodes are left alone: {against}",))
     settings = json.dumps(rules(policy), indent=2, sort_keys=True) + "\n"
@@ -202,7 +202,7 @@ def objection(policy: Policy, obs: Observation, driver: Driver) -> str:
     if policy.root != "/":
         return ""
     if gpu.dev_root(policy) != "/":
-        return f"they lie beneath {gpu.dev_root(policy)}, where whoever runs the driver there makes them"
+        return f"they lie beneath {gpu.dev_root(policy)}, where the driver's own container creates them"
     if driver.state == "none":
         return driver.evidence
     held = driver.state == "not-loaded" and any(word in driver.evidence for word in gpu.FOREIGN_DRIVERS.values())

@@ -90,7 +90,7 @@ def plan_file(policy: Policy, obs: Observation, path: str, *, wanted: bool, bina
     if earlier(file):
         return plan_gone(policy, obs, file)
     return Plan(
-        advice=(f"{path} is not the hook file that this collection or NVIDIA's tool writes, so it is left alone: check what it injects",)
+        advice=(f"{path} is not a hook file that this collection or NVIDIA's tool writes, so it is left alone: check what it injects",)
     )
 
 
@@ -99,7 +99,9 @@ def plan_gone(policy: Policy, obs: Observation, file: File) -> Plan:
     own = file.path in owned_file.originals(obs)
     if not own and policy.adopt == "never":
         return Plan(leftovers=(hook_files.kept(file.path, earlier(file)),))
-    gone = expecting(file, owned_file.remove(file, why="GPUs come another way here, and a hook beside it would inject them twice"))
+    gone = expecting(
+        file, owned_file.remove(file, why="GPUs are injected in another way here, and an additional hook would inject them twice")
+    )
     return gone if own else dc.replace(gone, leftovers=(hook_files.adopted(file.path, earlier(file)),))
 
 
@@ -125,8 +127,8 @@ def absent_file(obs: Observation, path: str) -> Plan:
     file = owned_file.readable(obs.file(path, KEEP))
     known = path in owned_file.originals(obs)
     if file.exists and not known and hooks(file):
-        return Plan(advice=(f"{path} is not known to this host's journal: NVIDIA's own tool writes the same, so it is left alone",))
-    plan = owned_file.give_back(obs, file, why="state: absent takes back what was written here", own=known and bool(hooks(file)))
+        return Plan(advice=(f"{path} is not in the journal of this host: NVIDIA's own tool writes the same file, so it is left alone",))
+    plan = owned_file.give_back(obs, file, why="state: absent removes what this collection wrote", own=known and bool(hooks(file)))
     return expecting(file, plan)
 
 
@@ -159,8 +161,8 @@ def check_binary(policy: Policy, obs: Observation, binary: str) -> None:
     if brought or policy.root != "/" or obs.raw(queries.file(binary, content=False)).get("exists", True):
         return
     raise PlanError(
-        "the program of the OCI hook is not there",
+        "the program of the OCI hook does not exist",
         where=binary,
-        why="CRI-O skips such a hook without a word, and containers would run without GPUs",
+        why="CRI-O silently skips such a hook, and containers would run without GPUs",
         next="install nvidia-container-toolkit first (packages: present does), or correct the path",
     )

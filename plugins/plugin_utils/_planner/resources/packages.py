@@ -35,7 +35,7 @@ AVAILABLE: Mapping[str, queries.Question] = {
 }
 WHY: Mapping[str, str] = {
     BASE: "the NVIDIA runtime and its tools; CDI needs nothing else",
-    "nvidia-container-toolkit": "the prestart hook, which the legacy way of injection runs",
+    "nvidia-container-toolkit": "the prestart hook, which legacy injection runs",
     "libnvidia-container-tools": "nvidia-container-cli, which the hook runs",
     "libnvidia-container1": "the library of nvidia-container-cli",
 }
@@ -59,7 +59,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
         return Plan(advice=missing_advice(policy, obs, wrong))
     install = MANAGERS.get(manager(obs))
     if install is None:
-        return Plan(advice=(f"no package manager that is known here; install {', '.join(wrong)} by hand",))
+        return Plan(advice=(f"no supported package manager found; install {', '.join(wrong)} by hand",))
     moved = [n for n in FAMILY if n not in wanted and obs.package(n) and not fits(obs.package(n) or "", version)] if version else []
     names = [*wanted, *moved]
     why = f"install {', '.join(wrong)}" + (f" in version {version}" if version else "")
@@ -113,7 +113,7 @@ def not_known(command: str, why: str) -> PlanError:
     return PlanError(
         "whether a repository of this host has the toolkit's packages is not known",
         why=f"`{command}`: {why}",
-        next="Run that on the host and mend what it says, or set packages: ignore (gpufleet_packages) and install them yourself",
+        next="Run that on the host and correct what it reports, or set packages: ignore (gpufleet_packages) and install them yourself",
     )
 
 
@@ -196,7 +196,7 @@ def missing_advice(policy: Policy, obs: Observation, wrong: list[str]) -> tuple[
     absent = [name for name in wrong if not obs.package(name)]
     if not absent or obs.raw(queries.file(RUNTIME_BINARY, content=False)).get("exists", True):
         return ()
-    why = "packages: ignore" if policy.root == "/" else "nothing is installed beneath another root"
+    why = "packages: ignore" if policy.root == "/" else "packages are not installed in another root directory"
     return (f"{', '.join(absent)} is not installed and stays so ({why}), but {posixpath.basename(RUNTIME_BINARY)} is needed",)
 
 

@@ -28,7 +28,7 @@ DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
 OPTIONS = "toolkit_repository (gpufleet_toolkit_repository)"
 SOURCES = queries.paths("package sources", ["/etc/apt/sources.list.d/*nvidia*", "/etc/yum.repos.d/*nvidia*", "/etc/zypp/repos.d/*nvidia*"])
 PROXY_FILES = ["/etc/apt/apt.conf", "/etc/apt/apt.conf.d/*", "/etc/dnf/dnf.conf", "/etc/yum.conf"]
-MIRROR = f"Name a mirror in {OPTIONS}, or leave it empty where the packages are brought another way"
+MIRROR = f"Name a mirror in {OPTIONS}, or leave it empty if the packages are installed in another way"
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
 HEADER = re.compile(r"[A-Za-z][A-Za-z-]*: [ -~]*")
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
@@ -38,7 +38,7 @@ CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}")
 # Signature, primary key, trust, user id, subkey, user attribute (RFC 4880, 4.3).
 PRIMARY, PACKETS = 6, (2, 6, 12, 13, 14, 17)
 ONE_KEY = "pass the text of an .asc file with one key and nothing else, as gpg --armor --export FINGERPRINT writes it"
-WHY = "the toolkit's packages come from here"
+WHY = "the toolkit's packages come from this repository"
 
 
 @dc.dataclass(frozen=True)
@@ -97,7 +97,7 @@ def family(os_release: Mapping[str, str]) -> Family:
             return FAMILIES[LIKE[name]]
     known = ", ".join(sorted(LIKE))
     raise PlanError(
-        f"unknown distribution {os_release.get('ID') or '(it gives no name)'}",
+        f"unknown distribution {os_release.get('ID') or '(it has no name)'}",
         where="/etc/os-release",
         why=f"known are {known}",
         next="install the packages yourself and set packages: ignore",
@@ -111,13 +111,13 @@ def fingerprint(key: str) -> str:
     be trusted as the first is, though nobody has compared its fingerprint.
     """
     if not key.partition(BEGIN)[2].partition(END)[0].strip():
-        raise PlanError("the repository key is no armored OpenPGP public key", why=f"no {BEGIN}", next="pass the text of the .asc file")
+        raise PlanError("the repository key is not an armored OpenPGP public key", why=f"no {BEGIN}", next="pass the text of the .asc file")
     try:
         body = _primary(_dearmored(key))
     except ValueError as error:
-        raise PlanError("the repository key cannot be read", why=str(error), next="fetch it again; it may be cut short") from error
+        raise PlanError("the repository key cannot be read", why=str(error), next="fetch it again; it may be truncated") from error
     except IndexError as error:
-        raise PlanError("the repository key cannot be read", why="it ends too early", next="fetch it again; it may be cut short") from error
+        raise PlanError("the repository key cannot be read", why="it ends too early", next="fetch it again; it may be truncated") from error
     return hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body).hexdigest().upper()  # noqa: S324 - the format's own digest
 
 
@@ -129,7 +129,7 @@ def _dearmored(key: str) -> bytes:
     """The bytes of the one armored block. Strict, lest a package manager's parser find more in it than this one."""
     lines = [line.rstrip() for line in key.replace("\r\n", "\n").strip().split("\n")]
     if lines[0] != BEGIN or lines[-1] != END:
-        raise _more("text outside of the armored block")
+        raise _more("text outside the armored block")
     inside = lines[1:-1]
     if any(line.startswith("-----") for line in inside):
         raise _more("a second armored block")
@@ -149,15 +149,15 @@ def _primary(data: bytes) -> bytes:
     while at < len(data) or not found:
         kind, body, at = _packet(data, at)
         if kind not in PACKETS:
-            raise _more(f"a packet of type {kind}, which is no part of a public key")
+            raise _more(f"a packet of type {kind}, which does not belong in a public key")
         if kind == PRIMARY:
             found.append(body)
         elif not found:
-            raise ValueError("its first packet is not a whole version 4 public key")
+            raise ValueError("its first packet is not a complete version 4 public key")
     if len(found) > 1:
         raise _more(f"{len(found)} primary keys, and only one fingerprint is compared")
     if not found[0] or found[0][0] != 4:
-        raise ValueError("its first packet is not a whole version 4 public key")
+        raise ValueError("its first packet is not a complete version 4 public key")
     return found[0]
 
 
@@ -165,17 +165,17 @@ def _packet(data: bytes, at: int) -> tuple[int, bytes, int]:
     """(type, body, where the next one begins) of the packet at this place (RFC 4880, 4.2)."""
     tag = data[at]
     if not tag & 0x80:
-        raise ValueError("it holds bytes that are no packet")
+        raise ValueError("it contains bytes that are not a packet")
     if tag & 0x40:
         kind, (length, start) = tag & 0x3F, _new_length(data, at)
     else:
         kind, size = (tag >> 2) & 0x0F, 1 << (tag & 3)
         if size == 8:
-            raise ValueError("it holds a packet without a length")
+            raise ValueError("it contains a packet without a length")
         length, start = int.from_bytes(data[at + 1 : at + 1 + size], "big"), at + 1 + size
     body = data[start : start + length]
     if len(body) < length:
-        raise ValueError("one of its packets is cut short")
+        raise ValueError("one of its packets is truncated")
     return kind, body, start + length
 
 
@@ -187,7 +187,7 @@ def _new_length(data: bytes, at: int) -> tuple[int, int]:
     if first < 224:
         return ((first - 192) << 8) + data[at + 2] + 192, at + 3
     if first < 255:
-        raise ValueError("it holds a packet in parts")
+        raise ValueError("it contains a packet in parts")
     return int.from_bytes(data[at + 2 : at + 6], "big"), at + 6
 
 
@@ -300,7 +300,7 @@ def nvidias_key(obs: Observation) -> str:
 def plan(obs: Observation, *, url: str, key: str, expected: str, state: str) -> Plan:
     """Two whole files. The key's fingerprint is compared before anything is written."""
     if url != NVIDIA and not url.startswith(("http://", "https://", "file://")):
-        raise PlanError(f"{url!r} is no address of a repository", next="give a http, https or file address")
+        raise PlanError(f"{url!r} is not the address of a repository", next="give an http, https or file address")
     where = family(obs.host.get("os_release") or {})
     if state == "absent":
         return _taken_back(obs, (where.list_path, where.key_path))
@@ -321,15 +321,16 @@ def require_expected(found: str, expected: str) -> None:
     awaited = expected.replace(" ", "").upper()
     if awaited and not FINGERPRINTS.fullmatch(awaited):
         raise PlanError(
-            f"{expected!r} is no fingerprint of a key",
-            why="that has 40 hexadecimal digits; fewer of them can be had for a key of somebody else's",
+            f"{expected!r} is not the fingerprint of a key",
+            why="a fingerprint has 40 hexadecimal digits; with fewer, a key of someone else could be made to match",
             next=f"Give all of them in {EXPECTED}, as gpg --show-keys prints them",
         )
     if awaited and found != awaited:
         raise PlanError(
             "the key of the package repository is not the expected one",
-            why=f"its fingerprint is {found}, and {awaited} is expected",
-            next=f"Ask whoever runs the repository for its key's fingerprint. If this is it, set {EXPECTED}; if not, install nothing",
+            why=f"its fingerprint is {found}, but {awaited} is expected",
+            next=f"Ask the operator of the repository for the fingerprint of its key. If it is this one, set {EXPECTED}; if not, "
+            "install nothing",
         )
 
 

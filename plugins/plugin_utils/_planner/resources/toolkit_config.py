@@ -31,12 +31,12 @@ Keys = Mapping[tuple[str, ...], Any]
 WHY: Mapping[tuple[str, ...], str] = {
     (*RUNTIME, "mode"): "how the NVIDIA runtime injects on this host",
     (*CDI, "annotation-prefixes"): "cdi.k8s.io/ is the engine's own prefix; the NVIDIA runtime must not handle it too",
-    (*CDI, "default-kind"): "what a bare device name stands for",
+    (*CDI, "default-kind"): "what a device name without a kind refers to",
     (*CDI, "spec-dirs"): "set by the option cdi_spec_dirs",
     (*RUNTIME, "runtimes"): "the low-level runtimes of this host, by full path where they are not on PATH",
     BY_ENV: "isolation: whether an unprivileged container may ask for GPUs by NVIDIA_VISIBLE_DEVICES",
     BY_MOUNT: "isolation: whether a container may ask for GPUs by mounts, which only privileged users can give it",
-    SKIP: "docker run --gpus calls the hook itself, which refuses to work in any mode but legacy unless this is true",
+    SKIP: "docker run --gpus calls the hook directly, which works in legacy mode only unless this is true",
 }
 
 
@@ -121,12 +121,12 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     if original is None and (originals.journal_is_there(obs) or not decision_file.was_here(obs)):
         return Plan()
     if original and file.sha256 == original.get("sha256_after"):
-        back = owned_file.give_back(obs, file, why="state: absent gives back the file from before", own=False)
+        back = owned_file.give_back(obs, file, why="state: absent restores the original file", own=False)
         return dc.replace(back, expect_files={PATH: file.sha256})
     document = toml_file.read(file)
     gone: dict[tuple[str, ...], Any] = {k: None for k in WHY if toml.lookup(document.data, k) is not None}
-    since = "was changed after this collection had written it" if original else "has no copy from before, as the journal is gone"
-    advice = (f"{PATH} {since}: only the keys of this collection are removed, so the runtime's defaults hold",)
+    since = "was changed after this collection had written it" if original else "has no copy of the original, since the journal is gone"
+    advice = (f"{PATH} {since}: only the keys of this collection are removed, so the runtime's defaults apply",)
     taken = plan_keys(obs, PATH, gone)
     # Else a second run would put back the bytes from before over what the others wrote.
     return dc.replace(taken, changes=tuple(transaction.forgetting(c) for c in taken.changes), advice=advice, released=(PATH,))

@@ -265,7 +265,7 @@ def test_a_transaction_that_was_cut_short_is_ended_before_anything_is_planned(mo
 
     answer = base.converge(action, {"inventory_hostname": "gpu1"}, Policy(), told, nothing, reason="test", way="auto")
     assert [(program, request.get("changes")) for program, request in sent] == [("observe", None), ("transaction", []), ("observe", None)]
-    assert "was not over and was rolled back first, because: the executor died" in answer["advice"][0]
+    assert "was not finished and was rolled back first, because: the executor died" in answer["advice"][0]
     assert answer["warnings"] == [f"gpu1: {answer['advice'][0]}"], "seen by those, too, who print no results"
     sent.clear()
     error = {"phase": "recover", "message": "/var/lib/gpufleet/journal/a1: its entry cannot be read", "next": "Mend it"}
@@ -325,12 +325,15 @@ def test_a_plan_that_always_asks_something_new_gets_its_answers(monkeypatch: pyt
 
 def test_a_plan_that_asks_the_same_again_is_a_fault_and_ends_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     asked = answering(monkeypatch, deaf=True)
-    with pytest.raises(AnsibleActionFail, match=r"the plan asks again for file:/0; this is a fault of the collection"):
+    with pytest.raises(AnsibleActionFail, match=r"the plan repeats the queries file:/0; this is a bug in the collection"):
         base.plan_from(Observation({}, {}), task({}), {}, Policy(), chain(3), "auto")
     assert asked == ["file:/0"]
 
 
 def test_a_host_that_always_leads_to_more_is_given_up_with_what_to_do(monkeypatch: pytest.MonkeyPatch) -> None:
     answering(monkeypatch)
-    with pytest.raises(AnsibleActionFail, match=r"100 looks at this host were not enough.* the last to file:/99\. Name the engine's own"):
+    with pytest.raises(
+        AnsibleActionFail,
+        match=r"100 observations of this host were not enough.* the last to file:/99\. Set config_path to the engine's own file",
+    ):
         base.plan_from(Observation({}, {}), task({}), {}, Policy(), chain(1000), "auto")

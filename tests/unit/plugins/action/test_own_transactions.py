@@ -87,8 +87,8 @@ def test_check_mode_tells_the_same_differences_and_tries_what_can_be_tried(monke
     ("answers", "parts", "changed", "says"),
     [
         ((BROKEN,), ["write /etc/key"], False, "no such package"),
-        ((DONE, BROKEN), ["write /etc/key", "install"], True, "What was done before that stays: write /etc/key"),
-        ((DONE, DONE, BROKEN), ["write /etc/key", "install", "edit /etc/own"], True, "stays: write /etc/key; install tool"),
+        ((DONE, BROKEN), ["write /etc/key", "install"], True, "What was done before stays in place: write /etc/key"),
+        ((DONE, DONE, BROKEN), ["write /etc/key", "install", "edit /etc/own"], True, "stays in place: write /etc/key; install tool"),
     ],
 )
 def test_a_part_that_fails_ends_the_run_and_what_was_done_before_it_is_named(

@@ -211,7 +211,7 @@ def test_the_requests_in_the_documentation_of_host_program_are_what_is_said_of_t
 
 def test_an_answer_that_unpacks_to_more_than_a_look_may_hold_is_refused() -> None:
     assert transport.unpack(transport.pack({"a": "x" * 1000})) == {"a": "x" * 1000}
-    with pytest.raises(AnsibleActionFail, match="holds more than 128 MiB"):
+    with pytest.raises(AnsibleActionFail, match="has more than 128 MiB"):
         transport.unpack(base64.b64encode(zlib.compress(bytes(transport.LONGEST + 1))).decode("ascii"))
 
 

@@ -275,7 +275,7 @@ def test_check_mode_takes_nothing_back_but_says_that_a_run_would(host):
     cut = host.look()
     found = host.run([], check=True, id="2" * 32)
     assert found["error"]["phase"] == "recover"
-    assert "a run without check mode takes it back first" in found["error"]["message"]
+    assert "a run without check mode rolls it back first" in found["error"]["message"]
     assert host.look() == cut
 
 
@@ -383,7 +383,7 @@ def test_a_restart_that_is_left_to_somebody_is_remembered_until_the_unit_began_a
 UNREADABLE = [
     ("meta.json", b"", "cannot be read; put the files back by hand from the copies in it, then remove"),
     ("meta.json", b'{"id": "1"', "cannot be read"),
-    ("meta.json", b'{"schema": 7, "id": "1"}', "was written by another release (schema 7); let that release end it, then remove"),
+    ("meta.json", b'{"schema": 7, "id": "1"}', "was written by another release (schema 7); finish it with that release, then remove"),
     ("states", b" " * 8192, "cannot be read"),
 ]
 

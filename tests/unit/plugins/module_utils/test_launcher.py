@@ -79,7 +79,7 @@ def test_a_timer_that_systemd_does_not_take_is_no_timer(host, monkeypatch, progr
     monkeypatch.setattr(deadline.commands, "run", lambda argv, timeout=10, **more: run(argv, min(timeout, 1), **more))
     with pytest.raises(journal_writer.host_files.NodeError) as caught:
         deadline.arm(host.journal, {"id": "a" * 32}, "/program")
-    assert str(caught.value).startswith("the timer that takes everything back cannot be armed: ")
+    assert str(caught.value).startswith("the timer that rolls the change back cannot be armed: ")
 
 
 def test_what_goes_wrong_is_told_the_same_way(host):

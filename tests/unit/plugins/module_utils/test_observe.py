@@ -147,7 +147,7 @@ def test_no_question_takes_the_others_with_it(monkeypatch):
     ]
     answers = observe.run({"schema": 1, "root": "/", "questions": questions})["answers"]
     assert [answers[str(number)]["error"]["kind"] for number in range(1, 7)] == ["bad-question"] * 4 + ["failed", "bad-question"]
-    assert re.match(r"RuntimeError at test_observe.py:\d+; this is a fault", answers["5"]["error"]["message"])
+    assert re.match(r"RuntimeError at test_observe.py:\d+; this is a bug", answers["5"]["error"]["message"])
     assert answers["7"]["exists"]
 
 

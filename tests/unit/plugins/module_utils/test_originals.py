@@ -42,7 +42,7 @@ DAMAGE = {
     "another file": (lambda node: put(kept(node, "content"), b"x" * len(CONFIG)), "which are not those that were kept"),
     "no content": (lambda node: os.unlink(kept(node, "content")), "content: No such file"),
     "no meta": (lambda node: os.unlink(kept(node, "meta.json")), "its meta.json cannot be read: No such file"),
-    "empty meta": (lambda node: put(kept(node, "meta.json"), b""), "its meta.json is no JSON"),
+    "empty meta": (lambda node: put(kept(node, "meta.json"), b""), "its meta.json is not JSON"),
     "a list": (lambda node: put(kept(node, "meta.json"), b"[]"), "another release (schema None, known is 1)"),
     "another schema": (lambda node: changed_meta(node, schema=2), "another release (schema 2, known is 1)"),
     "no mode": (lambda node: changed_meta(node, mode=...), "does not say mode"),
@@ -60,8 +60,8 @@ def test_a_damaged_copy_is_never_written(node, damage, check):
     before = node.tree()
     found = node.run([restore(node.dropin), restore(node.config)], id="2" * 32, check=check)
     assert said in found["error"]["message"]
-    assert found["error"]["message"].startswith("%s: the copy from before in %s" % (node.config, os.path.dirname(kept(node, ""))))
-    assert found["error"]["message"].endswith("Bring the file to where it should be by hand, then remove that directory")
+    assert found["error"]["message"].startswith("%s: the copy of the original in %s" % (node.config, os.path.dirname(kept(node, ""))))
+    assert found["error"]["message"].endswith("Bring the file into the intended state by hand, then remove that directory")
     assert node.tree() == before
 
 
@@ -113,7 +113,9 @@ def test_restarts_that_are_due_and_cannot_be_read_are_not_taken_for_none(node, m
     question = {"id": "q", "kind": "originals", "dir": node.journal, "keep": []}
     found = observe.run({"schema": 1, "root": "/", "limits": {"seconds": 5}, "questions": [question]})["answers"]["q"]
     assert found["error"]["kind"] == "damaged"
-    assert re.search("pending.json: which units .* cannot be read. Restart those .* then remove that file", found["error"]["message"])
+    assert re.search(
+        "pending.json: the list of units .* cannot be read. Restart the units .* then remove that file", found["error"]["message"]
+    )
 
 
 def test_a_copy_that_names_another_file_is_told_as_damaged(node):
@@ -198,7 +200,9 @@ def test_a_foreign_line_does_not_cost_the_copy_from_before(node, systemd):
     systemd.hook("engine.service", "restart", DOWN % {"config": node.config})
     found = node.run([node.write(node.config, "ours\n"), node.write(node.dropin, "a\n")], units=RESTART)
     assert found["foreign"] == [str(node.config)]
-    left = "%s: somebody else has written to it meanwhile, so it is left as found, with our part in it" % node.config
+    left = (
+        "%s: another program has written to it in the meantime, so it is left as found, including the part of this collection" % node.config
+    )
     assert left in found["error"]["message"]
     assert "kept for state: absent" in found["error"]["next"]
     assert (found["rolled_back"], found["changed"]) == (False, True), "the engine is down for good, and that is told, too"
@@ -223,7 +227,7 @@ def test_the_files_name_stands_in_the_message_also_when_the_engine_serves_again(
     systemd.hook("engine.service", "restart", once % {"config": node.config})
     found = node.run([node.write(node.config, "ours\n")], units=RESTART)
     assert (found["rolled_back"], found["changed"], found["foreign"]) == (True, True, [str(node.config)])
-    assert "%s: somebody else has written to it" % node.config in found["error"]["message"]
+    assert "%s: another program has written to it" % node.config in found["error"]["message"]
     assert "All other files are as before" in found["error"]["next"]
 
 

@@ -162,7 +162,7 @@ def test_two_transactions_at_once(node):
 def test_a_journal_that_others_may_write_to_is_refused(node):
     os.mkdir(node.journal)
     os.chmod(node.journal, 0o777)
-    assert "must be root's alone" in node.run([node.write(node.config, "x")])["error"]["message"]
+    assert "only root may be able to write to the journal" in node.run([node.write(node.config, "x")])["error"]["message"]
     assert node.config.read_text() == CONFIG
 
 

@@ -204,7 +204,7 @@ def test_what_cannot_be_taken_back_says_where_the_bytes_are(node, systemd):
     found = node.run([node.write(node.config, "new\n")], units=RESTART)
     assert found["error"]["phase"] == "rollback"
     assert not found["rolled_back"]
-    assert "while taking back" in found["error"]["message"]
+    assert "while rolling back after: " in found["error"]["message"]
     assert found["error"]["where"] == found["journal"]
     assert node.config.read_text() == CONFIG  # the files are back, the unit is what could not be helped
 

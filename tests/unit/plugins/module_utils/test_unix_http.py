@@ -39,9 +39,9 @@ def test_an_answer(runtime, form):
 
 
 BROKEN = {
-    "nothing": (b"", "no HTTP"),
-    "another protocol": (b"\0\0\x12\x04\0\0\0\0\0", "no HTTP"),
-    "a status that is none": (b"HTTP/1.1 999 x\r\n\r\n", "no HTTP"),
+    "nothing": (b"", "the response is not HTTP"),
+    "another protocol": (b"\0\0\x12\x04\0\0\0\0\0", "the response is not HTTP"),
+    "a status that is none": (b"HTTP/1.1 999 x\r\n\r\n", "the response is not HTTP"),
     "an end within the headers": (OK + b"Content-Le", "ends within its headers"),
     "headers without end": (OK + b"a: b\r\n" * 300 + b"\r\n", "ends within its headers"),
     "less than it says": (OK + b"Content-Length: 4\r\n\r\nabc", "ends after 3 of 4 bytes"),

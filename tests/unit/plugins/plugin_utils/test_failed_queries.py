@@ -22,7 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from tests.unit import builders, gpus
 
 ERRORS = {
-    "timeout": "the time for the whole look was over at this question",
+    "timeout": "the time for the whole observation had run out at this question",
     "too-large": "the answers together exceed 16777216 bytes",
     "denied": "Permission denied",
     "failed": "Input/output error",
@@ -317,7 +317,7 @@ def test_a_second_containerd_that_hangs_is_left_alone_and_named_and_the_first_go
     ("name", "qid", "sentence"),
     [
         ("containerd 1.7", "cri:Status:/run/containerd/containerd.sock", "containerd runs, but its CRI does not answer"),
-        ("CRI-O", f"cri:Version:{CRIO_SOCKET}", f"CRI-O runs, but does not answer at {CRIO_SOCKET} (the time for the whole look"),
+        ("CRI-O", f"cri:Version:{CRIO_SOCKET}", f"CRI-O runs, but does not answer at {CRIO_SOCKET} (the time for the whole observation"),
         ("Docker", "http:/var/run/docker.sock/info", "Docker runs, but does not answer at /var/run/docker.sock"),
     ],
 )

@@ -205,7 +205,7 @@ def test_a_damaged_copy_stops_the_run_before_anything_is_touched(tmp_path: pathl
     now = made.state()
     back = made.node(state="absent", engine_version="1.7.24")
     assert back["failed"]
-    assert f"{ROOT}: the copy from before in {made.kept(ROOT)} cannot be used" in back["msg"]
+    assert f"{ROOT}: the copy of the original in {made.kept(ROOT)} cannot be used" in back["msg"]
     assert made.state() == now
     shutil.rmtree(made.kept(ROOT))
     assert made.node(state="absent", engine_version="1.7.24")["failed"] is False, "as its next step says"
@@ -339,7 +339,7 @@ def test_a_hook_file_that_was_there_comes_back(tmp_path: pathlib.Path, path: str
 
 
 @pytest.mark.parametrize(
-    ("text", "said"), [(oci_hook.text(), "NVIDIA's own tool writes the same, so it is left alone"), (FOREIGN_HOOK, ""), ("{", "")]
+    ("text", "said"), [(oci_hook.text(), "NVIDIA's own tool writes the same file, so it is left alone"), (FOREIGN_HOOK, ""), ("{", "")]
 )
 def test_a_hook_file_that_is_not_ours_stays(tmp_path: pathlib.Path, text: str, said: str) -> None:
     made = tree(tmp_path, {HOOK: text})

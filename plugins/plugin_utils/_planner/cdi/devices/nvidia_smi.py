@@ -42,7 +42,7 @@ def facts(policy: Policy, obs: Observation) -> SourceAnswer:
     for said in (rows, listed):
         refuse(said)
         if said.error or said.rc not in GOOD:
-            return SourceAnswer(SOURCE, None, f"nvidia-smi could not be asked ({why(said)})")
+            return SourceAnswer(SOURCE, None, f"nvidia-smi could not be run ({why(said)})")
     migs = mig_devices(listed.stdout)
     found = [(line, ROW.fullmatch(line.strip())) for line in rows.stdout.splitlines() if line.strip()]
     if not found:  # it says so where there is no GPU; silence is no such word
@@ -50,7 +50,7 @@ def facts(policy: Policy, obs: Observation) -> SourceAnswer:
     gpus = tuple(gpu_facts(match, migs) for _line, match in found if match)
     if len(gpus) != len(found):
         strange = next(line for line, match in found if not match)
-        return SourceAnswer(SOURCE, None, f"nvidia-smi answers in words that are not known here ({strange.strip()[:80]})")
+        return SourceAnswer(SOURCE, None, f"the output of nvidia-smi is not in a known form ({strange.strip()[:80]})")
     return SourceAnswer(SOURCE, gpus)
 
 

@@ -24,7 +24,7 @@ MISMATCH, NOT_LOADED, LOST = 18, 9, 15
 FATAL = {
     MISMATCH: "Reboot, or reload the kernel module, so that it is of the same version as the libraries",
     NOT_LOADED: "Load the driver: modprobe nvidia",
-    LOST: "Reset or replace the GPU; the kernel log tells its Xid",
+    LOST: "Reset or replace the GPU; the kernel log shows its Xid",
 }
 PROFILE = re.compile(r"\bMIG (\S+)$")
 
@@ -57,7 +57,7 @@ def facts(policy: Policy, obs: Observation, source: str) -> SourceAnswer:
         raise NeedMore([wanted])
     answer = obs.attempt(wanted)  # nvidia-smi is the next to be asked
     if "error" in answer:
-        return SourceAnswer(SOURCE, None, f"NVML could not be asked ({answer['error'].get('message') or answer['error'].get('kind')})")
+        return SourceAnswer(SOURCE, None, f"NVML could not be queried ({answer['error'].get('message') or answer['error'].get('kind')})")
     value = answer.get("value") or {}
     errors = list(value.get("errors") or ())
     for error in errors:

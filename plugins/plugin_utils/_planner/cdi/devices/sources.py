@@ -30,11 +30,11 @@ def identified(policy: Policy, obs: Observation, seen: Hardware, probe_source: s
     if first.gpus is not None:
         return inventory.complete(seen, first), unserved(seen, first)
     if timed_out(obs, nvml.question(policy, obs, probe_source)):
-        return seen, (f"{first.trouble}; the devices are named by what /proc tells",)  # nvidia-smi would wait for the same GPU
+        return seen, (f"{first.trouble}; the devices are named from /proc",)  # nvidia-smi would wait for the same GPU
     second = nvidia_smi.facts(policy, obs)
     if second.gpus is not None:
-        return inventory.complete(seen, second), (f"{first.trouble}; nvidia-smi told the devices", *unserved(seen, second))
-    return seen, (f"{first.trouble}, {second.trouble}; the devices are named by what /proc tells",)
+        return inventory.complete(seen, second), (f"{first.trouble}; nvidia-smi listed the devices", *unserved(seen, second))
+    return seen, (f"{first.trouble}, {second.trouble}; the devices are named from /proc",)
 
 
 def timed_out(obs: Observation, question: queries.Question) -> bool:

@@ -200,7 +200,7 @@ def fit(spec: Spec, options: Options) -> tuple[Spec, tuple[str, ...]]:
 
 def notes(seen: Hardware, options: Options) -> tuple[str, ...]:
     lacking = () if options.assume_nodes else tuple(path for path in layouts.OPTIONAL if path not in seen.nodes)
-    found = [f"{path} is not there; containers do without it" for path in lacking]
+    found = [f"{path} does not exist; containers start without it" for path in lacking]
     wanted = names.allowed(options.names, options.cap)
     if names.INDEX in options.names and names.INDEX not in wanted:
         found.append(f"The oldest consumer accepts CDI {options.cap}, so the devices are called gpu0 and so on instead of 0 and so on")
@@ -214,5 +214,5 @@ def notes(seen: Hardware, options: Options) -> tuple[str, ...]:
         found.append(f"UUID of MIG device {', '.join(migs)} is not known: no device of that name in the CDI spec")
     idle = [str(b.gpu.index) for b in inventory.without_instances(seen)]
     if idle:
-        found.append(f"GPU {', '.join(idle)} is in MIG mode and has no instance, so that no container can use it")
+        found.append(f"GPU {', '.join(idle)} is in MIG mode without an instance, so no container can use it")
     return tuple(found)

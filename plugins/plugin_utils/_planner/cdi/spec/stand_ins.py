@@ -41,4 +41,4 @@ def spoken(text: str) -> str:
 
 def fault(found: Mapping[str, Any]) -> str:
     """Why nothing of a file was sent, for people."""
-    return FAULTS.get(str(found.get("code")), "the node's scanner says no more than that")
+    return FAULTS.get(str(found.get("code")), "the scanner on the node reports no more details")

@@ -103,7 +103,7 @@ def _of_operator(policy: Policy, obs: Observation, instance: Instance, found: Fo
         return found
     state = gpu_operator.state(policy, obs, [instance], (found.file.path,))
     if state.fate != "dead":
-        return dc.replace(found, obstacle=f"nothing proves that its tool is gone: {state.why}", next=gpu_operator.HAND_OVER)
+        return dc.replace(found, obstacle=f"nothing proves that its tool no longer runs: {state.why}", next=gpu_operator.HAND_OVER)
     try:
         used = sandboxes.in_use(obs, instance, found.handlers)
     except QueryFailed:  # it does not say, so pods may use any of them

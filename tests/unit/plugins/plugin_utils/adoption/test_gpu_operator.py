@@ -84,9 +84,9 @@ STATES: list[tuple[str, dict[str, Any], str, str]] = [
      "does not run"),
     ("one that began 8 minutes ago", {"unit": YOUNG, "files": PODS}, "unknown", "less than 10 minutes"),
     ("one whose unit is another", {"unit": {**OLD, "ActiveState": "inactive"}, "files": PODS}, "unknown", "since when kubelet.service"),
-    ("one that nothing vouches for", {"processes": ({**KUBELET, "unverified": "unit"},), "files": PODS}, "unknown", "nothing vouches for"),
-    ("an engine that does not answer", {"pods": NO_ANSWER, "files": PODS}, "unknown", "containerd does not tell its pods"),
-    ("another process answers for it", {"pods": {"named": {}, "peer": 66}, "files": PODS}, "unknown", "containerd does not tell its pods"),
+    ("one that is unverified", {"processes": ({**KUBELET, "unverified": "unit"},), "files": PODS}, "unknown", "could not be verified"),
+    ("an engine that does not answer", {"pods": NO_ANSWER, "files": PODS}, "unknown", "containerd does not list its pods"),
+    ("another process answers for it", {"pods": {"named": {}, "peer": 66}, "files": PODS}, "unknown", "containerd does not list its pods"),
     ("no directory of pods where it has to be", {}, "unknown", "/var/lib/kubelet/pods could not be listed"),
     ("no clock", {"now": None, "files": PODS}, "unknown", "since when kubelet.service"),
     ("the kubelet of k3s", {"processes": (), "unit": None, "units": {"k3s.service": {}}}, "unknown", "the kubelet of k3s"),
@@ -154,7 +154,7 @@ def test_one_that_returns_after_adoption_is_named_with_its_file() -> None:
     kept = {path: {"existed": True, "sha256_before": "a", "sha256_after": None}}
     there = {**LIVE, "files": {path: "version = 3\n"}, "originals": kept}
     (found,) = gpu_operator.leave_alone(Policy(), host(**there), (engine(),))
-    assert found.refusal.startswith(f"It is back: it has written {path} again")
+    assert found.refusal.startswith(f"It runs again: it has rewritten {path}")
     assert gpu_operator.returned(host(**{**there, "files": {}})) == ""
 
 

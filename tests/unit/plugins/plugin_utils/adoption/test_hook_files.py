@@ -91,7 +91,7 @@ def test_where_the_hook_is_wanted_one_in_the_other_directory_goes() -> None:
     assert [c["path"] for c in oci_hook.plan(policy, seen, record(policy, CRIO)).changes] == [ADMINS]
 
 
-@pytest.mark.parametrize(("sentence", "gone"), [("The GPU Operator's toolkit works on this host", False), ("k3s writes this", True)])
+@pytest.mark.parametrize(("sentence", "gone"), [("The GPU Operator's toolkit runs on this host", False), ("k3s writes this", True)])
 def test_the_file_of_an_operator_that_works_is_not_fought(sentence: str, gone: bool) -> None:
     told = dc.replace(record(Policy(), CRIO), refused=(("containerd:/etc/containerd/config.toml", sentence),))
     plan = oci_hook.plan(Policy(), obs(files={USUAL: oci_hook.text(OPERATORS)}), told)

@@ -42,18 +42,18 @@ kind: management.nvidia.com/gpu
 """
 BY_OPERATOR = BY_CTK.replace("path: /usr/bin/", "path: /usr/local/nvidia/toolkit/")
 BY_HAND = BY_CTK.replace("  hooks:", "  - MINE=1\n  hooks:")
-ASKED = "containers that watch GPUs may ask for management.nvidia.com/gpu=all, which no spec of this run gives; "
+ASKED = "containers that watch GPUs may ask for management.nvidia.com/gpu=all, which no spec of this run defines; "
 LIVE = gpu_operator.State("live", "its process nvidia-toolkit runs", (PLACE,))
 UNKNOWN = gpu_operator.State("unknown", "the kubelet of this host does not run", (PLACE,))
 DEAD = gpu_operator.State("dead", "no kubelet is on this host", (PLACE,))
 # the spec, what is known of a GPU Operator -> its tool, exact, fate, why it has it
 CASES: dict[str, tuple[str, gpu_operator.State, tuple[str, bool, str, str]]] = {
-    "nvidia-ctk": (BY_CTK, DEAD, ("nvidia-ctk", True, "kept", f"{ASKED}whoever made it")),
-    "nvidia-ctk, beside an operator": (BY_CTK, LIVE, ("nvidia-ctk", True, "kept", f"{ASKED}whoever made it")),
-    "nvidia-ctk and a person": (BY_HAND, DEAD, ("nvidia-ctk", False, "kept", f"{ASKED}whoever made it")),
+    "nvidia-ctk": (BY_CTK, DEAD, ("nvidia-ctk", True, "kept", f"{ASKED}its author has to know")),
+    "nvidia-ctk, beside an operator": (BY_CTK, LIVE, ("nvidia-ctk", True, "kept", f"{ASKED}its author has to know")),
+    "nvidia-ctk and a person": (BY_HAND, DEAD, ("nvidia-ctk", False, "kept", f"{ASKED}its author has to know")),
     "an operator that works": (BY_OPERATOR, LIVE, ("gpu-operator", True, "live", LIVE.why)),
     "an operator of which nothing proves that it is gone": (BY_OPERATOR, UNKNOWN, ("gpu-operator", True, "live", UNKNOWN.why)),
-    "an operator that is gone": (BY_OPERATOR, DEAD, ("gpu-operator", True, "kept", f"{ASKED}its toolkit is gone")),
+    "an operator that is gone": (BY_OPERATOR, DEAD, ("gpu-operator", True, "kept", f"{ASKED}its toolkit is gone, so")),
 }
 
 

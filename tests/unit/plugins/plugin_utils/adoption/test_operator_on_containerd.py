@@ -72,7 +72,7 @@ def test_a_handler_that_a_pod_was_started_with_goes_on_in_our_drop_in(case: str,
 CHANGED = THREE.replace(CDI, CDI.replace(RUNC_V2, f"          privileged_without_host_devices = true\n{RUNC_V2}"))
 ITS_PROCESS = {"pid": 90, "exe": "/usr/bin/nvidia-toolkit", "unverified": "namespace"}
 STAYS: list[tuple[str, str, dict[str, Any], str]] = [
-    ("it works", THREE, {"processes": [ITS_PROCESS]}, "nothing proves that its tool is gone: its process nvidia-toolkit runs"),
+    ("it works", THREE, {"processes": [ITS_PROCESS]}, "nothing proves that its tool no longer runs: its process nvidia-toolkit runs"),
     ("a handler was changed since", CHANGED, {}, "nothing explains containerd.runtimes.nvidia-cdi.privileged_without_host_devices"),
     ("adopt: never", THREE, {"policy": Policy(adopt="never")}, "adopt: never leaves it in place"),
 ]

@@ -54,7 +54,7 @@ def test_all_three_handlers_go_with_it_and_ours_takes_its_place() -> None:
 STAYS: list[tuple[str, str, dict[str, Any], list[dict[str, Any]], str]] = [
     ("it works", THREE, NOBODY, [ITS_PROCESS], "toolkit.enabled=false in its ClusterPolicy, or label this node"),
     ("pods use one of its handlers, stopped ones too", THREE, {"handlers": {"nvidia-cdi": 1}}, [], "declares the handler nvidia-cdi"),
-    ("CRI-O does not tell its pods", THREE, {"error": {"kind": "timeout", "message": "no answer"}}, [], "declares the handler nvidia-cdi"),
+    ("CRI-O does not list its pods", THREE, {"error": {"kind": "timeout", "message": "no answer"}}, [], "declares the handler nvidia-cdi"),
     ("a handler was changed since", CHANGED, NOBODY, [], "does not explain crio.runtime.runtimes.nvidia.runtime_root"),
     ("a person's handler stands there, too", FOURTH, NOBODY, [], "does not explain crio.runtime.runtimes.site"),
 ]

@@ -49,7 +49,7 @@ def host(files: dict[str, Any] | None = None, units: dict[str, Any] | None = Non
             "0.10.0",
         ),
         ("JSON", Policy(), host({**REFRESHED, cdi_refresh.REFRESH_FILE: '{"cdiVersion": "0.6.0"}'}), "1.0.0", "toolkit", "0.6.0"),
-        ("enabled, but nothing written", Policy(), host(ENABLED), "1.0.0", "collection", "is not there"),
+        ("enabled, but nothing written", Policy(), host(ENABLED), "1.0.0", "collection", "does not exist"),
         ("disabled", Policy(), host({cdi_refresh.REFRESH_FILE: SPEC}), "1.0.0", "collection", "not enabled"),
         ("masked by us", Policy(), host({**REFRESHED, cdi_refresh.MASKS[cdi_refresh.SERVICE]: ""}), "1.0.0", "collection", "not enabled"),
         (
@@ -63,7 +63,7 @@ def host(files: dict[str, Any] | None = None, units: dict[str, Any] | None = Non
         ("forced, the collection", Policy(cdi_owner="collection"), host(REFRESHED), "1.0.0", "collection", "forced"),
         ("forced, the toolkit", Policy(cdi_owner="toolkit"), host(REFRESHED), "1.0.0", "toolkit", "forced"),
         ("forced, the toolkit, comes with the packages", Policy(cdi_owner="toolkit"), host(units={}), "1.0.0", "toolkit", "forced"),
-        ("an image", Policy(root="/srv/tree"), host(REFRESHED), "1.0.0", "collection", "beneath another root"),
+        ("an image", Policy(root="/srv/tree"), host(REFRESHED), "1.0.0", "collection", "in another root directory"),
     ],
 )
 def test_one_owner(case: str, policy: Policy, seen: Observation, cap: str, owner: str, why: str) -> None:

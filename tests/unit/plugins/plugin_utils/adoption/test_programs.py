@@ -34,10 +34,10 @@ def engine(default: str = "runc", **handlers: str) -> Instance:
         CDI, default_handler=default, handlers={"runc": "", **handlers})  # fmt: skip
 
 
-FAILS = "Every pod of the handler {} fails: {} is not there. {}"
-BRING_THERE = "Bring the program there, or name another one in the option handlers"
-TAKE_OUT = "Take the handler out of the configuration of containerd, or bring the program back"
-POINTED = "This run points the handler to a program that is"
+FAILS = "Every pod of the handler {} fails: {} does not exist. {}"
+BRING_THERE = "Install the program there, or set another one in the option handlers"
+TAKE_OUT = "Remove the handler from the configuration of containerd, or reinstall the program"
+POINTED = "This run points the handler to a program that exists"
 CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...]]] = [
     ("all there", engine(nvidia=USUAL), {USUAL: ""}, (), ()),
     ("other handlers are not ours to judge", engine(kata="/opt/kata"), {}, (), ()),
@@ -46,11 +46,11 @@ CASES: list[tuple[str, Instance, dict[str, Any], tuple[str, ...], tuple[str, ...
      (FAILS.format("nvidia-cdi", f"{TOOLKIT}.cdi", TAKE_OUT),), ()),
     ("one that this run mends", engine(nvidia=TOOLKIT), {}, (), (FAILS.format("nvidia", TOOLKIT, POINTED),)),
     ("the default one", engine("old", old=TOOLKIT), {},
-     (f"Every pod fails that names no handler: the default one, old, runs {TOOLKIT}, which is not there. {TAKE_OUT}",), ()),
+     (f"Every pod without a handler of its own fails: the default handler, old, runs {TOOLKIT}, which does not exist. {TAKE_OUT}",), ()),
 ]  # fmt: skip
 
 
-BRING = "Bring the program back (packages: present installs NVIDIA's), or name another one in the option handlers"
+BRING = "Reinstall the program (packages: present installs NVIDIA's), or set another one in the option handlers"
 OWN = "/opt/nvidia/nvidia-container-runtime"
 
 

@@ -121,13 +121,13 @@ def test_without_nvml_known_instances_keep_their_uuids() -> None:
 def test_mig_mode_without_an_instance_names_nothing() -> None:
     made = plan(look(host(2), nvml(migs={0: []})))
     assert list(nodes(one(made))) == ["1", UUIDS[1], "all"]
-    assert "GPU 0 is in MIG mode and has no instance, so that no container can use it" in made.advice
+    assert "GPU 0 is in MIG mode without an instance, so no container can use it" in made.advice
 
 
 def test_a_host_that_offers_nothing_has_no_spec() -> None:
     made = plan(look(host(1), nvml(1, migs={0: []})))
     assert made.empty
-    assert "No device of the kind nvidia.com/gpu, so there is no spec of it" in made.advice
+    assert "No device of the kind nvidia.com/gpu, so no spec is written for it" in made.advice
 
 
 def test_a_capability_without_a_node_is_missing() -> None:

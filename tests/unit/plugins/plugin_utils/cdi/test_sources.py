@@ -67,7 +67,7 @@ def test_nvml_and_nvidia_smi_agree_about_one_host() -> None:
     assert (first.source, second.source) == ("nvml", "nvidia-smi")
     assert first.boards[0].devices == WHOLE
     assert words == ()
-    assert more == ("NVML could not be asked (No module named '_ctypes'); nvidia-smi told the devices",)
+    assert more == ("NVML could not be queried (No module named '_ctypes'); nvidia-smi listed the devices",)
 
 
 def test_proc_agrees_as_far_as_it_knows() -> None:
@@ -152,7 +152,7 @@ def test_an_instance_that_came_in_between_waits_for_the_next_run() -> None:
 # ---------------------------------------------------------------- nvidia-smi's words
 
 BAD_ANSWERS = [
-    ("rubbish", "hello\n", "", {}, "words that are not known here (hello)"),
+    ("rubbish", "hello\n", "", {}, "is not in a known form (hello)"),
     ("an unknown field", 'Field "mig.mode.current" is not a valid field to query.\n', "", {"rc": 2}, "not a valid field to query"),
     ("never ends", "", "", {"rc": None, "timed_out": True}, "timed out"),
     ("not there", "", "", {"rc": 127, "stderr": "No such file"}, "No such file"),

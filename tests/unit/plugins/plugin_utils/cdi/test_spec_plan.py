@@ -137,7 +137,7 @@ def test_a_consumer_below_0_5_0_gets_names_with_a_letter_first() -> None:
 def test_optional_nodes_are_left_out_with_a_word() -> None:
     made = plan(seen({"/dev/nvidia-modeset": None}))
     assert "/dev/nvidia-modeset" not in [n.path for n in written(made).edits.device_nodes]
-    assert made.advice == ("/dev/nvidia-modeset is not there; containers do without it",)
+    assert made.advice == ("/dev/nvidia-modeset does not exist; containers start without it",)
 
 
 gpu_lists = st.lists(st.tuples(st.integers(0, 40), st.sampled_from(["", "GPU-x"])), unique_by=lambda g: g[0], min_size=1, max_size=12)
@@ -236,10 +236,10 @@ def test_what_stood_in_our_place_and_what_the_unit_wrote_is_named(path: str, too
 
 AUTO = "Set adopt: auto to have it taken over, set cdi_owner: toolkit"
 NEVER = [
-    ("of nvidia-ctk", file_of(), "another's file is where the spec of this host is written", AUTO),
+    ("of nvidia-ctk", file_of(), "a file of another tool is in the place of this host's spec", AUTO),
     ("by hand", by_hand(), "with the variable A", "Set cdi_owner: toolkit to leave the spec to its owner, or move the file out"),
-    ("cut off", file_of()[:40], "another's file is where the spec of this host is written", AUTO),
-    ("empty", "", "another's file is where the spec of this host is written", AUTO),
+    ("cut off", file_of()[:40], "a file of another tool is in the place of this host's spec", AUTO),
+    ("empty", "", "a file of another tool is in the place of this host's spec", AUTO),
 ]
 
 
@@ -382,7 +382,7 @@ REFUSED = [
     ("no node of a GPU", {"/dev/nvidia1": None}, "device node missing: /dev/nvidia1"),
     ("a copy beside it", {"/etc/cdi/nvidia-own.yaml": by_hand()}, "own.yaml: it defines nvidia.com/gpu=0.*engines drop.*variable A"),
     ("a file above it", {"/var/run/cdi/x.json": by_hand()}, "/var/run/cdi/x.json: it defines nvidia.com/gpu=0.*outranks.*the variable A"),
-    ("by hand in our place", {OURS: by_hand()}, f"{OURS}: it has the variable A .*written there.*Move what is yours to a spec"),
+    ("by hand in our place", {OURS: by_hand()}, f"{OURS}: it has the variable A .*written there.*Move your own settings to a spec"),
     ("by hand where the unit writes", {THEIRS: by_hand()}, f"{THEIRS}: it has the variable A .*would hide {OURS}"),
     ("a name of theirs", {"/etc/cdi/x.yaml": two_names()}, "x.yaml: it defines nvidia.com/gpu=0.*only it has gpu0.*type-index"),
     ("a link", {OURS: {"content": "x", "real": "/srv/cdi.yaml"}}, f"{OURS}: this is a symbolic link to /srv/cdi.yaml"),
@@ -398,13 +398,17 @@ def test_refused(files: dict[str, Any], sentence: str) -> None:
 
 
 STRAYS = [
-    ("/etc/cdi/nvidia.yml", file_of(), "is read by no engine"),
-    ("/etc/cdi/broken.yaml", "kind: nvidia.com/gpu\n", "is no CDI spec"),
+    ("/etc/cdi/nvidia.yml", file_of(), "is not read by any engine"),
+    ("/etc/cdi/broken.yaml", "kind: nvidia.com/gpu\n", "is not a CDI spec"),
     ("/etc/cdi/other.yaml", file_of(kind="example.com/nic"), ""),
     ("/etc/cdi/mig.yaml", file_of(name="9:1"), ""),
     ("/var/run/cdi/k8s.device-plugin.nvidia.com-gpu.json", file_of(kind="k8s.device-plugin.nvidia.com/gpu"), ""),
     ("/etc/cdi/notes.txt", "about nvidia.com/gpu", ""),
-    ("/etc/cdi/shadow.yaml", {"type": "file", "error": {"kind": "outside", "message": "is a link to /etc/shadow"}}, "nobody knows"),
+    (
+        "/etc/cdi/shadow.yaml",
+        {"type": "file", "error": {"kind": "outside", "message": "is a link to /etc/shadow"}},
+        "it is not known which devices it defines",
+    ),
 ]
 
 

@@ -105,20 +105,20 @@ SWAPPED = {
 OTHER_CARD = {GPU_1: information(BUSES[1], 1, UUIDS[2])}
 MIG = {f"{CAPS}/gpu0/mig/gi1/access": "DeviceFileMinor: 12\n", f"{CAPS}/gpu0/mig/gi1/ci0/access": "DeviceFileMinor: 13\n"}
 CASES: list[tuple[str, dict[str, Any], dict[str, str], list[str], str]] = [
-    ("a new driver", NEW_DRIVER, {}, ["driver"], "made for driver 550.163.01, and the host has 570.86.15"),
+    ("a new driver", NEW_DRIVER, {}, ["driver"], "made for driver 550.163.01, but the host has 570.86.15"),
     ("a new kernel", {}, {"kernel": "6.12.0-1-amd64"}, ["kernel"], "firmware from the folder of kernel 6.1.0-40-amd64, and 6.12.0-1-amd64"),
-    ("a GPU is gone", {GPU_1: None}, {}, ["gpus"], f"names /dev/nvidia1, {UUIDS[1]}, which is no GPU of this host now"),
+    ("a GPU is gone", {GPU_1: None}, {}, ["gpus"], f"names /dev/nvidia1, {UUIDS[1]}, which is not a GPU of this host now"),
     ("a GPU more", {GPU_2: information(BUSES[2], 2, UUIDS[2])}, {}, ["gpus"], f"does not have GPU 2 ({BUSES[2]})"),
-    ("two GPUs swapped", SWAPPED, {}, ["gpus"], "says that 0 is /dev/nvidia0, and it is /dev/nvidia1 now"),
-    ("another card in the slot", OTHER_CARD, {}, ["gpus"], f"names {UUIDS[1]}, which is no GPU of this host now"),
+    ("two GPUs swapped", SWAPPED, {}, ["gpus"], "records 0 as /dev/nvidia0, but it is /dev/nvidia1 now"),
+    ("another card in the slot", OTHER_CARD, {}, ["gpus"], f"names {UUIDS[1]}, which is not a GPU of this host now"),
     ("a MIG instance", MIG, {}, ["mig"], "lacks the MIG instances gpu0/gi1, gpu0/gi1/ci0"),
-    ("another major at boot", {"/dev/nvidia-uvm": node(510, 0)}, {}, ["nodes"], "records /dev/nvidia-uvm as 511:0, and it is 510:0 now"),
-    ("a node is gone", {"/dev/nvidia-uvm": None}, {}, ["nodes"], "names the device node /dev/nvidia-uvm, which is not there"),
-    ("a library is gone", {f"{LIBRARIES}/libcuda.so.550.163.01": None}, {}, ["files"], "files that are gone"),
+    ("another major at boot", {"/dev/nvidia-uvm": node(510, 0)}, {}, ["nodes"], "records /dev/nvidia-uvm as 511:0, but it is 510:0 now"),
+    ("a node is gone", {"/dev/nvidia-uvm": None}, {}, ["nodes"], "names the device node /dev/nvidia-uvm, which does not exist"),
+    ("a library is gone", {f"{LIBRARIES}/libcuda.so.550.163.01": None}, {}, ["files"], "files that no longer exist"),
     ("the hook is gone", {HOOK: None}, {}, ["files"], HOOK),
     ("an older toolkit", {}, {"toolkit": "1.19.1-1"}, ["toolkit"], "update-application-profile, which toolkit 1.19.1-1 does not know"),
     ("a newer toolkit", {staleness.TOOLKIT_UNPACKED: {"content": "", "mtime": 200.0}}, {}, ["toolkit"], "older than the installed toolkit"),
-    ("cut short", {THEIRS: CTK[:400]}, {}, ["content"], "is no CDI spec"),
+    ("cut short", {THEIRS: CTK[:400]}, {}, ["content"], "is not a CDI spec"),
     ("not readable", {THEIRS: {"content": None, "type": "dir"}}, {}, ["content"], "it is a directory"),
 ]
 
@@ -139,7 +139,7 @@ def test_a_version_above_the_oldest_consumers() -> None:
 def test_a_spec_from_before_a_node_was_there() -> None:
     early = CTK.replace("  - path: /dev/nvidia-uvm\n    major: 511\n", "")
     found = verdict(look({THEIRS: early}))
-    assert [r.why for r in found.reasons] == ["was made before /dev/nvidia-uvm was there"]
+    assert [r.why for r in found.reasons] == ["was made before /dev/nvidia-uvm existed"]
 
 
 UNTOUCHED = [
@@ -193,9 +193,9 @@ def test_a_driver_that_does_not_work_is_not_asked_to_make_it_anew() -> None:
 def test_ours_says_why_it_is_written_anew() -> None:
     first = next(c["content"] for c in planned(look({THEIRS: None}), "collection").changes if c["op"] == "write")
     plan = planned(look({THEIRS: None, OURS: first, **SWAPPED}, answers=nvml(minors=(1, 0))), "collection")
-    assert "stale: the spec says that 0 is /dev/nvidia0, and it is /dev/nvidia1 now" in plan.differences[0].why
+    assert "stale: the spec records 0 as /dev/nvidia0, but it is /dev/nvidia1 now" in plan.differences[0].why
 
 
 def test_what_a_table_says() -> None:
     said = staleness.headline([verdict(look()), verdict(look({"/dev/nvidia-uvm": node(510, 0)}))])
-    assert said == f"CDI spec {THEIRS} is stale: records /dev/nvidia-uvm as 511:0, and it is 510:0 now"
+    assert said == f"CDI spec {THEIRS} is stale: records /dev/nvidia-uvm as 511:0, but it is 510:0 now"

@@ -89,7 +89,7 @@ def test_a_spec_that_was_set_aside_is_stale_and_made_anew() -> None:
     seen = obs(files={**host(), **away, ASIDE: first[OURS]}, answers=nvml())
     verdicts = resource.verdicts(POLICY, seen, resource.record_of_options("collection", "1.0.0"), gpu.parse(POLICY, seen))
     assert [(v.path, v.state) for v in verdicts] == [(OURS, "stale")]
-    assert "set aside by the watch" in verdicts[0].sentence
+    assert "set aside by the staleness guard" in verdicts[0].sentence
     assert list(written(planned({**away, ASIDE: first[OURS]}, active=True))) == [OURS]
 
 

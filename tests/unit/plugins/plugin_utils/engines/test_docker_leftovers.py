@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A daemon.json that NVIDIA's tools wrote: the runtime is used where it stands, and the plan says whose it was."""
+"""A daemon.json that NVIDIA's tools wrote: the runtime is used as it is, and the plan says whose it was."""
 
 from __future__ import annotations
 

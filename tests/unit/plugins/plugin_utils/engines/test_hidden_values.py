@@ -152,7 +152,7 @@ RUNTIMES = '[plugins."io.containerd.grpc.v1.cri".containerd.runtimes]\n'
     ("line", "said"),
     [
         ('"S 3" = { runtime_type = "a" }', ""), ('"S 3" = {}', ""), ('"S 3" = "x"', ""), ('"S 3" = 7', ""),
-        ('other = "x"', "other is a string here, and it must be a table"), ("other = 7", "other is a number here, and it must be a table"),
+        ('other = "x"', "other is a string here, but must be a table"), ("other = 7", "other is a number here, but must be a table"),
     ],
 )  # fmt: skip
 def test_the_type_of_what_stands_under_a_hidden_name_is_not_judged(line: str, said: str) -> None:

@@ -25,7 +25,7 @@ TOO_MUCH = {
     "behind a string of several lines": ('x = """\n#\n"""\n' + "a." * 30 + "b = 1\n", f"{PATH}:4: {KEY}"),
     "arrays in arrays": ("x = 1\ny = " + "[" * 10000 + "]" * 10000 + "\n", f"{PATH}:2: {BRACKETS}"),
     "tables in tables": ("x = " + "{a=" * 21 + "1" + "}" * 21 + "\n", f"{PATH}:1: {BRACKETS}"),
-    "a text of more than 4 MiB": ("#" * (toml_limits.SIZE + 1), f"{PATH}: this holds 4194305 characters, and 4194304 are the most"),
+    "a text of more than 4 MiB": ("#" * (toml_limits.SIZE + 1), f"{PATH}: this has 4194305 characters, but at most 4194304 are read"),
 }
 
 

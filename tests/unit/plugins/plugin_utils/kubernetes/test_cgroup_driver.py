@@ -91,7 +91,7 @@ def test_pods_count_more_than_settings() -> None:
     ("files", "says", "sentence"),
     [
         ({FILE: SET}, {"error": {"kind": "timeout", "message": "it did not answer"}}, "it did not answer"),
-        ({FILE: "cgroupDriver: &driver systemd\n"}, None, "the value of cgroupDriver has a form that is not sent from a host"),
+        ({FILE: "cgroupDriver: &driver systemd\n"}, None, "the value of cgroupDriver has a form that is not sent from the host"),
         ({FILE: "cgroupDriver: own\n"}, None, "the kubelet's cgroup driver is not known"),
         ({FILE: '{"cgroupDriver": '}, None, "the kubelet's configuration"),
         ({}, None, "the kubelet's configuration cannot be read"),

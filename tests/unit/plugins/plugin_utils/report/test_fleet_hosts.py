@@ -59,7 +59,7 @@ def test_what_needs_a_person_comes_first_and_what_is_converged_last() -> None:
         "gpu1  containerd 1.7.24  2 x L4, 550.163  native-cdi  no           -          it resolves CDI devices itself",
         "",
         "8 hosts: 1 failed, 1 rolled back, 1 lost, 1 refused, 1 not reached, 1 not managed, 1 changed, 1 unchanged",
-        "5 hosts need a person: gpu[3-6,8]",
+        "5 hosts need your attention: gpu[3-6,8]",
     ]
 
 

@@ -33,9 +33,9 @@ HISTORY = {
     "taken back": (BACK, "wrote /etc/a, /etc/b; restarted a.service: rolled back at the next boot because: the host was switched off"),
     "watched": (
         {**DONE, "ran": [], "removed": [], "state": "probation"},
-        "wrote /etc/a, /etc/b; restarted a.service: serves, and is still watched",
+        "wrote /etc/a, /etc/b; restarted a.service: the engine serves; the transaction is still being monitored",
     ),
-    "cut short": ({**DONE, "files": [], "removed": [], "ran": [], "units": [], "state": "armed"}, "nothing: not over (state armed)"),
+    "cut short": ({**DONE, "files": [], "removed": [], "ran": [], "units": [], "state": "armed"}, "nothing: not finished (state armed)"),
 }
 
 
@@ -46,11 +46,11 @@ def test_one_line_for_each_transaction(case: str) -> None:
 
 
 def test_what_stands_in_the_way_of_taking_back_later_is_told_early() -> None:
-    damaged = [{"path": "/etc/a", "directory": "/var/lib/gpufleet/originals/a", "why": "/etc/a: the copy from before cannot be used"}]
+    damaged = [{"path": "/etc/a", "directory": "/var/lib/gpufleet/originals/a", "why": "/etc/a: the copy of the original cannot be used"}]
     seen = obs(answers={"originals": {"originals": {}, "damaged": damaged, "strays": ["/etc/.gpufleet-x"]}})
     assert journal.advice(seen) == (
-        "/etc/a: the copy from before cannot be used",
-        "/etc/.gpufleet-x was left by a transaction whose journal was removed: a run without check mode removes it",
+        "/etc/a: the copy of the original cannot be used",
+        "/etc/.gpufleet-x is left over from a transaction whose journal was removed: a run without check mode removes it",
     )
 
 
@@ -68,5 +68,5 @@ def test_what_was_taken_back_is_told_with_the_units_words_and_the_files() -> Non
         "the transaction of 2026-01-31T16:58:44Z (gpufleet.nvidia.node) was rolled back by the host itself because: "
         "systemctl restart a.service: Job for a.service failed; "
         "containerd.service failed: it panicked (`journalctl --unit=containerd.service "
-        "--since=@1` on the host shows what it said); /etc/b: changed by somebody else meanwhile, so left as found. As before again: /etc/a"
+        "--since=@1` on the host shows what it said); /etc/b: changed by someone else in the meantime, so left as found. Restored: /etc/a"
     )

@@ -119,7 +119,7 @@ def test_columns_of_ones_own(path: str, cell: str) -> None:
 
 
 def test_without_the_library_it_is_named_where_it_is_needed() -> None:
-    with pytest.raises(PlanError, match=r"library jmespath is not on the controller\. Install it there \(pip install jmespath\)"):
+    with pytest.raises(PlanError, match=r"library jmespath is not installed on the controller\. Install it there \(pip install jmespath\)"):
         columns.applied(fleet_hosts.View(), [columns.Column("mine", "a[0]")], None)
     assert columns.applied(fleet_hosts.View(), [columns.Column("mine", "a.b")], None).titles == ("mine",)
 

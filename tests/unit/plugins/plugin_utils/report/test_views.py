@@ -95,7 +95,7 @@ def test_the_journals_of_a_fleet_are_one_table() -> None:
         "HOST  TIME                  REASON                STATE                            DONE",
         "gpu1  2026-01-31T16:58:44Z  gpufleet.nvidia.node  in force                         wrote /etc/a.toml; restarted a.service",
         "gpu1  2026-01-31T16:58:44Z  gpufleet.nvidia.node  rolled back by the host's timer  wrote /etc/a.toml; because: it hung",
-        "gpu1  2026-01-31T16:58:44Z  gpufleet.nvidia.node  not over (swapping)              ran apt-get update; restarted a.service",
+        "gpu1  2026-01-31T16:58:44Z  gpufleet.nvidia.node  not finished (swapping)          ran apt-get update; restarted a.service",
         "gpu2  -                     -                     lost                             connection refused",
         "gpu3  -                     -                     no transaction                   -",
         "",

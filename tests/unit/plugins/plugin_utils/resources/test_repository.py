@@ -68,7 +68,7 @@ MORE_THAN_ONE = {
     "a secret key": (armor(OLD + bytes([0x94, 2]) + b"\x04a"), "type 5"),
     "a packet in parts": (armor(OLD + b"\xcd\xe0a"), "in parts"),
     "a packet without a length": (armor(OLD + b"\xb7a"), "without a length"),
-    "bytes that are no packet": (armor(OLD + b"\x00"), "no packet"),
+    "bytes that are no packet": (armor(OLD + b"\x00"), "not a packet"),
 }
 
 
@@ -180,7 +180,7 @@ def test_another_key_than_expected_writes_nothing() -> None:
 def test_an_unknown_distribution_and_a_bad_address_are_named() -> None:
     with pytest.raises(PlanError, match="unknown distribution plan9"):
         repository.family({"ID": "plan9"})
-    with pytest.raises(PlanError, match="no address"):
+    with pytest.raises(PlanError, match="not the address of a repository"):
         repository.plan(seen("debian"), url="mirror", key=armor(OLD), expected="", state="present")
 
 
@@ -244,7 +244,7 @@ def test_apt_reads_the_repository_before_it_is_put_in_place() -> None:
 
 REFUSED = {
     "another key than NVIDIA's": ({"toolkit_key_fingerprint": ""}, {**REACHED, **FETCHED}, "not the expected one"),
-    "a key that is none": ({}, {**REACHED, f"fetch:{repository.KEY_URL}": {"content": "<html>"}}, "no armored OpenPGP public key"),
+    "a key that is none": ({}, {**REACHED, f"fetch:{repository.KEY_URL}": {"content": "<html>"}}, "not an armored OpenPGP public key"),
     "no key": (
         {}, {**REACHED, f"fetch:{repository.KEY_URL}": {"error": {"message": "timed out"}}},
         r"controller cannot fetch the key.*timed out.*toolkit_key \(gpufleet_toolkit_key\)"),
