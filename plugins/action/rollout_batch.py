@@ -41,12 +41,12 @@ class ActionModule(ActionBase):
         if args["point"] == "begin":
             found = found if check else within_window(found, wanted)
             show(begun(plan, number, found))
-            return shaped(args, found, progress.held(found, classes))
+            return {**shaped(args, found, progress.held(found, classes)), "soaks": wanted.soak > 0 and not check}
         started = {host: c for host, c in classes.items() if host not in progress.held(found, classes)}
         words = {host: word(variables["hostvars"][host], check) for host in started}
         second = wanted.soak > 0 and not check
         well = [host for host, said in words.items() if said in ("yes", "no")] if second else []
-        sick = {host: looked_again(host, plan, variables["hostvars"][host]) for host in well}
+        sick = {host: health.why(second_look(host, plan, variables["hostvars"][host])) for host in well}
         canaries = plan["batches"][number]["wave"] == rollout.CANARY
         total = sum(len(batch["hosts"]) for batch in plan["batches"])
         ended = progress.Ended(words, classes, canaries, {host: why for host, why in sick.items() if why})
@@ -54,8 +54,15 @@ class ActionModule(ActionBase):
         return shaped(args, found if check or found.ended else asked(found, wanted), {})
 
 
-def looked_again(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
-    return health.why(dict(variables.get(registered.LOOK) or {}), host, int(plan["hosts"][host]["gpus"]))
+def second_look(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> health.Second:
+    return health.Second(
+        look=dict(variables.get(registered.LOOK) or {}),
+        gpus=int(plan["hosts"][host]["gpus"]),
+        changed=bool(done(variables, registered.CONVERGED).get("changed")),
+        before=done(variables, registered.HEALTH_BEFORE),
+        after=done(variables, registered.HEALTH),
+        command=done(variables, registered.SOAK_COMMAND),
+    )
 
 
 WAIT = 10  # seconds between two questions of one gate

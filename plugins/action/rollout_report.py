@@ -11,7 +11,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, rollout_batch
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, rollout
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, progress, rollout
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, outcomes, registered
 
 SPEC = arguments.spec("rollout_report")
@@ -67,6 +67,9 @@ def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], fou
         why = found.ended or next((f"its class has stopped: {w}" for c, w in found.stopped.items() if c == planned["class"]), "")
         return {**about, "standing": "pending", "msg": why or "its batch did not start"}
     sick = found.unhealthy.get(host)
+    noted = notes(host, plan, variables)
+    about = {**about, "advice": noted} if noted else about
+    converged = {**converged, "advice": [*(converged.get("advice") or ()), *noted]} if noted and converged else converged
     return outcomes.merged({**about, **converged}, {False: [*steps, *([{"failed": True, "msg": sick}] if sick else [])]})
 
 
@@ -74,3 +77,12 @@ def started(host: str, variables: Mapping[str, Any]) -> bool:
     """Whether the host's batch has begun with it, and has not ended: it is lost, with all others of its batch."""
     step = variables.get(registered.ROLLOUT_STEP) or {}
     return step.get("point") == "begin" and not step.get("ended") and host not in (step.get("held") or {})
+
+
+def notes(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> list[str]:
+    """What the second look found beside the reasons to fail; [] where there was none."""
+    second = rollout_batch.second_look(host, plan, variables)
+    return [
+        *(health.notes(second) if second.after else ()),
+        *health.diagnosis_notes(rollout_batch.done(variables, registered.DIAGNOSIS)),
+    ]

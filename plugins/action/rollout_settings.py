@@ -36,7 +36,7 @@ class ActionModule(ActionBase):
         if args["plan_file"] and not Path(args["plan_file"]).expanduser().absolute().parent.is_dir():
             step = "Make the directory, or name another one"
             raise PlanError("there is no directory for this file", where=args["plan_file"], why=plan_file.FILE, next=step)
-        return {"changed": False, "settings": {**args, "tasks": files(args["tasks"] or {})}}
+        return {"changed": False, "settings": {**args, "tasks": files(args["tasks"] or {}), "soak_command": list(found.soak_command)}}
 
 
 def files(tasks: Mapping[str, str]) -> dict[str, str]:

@@ -67,6 +67,11 @@ ended:
   returned: success
   type: str
   sample: ''
+soaks:
+  description: Whether the hosts of the batch are looked at a second time. Only at the beginning of a batch.
+  returned: success
+  type: bool
+  sample: false
 progress:
   description: How far the rollout has come.
   returned: success

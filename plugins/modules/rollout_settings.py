@@ -83,10 +83,17 @@ options:
     type: raw
   soak:
     description:
-      - Seconds to wait after each batch before its hosts are looked at once more. A host that is not as desired then counts as failed.
+      - Seconds to wait after each batch before its hosts are looked at once more. A host counts as failed then where it is not as desired,
+        an engine does not run, its change was rolled back, GPUs are missing, or its GPU driver has reported an error (Xid) that is no
+        application's. Where the host is out of service for its change, C(dcgmi diag -r 1) is run before it is put back, if it is installed.
       - V(0) means no waiting and no second look.
     type: raw
     default: 0
+  soak_command:
+    description:
+      - A command that is run on each host after O(soak), a list of words that no shell reads. A host where it does not end with 0 counts as
+        failed. It is ended after five minutes.
+    type: raw
   gate_check:
     description:
       - What else must be well after each batch. An address that has to answer with a status of 2xx, or a command on the controller, a list

@@ -64,6 +64,7 @@ NEEDS: dict[str, Needs] = {
     "docker_runtime": Needs("ex-docker", script=PROGRAM.format("nvidia-container-runtime") + "mkdir -p /srv/image/etc"),
     "drain": Needs(options=MIRROR),
     "fleet_table": Needs(before=(LOOK,)),
+    "gpu_health": Needs(),
     "host_program": Needs(),
     "node": Needs(options=MIRROR),
     "node_check": Needs(options=MIRROR),

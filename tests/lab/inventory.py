@@ -13,12 +13,14 @@ from typing import Any
 from .hosts import Host
 
 FAKE_ROOT = "/opt/fakegpu"
+KERNEL_LOG = "/opt/fakegpu/kmsg"  # lines as /dev/kmsg has them: the machine's own kernel log tells of no GPU of a host's
 RECORD = "/var/log/nvidia-container-cli.jsonl"  # what the recording nvidia-container-cli was asked for
 
 
 def imitated(root: str = FAKE_ROOT) -> dict[str, str]:
     """What tells the collection where the lab's hosts have their imitated GPUs: an environment variable of the controller."""
-    return {"GPUFLEET_TEST_HOSTS": json.dumps({"proc_root": f"{root}/proc", "sys_root": f"{root}/sys", "evidence_file": RECORD})}
+    places = {"proc_root": f"{root}/proc", "sys_root": f"{root}/sys", "evidence_file": RECORD, "kernel_log": KERNEL_LOG}
+    return {"GPUFLEET_TEST_HOSTS": json.dumps(places)}
 
 
 SSH_ARGUMENTS = (

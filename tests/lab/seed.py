@@ -15,6 +15,7 @@ from . import fakegpu, images
 from .artefacts import LabError, cached, digest, go_tool
 from .doctor import has_go
 from .fleet import Spec
+from .inventory import KERNEL_LOG
 from .kinds import Kind
 from .network import GATEWAY
 
@@ -67,6 +68,7 @@ def write(tree: Path, spec: Spec, kind: Kind, address: str, public_key: str, low
     _accounts(tree, lower, public_key)
     _units(tree, kind)
     fakegpu.install(tree, spec.gpus)
+    _put(tree, KERNEL_LOG.lstrip("/"), "")
     for path, text in spec.files.items():
         _put(tree, path.lstrip("/"), text)
     _align(tree, lower)

@@ -29,8 +29,8 @@ PARTS = (*ENGINES, "cdi_spec", "device_nodes", "oci_hook", "toolkit_config", "to
 # Options, and the modules that have them.
 TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     # where, and which way
-    (("transport",), (*PROOF, *PARTS, "cdi_spec_info")),
-    (("root",), (*HOST, *PARTS, "cdi_spec_info")),  # a proof starts containers, and nothing runs beneath another root
+    (("transport",), (*PROOF, *PARTS, "cdi_spec_info", "gpu_health")),
+    (("root",), (*HOST, *PARTS, "cdi_spec_info", "gpu_health")),  # a proof starts containers, and nothing runs beneath another root
     (("state",), (*HOST, *PARTS, "drain")),
     # how the host is decided
     (("device_plugin_strategy", "engines", "injection", "no_gpu"), PROOF),
@@ -86,6 +86,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
             "plan_file",
             "seed",
             "soak",
+            "soak_command",
             "tasks",
             "waves",
             "window",
@@ -94,6 +95,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     ),
     (("also", "columns", "details", "fail_on_drift", "view", "width"), ("fleet_table",)),
     (("own",), ("variables_check",)),
+    (("diagnosis",), ("gpu_health",)),
     (("by", "commands", "context", "drained", "driver_changes", "interval", "kubeconfig", "method", "on_timeout"), ("drain",)),
     (("kubernetes_delete_emptydir_data", "kubernetes_force", "kubernetes_hold", "kubernetes_node"), ("drain",)),
     (("policy", "reason", "rollout", "slurm_node"), ("drain",)),

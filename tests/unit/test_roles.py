@@ -128,6 +128,7 @@ BESIDE_POLICY = {
     "oci_hook": {"path"},
     "cdi_spec": {"cdi_version"},
     "cdi_spec_info": {"cdi_version"},
+    "gpu_health": {"diagnosis"},
     "toolkit_repository": {"key", "key_fingerprint", "url"},
 }
 

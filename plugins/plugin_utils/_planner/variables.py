@@ -36,6 +36,7 @@ RUN: Mapping[str, str] = {
     "gpufleet_rollout_seed": "spring",
     "gpufleet_rollout_window": "Mo-Fr 20:00-04:00 Europe/Berlin",
     "gpufleet_rollout_soak": "60",
+    "gpufleet_rollout_soak_command": "[/usr/local/bin/healthy]",
     "gpufleet_rollout_gate_check": "https://alerts.example.org/healthy",
     "gpufleet_rollout_gate_retries": "3",
     "gpufleet_rollout_pause": "true",
@@ -55,6 +56,7 @@ RESULTS = frozenset(
         *("node_info", "node_result", "verify_result", "cdi_result", "toolkit_result", "fleet", "shown", "totals"),
         *("drain_check", "drain_result", "undrain_result", "keep_result"),
         *("rollout", "rollout_settings", "rollout_plan", "rollout_step", "rollout_failure", "rollout_end", "rollout_status"),
+        *("rollout_health_before", "rollout_health", "rollout_diagnosis", "rollout_soak_result"),
     )
 )
 

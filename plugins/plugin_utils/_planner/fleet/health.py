@@ -5,24 +5,110 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, left_out
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, gpu_health, left_out
+
+COMMAND = "gpufleet_rollout_soak_command"
 
 
-def why(result: Mapping[str, Any], host: str, gpus: int) -> str:
-    """What is wrong with a host that was changed a while ago, '' where nothing is. gpus: how many it had before its change."""
-    found = left_out.broken(result)
-    if found:
-        return found
-    if result.get("differences"):
-        return f"it is not as desired any more: {change.place(result['differences'][0])}"
-    stopped = sorted({str(i.get("unit") or i.get("engine")) for i in chosen(result) if not i.get("running")})
-    if stopped and (result.get("work") or {}).get("boot_id"):  # a directory tree has none, and nothing runs there
-        return f"{', '.join(stopped)} does not run"
-    now = len((result.get("driver") or {}).get("gpus") or ())
-    return f"it had {gpus} GPUs before its change, and has {now}" if now < gpus else ""
+@dc.dataclass(frozen=True)
+class Second:
+    """What the second look at a host found. look: the look itself; changed: whether this run changed the host; gpus: how many it had.
+
+    before, after: the host's GPU health before its change and now; command: the result of the user's own check, {} where there is none.
+    """
+
+    look: Mapping[str, Any]
+    gpus: int = 0
+    changed: bool = False
+    before: Mapping[str, Any] = dc.field(default_factory=dict)
+    after: Mapping[str, Any] = dc.field(default_factory=dict)
+    command: Mapping[str, Any] = dc.field(default_factory=dict)
+
+
+def why(second: Second) -> str:
+    """What is wrong with a host that was changed a while ago, '' where nothing is."""
+    for judge in (left_out.broken, rolled_back(second.changed), not_desired, not_running, fewer_gpus(second.gpus)):
+        found = judge(second.look)
+        if found:
+            return found
+    return sick(second) or refused(second.command)
+
+
+def rolled_back(changed: bool) -> Any:
+    """The newest transaction of a host that this run has changed is that change: nobody else begins one meanwhile."""
+
+    def judge(look: Mapping[str, Any]) -> str:
+        newest: Mapping[str, Any] = next(iter(look.get("journal") or ()), {}) if changed else {}
+        if newest.get("state") != "rolled_back":
+            return ""
+        return f"its change was rolled back since by {newest.get('by') or 'the host'}{left_out.detail(newest.get('why'))}"
+
+    return judge
+
+
+def not_desired(look: Mapping[str, Any]) -> str:
+    return f"it is not as desired any more: {change.place(look['differences'][0])}" if look.get("differences") else ""
+
+
+def not_running(look: Mapping[str, Any]) -> str:
+    stopped = sorted({str(i.get("unit") or i.get("engine")) for i in chosen(look) if not i.get("running")})
+    # A directory tree has no number of a boot, and nothing runs there.
+    return f"{', '.join(stopped)} does not run" if stopped and (look.get("work") or {}).get("boot_id") else ""
+
+
+def fewer_gpus(before: int) -> Any:
+    def judge(look: Mapping[str, Any]) -> str:
+        now = len((look.get("driver") or {}).get("gpus") or ())
+        return f"it had {before} GPUs before its change, and has {now}" if now < before else ""
+
+    return judge
+
+
+def sick(second: Second) -> str:
+    """Errors of applications are shown (notes), and are no reason."""
+    new, _unknown = gpu_health.since(*logs(second))
+    errors = gpu_health.sick(new)
+    return f"its GPU driver reports {gpu_health.told(errors)} since its change; see {gpu_health.CATALOGUE}" if errors else ""
+
+
+def refused(command: Mapping[str, Any]) -> str:
+    """Why the user's own check does not let the host pass."""
+    if not command or command.get("skipped"):
+        return ""
+    if command.get("unreachable"):
+        return f"it was unreachable for {COMMAND}{left_out.detail(command.get('msg'))}"
+    if command.get("rc") == 0:
+        return ""
+    last = (str(command.get("stderr") or "").strip() or str(command.get("stdout") or "").strip()).splitlines()[-1:]
+    if "rc" not in command or command["rc"] is None:
+        return f"{COMMAND} could not be run{left_out.detail(command.get('msg'))}"
+    return f"{COMMAND} ended with {command['rc']}{': ' + last[0] if last else ''}"
+
+
+def notes(second: Second) -> list[str]:
+    """What a person should know of a host that passed: errors of applications, and what is not known."""
+    if not (second.look.get("work") or {}).get("boot_id"):
+        return []
+    new, unknown = gpu_health.since(*logs(second))
+    found = [f"whether its GPUs had errors (Xid) since the change is not known: {unknown}"] if unknown else []
+    harmless = [e for e in new if int(e["xid"]) in gpu_health.OF_APPLICATIONS]
+    return found + ([f"an application failed on a GPU since the change: {gpu_health.told(harmless)}"] if harmless else [])
+
+
+def diagnosis_notes(result: Mapping[str, Any]) -> list[str]:
+    """A diagnosis that could not be made is not known; one that failed is a failure of its own task."""
+    found = result.get("diagnosis") or {}
+    known = not found or found.get("known")
+    return [] if known else [f"the GPUs were not diagnosed while the host was out of service: {found.get('why')}"]
+
+
+def logs(second: Second) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
+    before, after = (dict(health.get("kernel_log") or {}) for health in (second.before, second.after))
+    return before, after
 
 
 def chosen(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:

@@ -28,6 +28,7 @@ class Settings:
     seed: str = ""
     windows: tuple[window.Window, ...] = ()
     soak: int = 0
+    soak_command: tuple[str, ...] = ()
     gate_check: tuple[str, ...] = ()
     gate_retries: int = 3
 
@@ -47,11 +48,15 @@ def of(options: Mapping[str, Any]) -> Settings:
         seed=str(given.get("seed", "")),
         windows=window.parsed(f"{PREFIX}window", given.get("window")),
         soak=number("soak", given.get("soak", 0)),
+        soak_command=command_of(given.get("soak_command")),
         gate_check=check_of(given.get("gate_check")),
         gate_retries=number("gate_retries", given.get("gate_retries", 3)),
     )
     if found.max_unavailable is not None and found.max_unavailable.number <= 0:
         raise PlanError(f"{PREFIX}max_unavailable is {most!r}", why="then no host could be taken", next="Say at least 1")
+    if found.soak_command and not found.soak:
+        why, step = "it is run after a soak, and there is none", f"Set {PREFIX}soak: 60 too"
+        raise PlanError(f"{PREFIX}soak_command is set without {PREFIX}soak", why=why, next=step)
     number("host_timeout", given.get("host_timeout", 0))
     require_tasks(given.get("tasks"))
     return found
@@ -81,6 +86,16 @@ def check_of(value: Any) -> tuple[str, ...]:
         step = f"Write it as {PREFIX}gate_check: https://..., or as a list of words, [/usr/local/bin/healthy, fleet]"
         raise PlanError(f"{PREFIX}gate_check is {value!r}", why="it is no address, and a command is a list of words", next=step)
     return words
+
+
+def command_of(value: Any) -> tuple[str, ...]:
+    """A command on each host as a list of words, which no shell reads."""
+    if value in (None, "", []):
+        return ()
+    if not isinstance(value, list) or not all(isinstance(v, str | int | float) and not isinstance(v, bool) for v in value):
+        step = f"Write it as a list of words, {PREFIX}soak_command: [/usr/local/bin/healthy, --quick]"
+        raise PlanError(f"{PREFIX}soak_command is {value!r}", why="a command is a list of words, which no shell reads", next=step)
+    return tuple(str(v) for v in value)
 
 
 def paths(name: str, value: Any) -> tuple[str, ...]:

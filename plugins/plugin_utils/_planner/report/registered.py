@@ -19,6 +19,8 @@ CONVERGED = "gpufleet_node_result"
 FAILURE = "gpufleet_rollout_failure"
 DRAIN_CHECK, DRAINED = "gpufleet_drain_check", "gpufleet_drain_result"
 ROLLOUT_STEP = "gpufleet_rollout_step"
+HEALTH_BEFORE, HEALTH, DIAGNOSIS = "gpufleet_rollout_health_before", "gpufleet_rollout_health", "gpufleet_rollout_diagnosis"
+SOAK_COMMAND = "gpufleet_rollout_soak_result"
 
 
 def require_known(name: str, defined: Sequence[str]) -> None:

@@ -35,7 +35,7 @@ from tests.unit.builders import obs
 MODULES = [
     "node", "node_info", "containerd_runtime", "crio_runtime", "docker_runtime",
     "toolkit_config", "oci_hook", "cdi_spec", "cdi_spec_info", "node_check", "rollout_gate",
-    "toolkit_repository", "fleet_table", "variables_check",
+    "toolkit_repository", "fleet_table", "variables_check", "gpu_health",
 ]  # fmt: skip
 
 

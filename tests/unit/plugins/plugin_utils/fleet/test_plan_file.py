@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, plan_file, rollout, settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import plan_file, rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 from tests.unit.plugins.plugin_utils.fleet.test_rollout import CHANGE, looked
@@ -103,31 +103,3 @@ def test_a_plan_of_another_inventory_is_refused() -> None:
     plan_file.require_inventory(document(a=looked(CHANGE)), ["a", "b"], "plan.json")
     with pytest.raises(PlanError, match=r"plan.json: this plan is of other hosts: a \(this run has b\)"):
         plan_file.require_inventory(document(a=looked(CHANGE)), ["b"], "plan.json")
-
-
-RUNS = {"running": True, "unit": "containerd.service"}
-HERE = {"boot_id": "x", "ends": []}
-
-
-def second(**more: Any) -> dict[str, Any]:
-    found = looked(work=HERE)
-    found["instances"] = [{**i, **RUNS} for i in found["instances"]]
-    return {**found, **more}
-
-
-SECOND = [
-    (second(), ""),
-    ({"unreachable": True, "msg": "no route"}, "it was unreachable: no route"),
-    ({"failed": True, "msg": "not root"}, "the look at it failed: not root"),
-    (second(problem="two files disagree"), "two files disagree"),
-    (second(differences=[CHANGE]), "it is not as desired any more: /etc/containerd/config.toml enable_cdi"),
-    (second(instances=[{**i, "running": False} for i in second()["instances"]]), "containerd.service does not run"),
-    (second(instances=[{**i, "running": False} for i in second()["instances"]], work={"boot_id": ""}), ""),
-    (second(driver={"state": "ok", "gpus": [{}] * 7}), "it had 8 GPUs before its change, and has 7"),
-    (second(driver={"state": "broken", "evidence": "Xid 79", "gpus": []}), "its GPU driver was broken: Xid 79"),
-]
-
-
-@pytest.mark.parametrize(("result", "why"), SECOND)
-def test_the_second_look_finds_what_went_wrong_later(result: dict[str, Any], why: str) -> None:
-    assert health.why(result, "a", 8) == why

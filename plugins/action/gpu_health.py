@@ -1,0 +1,50 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What tells whether a host's GPUs are well: the driver's errors in the kernel log and, where asked for, NVIDIA's short diagnosis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible.errors import AnsibleActionFail
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, transport
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gpu_health
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+SPEC = arguments.spec("gpu_health")
+OF_TREE = {"known": False, "why": "a directory tree has no kernel log", "errors": []}
+
+
+class ActionModule(ActionBase):
+    leaves_nothing = True
+    _supports_check_mode = True
+    _supports_async = False
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = arguments.of_task(self, SPEC)
+        if args["root"] != "/":  # nothing runs there
+            return {"changed": False, "kernel_log": OF_TREE, "diagnosis": {}}
+        path = args.get("kernel_log") or gpu_health.KERNEL_LOG
+        asked = [gpu_health.log_question(path), *([gpu_health.diagnosis_question()] if args["diagnosis"] else [])]
+        seen = look(self, asked, task_vars or {}, args["transport"])
+        found = gpu_health.diagnosis(seen) if args["diagnosis"] else {}
+        answer = {"changed": False, "kernel_log": gpu_health.kernel_log(seen, path), "diagnosis": found}
+        if found.get("failed"):
+            step = "Run it there to read why, and keep work away from the host until it passes"
+            return {**answer, "failed": True, "msg": f"{' '.join(gpu_health.DIAGNOSIS)} failed: {', '.join(found['failed'])}. {step}"}
+        return answer
+
+
+def look(action: ActionBase, asked: list[queries.Question], task_vars: dict[str, Any], way: str) -> Observation:
+    """One operation. A diagnosis may take longer than any other look."""
+    request = {"schema": base.SCHEMA, "root": "/", "limits": {"seconds": gpu_health.DIAGNOSIS_SECONDS + 60}}
+    request.update(queries.with_lists_once([base.with_source(q) for q in asked]))
+    answer = transport.exchange(action, "observe", request, task_vars, way)
+    if (answer.get("host") or {}).get("uid", 0) != 0:
+        raise AnsibleActionFail("not root on the node: the kernel log can be read by root only. Set ansible_become: true for this host")
+    return Observation({}, {}).with_answers(answer)

@@ -1,0 +1,106 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Searches the kernel log of this boot for lines of one form. A plain program: it runs in a child that is killed when it takes too long.
+
+Standard library only, Python 3.6. Arguments are one JSON object: {"path", "pattern"}. Of a line that matches, only what the pattern's
+groups hold leaves the host. Prints {"boot", "first", "last", "complete", "found": [{"sequence", "time", "groups"}]}, or {"why"}:
+why nothing is known, a sentence of this file. Numbers of records begin with 0 at each boot.
+"""
+
+import json
+import os
+import re
+import stat
+import sys
+import time
+
+KERNELS = (1, 11)  # the number of /dev/kmsg (Documentation/admin-guide/devices.txt)
+RECORD = 1 << 16  # a read takes one record, and fails where the record is longer (Documentation/ABI/testing/dev-kmsg)
+SECONDS = 10
+MOST = 1000  # matches that are told
+HEADER = re.compile(r"(\d+),(\d+),(\d+),[^;]*;(.*)", re.DOTALL)
+
+
+class Unknown(Exception):
+    """Why the log cannot be read."""
+
+
+def run(request):
+    try:
+        fd = opened(request["path"])
+    except Unknown as exc:
+        return {"why": str(exc)}
+    try:
+        lines, complete = read(fd)
+    finally:
+        os.close(fd)
+    return searched(lines, complete, re.compile(request["pattern"]))
+
+
+def opened(path):
+    """A link may lead to a terminal, as /dev/kmsg does in containers of old LXC: reading that would take input away from a person."""
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_NOFOLLOW | os.O_CLOEXEC)
+    except OSError as exc:
+        raise Unknown("%s cannot be read: %s" % (path, exc.strerror))
+    found = os.fstat(fd)
+    kernels = stat.S_ISCHR(found.st_mode) and (os.major(found.st_rdev), os.minor(found.st_rdev)) == KERNELS
+    if not kernels and not (stat.S_ISREG(found.st_mode) and found.st_uid == 0 and not found.st_mode & 0o022):
+        os.close(fd)
+        raise Unknown("%s is not the kernel's log" % path)
+    return fd
+
+
+def read(fd):
+    """Its lines, and whether they are all that the kernel still has: the kernel may write over them meanwhile."""
+    chunks, complete, deadline = [], True, time.monotonic() + SECONDS
+    while True:
+        if time.monotonic() > deadline:
+            return text(chunks), False
+        try:
+            data = os.read(fd, RECORD)
+        except BlockingIOError:
+            return text(chunks), complete
+        except BrokenPipeError:  # the next record was written over; the read after it goes on with the oldest one
+            complete = False
+            continue
+        except OSError:
+            return text(chunks), False
+        if not data:
+            return text(chunks), complete
+        chunks.append(data)
+
+
+def text(chunks):
+    return b"".join(chunks).decode("utf-8", "replace").split("\n")
+
+
+def searched(lines, complete, pattern):
+    found, first, last = [], None, None
+    up, now = time.clock_gettime(time.CLOCK_MONOTONIC), time.time()
+    for line in lines:
+        record = HEADER.match(line)  # properties of a record follow it, each in a line that begins with a space
+        if not record:
+            continue
+        sequence = int(record.group(2))
+        first, last = sequence if first is None else first, sequence
+        said = pattern.search(record.group(4)) if of_kernel(int(record.group(1))) else None
+        if said:
+            written = now - max(0.0, up - int(record.group(3)) / 1e6)
+            found.append({"sequence": sequence, "time": int(written), "groups": said.groupdict()})
+    return {"boot": boot(), "first": first, "last": last, "complete": complete, "found": found[-MOST:]}
+
+
+def of_kernel(priority):
+    """The facility is 0: the kernel gives every line that a program writes another one."""
+    return priority >> 3 == 0
+
+
+def boot():
+    with open("/proc/sys/kernel/random/boot_id", encoding="ascii") as stream:
+        return stream.read().strip()
+
+
+if __name__ == "__main__":
+    sys.stdout.write(json.dumps(run(json.loads(sys.argv[1]))))

@@ -1,0 +1,114 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name asks the host and judges on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: gpu_health
+short_description: Read the errors of a host's GPUs from its kernel log, and run NVIDIA's short diagnosis
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Reads the Xid errors that the NVIDIA driver has written to the kernel log since the host's last boot. Only the number of each, the PCI
+    address of its GPU and its time leave the host.
+  - Changes nothing. What cannot be read is reported as not known.
+  - The playbook C(gpufleet.nvidia.rollout) runs it before a host is changed and after C(gpufleet_rollout_soak), and compares the two.
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.info
+  - gpufleet.nvidia.attributes.actiongroup_node
+  - gpufleet.nvidia.common
+  - gpufleet.nvidia.common.root
+options:
+  diagnosis:
+    description:
+      - Whether C(dcgmi diag -r 1) is run, where it is installed. It needs a host that is out of service, since work on the GPUs can make it
+        fail. It is ended after five minutes.
+      - The task fails where a test of the diagnosis does.
+    type: bool
+    default: false
+seealso:
+  - module: gpufleet.nvidia.node_info
+"""
+
+EXAMPLES = r"""
+- name: Look for errors of the GPUs
+  gpufleet.nvidia.gpu_health:
+  register: health
+
+- name: Show them
+  ansible.builtin.debug:
+    msg: "{{ health.kernel_log.errors if health.kernel_log.known else health.kernel_log.why }}"
+"""
+
+RETURN = r"""
+kernel_log:
+  description: The Xid errors since the last boot, as far as the kernel still has them.
+  returned: always
+  type: dict
+  sample:
+    known: true
+    why: ""
+    boot: 7b3ad1cf-53c2-4a9e-9c0e-0f6a3f5a4f0b
+    first: 0
+    last: 2311
+    complete: true
+    errors:
+      - xid: 79
+        pci: "0000:41:00"
+        time: "2026-01-31T16:58:44Z"
+        sequence: 2290
+  contains:
+    known:
+      description: Whether the kernel log could be read.
+      type: bool
+      returned: always
+    why:
+      description: Why it could not be.
+      type: str
+      returned: always
+    boot:
+      description: The kernel's number of this boot.
+      type: str
+      returned: when known
+    first:
+      description: The number of the oldest line that the kernel still has. The first one of a boot has the number 0.
+      type: int
+      returned: when known
+    last:
+      description: The number of the newest line, -1 where there is none.
+      type: int
+      returned: when known
+    complete:
+      description: Whether all lines between those two were read.
+      type: bool
+      returned: when known
+    errors:
+      description: The errors, oldest first.
+      type: list
+      elements: dict
+      returned: always
+diagnosis:
+  description: What C(dcgmi diag -r 1) came to, empty unless O(diagnosis) is true.
+  returned: always
+  type: dict
+  sample: {}
+  contains:
+    known:
+      description: Whether it was run and came to an end.
+      type: bool
+      returned: with O(diagnosis)
+    why:
+      description: Why not.
+      type: str
+      returned: with O(diagnosis)
+    failed:
+      description: The tests that failed.
+      type: list
+      elements: str
+      returned: with O(diagnosis)
+"""

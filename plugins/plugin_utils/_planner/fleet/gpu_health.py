@@ -1,0 +1,117 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The health of a host's GPUs by what the driver has written to the kernel log (Xid errors), and by NVIDIA's own short diagnosis.
+
+What cannot be read is not known, and is never taken for healthy.
+"""
+
+from __future__ import annotations
+
+import datetime
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+KERNEL_LOG = "/dev/kmsg"
+# `NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python, ...`; with MIG the instance follows the address, older drivers have no `PCI:`.
+XID = r"^NVRM: Xid \((?:PCI:)?(?P<pci>[0-9A-Fa-f]{4,8}:[0-9A-Fa-f]{2}:[0-9A-Fa-f]{2})[^)]{0,40}\): (?P<xid>\d{1,5})\b"
+# Errors of applications, after which the GPU is as healthy as before: those that NVIDIA's device plugin does not take for a sick GPU either
+# (k8s-device-plugin, internal/rm/health.go). What each one means: https://docs.nvidia.com/deploy/xid-errors/. All others count.
+OF_APPLICATIONS: Mapping[int, str] = {
+    13: "graphics engine exception",
+    31: "GPU memory page fault",
+    43: "GPU stopped processing",
+    45: "preemptive cleanup",
+    68: "video processor exception",
+    109: "context switch timeout",
+}
+CATALOGUE = "https://docs.nvidia.com/deploy/xid-errors/"
+
+DIAGNOSIS = ("dcgmi", "diag", "-r", "1")
+DIAGNOSIS_SECONDS = 300
+# A line of its table, `| NVML Library | Pass |`; of a GPU since DCGM 4, `| | GPU0: Fail |`.
+VERDICT = re.compile(r"^\|\s*(?P<test>[\w /()-]*?)\s*\|\s*(?:GPU ?\d+: )?(?P<verdict>Pass|Fail|Warn|Skip)\b", re.IGNORECASE)
+
+
+def log_question(path: str) -> queries.Question:
+    return queries.program("kernel_log", {"path": path, "pattern": XID})
+
+
+def diagnosis_question() -> queries.Question:
+    return queries.command(list(DIAGNOSIS), timeout=DIAGNOSIS_SECONDS, shows=(VERDICT.pattern.replace("^", "(?i)^", 1),))
+
+
+def kernel_log(obs: Observation, path: str) -> dict[str, Any]:
+    """The Xid errors of this boot, or why they are not known."""
+    answer = obs.attempt(log_question(path))
+    value = answer.get("value") or {}
+    why = str((answer.get("error") or {}).get("message") or value.get("why") or "")
+    if why:
+        return {"known": False, "why": why, "errors": []}
+    errors = [
+        {"xid": int(e["groups"]["xid"]), "pci": str(e["groups"]["pci"]).lower(), "time": clock(e["time"]), "sequence": int(e["sequence"])}
+        for e in value.get("found") or ()
+    ]
+    ends = {key: -1 if value.get(key) is None else int(value[key]) for key in ("first", "last")}
+    return {"known": True, "why": "", "boot": str(value.get("boot")), **ends, "complete": bool(value.get("complete")), "errors": errors}
+
+
+def clock(seconds: int) -> str:
+    return datetime.datetime.fromtimestamp(int(seconds), tz=datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def diagnosis(obs: Observation) -> dict[str, Any]:
+    """What the diagnosis came to. known: whether it came to an end."""
+    question = diagnosis_question()
+    answer = obs.attempt(question)
+    line = " ".join(DIAGNOSIS)
+    if "error" in answer:
+        return {"known": False, "why": str(answer["error"].get("message") or f"{line} could not be run"), "failed": []}
+    if answer.get("timed_out"):
+        return {"known": False, "why": f"{line} did not end within {DIAGNOSIS_SECONDS} seconds", "failed": []}
+    failed, verdicts = failed_tests(str(answer.get("stdout") or ""))
+    known = bool(failed) or (answer.get("rc") == 0 and verdicts > 0)
+    return {"known": known, "why": "" if known else f"{line} ended with exit status {answer.get('rc')}, without a result", "failed": failed}
+
+
+def failed_tests(table: str) -> tuple[list[str], int]:
+    """The tests that failed, and how many verdicts there are. A line without a name goes on with the test above it."""
+    found: list[str] = []
+    test, verdicts = "", 0
+    for said in filter(None, map(VERDICT.match, table.splitlines())):
+        test, verdicts = said["test"] or test, verdicts + 1
+        if said["verdict"].lower() == "fail" and test not in found:
+            found.append(test)
+    return found, verdicts
+
+
+# --- what is new since an earlier look ----------------------------------------------------------------------------------
+
+
+def since(before: Mapping[str, Any], after: Mapping[str, Any]) -> tuple[list[Mapping[str, Any]], str]:
+    """The errors that are in the later log only, and what is not known about them, '' where all is."""
+    if not after.get("known"):
+        return [], str(after.get("why") or "the kernel log was not looked at")
+    if not before.get("known"):
+        return [], str(before.get("why") or "the kernel log was not looked at before the change")
+    seen = int(before["last"]) if before.get("boot") == after.get("boot") else -1
+    gap = int(after["first"]) > seen + 1 or not after.get("complete")
+    why = "lines of the kernel log were written over since its change" if gap else ""
+    return [e for e in after["errors"] if int(e["sequence"]) > seen], why
+
+
+def sick(errors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+    return [e for e in errors if int(e["xid"]) not in OF_APPLICATIONS]
+
+
+def told(errors: Sequence[Mapping[str, Any]]) -> str:
+    """`Xid 79 of the GPU 0000:41:00 (2026-01-31T16:58:44Z), Xid 31 ... and 3 more`."""
+    shown = [f"Xid {e['xid']} of the GPU {e['pci']} ({e['time']})" for e in errors[:SHOWN]]
+    return ", ".join(shown) + (f" and {len(errors) - SHOWN} more" if len(errors) > SHOWN else "")
+
+
+SHOWN = 3

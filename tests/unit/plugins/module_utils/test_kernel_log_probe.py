@@ -1,0 +1,105 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The search of the kernel log as it runs on a host: a child with its source on standard input, and files as /dev/kmsg reads."""
+
+import json
+import os
+import re
+import subprocess
+import sys
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.probes import kernel_log
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gpu_health
+
+XID = "NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python, GPU has fallen off the bus."
+LOST = {"pci": "0000:41:00", "xid": "79"}
+# A line of the log by its text, and what of it leaves the host.
+LINES = [
+    (XID, LOST),
+    ("NVRM: Xid (0000:41:00): 79, GPU has fallen off the bus.", LOST),
+    ("NVRM: Xid (PCI:0000:41:00 GPU-I:05): 79, pid=17, name=x", LOST),
+    ("NVRM: Xid (PCI:00000001:C6:00): 31, pid='<unknown>', name=<unknown>, Ch 00000010", {"pci": "00000001:C6:00", "xid": "31"}),
+    ("nvidia-nvswitch0: SXid (PCI:0000:c1:00.0): 12028, Non-fatal", None),
+    ("NVRM: GPU at PCI:0000:41:00: GPU-1ab0b0e7", None),
+    ("audit: comm=\"NVRM: Xid (PCI:0000:41:00): 79\"", None),
+    ("NVRM: Xid (PCI:0000:41:00): soon", None),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("line", "groups"), LINES)
+def test_of_a_line_its_number_and_address_leave(line, groups):
+    found = re.search(gpu_health.XID, line)
+    assert (found and found.groupdict()) == groups
+
+
+@pytest.fixture
+def written(tmp_path):
+    """A file that only root may write to, as a lab's host has it; its owner is whoever runs the tests."""
+
+    def write(text, mode=0o644):
+        path = tmp_path / "kmsg"
+        path.write_text(text)
+        path.chmod(mode)
+        return str(path)
+
+    return write
+
+
+def probe(path):
+    source = kernel_log.__file__
+    with open(source, "rb") as stream:
+        args = json.dumps({"path": path, "pattern": gpu_health.XID})
+        said = subprocess.check_output([sys.executable, "-I", "-S", "-", args], stdin=stream, timeout=60)
+    return json.loads(said.decode())
+
+
+ROOT = pytest.mark.skipif(os.geteuid() != 0, reason="only root can make a file of root's")
+LOG = (
+    "6,10,1000000,-;Linux version 6.1\n"
+    "4,11,2000000,-;" + XID + "\n SUBSYSTEM=pci\n DEVICE=+pci:0000:41:00.0\n"
+    "12,12,3000000,-;" + XID + "\n"  # a program wrote it: facility 1
+    "3,14,4000000,c;NVRM: Xid (PCI:0000:41:00): 31, pid=1\n"
+    "not a record\n"
+)  # fmt: skip
+
+
+@ROOT
+def test_lines_of_the_kernel_are_told_by_number_and_address(written):
+    said = probe(written(LOG))
+    assert (said["first"], said["last"], said["complete"]) == (10, 14, True)
+    assert [(e["sequence"], e["groups"]["xid"]) for e in said["found"]] == [(11, "79"), (14, "31")]
+    assert "python" not in json.dumps(said)
+
+
+@ROOT
+def test_a_log_without_a_line_is_known(written):
+    said = probe(written(""))
+    assert (said["first"], said["last"], said["found"], said["complete"]) == (None, None, [], True)
+
+
+def test_what_is_not_the_kernels_log_is_not_read(written, tmp_path):
+    (tmp_path / "link").symlink_to("/dev/tty")
+    os.mkfifo(str(tmp_path / "fifo"))
+    cases = {
+        str(tmp_path / "none"): "cannot be read: No such file or directory",
+        str(tmp_path / "link"): "cannot be read: Too many levels of symbolic links",
+        str(tmp_path / "fifo"): "is not the kernel's log",
+        "/dev/null": "is not the kernel's log",
+        written(LOG, mode=0o666): "is not the kernel's log",
+    }
+    assert {path: probe(path)["why"] for path in cases} == {path: "%s %s" % (path, why) for path, why in cases.items()}
+
+
+def test_records_that_are_written_over_while_they_are_read_make_it_incomplete(monkeypatch):
+    said = iter([b"6,1,1,-;a\n", BrokenPipeError(), b"6,9,1,-;b\n", BlockingIOError()])
+
+    def read(_fd, _size):
+        found = next(said)
+        if isinstance(found, Exception):
+            raise found
+        return found
+
+    monkeypatch.setattr(kernel_log.os, "read", read)
+    assert kernel_log.read(0) == (["6,1,1,-;a", "6,9,1,-;b", ""], False)

@@ -1,0 +1,198 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The second look at a host: what makes it fail, what is only worth knowing, and what is not known."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gpu_health, health
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.plugins.plugin_utils.fleet.test_rollout import CHANGE, looked
+
+RUNS = {"running": True, "unit": "containerd.service"}
+HERE = {"boot_id": "x", "ends": []}
+
+
+def second(**more: Any) -> dict[str, Any]:
+    found = looked(work=HERE)
+    found["instances"] = [{**i, **RUNS} for i in found["instances"]]
+    return {**found, **more}
+
+
+ENTRY = {"state": "rolled_back", "by": "the timer", "why": "containerd.service came up and has crashed since"}
+LOOKS = [
+    (second(), ""),
+    ({"unreachable": True, "msg": "no route"}, "it was unreachable: no route"),
+    ({"failed": True, "msg": "not root"}, "the look at it failed: not root"),
+    (second(problem="two files disagree"), "two files disagree"),
+    (second(differences=[CHANGE]), "it is not as desired any more: /etc/containerd/config.toml enable_cdi"),
+    (second(instances=[{**i, "running": False} for i in second()["instances"]]), "containerd.service does not run"),
+    (second(instances=[{**i, "running": False} for i in second()["instances"]], work={"boot_id": ""}), ""),
+    (second(driver={"state": "ok", "gpus": [{}] * 7}), "it had 8 GPUs before its change, and has 7"),
+    (second(driver={"state": "broken", "evidence": "Xid 79", "gpus": []}), "its GPU driver was broken: Xid 79"),
+    (
+        second(journal=[ENTRY], differences=[CHANGE]),
+        "its change was rolled back since by the timer: containerd.service came up and has crashed since",
+    ),
+    (second(journal=[{"state": "committed"}, ENTRY]), ""),  # an older one was
+]
+
+
+@pytest.mark.parametrize(("look", "why"), LOOKS)
+def test_the_second_look_finds_what_went_wrong_later(look: dict[str, Any], why: str) -> None:
+    assert health.why(health.Second(look, 8, changed=True)) == why
+
+
+def test_a_rollback_from_before_this_run_is_no_reason() -> None:
+    assert health.why(health.Second(second(journal=[ENTRY]), 8, changed=False)) == ""
+
+
+# ---------------------------------------------------------------- errors of GPUs
+
+
+def log(*errors: tuple[int, int], boot: str = "b", first: int = 0, last: int = 100, complete: bool = True) -> dict[str, Any]:
+    """A kernel log with errors as (number of the line, Xid)."""
+    found = [{"xid": xid, "pci": "0000:41:00", "time": "2026-01-31T16:58:44Z", "sequence": n} for n, xid in errors]
+    return {"kernel_log": {"known": True, "boot": boot, "first": first, "last": last, "complete": complete, "errors": found}}
+
+
+UNKNOWN = {"kernel_log": {"known": False, "why": "/dev/kmsg cannot be read: Operation not permitted", "errors": []}}
+SICK = "its GPU driver reports Xid {} of the GPU 0000:41:00 (2026-01-31T16:58:44Z) since its change; see " + gpu_health.CATALOGUE
+APPLICATION = "an application failed on a GPU since the change: Xid {} of the GPU 0000:41:00 (2026-01-31T16:58:44Z)"
+NOT_KNOWN = "whether its GPUs had errors (Xid) since the change is not known: "
+# The log before the change, the log now, why the host fails, what is noted.
+LOGS = [
+    (log(), log(last=120), "", []),
+    (log((90, 79)), log((90, 79)), "", []),  # it was there before the change
+    (log((90, 79)), log((90, 79), (101, 79), last=120), SICK.format(79), []),
+    (log(), log((101, 48), last=120), SICK.format(48), []),
+    *((log(), log((101, xid), last=120), "", [APPLICATION.format(xid)]) for xid in (13, 31, 43, 45, 68, 109)),
+    (log(), log((101, 31), (102, 119), last=120), SICK.format(119), [APPLICATION.format(31)]),
+    (log(), log((3, 74), boot="c", last=5), SICK.format(74), []),  # the host was booted since: all of it is new
+    (log(), log(first=102, last=500), "", [NOT_KNOWN + "lines of the kernel log were written over since its change"]),
+    (log(), log(boot="c", first=9), "", [NOT_KNOWN + "lines of the kernel log were written over since its change"]),
+    (log(), log((101, 79), last=120, complete=False), SICK.format(79),
+     [NOT_KNOWN + "lines of the kernel log were written over since its change"]),
+    (log(last=-1, first=-1), log(first=0, last=4), "", []),
+    (log(), UNKNOWN, "", [NOT_KNOWN + "/dev/kmsg cannot be read: Operation not permitted"]),
+    (UNKNOWN, log((5, 79)), "", [NOT_KNOWN + "/dev/kmsg cannot be read: Operation not permitted"]),
+    (log(), {}, "", [NOT_KNOWN + "the kernel log was not looked at"]),
+    ({}, log(), "", [NOT_KNOWN + "the kernel log was not looked at before the change"]),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("before", "after", "why", "notes"), LOGS)
+def test_errors_of_gpus_that_are_new_fail_a_host_but_those_of_applications(
+    before: Mapping[str, Any], after: Mapping[str, Any], why: str, notes: list[str]
+) -> None:
+    found = health.Second(second(), 8, before=before, after=after)
+    assert health.why(found) == why
+    assert health.notes(found) == notes
+
+
+def test_nothing_is_noted_of_a_tree() -> None:
+    assert health.notes(health.Second(second(work={"boot_id": ""}), 8)) == []
+
+
+@given(st.lists(st.tuples(st.integers(0, 300), st.integers(1, 200)), unique_by=lambda e: e[0]), st.integers(-1, 300))
+def test_each_error_is_old_or_new(errors: list[tuple[int, int]], last: int) -> None:
+    """The two looks agree about every line: none is told twice, none is lost."""
+    every = sorted(errors)
+    old = [e for e in every if e[0] <= last]
+    new, unknown = gpu_health.since(log(*old, last=last)["kernel_log"], log(*every, last=300)["kernel_log"])
+    assert [(e["sequence"], e["xid"]) for e in new] == [e for e in every if e not in old]
+    assert unknown == ""
+
+
+def test_many_errors_are_counted() -> None:
+    errors = log(*((n, 79) for n in range(5)))["kernel_log"]["errors"]
+    assert gpu_health.told(errors).endswith("and 2 more")
+
+
+# ---------------------------------------------------------------- the user's command
+
+COMMANDS = [
+    ({}, ""),
+    ({"skipped": True}, ""),
+    ({"rc": 0, "stdout": "well"}, ""),
+    ({"rc": 3, "stdout": "one\ntwo\n", "stderr": ""}, "gpufleet_rollout_soak_command ended with 3: two"),
+    ({"rc": 1, "stdout": "said", "stderr": "ECC errors\n"}, "gpufleet_rollout_soak_command ended with 1: ECC errors"),
+    ({"rc": 1}, "gpufleet_rollout_soak_command ended with 1"),
+    ({"rc": None, "msg": "Timed out"}, "gpufleet_rollout_soak_command could not be run: Timed out"),
+    ({"failed": True, "msg": "no such file"}, "gpufleet_rollout_soak_command could not be run: no such file"),
+    ({"unreachable": True, "msg": "no route"}, "it was unreachable for gpufleet_rollout_soak_command: no route"),
+]
+
+
+@pytest.mark.parametrize(("result", "why"), COMMANDS)
+def test_a_command_of_the_user_has_to_end_with_0(result: dict[str, Any], why: str) -> None:
+    assert health.why(health.Second(second(), 8, command=result)) == why
+
+
+# ---------------------------------------------------------------- the diagnosis
+
+# What `dcgmi diag -r 1` prints: 2.4 and 3.3 with one result a test, since 4.0 with one for each GPU below it.
+DCGM_3 = """Successfully ran diagnostic for group.
++---------------------------+------------------------------------------------+
+| Diagnostic                | Result                                         |
++===========================+================================================+
+|-----  Metadata  ----------+------------------------------------------------|
+| DCGM Version              | 3.3.5                                          |
+|-----  Deployment  --------+------------------------------------------------|
+| Denylist                  | Pass                                           |
+| NVML Library              | {}|
+| Page Retirement/Row Remap | Skip                                           |
++---------------------------+------------------------------------------------+
+"""
+DCGM_4 = """Successfully ran diagnostic for group.
+| Diagnostic                | Result                                         |
+|-----  Deployment  --------+------------------------------------------------|
+| software                  | {}
+|                           | GPU0: Pass                                     |
+|                           | GPU1: {}|
+"""
+LINE = "dcgmi diag -r 1"
+NO_RESULT = f"{LINE} ended with exit status {{}}, without a result"
+# Exit status, output, whether the result is known, what failed, why it is not known.
+DIAGNOSES = [
+    (0, DCGM_3.format("Pass"), True, [], ""),
+    (0, DCGM_3.format("Fail - All"), True, ["NVML Library"], ""),  # old releases end with 0 all the same
+    (226, DCGM_3.format("Fail"), True, ["NVML Library"], ""),
+    (0, DCGM_3.format("Warn - GPU: 0"), True, [], ""),
+    (0, DCGM_4.format("Pass", "Pass"), True, [], ""),
+    (226, DCGM_4.format("Fail", "Fail"), True, ["software"], ""),
+    (226, DCGM_4.format("Pass", "Fail"), True, ["software"], ""),
+    (226, DCGM_3.format("Pass"), False, [], NO_RESULT.format(226)),
+    (0, "", False, [], NO_RESULT.format(0)),
+    (1, "Error: unable to establish a connection to the specified host: localhost\n", False, [], NO_RESULT.format(1)),
+]
+
+
+def answered(answer: Mapping[str, Any]) -> dict[str, Any]:
+    return gpu_health.diagnosis(Observation({}, {str(gpu_health.diagnosis_question()["id"]): answer}))
+
+
+@pytest.mark.parametrize(("rc", "out", "known", "failed", "why"), DIAGNOSES)
+def test_a_diagnosis_is_judged_by_its_table(rc: int, out: str, known: bool, failed: list[str], why: str) -> None:
+    assert answered({"rc": rc, "stdout": out, "timed_out": False}) == {"known": known, "why": why, "failed": failed}
+
+
+NOT_DIAGNOSED = [
+    ({"error": {"kind": "not-found", "message": "dcgmi: there is no such program"}}, "dcgmi: there is no such program"),
+    ({"rc": None, "timed_out": True, "stdout": DCGM_3}, f"{LINE} did not end within 300 seconds"),
+]
+
+
+@pytest.mark.parametrize(("answer", "why"), NOT_DIAGNOSED)
+def test_a_diagnosis_that_could_not_be_made_is_not_known(answer: dict[str, Any], why: str) -> None:
+    found = answered(answer)
+    assert (found["known"], found["failed"]) == (False, [])
+    assert health.diagnosis_notes({"diagnosis": found}) == [f"the GPUs were not diagnosed while the host was out of service: {why}"]
+    assert health.diagnosis_notes({"diagnosis": answered({"rc": 0, "stdout": DCGM_3.format("Pass")})}) == health.diagnosis_notes({}) == []
