@@ -15,6 +15,8 @@ from collections.abc import Sequence
 from importlib.machinery import SOURCE_SUFFIXES, FileFinder, ModuleSpec, SourceFileLoader
 from types import ModuleType
 
+from ansible.utils.collection_loader import AnsibleCollectionConfig
+
 OURS = tuple(__name__.rpartition(".")[0] + room for room in (".action.", ".plugin_utils._planner", ".module_utils._node"))
 
 
@@ -33,5 +35,6 @@ class Finder:
         return found if found and found.loader else None  # without a loader: a directory that is no package
 
 
-if not isinstance(__spec__.loader, SourceFileLoader):  # it is when this is not Ansible's doing, as in a unit test
-    sys.meta_path.insert(0, Finder())
+ANSIBLES = AnsibleCollectionConfig.collection_finder  # None where nobody asked for it, as in a unit test
+if ANSIBLES in sys.meta_path:
+    sys.meta_path.insert(sys.meta_path.index(ANSIBLES), Finder())
