@@ -15,7 +15,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, rollout_settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import plan_file, rollout, settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, plan_file, rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
 
 SPEC = arguments.spec("rollout_plan")
@@ -40,9 +40,13 @@ class ActionModule(ActionBase):
         lines = rollout.told(found)
         if args["settings"]["plan_file"]:
             write(args["settings"]["plan_file"], plan_file.document(found, seen.results))
-        if fleet_table.for_people():
+        if fleet_table.for_people() and (args["settings"]["plan_file"] or not args["approvals"]):
             Display().display("\n" + "\n".join(lines) + "\n")
-        return {"changed": False, **plain(found), "lines": lines}
+        changes = approval.of(rollout.digests(found))
+        shaped = {"changed": False, **plain(found), "approved_changes": changes, "lines": lines}
+        if not (args["approvals"] or self._task.check_mode):
+            return shaped
+        return {**shaped, "ansible_stats": {"data": {approval.SETTING: changes}, "per_host": False, "aggregate": False}}
 
 
 def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str) -> rollout.Fleet:

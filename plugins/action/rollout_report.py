@@ -37,8 +37,10 @@ class ActionModule(ActionBase):
         lines += [f"the rollout is {status}: {found.ended}"] if found.ended else []
         if fleet_table.for_people():
             Display().display("\n" + "\n".join(lines) + "\n")
-        stats = {"gpufleet_totals": totals, "gpufleet_rollout_status": status}
-        shaped = {"changed": False, "lines": lines, "status": status, "totals": totals, "problem": problem(totals, found)}
+        wrong = problem(totals, found)
+        ended = "failed" if wrong and status == "done" else status
+        stats = {"gpufleet_totals": totals, "gpufleet_rollout_result": ended, "gpufleet_rollout_totals": totals}
+        shaped = {"changed": False, "lines": lines, "status": ended, "totals": totals, "problem": wrong}
         return {**shaped, "ansible_stats": {"data": stats, "per_host": False, "aggregate": False}}
 
 

@@ -27,6 +27,13 @@ options:
     description: What M(gpufleet.nvidia.rollout_settings) returned as RV(gpufleet.nvidia.rollout_settings#module:settings).
     type: dict
     required: true
+  approvals:
+    description:
+      - Whether the run only plans, for somebody to approve. Then the changes of each class are set as statistics, as C(set_stats) does,
+        under the name C(gpufleet_rollout_approved_changes), and the plan is printed only where it is also written to a file. In check mode
+        the statistics are set in any case.
+    type: bool
+    default: false
   results:
     description: Name of the variable that holds each host's result of M(gpufleet.nvidia.node_info).
     type: str
@@ -77,6 +84,12 @@ hosts:
       domain: ''
       change: 5f0c1d2e3a4b5c6d
       gpus: 8
+approved_changes:
+  description: The digests of the changes that each class has, for O(gpufleet.nvidia.rollout_settings#module:approved_changes).
+  returned: success
+  type: dict
+  sample:
+    containerd 1.7 (package), native-cdi, L4, 550, debian 12: [5f0c1d2e3a4b5c6d]
 lines:
   description: The plan for people, line by line.
   returned: success

@@ -14,7 +14,8 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Prints the table that M(gpufleet.nvidia.fleet_table) prints, with the hosts that were left out and those that are still to do, and why.
-  - Reports totals as C(set_stats) does, under the names C(gpufleet_totals) and C(gpufleet_rollout_status).
+  - Reports totals as C(set_stats) does, under the names C(gpufleet_rollout_totals) and C(gpufleet_totals), and how the
+    rollout ended under C(gpufleet_rollout_result).
   - Runs on the controller only. Use it with C(run_once).
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
@@ -46,7 +47,8 @@ lines:
   elements: str
   sample: ['2 hosts: 2 changed']
 status:
-  description: How the rollout ended, V(done), V(stopped) or V(paused). In check mode V(predicted).
+  description: How the rollout ended, V(done), V(paused), V(stopped) by its gate, or V(failed) where hosts failed within
+    the budget. In check mode V(predicted).
   returned: always
   type: str
   sample: done

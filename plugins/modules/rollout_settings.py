@@ -124,6 +124,12 @@ options:
         report names what has moved. Containers that have started since change nothing.
     type: str
     default: ''
+  approved_changes:
+    description:
+      - The approval for runs that share no files with the one that has planned, as in AWX. Classes with the digests of the changes that
+        each may have, as M(gpufleet.nvidia.rollout_plan) sets them as statistics under the name C(gpufleet_rollout_approved_changes). A
+        host that plans something else by now is left out, and the report names its change. An empty dictionary approves nothing.
+    type: raw
   host_timeout:
     description:
       - Seconds that one task may take on one host. A host that takes longer counts as lost, and finishes or rolls back what it has begun by

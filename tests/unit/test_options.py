@@ -65,10 +65,12 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("max_failed",), ("rollout_gate", "rollout_settings")),
     (("settings",), ("rollout_plan", "rollout_batch")),
     (("plan",), ("rollout_batch", "rollout_report")),
+    (("approvals",), ("rollout_plan",)),
     (("point",), ("rollout_batch",)),
     (
         (
             "approved",
+            "approved_changes",
             "canaries",
             "class",
             "domain",

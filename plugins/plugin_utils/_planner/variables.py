@@ -43,6 +43,7 @@ RUN: Mapping[str, str] = {
     "gpufleet_rollout_tasks": "{change: driver.yml}",
     "gpufleet_rollout_plan_file": "plan.json",
     "gpufleet_rollout_approved": "plan.json",
+    "gpufleet_rollout_approved_changes": "{...}",
     "gpufleet_rollout_host_timeout": "600",
 }
 
@@ -57,6 +58,7 @@ RESULTS = frozenset(
         *("drain_check", "drain_result", "undrain_result", "keep_result"),
         *("rollout", "rollout_settings", "rollout_plan", "rollout_step", "rollout_failure", "rollout_end", "rollout_status"),
         *("rollout_health_before", "rollout_health", "rollout_diagnosis", "rollout_soak_result"),
+        *("rollout_result", "rollout_totals"),  # statistics, which AWX passes to the next job as variables
     )
 )
 

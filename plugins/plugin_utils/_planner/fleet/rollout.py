@@ -10,10 +10,10 @@ take no slot, and one that already is as desired stands for its class as a canar
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, hardware, left_out, order, waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, change, hardware, left_out, order, waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.settings import Settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
@@ -95,6 +95,9 @@ def judged(fleet: Fleet, settings: Settings) -> dict[str, Host]:
     found = {}
     for name, result in fleet.results.items():
         digest = "" if why[name] else change.digest(result, name)
+        unapproved = approval.refusal(settings.approved_changes, classes.get(name, ""), digest, result, name)
+        if unapproved:
+            why[name], digest = unapproved, ""
         # A host that is as desired, and still out of service since an earlier run ended, has to be put back.
         state = LEFT_OUT if why[name] else DO if digest or name in fleet.first else DONE
         restarts = () if why[name] else tuple(change.of(result, name)["restarts"])
@@ -151,6 +154,6 @@ def told(rollout: Rollout) -> list[str]:
     return lines
 
 
-def digests(rollout: Rollout) -> Collection[tuple[str, str]]:
+def digests(rollout: Rollout) -> list[tuple[str, str]]:
     """(class, change) of all that has something to do: what an approval passes on where jobs share no files."""
-    return sorted({(h.hardware, h.change) for h in rollout.hosts.values() if h.state == DO})
+    return sorted({(h.hardware, h.change) for h in rollout.hosts.values() if h.state == DO and h.change})

@@ -9,7 +9,7 @@ import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import hardware, waves, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, hardware, waves, window
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
@@ -31,6 +31,7 @@ class Settings:
     soak_command: tuple[str, ...] = ()
     gate_check: tuple[str, ...] = ()
     gate_retries: int = 3
+    approved_changes: approval.Approved | None = None
 
 
 def of(options: Mapping[str, Any]) -> Settings:
@@ -51,6 +52,7 @@ def of(options: Mapping[str, Any]) -> Settings:
         soak_command=command_of(given.get("soak_command")),
         gate_check=check_of(given.get("gate_check")),
         gate_retries=number("gate_retries", given.get("gate_retries", 3)),
+        approved_changes=approval.parsed(given.get("approved_changes")),
     )
     if found.max_unavailable is not None and found.max_unavailable.number <= 0:
         raise PlanError(f"{PREFIX}max_unavailable is {most!r}", why="then no host could be taken", next="Say at least 1")

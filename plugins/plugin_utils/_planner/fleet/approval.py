@@ -1,0 +1,65 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An approval as digests: which changes each class may have. Small enough to pass from job to job where these share no files."""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+SETTING = "gpufleet_rollout_approved_changes"  # the variable, and the statistic of the run that passes it on
+DIGEST = re.compile(rf"[0-9a-f]{{{change.LENGTH}}}")
+Approved = Mapping[str, frozenset[str]]
+
+
+def parsed(value: Any) -> Approved | None:
+    """Class -> digests, None where nothing was approved this way. An empty one approves nothing."""
+    if value is None or value == "":
+        return None
+    given = _data(value)
+    if not isinstance(given, Mapping) or not all(_digests(v) for v in given.values()):
+        step = (
+            "Pass on what gpufleet.nvidia.plan has set as the statistic of that name, a class with its digests: {class: [5f0c1d2e3a4b5c6d]}"
+        )
+        raise PlanError(f"{SETTING} is {str(value)[:80]!r}", why="it is no dictionary of classes with lists of digests", next=step)
+    return {str(text): frozenset(map(str, digests)) for text, digests in given.items()}
+
+
+def _data(value: Any) -> Any:
+    """A dictionary, or the same as text, which is what a survey or `-e name=value` gives."""
+    if not isinstance(value, str):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return None
+
+
+def _digests(value: Any) -> bool:
+    return isinstance(value, list | tuple) and all(isinstance(v, str) and DIGEST.fullmatch(v) for v in value)
+
+
+def of(changes: Sequence[tuple[str, str]]) -> dict[str, list[str]]:
+    """What to pass on, of (class, digest)."""
+    found: dict[str, list[str]] = {}
+    for text, digest in sorted(set(changes)):
+        found.setdefault(text, []).append(digest)
+    return found
+
+
+def refusal(approved: Approved | None, text: str, digest: str, result: Mapping[str, Any], host: str) -> str:
+    """Why a host of the class `text` is left out, '' where its change was approved. One that has nothing to do needs no approval."""
+    if approved is None or not digest or digest in approved.get(text, ()):
+        return ""
+    planned = change.of(result, host)
+    places = [change.place(d) for d in planned["differences"]] + [f"a restart of {unit}" for unit in planned["restarts"]]
+    shown = "; ".join(places[:3]) + (f"; and {len(places) - 3} more" if len(places) > 3 else "")
+    if text not in approved:
+        return f"its class, {text}, is not in {SETTING}; it plans {digest}: {shown}"
+    return f"it plans something else than what was approved for its class ({SETTING}): {digest}: {shown}"
