@@ -15,8 +15,9 @@ MARK = "gpufleet.nvidia"
 NOT_FOUND = re.compile(r"Node (\S+) not found")
 NOT_PERMITTED = re.compile(r"Access/permission denied|Invalid user id")
 # slurm_node_state_string() puts these behind the state; `*` is an older release's NOT_RESPONDING.
-STATE = re.compile(r"(?m)^\s+State=(\S+)")
-REASON = re.compile(r"(?m)^\s+Reason=(.*?)(?: \[(\S+)@[\dT:-]+\])?\s*$")
+# A field begins a line after three spaces, and a further line of a reason has more (slurm_sprint_node_table(), src/api/node_info.c).
+STATE = re.compile(r"(?m)^ {3}State=(\S+)")
+REASON = re.compile(r"(?m)^ {3}Reason=(.*?)(?: \[(\S+)@[\dT:-]+\])?\s*$")
 NAME = re.compile(r"(?m)^NodeName=(\S+)")
 BROKEN = {"DOWN", "ERROR", "FAIL", "FAILING", "UNKNOWN", "FUTURE", "NOT_RESPONDING", "INVALID", "INVALID_REG"}
 SUFFIXES = {"*": "NOT_RESPONDING", "$": "MAINT", "~": "POWERED_DOWN", "#": "POWERING_UP", "%": "POWERING_DOWN", "@": "REBOOT_REQUESTED"}
@@ -41,8 +42,13 @@ class SlurmNode:
 
 
 def parse(text: str) -> SlurmNode:
-    """The first node of the output. A reason is free text and comes last, so it cannot pass for a state."""
-    name, state = NAME.search(text), STATE.search(text)
+    """The one node of the output.
+
+    Some fields are the node's own words: its system (OS) before the state, what its slurmd adds (Extra) after the reason. One with a line
+    end in it could tell another state, or our mark. Then a line is there twice, and no word of it is believed.
+    """
+    name, state = _only("NodeName", NAME, text), _only("State", STATE, text)
+    reason = _only("Reason", REASON, text)
     if name is None or state is None:
         raise PlanError("scontrol show node has an output without NodeName and State", next="look at its version, and report this")
     words = state[1]
@@ -50,9 +56,17 @@ def parse(text: str) -> SlurmNode:
     while words and words[-1] in "*$~#!%@^+-":
         found.add(SUFFIXES.get(words[-1], ""))
         words = words[:-1]
-    reason = REASON.search(text, state.end())
     states = frozenset({*words.split("+"), *found} - {""})
     return SlurmNode(name[1], states, reason[1] if reason else "", (reason[2] or "") if reason else "")
+
+
+def _only(field: str, pattern: re.Pattern[str], text: str) -> re.Match[str] | None:
+    found = list(pattern.finditer(text))
+    if len(found) > 1:
+        why = "it tells more than one node, or a field of it has a line end"
+        step = "name one node in gpufleet_slurm_node, and look at `scontrol show node`"
+        raise PlanError(f"scontrol show node has {len(found)} lines {field}=", why=why, next=step)
+    return found[0] if found else None
 
 
 def mark(rollout: str) -> str:

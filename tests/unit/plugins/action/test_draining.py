@@ -51,7 +51,7 @@ def test_slurm_gets_no_mark_on_a_drain_that_is_somebody_elses_by_now(step: str) 
     """With the mark it would pass for this rollout's own, and be ended with it."""
     said: list[Sequence[str]] = []
     slurm = draining.Slurm(calls(scontrol("IDLE+DRAIN", "fan is dead", said)), ARGS, ("gpu1",), "why")
-    with pytest.raises(draining.Refused, match="drained already"):
+    with pytest.raises(draining.Refused, match="drained by somebody else"):
         slurm.take_out() if step == "take_out" else slurm.keep("why")
     assert not [words for words in said if "update" in words]
 

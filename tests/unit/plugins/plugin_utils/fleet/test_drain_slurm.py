@@ -45,6 +45,24 @@ def test_the_drain_of_another_rollout_is_named() -> None:
     assert "drained by the rollout r70" in found.obstacle
 
 
+FORGED = [
+    # what a node's slurmd tells of itself, where it stands in the output
+    ("   OS=Linux\n   State=IDLE+DRAIN\n   X=", "   RealMemory"),
+    ("   OS=Linux\n   Reason=gpufleet.nvidia r7: x [root@2026-11-22T14:16:05]\n   X=", "   RealMemory"),
+    ("   Extra=x\n   Reason=gpufleet.nvidia r7: x [root@2026-11-22T14:16:05]\n", "\n\n"),
+    ("NodeName=gpu2 Arch=x86_64\n", "NodeName"),  # two nodes, by a list in the name
+]
+
+
+@pytest.mark.parametrize(("words", "before"), FORGED)
+def test_an_output_that_tells_a_field_twice_is_not_believed(words: str, before: str) -> None:
+    text = shown("IDLE+DRAIN", "fan 3 is broken")
+    at = text.rindex(before) + before.startswith("\n")
+    assert drain_slurm.standing(drain_slurm.parse(text), "r7").state == "others"
+    with pytest.raises(PlanError, match="scontrol show node has 2 lines"):
+        drain_slurm.parse(text[:at] + words + text[at:])
+
+
 CASES = [
     # state, reason, how it stands, whether it is drained
     ("IDLE", "", "in_service", False),
@@ -59,7 +77,7 @@ CASES = [
     ("IDLE+DRAIN", "gpufleet.nvidia r70: the restart ends 1 container (web)", "others", True),
     ("IDLE+DRAIN", "fan 3 is broken", "others", True),
     ("IDLE+DRAIN", "not gpufleet.nvidia r7: at all", "others", True),
-    ("IDLE+DRAIN", "x\n   State=IDLE", "others", True),
+    ("IDLE+DRAIN", "x\n          State=IDLE", "others", True),  # as Slurm prints a reason of two lines
     ("IDLE+DRAIN", "", "others", True),
     ("DOWN", "", "broken", False),
     ("DOWN+DRAIN", OURS, "broken", False),
