@@ -43,7 +43,9 @@ class ActionModule(ActionBase):
             return self._without(args, decision)
         if state == "checked" and args["policy"] == "never":
             return told("not_needed", decision.why, {}, 0)
-        every = draining.of(self, variables, args, work, decision.why, by)
+        about = base.reference(self, variables)
+        args = {**args, "reason": about.before(args["reason"]) if args["reason"] else ""}
+        every = draining.of(self, variables, args, work, about.before(decision.why), by)
         standings, silent = draining.standings(every, args, needed or earlier.get("outcome") in ("drained", "pending"))
         if state in ("drained", "checked"):
             standings, unread = draining.locks(every, standings)

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from collections.abc import Mapping
 from typing import Any
 
@@ -35,12 +36,14 @@ class ActionModule(ActionBase):
         status = "predicted" if check else "paused" if found.paused else "stopped" if found.ended or found.stopped else "done"
         lines = fleet_hosts.lines(results, fleet_hosts.View(fleet_table.terminal(), False, check))
         lines += [f"the rollout is {status}: {found.ended}"] if found.ended else []
+        about = base.reference(self, task_vars or {})
+        lines += [f"change: {about.text}"] if about.text else []
         if fleet_table.for_people():
             Display().display("\n" + "\n".join(lines) + "\n")
         wrong = problem(totals, found)
         ended = "failed" if wrong and status == "done" else status
         stats = {"gpufleet_totals": totals, "gpufleet_rollout_result": ended, "gpufleet_rollout_totals": totals}
-        shaped = {"changed": False, "lines": lines, "status": ended, "totals": totals, "problem": wrong}
+        shaped = {"changed": False, "lines": lines, "status": ended, "totals": totals, "problem": wrong, **dc.asdict(about)}
         return {**shaped, "ansible_stats": {"data": stats, "per_host": False, "aggregate": False}}
 
 

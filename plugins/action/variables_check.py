@@ -15,7 +15,9 @@ from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import change_ref
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SPEC = arguments.spec("variables_check")
 COLLECTION = Path(__file__).resolve().parents[2]
@@ -54,7 +56,7 @@ class ActionModule(ActionBase):
         hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
         of_run = self._without_host()
         found = names.problems({host: own_variables(hostvars[host]) for host in hosts}, of_run, KNOWN, args["own"])
-        found += wrong_values(of_run, JUDGED_RUN)
+        found += wrong_values(of_run, JUDGED_RUN) + wrong_ticket(of_run)
         found += names.grouped({host: wrong_values(hostvars[host]) for host in hosts})
         if tagged(variables, context.CLIARGS.get("args") or ()):
             found.append(names.TAGS)
@@ -65,6 +67,14 @@ class ActionModule(ActionBase):
         play = self._task.get_variable_manager().get_vars(play=self._task.get_play())
         templar = self._templar.copy_with_new_env(available_variables=play)
         return {name: templar.template(play[name]) for name in names.RUN if name in play}
+
+
+def wrong_ticket(of_run: Mapping[str, Any]) -> list[str]:
+    try:
+        change_ref.required(of_run.get(change_ref.VARIABLE))
+    except PlanError as error:
+        return [str(error)]
+    return []
 
 
 def own_variables(variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -59,6 +59,16 @@ totals:
   sample:
     hosts: 2
     changed: 2
+change:
+  description: The ticket (C(gpufleet_change_ref)), empty where there is none.
+  returned: always
+  type: str
+  sample: CHG0012345
+user:
+  description: Who has started the job in AWX, empty elsewhere.
+  returned: always
+  type: str
+  sample: alice
 problem:
   description: Why the run should not end as a success, in one sentence, empty where it may.
   returned: always

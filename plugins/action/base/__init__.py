@@ -15,7 +15,7 @@ from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.unsafe_proxy import wrap_var
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, online, transport
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, change_ref, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction as transactions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     JOURNAL_DIR,
@@ -156,6 +156,7 @@ def converge(
 ) -> dict[str, Any]:
     """One task: look, plan, apply as one transaction, shape the result. A conflict (the host moved on in between) is planned again once."""
     check = bool(action._task.check_mode)
+    reason = reference(action, task_vars).after(reason)
     seen = look(action, task_vars, wanted, questions(wanted), way)
     ended: tuple[str, ...] = ()
     if past.cut_short(seen) and not check:  # what it left may look like the desired state, and would be taken back once nobody looks
@@ -193,6 +194,12 @@ def converge(
         host = task_vars.get("inventory_hostname") or "this host"
         shaped["warnings"] = [f"{host}: {sentence}" for sentence in earlier]
     return {**shaped, "advice": list(dict.fromkeys([*earlier, *shaped["advice"]]))}
+
+
+def reference(action: ActionBase, task_vars: Mapping[str, Any]) -> change_ref.Reference:
+    """The ticket and the user of this run. PlanError for a ticket that is none."""
+    given = {name: task_vars[name] for name in (change_ref.VARIABLE, *change_ref.USERS) if task_vars.get(name) is not None}
+    return change_ref.of({name: action._templar.template(value) for name, value in given.items()})
 
 
 def end(answer: Mapping[str, Any]) -> tuple[str, ...]:

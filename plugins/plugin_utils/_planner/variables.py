@@ -26,6 +26,7 @@ RUN: Mapping[str, str] = {
     "gpufleet_fleet_policy": "uniform",
     "gpufleet_fail_on_drift": "true",
     "gpufleet_table_columns": "{...}",
+    "gpufleet_change_ref": "CHG0012345",
     "gpufleet_rollout_class": "[gpu.model, rack]",
     "gpufleet_rollout_domain": "[rack]",
     "gpufleet_rollout_canaries": "1",

@@ -165,6 +165,13 @@ def test_a_wrong_setting_ends_the_play_before_any_host_is_drained(wrong: dict[st
     assert "the change happens now" not in words
 
 
+def test_a_ticket_and_the_user_of_awx_come_first_in_the_reason(tmp_path: Path) -> None:
+    given = {"gpufleet_drain": "always", "gpufleet_drain_commands": commands(tmp_path, "before", "after")}
+    status, words, calls = run(tmp_path, "-e", "gpufleet_change_ref=OPS-12 awx_user_name=alice", **given)
+    assert status == 0, words
+    assert calls[0] == "before gpu1 default OPS-12, by alice: gpufleet_drain is always"
+
+
 def test_a_reason_reaches_no_shell(tmp_path: Path) -> None:
     """It is in the environment of the command, as one word."""
     status, words, calls = run(

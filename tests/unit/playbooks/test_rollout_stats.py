@@ -72,3 +72,20 @@ def test_what_is_no_approval_ends_the_run_before_any_host_is_looked_at(tmp_path:
     assert status == 2
     assert "gpufleet_rollout_approved_changes is 'yes'" in words
     assert "node : " not in words
+
+
+def test_the_ticket_and_the_user_are_in_the_journal_and_in_the_report(tmp_path: Path) -> None:
+    inventory = fleet(tmp_path)
+    extra = {"gpufleet_change_ref": "OPS-12", "awx_user_name": "alice"}
+    status, words = bare.play(tmp_path, inventory, "rollout", "--limit", "gpu1", **extra)
+    assert status == 0, words
+    assert "change: OPS-12, by alice" in words
+    status, words = bare.play(tmp_path, inventory, "journal", "--limit", "gpu1")
+    assert "gpufleet.nvidia.node; OPS-12, by alice" in " ".join(words.split())
+
+
+def test_what_is_no_ticket_ends_the_run_before_any_host_is_looked_at(tmp_path: Path) -> None:
+    status, words = bare.play(tmp_path, fleet(tmp_path), "rollout", gpufleet_change_ref="a=b")
+    assert status == 2, words
+    assert "gpufleet_change_ref is 'a=b'" in words
+    assert "node : " not in words

@@ -36,7 +36,7 @@ def of_host(host: str, result: outcomes.Result) -> list[list[str]]:
 
 
 def takes_back_all(entry: journal.Entry) -> bool:
-    return str(entry.get("reason")) == EVERYTHING_BACK and entry.get("state") in STATES
+    return str(entry.get("reason")).partition("; ")[0] == EVERYTHING_BACK and entry.get("state") in STATES
 
 
 def entry(host: str, record: journal.Entry, taken_back: bool) -> list[str]:

@@ -1,0 +1,54 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""For which ticket a change is made, and who has started it: a few words for the journal, for marks on nodes and for reports."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+VARIABLE = "gpufleet_change_ref"
+# AWX sets both for each job, Ansible Tower the second one.
+USERS = ("awx_user_name", "tower_user_name")
+# It goes into Slurm's reasons, which scontrol parses, and beside the reason of a transaction, behind a semicolon.
+TEXT = re.compile(r"[A-Za-z0-9][A-Za-z0-9 .,:/#@+&()_-]{0,99}")
+
+
+@dc.dataclass(frozen=True)
+class Reference:
+    change: str = ""
+    user: str = ""
+
+    @property
+    def text(self) -> str:
+        """'CHG-1234, by alice', '' where neither is known."""
+        return ", ".join(filter(None, (self.change, f"by {self.user}" if self.user else "")))
+
+    def before(self, text: str) -> str:
+        """In front of the reason for a drain, whose end may be cut."""
+        return f"{self.text}: {text}" if self.text else text
+
+    def after(self, text: str) -> str:
+        """Behind the reason of a transaction, so that it still begins with the module."""
+        return f"{text}; {self.text}" if self.text else text
+
+
+def of(values: Mapping[str, Any]) -> Reference:
+    """Of the variables of a run by their names. Nobody can correct the name of a user of AWX here, so it is cleaned."""
+    user = next((str(values[name]) for name in USERS if values.get(name)), "")
+    return Reference(required(values.get(VARIABLE)), " ".join(re.sub(r"[^A-Za-z0-9 .@+_\\-]", " ", user).split())[:60])
+
+
+def required(value: Any) -> str:
+    """The ticket as the user wrote it, '' where there is none; PlanError for what could not be shown or passed on as it is."""
+    text = "" if value is None else str(value)
+    good = isinstance(value, str | int) and not isinstance(value, bool) and TEXT.fullmatch(text)
+    if text and not good:
+        why = "it is no text of at most 100 letters, digits, spaces and . , : / # @ + & ( ) _ -"
+        raise PlanError(f"{VARIABLE} is {text[:120]!r}", why=why, next="write it as CHG0012345")
+    return text
