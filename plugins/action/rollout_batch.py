@@ -39,6 +39,7 @@ class ActionModule(ActionBase):
         found = before(plan, number, variables["hostvars"])
         classes = {host: str(plan["hosts"][host]["class"]) for host in plan["batches"][number]["hosts"]}
         if args["point"] == "begin":
+            found = as_far_as(found, wanted, plan["batches"][number]["wave"])
             found = found if check else within_window(found, wanted)
             show(begun(plan, number, found))
             return {**shaped(args, found, progress.held(found, classes)), "soaks": wanted.soak > 0 and not check}
@@ -165,6 +166,12 @@ def done(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
 def steps(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What else was done with a host in its batch."""
     return [*(done(variables, name) for name in registered.STEPS), failed(variables)]
+
+
+def as_far_as(found: progress.Progress, wanted: settings.Settings, wave: Any) -> progress.Progress:
+    if wanted.until == "end" or wave == rollout.CANARY:
+        return found
+    return progress.ended(found, "its canaries are done (gpufleet_rollout_until: canaries); run it again for the waves", paused=True)
 
 
 def within_window(found: progress.Progress, wanted: settings.Settings) -> progress.Progress:

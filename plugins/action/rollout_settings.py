@@ -28,6 +28,7 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
+        self._task.args = settings.given_of(self._task.args)
         args = arguments.of_task(self, SPEC)
         found = settings.of(args)
         require_zones(found.windows)
@@ -36,7 +37,8 @@ class ActionModule(ActionBase):
         if args["plan_file"] and not Path(args["plan_file"]).expanduser().absolute().parent.is_dir():
             step = "Make the directory, or name another one"
             raise PlanError("there is no directory for this file", where=args["plan_file"], why=plan_file.FILE, next=step)
-        return {"changed": False, "settings": {**args, "tasks": files(args["tasks"] or {}), "soak_command": list(found.soak_command)}}
+        tasks = files(settings.tasks_of(args["tasks"]))
+        return {"changed": False, "settings": {**args, "tasks": tasks, "soak_command": list(found.soak_command)}}
 
 
 def files(tasks: Mapping[str, str]) -> dict[str, str]:

@@ -56,7 +56,8 @@ class ActionModule(ActionBase):
         hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
         of_run = self._without_host()
         found = names.problems({host: own_variables(hostvars[host]) for host in hosts}, of_run, KNOWN, args["own"])
-        found += wrong_values(of_run, JUDGED_RUN) + wrong_ticket(of_run)
+        # An empty text is a question of AWX's surveys that nobody answered.
+        found += wrong_values({name: value for name, value in of_run.items() if value != ""}, JUDGED_RUN) + wrong_ticket(of_run)
         found += names.grouped({host: wrong_values(hostvars[host]) for host in hosts})
         if tagged(variables, context.CLIARGS.get("args") or ()):
             found.append(names.TAGS)

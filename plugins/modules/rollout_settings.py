@@ -15,6 +15,7 @@ author:
 description:
   - Each option is the variable C(gpufleet_rollout_) and the option's name for the playbook C(gpufleet.nvidia.rollout). Give them on the
     command line, as for every setting of a whole run.
+  - Every option is also taken as text, which is what a survey of AWX gives. An empty text means that the option is not set.
   - Fails with one sentence that names the setting where a value cannot be what was meant. Nothing has been looked at by then.
   - Runs on the controller only. Use it with C(run_once).
 extends_documentation_fragment:
@@ -97,12 +98,19 @@ options:
   gate_check:
     description:
       - What else must be well after each batch. An address that has to answer with a status of 2xx, or a command on the controller, a list
-        of words that no shell reads, which has to end with 0.
+        of words that no shell reads, which has to end with 0. The list may also be text in JSON.
     type: raw
   gate_retries:
     description: How often O(gate_check) is asked again, ten seconds after each other, before the rollout stops.
     type: raw
     default: 3
+  until:
+    description:
+      - How far the run goes. V(canaries) ends it as C(paused), which is a success, before the first batch that is not one of canaries. The
+        next run goes on there.
+      - So a workflow can have a job for the canaries, and another one for the waves.
+    type: str
+    default: end
   pause:
     description: Whether a person is asked before each batch after the first, where there is a terminal.
     type: bool
@@ -112,6 +120,7 @@ options:
       - Files of tasks of yours that are run on each host while it is out of service. C(before) the change, C(change) for what else has to
         be changed, a driver or a kernel for example, with a reboot, and C(after) the host is converged and proven. The host is planned
         again after C(change).
+      - A table, or the same as text, V(change=driver.yml,after=check.yml).
       - Relative names are read from the directory in which the command is run.
     type: raw
   plan_file:

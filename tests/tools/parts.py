@@ -44,7 +44,7 @@ def pytest_part(name: str, load: float, *tests: str) -> Part:
     return Part(name, (sys.executable, "-m", "pytest", "-q", "--durations=10", *tests), load, counted=True)
 
 
-# name -> files of tests/integration; the longest first. Those with `judge` start no hosts: engines' own programs judge files there.
+# name -> files of tests/integration; the longest first. Judges start no hosts: engines' own programs judge files there, and AWX's run jobs.
 LAB = {
     "story": ("absent", "check_mode", "main_line", "weeks_later"),
     "faults": ("faults",),
@@ -65,6 +65,7 @@ JUDGES = {
     "judge: nvidia-ctk": ("nvidia_ctk", "public_nvidia_ctk", "nothing_lowered"),
     "judge: public": ("public_configurations", "crio_adoption", "crio_judge"),
     "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
+    "awx": ("awx_objects",),
     "judge: others": ("docker_judge", "properties", "cdi_oracle", "cdi_reference"),
 }
 OTHERS = "lab: others"

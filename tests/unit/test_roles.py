@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = "gpufleet.nvidia."
+ROLES = ("awx", "drain", "node", "toolkit", "verify")
 SPEC_KEYS = ("type", "elements", "choices", "default")
 GROUP: list[str] = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["action_groups"]["node"]
 
@@ -33,7 +34,9 @@ DRAIN = {
     "kubeconfig": "kubernetes_kubeconfig",
     "context": "kubernetes_context",
 }
+AWX = {option: f"awx_{option}" for option in arguments.spec("awx")}
 ENTRIES = [
+    ("awx", "main", "awx", AWX),
     ("node", "main", "node", {}),
     ("node", "look", "node_info", {}),
     ("verify", "main", "node_check", VERIFY),
@@ -104,7 +107,7 @@ def test_every_entry_point_of_a_role_has_a_spec(path: Path) -> None:
 
 def test_one_variable_means_the_same_in_all_roles() -> None:
     found: dict[str, list[dict[str, Any]]] = {}
-    for role in ("drain", "node", "toolkit", "verify"):
+    for role in ROLES:
         for entry in specs(role).values():
             for name, option in entry["options"].items():
                 found.setdefault(name, []).append(shape(option))
@@ -118,7 +121,7 @@ def test_the_names_of_results_are_known() -> None:
 
 def test_variables_in_playbooks_are_known() -> None:
     text = "".join(path.read_text() for path in ROOT.glob("playbooks/**/*.yml"))
-    known = {name for role in ("drain", "node", "toolkit", "verify") for entry in specs(role).values() for name in entry["options"]}
+    known = {name for role in ROLES for entry in specs(role).values() for name in entry["options"]}
     assert set(re.findall(r"\bgpufleet_\w+", text)) <= {*known, *variables.RUN, *variables.RESULTS, variables.OWN}
 
 

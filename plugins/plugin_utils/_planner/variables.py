@@ -35,6 +35,7 @@ RUN: Mapping[str, str] = {
     "gpufleet_rollout_max_left_out": '"10%"',
     "gpufleet_rollout_max_failed": "1",
     "gpufleet_rollout_seed": "spring",
+    "gpufleet_rollout_until": "canaries",
     "gpufleet_rollout_window": "Mo-Fr 20:00-04:00 Europe/Berlin",
     "gpufleet_rollout_soak": "60",
     "gpufleet_rollout_soak_command": "[/usr/local/bin/healthy]",
@@ -56,6 +57,7 @@ RESULTS = frozenset(
     f"{PREFIX}{name}"
     for name in (
         *("node_info", "node_result", "verify_result", "cdi_result", "toolkit_result", "fleet", "shown", "totals"),
+        "awx_result",
         *("drain_check", "drain_result", "undrain_result", "keep_result"),
         *("rollout", "rollout_settings", "rollout_plan", "rollout_step", "rollout_failure", "rollout_end", "rollout_status"),
         *("rollout_health_before", "rollout_health", "rollout_diagnosis", "rollout_soak_result"),
@@ -81,7 +83,7 @@ def problems(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], kno
         *([FOR_OWN] if unknown else []),
         *_ignored(hosts, run),
         *_waves(run.get("gpufleet_serial")),
-        *_failures(run.get("gpufleet_max_failed", 0)),
+        *_failures(run.get("gpufleet_max_failed") or 0),
     ]
 
 

@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import json
 from collections.abc import Mapping
 from typing import Any
 
@@ -32,11 +33,12 @@ class Settings:
     gate_check: tuple[str, ...] = ()
     gate_retries: int = 3
     approved_changes: approval.Approved | None = None
+    until: str = "end"
 
 
 def of(options: Mapping[str, Any]) -> Settings:
     """Options by their names without the prefix; None where one is not set."""
-    given = {name: value for name, value in options.items() if value is not None}
+    given = given_of(options)
     most = given.get("max_unavailable")
     found = Settings(
         hardware_class=paths("class", given.get("class")) or hardware.CLASS,
@@ -53,6 +55,7 @@ def of(options: Mapping[str, Any]) -> Settings:
         gate_check=check_of(given.get("gate_check")),
         gate_retries=number("gate_retries", given.get("gate_retries", 3)),
         approved_changes=approval.parsed(given.get("approved_changes")),
+        until=until_of(given.get("until", UNTIL[0])),
     )
     if found.max_unavailable is not None and found.max_unavailable.number <= 0:
         raise PlanError(f"{PREFIX}max_unavailable is {most!r}", why="then no host could be taken", next="Say at least 1")
@@ -60,31 +63,59 @@ def of(options: Mapping[str, Any]) -> Settings:
         why, step = "it is run after a soak, and there is none", f"Set {PREFIX}soak: 60 too"
         raise PlanError(f"{PREFIX}soak_command is set without {PREFIX}soak", why=why, next=step)
     number("host_timeout", given.get("host_timeout", 0))
-    require_tasks(given.get("tasks"))
+    tasks_of(given.get("tasks"))
     return found
+
+
+def given_of(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Options that say something. AWX hands a question of a survey that nobody answered on as an empty text."""
+    return {name: value for name, value in options.items() if value is not None and not (isinstance(value, str) and not value.strip())}
+
+
+UNTIL = ("end", "canaries")
+
+
+def until_of(value: Any) -> str:
+    if value not in UNTIL:
+        raise PlanError(f"{PREFIX}until is {value!r}", why="a rollout does not end there", next=f"Write it as {' or '.join(UNTIL)}")
+    return str(value)
 
 
 TASKS = ("before", "change", "after")
 
 
-def require_tasks(value: Any) -> None:
-    """Files of tasks by when they are run."""
+def tasks_of(value: Any) -> Mapping[str, Any]:
+    """Files of tasks by when they are run: a table, one in JSON as text, or `change=driver.yml,after=check.yml`."""
     if value in (None, "", {}):
-        return
+        return {}
     step = f"Write it as {PREFIX}tasks: {{before: drained.yml, change: driver.yml, after: check.yml}}, each of them if needed"
-    if not isinstance(value, Mapping):
+    found = table(value) if isinstance(value, str) else value
+    if not isinstance(found, Mapping):
         raise PlanError(f"{PREFIX}tasks is {value!r}", why="it names no files", next=step)
-    unknown = sorted(set(map(str, value)) - set(TASKS))
+    unknown = sorted(set(map(str, found)) - set(TASKS))
     if unknown:
         raise PlanError(f"{PREFIX}tasks has {', '.join(unknown)}", why=f"files are run at {', '.join(TASKS)}", next=step)
+    return found
+
+
+def table(text: str) -> Any:
+    """A table that was written as text, None where it is none."""
+    try:
+        if text.strip().startswith("{"):
+            return json.loads(text)
+        pairs = [part.split("=", 1) for part in text.split(",") if part.strip()]
+        return {name.strip(): path.strip() for name, path in pairs}
+    except ValueError:
+        return None
 
 
 def check_of(value: Any) -> tuple[str, ...]:
     """An address, or a command as a list of words, which no shell reads."""
     if value in (None, "", []):
         return ()
-    words = tuple(str(v) for v in value) if isinstance(value, list) else (str(value),)
-    if isinstance(value, str) and not value.startswith(("http://", "https://")):
+    listed = list_of(value)
+    words = tuple(str(v) for v in listed) if isinstance(listed, list) else (str(listed).strip(),)
+    if not isinstance(listed, list) and not words[0].startswith(("http://", "https://")):
         step = f"Write it as {PREFIX}gate_check: https://..., or as a list of words, [/usr/local/bin/healthy, fleet]"
         raise PlanError(f"{PREFIX}gate_check is {value!r}", why="it is no address, and a command is a list of words", next=step)
     return words
@@ -94,10 +125,16 @@ def command_of(value: Any) -> tuple[str, ...]:
     """A command on each host as a list of words, which no shell reads."""
     if value in (None, "", []):
         return ()
-    if not isinstance(value, list) or not all(isinstance(v, str | int | float) and not isinstance(v, bool) for v in value):
+    listed = list_of(value)
+    if not isinstance(listed, list) or not all(isinstance(v, str | int | float) and not isinstance(v, bool) for v in listed):
         step = f"Write it as a list of words, {PREFIX}soak_command: [/usr/local/bin/healthy, --quick]"
         raise PlanError(f"{PREFIX}soak_command is {value!r}", why="a command is a list of words, which no shell reads", next=step)
-    return tuple(str(v) for v in value)
+    return tuple(str(v) for v in listed)
+
+
+def list_of(value: Any) -> Any:
+    """A list in brackets that was written as text; another value as it is."""
+    return waves.listed(value) if isinstance(value, str) and value.strip().startswith("[") else value
 
 
 def paths(name: str, value: Any) -> tuple[str, ...]:

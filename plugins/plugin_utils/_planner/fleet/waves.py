@@ -73,7 +73,9 @@ def listed(value: Any) -> list[Any]:
         try:
             return list(json.loads(text.replace("'", '"')))
         except ValueError:
-            return [text]
+            if not text.endswith("]"):
+                return [text]
+            text = text[1:-1]  # as YAML has it, without quotes
     return [part.strip() for part in text.split(",") if part.strip()]
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import rollout_batch, rollout_report
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import outcomes, registered
 
 PLAN = {"batches": [{"wave": "canaries", "hosts": ["gpu1", "gpu2"]}, {"wave": "1", "hosts": ["gpu3"]}]}
@@ -94,3 +94,18 @@ def test_a_gate_takes_a_host_that_started_and_has_no_result_for_lost(variables: 
 def test_a_host_that_took_longer_than_it_may_is_lost(failure: dict[str, Any], lost: bool) -> None:
     found = rollout_batch.converged({registered.FAILURE: failure, registered.CONVERGED: {"changed": True}})
     assert bool(found.get("unreachable")) is lost
+
+
+FAR = [
+    ("end", 0, ""),
+    ("end", 1, ""),
+    ("canaries", 0, ""),
+    ("canaries", 1, "its canaries are done"),
+    ("canaries", 2, "its canaries"),
+]
+
+
+@pytest.mark.parametrize(("until", "wave", "why"), FAR)
+def test_a_run_until_its_canaries_pauses_before_the_first_wave(until: str, wave: Any, why: str) -> None:
+    found = rollout_batch.as_far_as(progress.Progress(), settings.of({"until": until}), wave)
+    assert (found.ended.startswith(why), bool(found.ended), found.paused) == (True, bool(why), bool(why))

@@ -1,0 +1,100 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make the objects that AWX needs, by the modules of awx.awx, or write them as variables of infra.aap_configuration."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+from ansible.errors import AnsibleError
+from ansible.plugins.action import ActionBase
+from ansible.plugins.loader import module_loader
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+SPEC = arguments.spec("awx")
+# Our option -> the one of all modules of awx.awx.
+ACCESS = {
+    "host": "controller_host",
+    "username": "controller_username",
+    "password": "controller_password",
+    "token": "controller_oauthtoken",
+    "validate_certs": "validate_certs",
+}
+HEAD = "# Made by gpufleet.nvidia.awx: variables of infra.aap_configuration.\n---\n"
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+    _requires_connection = False
+    BYPASS_HOST_LOOP = True
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = arguments.of_task(self, SPEC)
+        items = objects.of(wanted(args))
+        if args["file"]:
+            return self._written(items, objects.as_variables(wanted(args)), args["file"])
+        require_collection(args["collection"])
+        access = {theirs: args[ours] for ours, theirs in ACCESS.items() if args[ours] is not None}
+        made: dict[str, bool] = {}
+        for item in items:
+            made[item.name] = self._made(item, args["collection"], access, made, task_vars or {})
+        shown = [{"kind": item.kind, "name": item.name, "changed": made[item.name]} for item in items]
+        return {"changed": any(made.values()), "objects": shown}
+
+    def _written(self, items: tuple[objects.Item, ...], variables: Mapping[str, Any], name: str) -> dict[str, Any]:
+        path = Path(name).expanduser().absolute()
+        if not path.parent.is_dir():
+            step = "Make the directory, or name another one"
+            raise PlanError("there is no directory for this file", where=name, why="gpufleet_awx_file names it", next=step)
+        text = HEAD + yaml.safe_dump(variables, sort_keys=False, width=140, allow_unicode=True)
+        changed = not path.is_file() or path.read_text(encoding="utf-8") != text
+        if changed and not self._task.check_mode:
+            whole = path.with_name(f".{path.name}.{os.getpid()}")  # in one step, so nobody reads half of it
+            whole.write_text(text, encoding="utf-8")
+            whole.replace(path)
+        shown = [{"kind": item.kind, "name": item.name, "changed": changed} for item in items]
+        return {"changed": changed, "objects": shown, "file": str(path)}
+
+    def _made(
+        self, item: objects.Item, collection: str, access: Mapping[str, Any], made: Mapping[str, bool], task_vars: dict[str, Any]
+    ) -> bool:
+        """Whether it was changed. In check mode an object cannot be compared while another one that it needs is not there."""
+        if self._task.check_mode and any(made[name] for name in item.needs):
+            return True
+        given = {**item.options, **access}
+        result = self._execute_module(module_name=f"{collection}.{item.kind}", module_args=given, task_vars=task_vars)
+        if result.get("failed"):
+            done = [name for name, changed in made.items() if changed]
+            so_far = f"{', '.join(done)} {'was' if len(done) == 1 else 'were'} made or updated before" if done else "nothing was changed"
+            why = str(result.get("msg") or "it gave no reason").strip().splitlines()[-1]
+            step = f"Mend that and run this again; {so_far}"
+            raise PlanError(f"AWX's {item.kind.replace('_', ' ')} '{item.name}' could not be made", why=why, next=step)
+        return bool(result.get("changed"))
+
+
+def wanted(args: Mapping[str, Any]) -> objects.Wanted:
+    fields = {field.name for field in dc.fields(objects.Wanted)}
+    given: dict[str, Any] = {key: tuple(value) if isinstance(value, list) else value for key, value in args.items() if key in fields}
+    return objects.Wanted(**given)
+
+
+def require_collection(name: str) -> None:
+    """It is optional, and needed here alone."""
+    try:
+        found = all(module_loader.find_plugin_with_context(f"{name}.{kind}").resolved for kind in objects.KINDS)
+    except AnsibleError:
+        found = False
+    if not found:
+        step = f"Install it: ansible-galaxy collection install {name}. Or set gpufleet_awx_file, which needs none"
+        raise PlanError(f"the collection {name} is not installed", why="its modules make the objects in AWX", next=step)

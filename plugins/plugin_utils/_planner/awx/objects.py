@@ -1,0 +1,260 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What AWX needs for plans and rollouts: a project, an execution environment, job templates, a workflow, a schedule.
+
+The objects are made here, once. They are given to the modules of awx.awx, and written as variables of infra.aap_configuration, which takes
+the same options by the same names.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import surveys
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx.surveys import Question
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.variables import RUN
+
+# kind, which is a module of awx.awx as well -> the variable of infra.aap_configuration
+VARIABLES = {
+    "execution_environment": "controller_execution_environments",
+    "project": "controller_projects",
+    "job_template": "controller_templates",
+    "workflow_job_template": "controller_workflows",
+    "schedule": "controller_schedules",
+}
+NODE = "workflow_job_template_node"
+KINDS = (*VARIABLES, NODE)
+
+
+@dc.dataclass(frozen=True)
+class Wanted:
+    """The options of the module awx that the objects follow from."""
+
+    inventory: str
+    project_url: str
+    prefix: str = "gpufleet"
+    organization: str = "Default"
+    credentials: tuple[str, ...] = ()
+    image: str = ""
+    project_branch: str = ""
+    project_credential: str = ""
+    playbooks: str = "playbooks"
+    forks: int = 50
+    slices: int = 1
+    drift_schedule: str = ""
+    approval_timeout: int = 0
+    settings: Mapping[str, Any] = dc.field(default_factory=dict)
+
+
+@dc.dataclass(frozen=True)
+class Item:
+    """One object, or one link between two. needs: the names of those that have to be there before it."""
+
+    kind: str
+    name: str
+    options: Mapping[str, Any]
+    needs: tuple[str, ...] = ()
+
+
+@dc.dataclass(frozen=True)
+class Job:
+    """A playbook as a job template."""
+
+    playbook: str
+    about: str
+    questions: tuple[Question, ...]
+    sliced: bool = False  # whether it only reads, so that AWX may deal its hosts out
+
+
+JOBS = (
+    Job("plan", "What would change, and why. Changes nothing.", (surveys.HOSTS, surveys.FAIL_ON_DRIFT), sliced=True),
+    Job("rollout", "Bring the change through the fleet: canaries, waves, a gate after each.", (surveys.UNTIL, *surveys.ROLLOUT)),
+    Job("verify", "Prove with containers that GPUs get into them.", (surveys.HOSTS,), sliced=True),
+    Job("rollback", "Give back what was there before.", (surveys.HOSTS, surveys.SERIAL, surveys.SITE_MAX_FAILED)),
+    Job("report", "One page about the fleet.", (surveys.HOSTS,)),
+)
+
+
+def of(wanted: Wanted) -> tuple[Item, ...]:
+    """All objects, in the order in which they are made."""
+    require(wanted)
+    return (*named(wanted), *node_items(wanted), *schedule(wanted))
+
+
+def named(wanted: Wanted) -> tuple[Item, ...]:
+    jobs = [job_template(wanted, job) for job in JOBS]
+    return (*environment(wanted), project(wanted), *jobs, workflow(wanted))
+
+
+def require(wanted: Wanted) -> None:
+    """What AWX would refuse only once half of the objects are made, or take without a word."""
+    for name in ("inventory", "project_url", "prefix", "organization", "playbooks"):
+        if not getattr(wanted, name).strip():
+            raise PlanError(f"gpufleet_awx_{name} is empty", why="AWX cannot make job templates without it", next="Set it")
+    if wanted.slices < 1 or wanted.forks < 0:
+        name = "slices" if wanted.slices < 1 else "forks"
+        raise PlanError(f"gpufleet_awx_{name} is {getattr(wanted, name)}", why="AWX takes no such number", next="Write it as 1 or more")
+    rule = wanted.drift_schedule
+    if rule and not RULE.fullmatch(rule):
+        why = "AWX wants one DTSTART with a time zone, and one RRULE with an INTERVAL"
+        raise PlanError(f"gpufleet_awx_drift_schedule is {rule!r}", why=why, next=f"Write it like {EXAMPLE}")
+    unknown = sorted(set(wanted.settings) - set(RUN))
+    if unknown:
+        why = "a setting of the whole run is wanted there, and variables of hosts belong into the inventory"
+        raise PlanError(f"gpufleet_awx_settings has {', '.join(unknown)}", why=why, next=f"Name any of {', '.join(RUN)}")
+
+
+# What AWX's ScheduleSerializer takes of RFC 5545 (awx/api/serializers.py).
+RULE = re.compile(r"DTSTART(;TZID=[\w/+-]+:\d{8}T\d{6}|:\d{8}T\d{6}Z) RRULE:(?=\S*FREQ=)(?=\S*INTERVAL=\d)\S+")
+EXAMPLE = "DTSTART:20260101T030000Z RRULE:FREQ=DAILY;INTERVAL=1"
+
+
+def environment(wanted: Wanted) -> tuple[Item, ...]:
+    if not wanted.image:
+        return ()
+    options = {"name": wanted.prefix, "image": wanted.image, "organization": wanted.organization, "pull": "missing"}
+    return (Item("execution_environment", wanted.prefix, options),)
+
+
+def project(wanted: Wanted) -> Item:
+    """It is brought up to date before each job, so that what was merged is what runs."""
+    options = {
+        "name": wanted.prefix,
+        "organization": wanted.organization,
+        "scm_type": "git",
+        "scm_url": wanted.project_url,
+        "scm_branch": wanted.project_branch,
+        "scm_update_on_launch": True,
+    }
+    return Item("project", wanted.prefix, {**options, **({"credential": wanted.project_credential} if wanted.project_credential else {})})
+
+
+def job_name(wanted: Wanted, playbook: str) -> str:
+    return f"{wanted.prefix} {playbook}"
+
+
+def job_template(wanted: Wanted, job: Job) -> Item:
+    """A job that changes hosts is never sliced, and never runs twice at once: its gate counts the hosts of its own run only."""
+    asked = {question.variable for question in job.questions}
+    given = as_text(wanted.settings)
+    options = {
+        "name": job_name(wanted, job.playbook),
+        "description": job.about,
+        "organization": wanted.organization,
+        "job_type": "run",
+        "inventory": wanted.inventory,
+        "project": wanted.prefix,
+        "playbook": f"{wanted.playbooks.strip('/')}/{job.playbook}.yml",
+        "credentials": list(wanted.credentials),
+        "forks": wanted.forks,
+        "extra_vars": {name: value for name, value in wanted.settings.items() if name not in asked},
+        "survey_enabled": True,
+        "survey_spec": surveys.spec(job.questions, given),
+        "ask_limit_on_launch": True,
+        "ask_job_type_on_launch": True,
+        "job_slice_count": wanted.slices if job.sliced else 1,
+        "ask_job_slice_count_on_launch": job.sliced,
+        "allow_simultaneous": job.sliced,
+    }
+    image = {"execution_environment": wanted.prefix} if wanted.image else {}
+    return Item("job_template", job_name(wanted, job.playbook), {**options, **image}, (wanted.prefix,))
+
+
+def as_text(settings: Mapping[str, Any]) -> dict[str, str]:
+    """Settings as somebody would write them into a survey."""
+    return {name: written(value) for name, value in settings.items()}
+
+
+def written(value: Any) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return ",".join(written(item) for item in value)
+    return str(value).lower() if isinstance(value, bool) else str(value)
+
+
+def workflow_name(wanted: Wanted) -> str:
+    return f"{wanted.prefix} change"
+
+
+def workflow(wanted: Wanted) -> Item:
+    """Its answers go to every job in it, whose surveys they win over; artifacts of one job are variables of the next."""
+    options = {
+        "name": workflow_name(wanted),
+        "description": "Plan, have it approved, try it on canaries, go on in waves, report.",
+        "organization": wanted.organization,
+        "inventory": wanted.inventory,
+        "survey_enabled": True,
+        "survey_spec": surveys.spec(surveys.ROLLOUT, as_text(wanted.settings)),
+        "allow_simultaneous": False,
+    }
+    return Item("workflow_job_template", workflow_name(wanted), options)
+
+
+def nodes(wanted: Wanted) -> list[dict[str, Any]]:
+    """The plan is one job whatever `slices` says: of several jobs' artifacts with one name AWX keeps the last one's only.
+
+    No node has a path for failures: a workflow whose failed node has one is a success to AWX (awx/main/scheduler/dag_workflow.py).
+    """
+    about = "Look at the output of the plan. A host that plans something else than this by now will be left out."
+    approval = {"name": f"{wanted.prefix} approval", "description": about, "timeout": wanted.approval_timeout}
+    return [
+        {**node(wanted, "plan", "plan", "approval"), "job_slice_count": 1},
+        {"identifier": "approval", "approval_node": approval, "success_nodes": ["canaries"]},
+        {**node(wanted, "canaries", "rollout", "waves"), "extra_data": {surveys.UNTIL.variable: "canaries"}},
+        node(wanted, "waves", "rollout", "report"),
+        node(wanted, "report", "report"),
+    ]
+
+
+def node(wanted: Wanted, identifier: str, playbook: str, *after: str) -> dict[str, Any]:
+    about = {"unified_job_template": job_name(wanted, playbook), "lookup_organization": wanted.organization}
+    return {"identifier": identifier, **about, **({"success_nodes": list(after)} if after else {})}
+
+
+def node_items(wanted: Wanted) -> tuple[Item, ...]:
+    """The nodes, then the links between them.
+
+    The module workflow_job_template makes nodes as well, but finds a change in every approval. Links are made apart, since the module for
+    nodes asks an approval for the links of its node (awx.awx 24.6.1).
+    """
+    where = {"workflow_job_template": workflow_name(wanted), "organization": wanted.organization}
+    made, linked = [], []
+    for options in nodes(wanted):
+        name = f"{workflow_name(wanted)}: {options['identifier']}"
+        own = {key: value for key, value in options.items() if key != "success_nodes"}
+        needs = tuple(str(options[key]) for key in ("unified_job_template",) if key in options)
+        made.append(Item(NODE, name, {**where, **own}, (workflow_name(wanted), *needs)))
+        for after in options.get("success_nodes", ()):
+            link = {**where, "identifier": options["identifier"], "success_nodes": [after]}
+            linked.append(Item(NODE, f"{name}, then {after}", link, (name, f"{workflow_name(wanted)}: {after}")))
+    return (*made, *linked)
+
+
+def schedule(wanted: Wanted) -> tuple[Item, ...]:
+    """The plan as a watch for drift: a job that fails where a host would be changed, so that AWX's notifications tell of it."""
+    if not wanted.drift_schedule:
+        return ()
+    options = {
+        "name": f"{wanted.prefix} drift",
+        "description": "Fails where a host is not as its policy wants.",
+        "unified_job_template": job_name(wanted, "plan"),
+        "organization": wanted.organization,
+        "rrule": wanted.drift_schedule,
+        "extra_data": {surveys.FAIL_ON_DRIFT.variable: "true"},
+        "enabled": True,
+    }
+    return (Item("schedule", f"{wanted.prefix} drift", options, (job_name(wanted, "plan"),)),)
+
+
+def as_variables(wanted: Wanted) -> dict[str, list[dict[str, Any]]]:
+    """The objects as variables of infra.aap_configuration, which has the nodes with their workflow."""
+    require(wanted)
+    found: dict[str, list[dict[str, Any]]] = {}
+    for item in (*named(wanted), *schedule(wanted)):
+        inside = {"simplified_workflow_nodes": nodes(wanted)} if item.kind == "workflow_job_template" else {}
+        found.setdefault(VARIABLES[item.kind], []).append({**item.options, **inside})
+    return found

@@ -1,0 +1,74 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The surveys of AWX's job templates.
+
+A survey asks only for settings of a run. AWX hands an answer that nobody gave to the job as an empty text (awx/main/models/mixins.py,
+SurveyJobTemplateMixin), and extra variables win over the inventory's: a question about a variable of hosts would empty it for all of them.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+LONGEST = 1024  # of an answer, which AWX counts
+
+
+@dc.dataclass(frozen=True)
+class Question:
+    """One question. default: what stands there before somebody writes; choices: where it is no free text; required: not to be empty."""
+
+    variable: str
+    text: str
+    help: str
+    default: str = ""
+    choices: tuple[str, ...] = ()
+    required: bool = False
+
+
+HOSTS = Question("gpufleet_hosts", "Which hosts?", "A host, a group, or a pattern of Ansible's.", "all", required=True)
+FAIL_ON_DRIFT = Question(
+    "gpufleet_fail_on_drift",
+    "Fail where a host would be changed?",
+    "true is for a schedule that watches for drift.",
+    "false",
+    ("false", "true"),
+)
+UNTIL = Question(
+    "gpufleet_rollout_until",
+    "Until where?",
+    "canaries ends the run as paused once the canaries are done. The next run goes on with the waves.",
+    "end",
+    ("end", "canaries"),
+)
+WAVES = Question("gpufleet_rollout_waves", "Which waves?", "Numbers or percentages of hosts, with commas: 1,10%,50%,100%.")
+CANARIES = Question("gpufleet_rollout_canaries", "How many canaries of each class?", "A number. 0 means none.")
+MAX_FAILED = Question("gpufleet_rollout_max_failed", "How many hosts may fail?", "A number, or a percentage such as 2%.")
+MAX_UNAVAILABLE = Question(
+    "gpufleet_rollout_max_unavailable",
+    "How many hosts may be out of service at once?",
+    "A number, or a percentage, of each cluster, partition and failure domain.",
+)
+MAX_LEFT_OUT = Question("gpufleet_rollout_max_left_out", "How many hosts may be left out?", "A number, or a percentage such as 10%.")
+DOMAIN = Question("gpufleet_rollout_domain", "What are the failure domains?", "Variables of the hosts, with commas: rack,power_feed.")
+SOAK = Question("gpufleet_rollout_soak", "How long to wait before the second look?", "Seconds, after each batch.")
+WINDOW = Question("gpufleet_rollout_window", "When may batches start?", "For example Mo-Fr 20:00-04:00 Europe/Berlin. Empty means always.")
+SERIAL = Question("gpufleet_serial", "How many hosts at once?", "One number, or one percentage such as 10%.", "10%", required=True)
+SITE_MAX_FAILED = Question("gpufleet_max_failed", "How many hosts may fail?", "A number, or a percentage such as 2%.", "0")
+
+ROLLOUT = (HOSTS, WAVES, CANARIES, MAX_FAILED, MAX_UNAVAILABLE, MAX_LEFT_OUT, DOMAIN, SOAK, WINDOW)
+
+
+def spec(questions: Iterable[Question], answers: Mapping[str, str]) -> dict[str, Any]:
+    """A survey as AWX takes it. answers: what stands there at first, by variable."""
+    return {"name": "", "description": "", "spec": [asked(question, answers.get(question.variable)) for question in questions]}
+
+
+def asked(question: Question, answer: str | None) -> dict[str, Any]:
+    default = question.default if answer is None else answer
+    about = {"variable": question.variable, "question_name": question.text, "question_description": question.help}
+    if question.choices:
+        return {**about, "type": "multiplechoice", "required": True, "default": default, "choices": list(question.choices)}
+    return {**about, "type": "text", "required": question.required, "default": default, "min": int(question.required), "max": LONGEST}

@@ -1,0 +1,102 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The objects that AWX gets: what surveys ask for, what is refused, and that both forms say the same."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import objects
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx.objects import Wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+ROOT = Path(__file__).resolve().parents[5]
+WANTED = Wanted(inventory="Fleet", project_url="https://git.example.org/fleet.git")
+
+
+def questions(wanted: Wanted = WANTED) -> list[dict[str, Any]]:
+    return [question for item in objects.of(wanted) for question in (item.options.get("survey_spec") or {}).get("spec", [])]
+
+
+def test_the_options_are_those_of_the_module() -> None:
+    """But for those that say how to reach AWX and what to write."""
+    beside = {"file", "collection", "host", "username", "password", "token", "validate_certs"}
+    assert {field.name for field in dc.fields(Wanted)} == set(arguments.spec("awx")) - beside
+
+
+def test_surveys_ask_only_for_settings_of_a_run() -> None:
+    """An empty answer is an extra variable to AWX: of a variable of hosts it would win over the inventory's."""
+    assert {question["variable"] for question in questions()} <= set(variables.RUN)
+
+
+def test_all_that_stands_in_a_survey_is_text() -> None:
+    settings = {"gpufleet_rollout_waves": [1, "5%"], "gpufleet_rollout_canaries": 2, "gpufleet_fail_on_drift": True, "gpufleet_serial": 3}
+    found = {question["variable"]: question["default"] for question in questions(dc.replace(WANTED, settings=settings))}
+    assert all(isinstance(answer, str) for answer in found.values())
+    assert {name: found[name] for name in settings} == {
+        "gpufleet_rollout_waves": "1,5%",
+        "gpufleet_rollout_canaries": "2",
+        "gpufleet_fail_on_drift": "true",
+        "gpufleet_serial": "3",
+    }
+
+
+def test_what_changes_hosts_is_one_job_at_a_time() -> None:
+    templates = {item.name: item.options for item in objects.of(dc.replace(WANTED, slices=8)) if item.kind == "job_template"}
+    changing = [templates["gpufleet rollout"], templates["gpufleet rollback"]]
+    assert [(options["job_slice_count"], options["allow_simultaneous"]) for options in changing] == [(1, False)] * 2
+    assert templates["gpufleet plan"]["job_slice_count"] == 8
+
+
+def test_what_an_object_needs_is_made_before_it() -> None:
+    seen: set[str] = set()
+    for item in objects.of(dc.replace(WANTED, image="ee:1", drift_schedule=objects.EXAMPLE)):
+        assert set(item.needs) <= seen, item.name
+        seen.add(item.name)
+
+
+def test_every_job_template_has_a_playbook_of_the_collection() -> None:
+    assert {job.playbook for job in objects.JOBS} - {"report"} <= {path.stem for path in (ROOT / "playbooks").glob("*.yml")}
+
+
+def test_both_forms_have_the_same_objects() -> None:
+    wanted = dc.replace(WANTED, image="ee:1", drift_schedule=objects.EXAMPLE)
+    of_api = [dict(item.options) for item in objects.of(wanted) if item.kind != objects.NODE]
+    of_file = [entry for entries in objects.as_variables(wanted).values() for entry in entries]
+    (workflow,) = [entry for entry in of_file if "simplified_workflow_nodes" in entry]
+    nodes = workflow.pop("simplified_workflow_nodes")
+    assert of_file == of_api
+    assert {item.options["identifier"] for item in objects.of(wanted) if item.kind == objects.NODE} == {n["identifier"] for n in nodes}
+
+
+WRONG: list[tuple[dict[str, Any], str]] = [
+    ({"inventory": " "}, "gpufleet_awx_inventory is empty (AWX cannot make job templates without it). Set it"),
+    ({"slices": 0}, "gpufleet_awx_slices is 0 (AWX takes no such number). Write it as 1 or more"),
+    ({"forks": -1}, "gpufleet_awx_forks is -1 (AWX takes no such number). Write it as 1 or more"),
+    ({"drift_schedule": "daily"}, "gpufleet_awx_drift_schedule is 'daily' (AWX wants one DTSTART with a time zone, and one RRULE"),
+    ({"drift_schedule": "DTSTART:20260101T030000 RRULE:FREQ=DAILY;INTERVAL=1"}, "with a time zone"),
+    ({"drift_schedule": "DTSTART:20260101T030000Z RRULE:FREQ=DAILY"}, "and one RRULE with an INTERVAL"),
+    ({"settings": {"gpufleet_verify_image": "busybox"}}, "gpufleet_awx_settings has gpufleet_verify_image (a setting of the whole run is"),
+]
+
+
+@pytest.mark.parametrize(("more", "sentence"), WRONG)
+def test_what_awx_would_refuse_is_refused_before_it_is_asked(more: dict[str, Any], sentence: str) -> None:
+    with pytest.raises(PlanError) as raised:
+        objects.of(dc.replace(WANTED, **more))
+    assert sentence in str(raised.value)
+
+
+RULES = ["DTSTART:20260101T030000Z RRULE:FREQ=DAILY;INTERVAL=1", "DTSTART;TZID=Europe/Berlin:20260101T030000 RRULE:INTERVAL=2;FREQ=WEEKLY"]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_rules_that_awx_takes_are_taken(rule: str) -> None:
+    (found,) = [item for item in objects.of(dc.replace(WANTED, drift_schedule=rule)) if item.kind == "schedule"]
+    assert found.options["rrule"] == rule

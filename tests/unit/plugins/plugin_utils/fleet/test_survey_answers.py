@@ -1,0 +1,87 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a survey of AWX gives is text, and an empty one where nobody answered: every setting of a run takes both."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+SPEC = arguments.spec("rollout_settings")
+# As a person writes it into a survey, where that is not the YAML of the example in variables.RUN.
+TEXTS = {
+    "class": "gpu.model, rack",
+    "domain": "rack",
+    "waves": "1,10%,50%,100%",
+    "tasks": "change=driver.yml",
+    "approved_changes": '{"containerd 1.7": ["5f0c1d2e3a4b5c6d"]}',
+}
+BESIDE = {"soak_command": {"soak": 60}}  # what a setting needs beside it
+MEANT = {"approved_changes": {"containerd 1.7": ["5f0c1d2e3a4b5c6d"]}}  # where the example is none
+ALSO: list[tuple[Any, ...]] = [
+    ("soak_command", '["/usr/local/bin/healthy"]'),
+    ("gate_check", "[/usr/local/bin/healthy, fleet]", ["/usr/local/bin/healthy", "fleet"]),
+    ("waves", '[1, "10%", "50%", "100%"]'),
+    ("waves", " 1, 10% ,50%,100% "),
+    ("class", "[gpu.model, rack]"),
+    ("tasks", '{"change": "driver.yml"}'),
+    ("tasks", " change = driver.yml "),
+]
+DEFAULTS = {"canaries", "waves", "gate_retries", "max_left_out"}  # the examples of these are their defaults
+NAMES = sorted(name.removeprefix(settings.PREFIX) for name in variables.RUN if name.startswith(settings.PREFIX))
+WRITTEN = [*((name, TEXTS.get(name, variables.RUN[settings.PREFIX + name].strip('"'))) for name in NAMES if name in SPEC), *ALSO]
+
+
+def judged(**given: Any) -> dict[str, Any]:
+    """What settings mean: as the task does it, what is empty is not set, then come the module's spec and the settings themselves."""
+    found = ArgumentSpecValidator(SPEC).validate(settings.given_of(given))
+    assert found.error_messages == []
+    values = found.validated_parameters
+    whole = {"tasks": settings.tasks_of(values["tasks"]), "host_timeout": settings.number("host_timeout", values["host_timeout"])}
+    return {"settings": settings.of(values), **whole, **{name: values[name] for name in ("pause", "plan_file", "approved")}}
+
+
+def meant(name: str) -> Any:
+    return MEANT.get(name) or yaml.safe_load(variables.RUN[settings.PREFIX + name])
+
+
+def test_every_setting_of_a_rollout_is_judged_here() -> None:
+    assert {row[0] for row in WRITTEN} == set(SPEC)
+
+
+@pytest.mark.parametrize(("name", "text", "wanted"), [(*row, None)[:3] for row in WRITTEN])
+def test_text_means_what_the_value_means(name: str, text: str, wanted: Any) -> None:
+    beside = BESIDE.get(name, {})
+    assert judged(**beside, **{name: text}) == judged(**beside, **{name: wanted or meant(name)})
+    assert (judged(**beside, **{name: text}) == judged(**beside)) == (name in DEFAULTS)
+
+
+@pytest.mark.parametrize("name", sorted(SPEC))
+@pytest.mark.parametrize("empty", ["", "  "])
+def test_an_empty_answer_is_none(name: str, empty: str) -> None:
+    assert judged(**{name: empty}) == judged()
+
+
+WRONG = [
+    ("until", "the end", "gpufleet_rollout_until is 'the end' (a rollout does not end there). Write it as end or canaries"),
+    ("tasks", "driver.yml", "gpufleet_rollout_tasks is 'driver.yml' (it names no files)"),
+    ("tasks", "upgrade=driver.yml", "gpufleet_rollout_tasks has upgrade (files are run at before, change, after)"),
+    ("gate_check", "/bin/true", "gpufleet_rollout_gate_check is '/bin/true' (it is no address, and a command is a list of words)"),
+    ("class", "{{ rack }}", "gpufleet_rollout_class has '{{ rack }}' (it is no key path)"),
+    ("canaries", "{{ 1 }}", "gpufleet_rollout_canaries is '{{ 1 }}' (it is no whole number)"),
+]
+
+
+@pytest.mark.parametrize(("name", "text", "sentence"), WRONG)
+def test_what_cannot_be_meant_is_one_sentence(name: str, text: str, sentence: str) -> None:
+    with pytest.raises(PlanError) as raised:
+        judged(**{name: text})
+    assert str(raised.value).startswith(sentence)
