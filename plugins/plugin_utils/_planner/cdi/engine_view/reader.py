@@ -5,47 +5,27 @@
 
 from __future__ import annotations
 
-import dataclasses as dc
 import functools
-import re
 from collections import Counter
 from operator import itemgetter
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import releases, schema, yaml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import plain_yaml, releases, schema, yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view.lookup import SUFFIXES
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import own_reader, stand_ins
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Spec, from_document
 
 __all__ = ["SUFFIXES", "equal", "parse"]
-UUID = re.compile(r"[GM][PI][UG]-[0-9a-f]{8}(?:-[0-9a-f]{4}){3}-[0-9a-f]{12}\b")  # begins as Python's re finds it fastest
 
 
 @functools.lru_cache(maxsize=512)
 def parse(text: str) -> Spec:
-    """Raises ValueError with one sentence where the text is no CDI spec in any release. The rules of its content are the validator's.
-
-    The specs of a fleet differ by the UUIDs that devices are named by, and by little else. So a text is read with others in their place,
-    the first, the second and so on, and most hosts' texts have been read before.
-    """
-    there = UUID.findall(text)
-    others = {uuid: f"{uuid[:4]}{number:08x}-0000-0000-0000-000000000000" for number, uuid in enumerate(dict.fromkeys(there))}
-    try:
-        spec = _read(UUID.sub(lambda found: others[found.group()], text) if there else text)
-    except ValueError:
-        return _read(text)  # whose error is about the text as it is
-    uuids = {other: uuid for uuid, other in others.items()}
-    if sum(device.name in uuids for device in spec.devices) != len(there):
-        return _read(text)  # they do not only stand for names here
-    return dc.replace(spec, devices=tuple(dc.replace(d, name=uuids[d.name]) if d.name in uuids else d for d in spec.devices))
-
-
-@functools.lru_cache(maxsize=512)
-def _read(text: str) -> Spec:
-    return own_reader.own(text) or as_engines(text)
+    """Raises ValueError with one sentence where the text is no CDI spec in any release. The rules of its content are the validator's."""
+    document = plain_yaml.read(text)
+    return as_engines(text) if document is None else from_document(document)
 
 
 def as_engines(text: str) -> Spec:
-    """The same without the short way for what we wrote ourselves."""
+    """The same without the short way for what generators write."""
     try:
         document = schema.fit(yaml.read(text.encode("utf-8", "surrogateescape"))[0])
     except yaml.Unreadable as error:

@@ -179,7 +179,7 @@ def test_of_what_tools_write_all_is_listed(text: str) -> None:
 
 
 def test_our_own_spec_is_read_back_from_what_is_shown_of_it() -> None:
-    assert reader.own_reader.own(shown(OWN)) == reader.as_engines(OWN)
+    assert reader.parse(shown(OWN)) == reader.as_engines(OWN)
 
 
 def test_a_root_of_an_odd_name_that_was_given_is_no_news() -> None:

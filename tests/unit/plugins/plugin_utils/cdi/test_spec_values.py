@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import yaml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import own_reader, version
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import (
     Device,
     DeviceNode,
@@ -135,53 +135,6 @@ specs = st.builds(
 def test_reading_what_was_rendered_gives_the_same_spec(any_spec: Spec) -> None:
     assert reader.parse(render(any_spec)) == any_spec
     assert from_document(yaml.load(render(any_spec), Loader=yaml.SafeLoader)) == any_spec  # the reader in Python agrees
-
-
-UUIDS = [f"{kind}-{digit * 8}-0000-0000-0000-{digit * 12}" for kind in ("GPU", "MIG") for digit in "0af"]
-uuids = st.sampled_from(UUIDS)
-some_env = st.builds(Edits, env=st.lists(uuids.map("A={}".format), max_size=1).map(tuple))
-of_uuids = st.builds(
-    Spec,
-    version=st.just("0.6.0"),
-    devices=st.lists(st.builds(Device, uuids | st.just("0"), some_env), min_size=1, max_size=4).map(tuple),
-    edits=st.builds(Edits, hooks=st.lists(st.builds(Hook, texts, uuids), max_size=1).map(tuple)),
-)
-
-
-@FEW
-@given(of_uuids)
-def test_uuids_are_read_where_they_stand(any_spec: Spec) -> None:
-    """Names of devices are no other than they are for all that texts of other hosts were read before, and neither is anything else."""
-    assert reader.parse(render(any_spec)) == any_spec
-    assert reader.parse(render(any_spec)) == reader.as_engines(render(any_spec))
-
-
-def test_specs_that_differ_by_the_uuids_of_their_devices_are_read_once() -> None:
-    reader.parse.cache_clear()
-    reader._read.cache_clear()
-    for uuid in UUIDS[:3]:
-        named = dc.replace(spec(), devices=(Device("0", ONE_NODE), Device(uuid, ONE_NODE)))
-        assert reader.parse(render(named)) == named
-    assert reader._read.cache_info().misses == 1
-
-
-def test_an_error_speaks_of_the_text_as_it_is() -> None:
-    text = f'cdiVersion: 0.5.0\nkind: a/b\ndevices: [{{name: "{UUIDS[1]}", containerEdits: {UUIDS[2]}}}]\n'
-    with pytest.raises(ValueError, match=UUIDS[2]):
-        reader.parse(text)
-
-
-@settings(max_examples=300, deadline=None)
-@given(specs, st.data())
-def test_the_short_way_of_reading_our_own_text_is_taken_for_our_own_text_only(any_spec: Spec, data: st.DataObject) -> None:
-    assert own_reader.own(render(any_spec)) in (any_spec, None)  # None: characters that JSON writes otherwise
-    lines = render(any_spec).splitlines(keepends=True)
-    number, other = data.draw(st.integers(0, len(lines) - 1)), data.draw(st.sampled_from(lines))
-    line = lines[number]
-    changed = data.draw(st.sampled_from(["", other, line.replace(":", ": ", 1), line.replace('"', "", 2), f"  {line}"]))
-    text = "".join([*lines[:number], changed, *lines[number + 1 :]])
-    found = own_reader.own(text)
-    assert found is None or found == reader.as_engines(text)
 
 
 @FEW
