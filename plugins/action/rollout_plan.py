@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import datetime
 import json
 import os
 from collections.abc import Mapping
@@ -14,7 +15,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, rollout_settings
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, plan_file, rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
 
@@ -36,7 +37,7 @@ class ActionModule(ActionBase):
         wanted = settings.of(args["settings"])
         seen = fleet(task_vars or {}, wanted, args["results"])
         seen = bound(seen, args["settings"]["approved"])
-        found = rollout.plan(seen, wanted)
+        found = rollout.plan(seen, wanted) if args["approvals"] else self._taken(seen, wanted, task_vars or {})
         lines = rollout.told(found)
         if args["settings"]["plan_file"]:
             write(args["settings"]["plan_file"], plan_file.document(found, seen.results))
@@ -47,6 +48,27 @@ class ActionModule(ActionBase):
         if not (args["approvals"] or self._task.check_mode):
             return shaped
         return {**shaped, "ansible_stats": {"data": {approval.SETTING: changes}, "per_host": False, "aggregate": False}}
+
+    def _taken(self, seen: rollout.Fleet, wanted: settings.Settings, task_vars: Mapping[str, Any]) -> rollout.Rollout:
+        """The plan without hosts that another rollout has; what it changes is this one's from here on."""
+        hostvars = task_vars["hostvars"]
+        known = {host: identity(host, result, hostvars[host]) for host, result in seen.results.items()}
+        with claims.alone() as directory:
+            taken = claims.of_others(directory)
+            others = {host: taken[name] for host, name in known.items() if name in taken}
+            found = rollout.plan(dc.replace(seen, others={**seen.others, **others}), wanted)
+            if not self._task.check_mode:
+                begun = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+                claims.take(directory, [known[host] for host in found.order], begun, base.reference(self, task_vars).text)
+        return found
+
+
+def identity(host: str, result: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+    """A host whatever an inventory calls it: the boot of its kernel. A directory tree has none, and is known by its path."""
+    work = result.get("work") or {}
+    if work.get("boot_id"):
+        return f"{work.get('hostname')} {work['boot_id']}"
+    return f"{variables.get('ansible_host') or host} {variables.get('gpufleet_root') or '/'}"
 
 
 def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str) -> rollout.Fleet:

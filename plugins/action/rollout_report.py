@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, rollout_batch
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_batch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, progress, rollout
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, outcomes, registered
 
@@ -28,6 +28,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         plan = arguments.of_task(self, SPEC)["plan"]
+        claims.give_up(claims.place())
         check = bool(self._task.check_mode)
         hostvars = (task_vars or {})["hostvars"]
         found = rollout_batch.reached(plan, hostvars)

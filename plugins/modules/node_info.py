@@ -111,7 +111,12 @@ work:
     orchestrators: [kubernetes]
     ends: []
     gpu_processes: []
+    at_work: ''
   contains:
+    at_work:
+      description: The transaction that is changing the host while it is looked at, empty where there is none.
+      type: str
+      returned: always
     hostname:
       description: The host's own name.
       type: str

@@ -17,7 +17,8 @@ SETTING = "gpufleet_rollout_max_left_out"
 
 def why(result: Mapping[str, Any]) -> str:
     """Why a host cannot be part of a rollout, by the look at it; '' where it can."""
-    return broken(result, " before the rollout began")
+    working = (result.get("work") or {}).get("at_work")
+    return broken(result, " before the rollout began") or (f"{working} is changing it" if working else "")
 
 
 def broken(result: Mapping[str, Any], when: str = "") -> str:

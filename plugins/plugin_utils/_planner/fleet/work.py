@@ -10,6 +10,7 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal as past
 
 SLURM_UNIT = "slurmd.service"
 # The node of control alone is opened to ask for the driver's version; work opens a GPU's own node, or that of unified memory.
@@ -42,6 +43,7 @@ def told(policy: Policy, obs: Observation, plan: Plan, *, kubelet: bool) -> dict
         "hostname": str(obs.host.get("hostname") or "") if here else "",
         "boot_id": str(obs.host.get("boot_id") or "") if here else "",
         "orchestrators": [name for name, runs in (("slurm", slurm), ("kubernetes", here and kubelet)) if runs],
+        "at_work": past.at_work(obs),
         "ends": list(plan.ends),
         "gpu_processes": gpu_processes(obs) if here else [],
     }

@@ -51,6 +51,12 @@ def cut_short(obs: Observation) -> bool:
     return any(not entry.get("at_work") for entry in journal(obs).get("unfinished") or ())
 
 
+def at_work(obs: Observation) -> str:
+    """The transaction that is changing the host right now, '' where there is none. One that is only being monitored changes nothing."""
+    running = (e for e in journal(obs).get("unfinished") or () if e.get("at_work") and e.get("state") != "probation")
+    return next(map(named, running), "")
+
+
 def advice(obs: Observation) -> tuple[str, ...]:
     seen = journal(obs)
     return (

@@ -9,8 +9,9 @@ import re
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, work
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, left_out, work
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import JOURNAL_DIR, Plan, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 PATHS = [
@@ -51,8 +52,25 @@ TOLD = [
 @pytest.mark.parametrize(("holders", "slurmd", "kubelet", "by", "pids"), TOLD)
 def test_what_runs_on_a_host(holders: dict[str, Any], slurmd: str, kubelet: bool, by: list[str], pids: list[str]) -> None:
     found = work.told(Policy(), seen(holders, slurmd), Plan(ends=("web",)), kubelet=kubelet)
-    assert found == {"hostname": "gpu1", "boot_id": "b", "orchestrators": by, "ends": ["web"], "gpu_processes": pids}
+    about = {"hostname": "gpu1", "boot_id": "b", "at_work": ""}
+    assert found == {**about, "orchestrators": by, "ends": ["web"], "gpu_processes": pids}
     assert drain.Work.of({"work": found}) == drain.Work("gpu1", "b", tuple(by), ("web",), tuple(pids))
+
+
+LIVE = {"id": "t1", "time": "2026-11-22T10:00:00Z", "reason": "gpufleet.nvidia.node; OPS-12", "state": "armed", "at_work": True}
+AT_WORK = [
+    ([], ""),
+    ([{**LIVE, "at_work": False}], ""),  # cut short: the next transaction ends it
+    ([{**LIVE, "state": "probation"}], ""),  # only monitored
+    ([LIVE], "the transaction of 2026-11-22T10:00:00Z (gpufleet.nvidia.node; OPS-12) is changing it"),
+]
+
+
+@pytest.mark.parametrize(("unfinished", "why"), AT_WORK)
+def test_a_host_that_a_transaction_is_changing_is_none_of_the_rollouts(unfinished: list[dict[str, Any]], why: str) -> None:
+    question = queries.originals(JOURNAL_DIR)
+    obs = seen({"pids": []}).with_answers({"answers": {question["id"]: {"unfinished": unfinished}}})
+    assert left_out.why({"work": work.told(Policy(), obs, Plan(), kubelet=False)}) == why
 
 
 def test_nothing_runs_in_a_directory_tree() -> None:

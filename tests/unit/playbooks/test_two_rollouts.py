@@ -1,0 +1,90 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Two rollouts at once on one controller: the second touches no host of the first while that lives, and none is held by a dead one."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+from tests.unit.playbooks import bare
+from tests.unit.playbooks.bare import play, written
+from tests.unit.playbooks.test_rollout import changed, fleet, told
+
+FEW = ("--limit", "gpu1:gpu2:gpu3:gpu9")
+# The gate of the first rollout: it says that the canaries are done, and goes on when it is let.
+GATE = "test -e {0}/once && exit 0; touch {0}/once; echo > {0}/waits; cat {0}/goes_on"
+
+
+@contextlib.contextmanager
+def waiting(place: Path) -> Iterator[subprocess.Popen[str]]:
+    """A rollout of four hosts that has changed its canaries and waits in its gate."""
+    for name in ("waits", "goes_on"):
+        os.mkfifo(place / name)
+    extra = {"gpufleet_hosts": "gpu_nodes", "gpufleet_rollout_gate_check": ["/bin/sh", "-c", GATE.format(place)], "awx_user_name": "alice"}
+    settings = written(place / "first.json", json.dumps(extra))
+    program = Path(sys.executable).with_name("ansible-playbook")
+    command = [program, "-i", place / "hosts.yml", "gpufleet.nvidia.rollout", "-e", f"@{settings}", *FEW]
+    settled = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(place / "home")}
+    streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
+    with subprocess.Popen(command, cwd=place, env=settled, text=True, start_new_session=True, **streams) as first:
+        try:
+            said = os.open(place / "waits", os.O_RDONLY | os.O_NONBLOCK)
+            assert select.select([said], [], [], 300)[0], "the first rollout did not come to its gate"
+            yield first
+        finally:
+            with contextlib.suppress(ProcessLookupError):
+                os.killpg(first.pid, signal.SIGKILL)
+
+
+def second(place: Path, *arguments: str, **extra: object) -> tuple[int, str]:
+    settled = written(place / "second.json", json.dumps({"gpufleet_hosts": "gpu_nodes", **extra}))
+    command = ("-i", place / "hosts.yml", "gpufleet.nvidia.rollout", "-e", f"@{settled}", *arguments)
+    return bare.run(place, "ansible-playbook", *command, ANSIBLE_HOME=str(place / "home"))
+
+
+def test_a_second_rollout_touches_no_host_of_the_first_and_the_first_goes_on(tmp_path: Path) -> None:
+    fleet(tmp_path)
+    with waiting(tmp_path) as first:
+        assert changed(tmp_path) == ["gpu2", "gpu9"], "the canaries"
+        status, words = second(tmp_path, "--limit", "gpu1:gpu3:gpu4", gpufleet_rollout_max_left_out=2)
+        assert status == 0, words
+        assert told(words) == {"gpu1": "left out", "gpu3": "left out", "gpu4": "yes"}
+        assert f"gpu1: the rollout in process {first.pid}, begun 2" in words
+        assert "(by alice), has it until it ends" in words
+        assert changed(tmp_path) == ["gpu2", "gpu4", "gpu9"]
+        written(tmp_path / "goes_on", "")
+        assert first.wait() == 0, first.stdout and first.stdout.read()
+    assert changed(tmp_path) == ["gpu1", "gpu2", "gpu3", "gpu4", "gpu9"]
+    assert list((tmp_path / "home/gpufleet/rollouts").glob("*.json")) == [], "neither has anything any more"
+
+
+def test_a_rollout_that_was_killed_holds_nothing(tmp_path: Path) -> None:
+    fleet(tmp_path)
+    with waiting(tmp_path) as first:
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
+        assert len(list((tmp_path / "home/gpufleet/rollouts").glob("*.json"))) == 1
+        status, words = second(tmp_path, *FEW)
+        assert status == 0, words
+        assert set(told(words).values()) == {"yes", "no"}
+    assert changed(tmp_path) == ["gpu1", "gpu2", "gpu3", "gpu9"]
+
+
+def test_a_file_that_does_not_say_who_has_what_ends_the_rollout_before_a_host_is_changed(tmp_path: Path) -> None:
+    inventory = fleet(tmp_path)
+    (tmp_path / "home/gpufleet/rollouts").mkdir(parents=True)
+    written(tmp_path / "home/gpufleet/rollouts/1.json", "{}")
+    status, words = second(tmp_path, *FEW)
+    assert status == 2, words
+    assert "1.json: this file does not say which hosts a rollout has" in words
+    assert changed(tmp_path) == []
+    assert play(tmp_path, inventory, "plan", *FEW)[0] == 0, "a plan takes no host"
