@@ -20,7 +20,8 @@ SPEC = arguments.spec("node")
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
     seen = node.see(policy, obs)
     plan = node.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources())
-    return base.Outcome(plan, {**node.facts(seen, plan, policy.state), "proof": None if base.acts(plan) else proof(policy, obs, seen)})
+    facts = {**node.facts(seen, plan, policy.state), "known_bad": node.known(policy, obs, seen, plan)}
+    return base.Outcome(plan, {**facts, "proof": None if base.acts(plan) else proof(policy, obs, seen)})
 
 
 def proof(policy: Policy, obs: Observation, seen: node.Seen) -> dict[str, Any] | None:

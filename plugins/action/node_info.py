@@ -23,13 +23,15 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
     seen = node.see(policy, obs)
     try:
         plan, problem = node.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources()), ""
+        known = node.known(policy, obs, seen, plan)
     except PlanError as error:
         plan, problem = Plan(), str(error)
+        known = node.known(policy, obs, seen, None, error)
     kept = journal.journal(obs)
     entries = list(kept.get("journal") or ())
     shown = {"journal": entries, "history": [journal.history(entry) for entry in entries], "pending": list(kept.get("pending") or ())}
     runs = work.told(policy, obs, plan.whole, kubelet=seen.kubelet.present)
-    return base.Outcome(plan, {**node.info(seen, plan, obs, policy.state), **shown, "work": runs, "problem": problem})
+    return base.Outcome(plan, {**node.info(seen, plan, obs, policy.state), **shown, "work": runs, "problem": problem, "known_bad": known})
 
 
 def questions(policy: Policy) -> list[queries.Question]:

@@ -264,6 +264,23 @@ options:
     default: ""
 """
 
+    # What becomes of combinations that are known to go wrong.
+    KNOWN_BAD = r"""
+options:
+  known_bad:
+    description:
+      - What happens on a host that has, or would have after the run, a combination of releases that is known to go wrong. The table is in
+        C(docs/known-bad.md), with a link to the upstream issue and the way round for each row.
+      - V(stop) refuses to change such a host, before anything is done, where the table says that the row stops a run. All other rows are
+        said as advice. A host on which nothing is to be changed is never refused.
+      - V(warn) says every row as advice and goes on. V(ignore) does not look at the table.
+      - Where a version is not known, the rows that depend on it are reported as not known, and stop nothing.
+      - Taking everything back (O(state=absent)) is never stopped.
+    type: str
+    choices: [stop, warn, ignore]
+    default: stop
+"""
+
     # What the devices of a CDI spec are called and what is recorded of their nodes.
     CDI_DEVICES = r"""
 options:

@@ -40,6 +40,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.adopt
   - gpufleet.nvidia.common.decision
   - gpufleet.nvidia.common.packages
+  - gpufleet.nvidia.common.known_bad
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_refresh
   - gpufleet.nvidia.common.device_nodes
@@ -211,6 +212,52 @@ proof:
   returned: always
   type: dict
   sample: null
+known_bad:
+  description:
+    - Rows of the table in C(docs/known-bad.md) that apply to the host as the run would leave it, and those that could not be judged.
+    - Empty with O(known_bad=ignore), with O(state=absent), and where nothing applies.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - id: toolkit-1.17.0-links
+      applies: true
+      stops: true
+      what: a container does not start where its image has a library link that the CDI spec makes as well (failed to create link)
+      way: Set gpufleet_toolkit_version to 1.17.1 or newer
+      links: ["https://github.com/NVIDIA/nvidia-container-toolkit/issues/772"]
+      unknown: []
+  contains:
+    id:
+      description: The row.
+      type: str
+      returned: always
+    applies:
+      description: Whether it applies, null where that is not known.
+      type: bool
+      returned: always
+    stops:
+      description: Whether it stops a run with O(known_bad=stop).
+      type: bool
+      returned: always
+    what:
+      description: What goes wrong.
+      type: str
+      returned: always
+    way:
+      description: The way round.
+      type: str
+      returned: always
+    links:
+      description: Issues and changes upstream.
+      type: list
+      elements: str
+      returned: always
+    unknown:
+      description: What would have to be known to judge the row.
+      type: list
+      elements: str
+      returned: always
 freshness:
   description:
     - Whether the CDI specs on the host are still true, before this run, judged from the same look at the host as all else.

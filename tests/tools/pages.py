@@ -34,6 +34,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.d
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import other_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import table as known_bad_table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 
 from tests.fixtures import earlier_content as earlier
@@ -368,11 +369,31 @@ def other_owners_() -> str:
     return table(["mark", "values", "in whose hands the host is"], rows)
 
 
+# ---------------------------------------------------------------- docs/known-bad.md
+
+
+def known_bad(stops: bool) -> str:
+    """One row of the table of known-bad combinations each; a link is named by what ends its address."""
+    rows = [
+        [f"`{row.id}`", "; ".join(c.text for c in row.when), row.what, row.way, ", ".join(f"[{named(link)}]({link})" for link in row.links)]
+        for row in known_bad_table.ROWS
+        if row.stops == stops
+    ]
+    return table(["row", "where all of this is so", "what goes wrong", "the way round", "upstream"], rows)
+
+
+def named(link: str) -> str:
+    """`nvidia-container-toolkit#1404` for an issue or a change, else the last part of an address."""
+    parts = link.split("/")
+    return f"{parts[-3]}#{parts[-1]}" if parts[-2] in ("issues", "pull") else parts[-1]
+
+
 TABLES: Mapping[str, Callable[[], str]] = {
     "caps": caps, "packaged": packaged, "needs": needs, "differences": differences, "checks": checks,
     "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds, "images": images,
     "by-hand": by_hand, "docker-before": of_docker, "speed": speed, "variables": variables,
     "rollout-settings": rollout_settings, "other-owners": other_owners_,
+    "known-bad-stops": lambda: known_bad(True), "known-bad-said": lambda: known_bad(False),
 }  # fmt: skip
 
 

@@ -340,7 +340,14 @@ def _probe(_root, question):
 
 
 def _package(root, question):
-    return look_system.packages(root, question["names"], question.get("candidates"))
+    """else: a command to be asked in its place where the first package is not installed; its error is the answer's, not the packages'."""
+    answer = look_system.packages(root, question["names"], question.get("candidates"))
+    if question.get("else") and not root and not answer["installed"][question["names"][0]]:
+        try:
+            answer["program"] = _command(root, question["else"])
+        except host_files.NodeError as exc:
+            answer["program"] = exc.answer()
+    return answer
 
 
 def _units(_root, question):

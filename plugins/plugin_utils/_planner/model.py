@@ -91,6 +91,7 @@ class Policy:
     toolkit_key: str = ""  # of that repository, armored text; empty: NVIDIA's own is fetched by the controller
     toolkit_key_fingerprint: str = ""  # empty: NVIDIA's own is known
     toolkit_version: str = ""  # empty: what is installed, else the repository's candidate
+    known_bad: Literal["stop", "warn", "ignore"] = "stop"  # what becomes of a combination that the table of known-bad ones has
     proc_root: str = "/proc"
     sys_root: str = "/sys"
     cdi_driver_root: str = "/"  # where the driver's own files are, as the host sees them (a driver container's /run/nvidia/driver)

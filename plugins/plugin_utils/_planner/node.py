@@ -27,9 +27,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import detect as podman
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import host as known_host
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import rules as known_rules
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import verdict as known_bad
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, device_plugin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet as kubelets
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known as known_managers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     JOURNAL_DIR,
@@ -42,6 +45,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Plan,
     PlanError,
     Policy,
+    QueryFailed,
     merge,
     refused,
 )
@@ -60,7 +64,7 @@ ENGINES = {traits.CONTAINERD: containerd, traits.CRIO: crio, traits.DOCKER: dock
 CONFIGURED = {name: engine for name, engine in ENGINES.items() if traits.of(name).handlers}
 LEFTOVERS = {traits.CRIO: crio.leftovers}
 REASONED = {traits.CONTAINERD: containerd}  # whose handlers have a cgroup driver each
-KUBERNETES = (*known.with_kubernetes(), gpu_operator.TOOL)  # what comes with it, or needs it
+KUBERNETES = (*known_managers.with_kubernetes(), gpu_operator.TOOL)  # what comes with it, or needs it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 # CRI-O's own packages put its runtimes outside PATH.
 LOW_LEVEL_PATHS = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/libexec/crio"]
@@ -195,8 +199,34 @@ def require_engine(policy: Policy, seen: Seen) -> None:
             raise PlanError(f"the engine {engine} is not on this host", next=f"found: {', '.join(i.key for i in seen.instances)}")
 
 
+def judged(policy: Policy, obs: Observation, seen: Seen, plan: Plan | None) -> known_rules.Judged:
+    """By the table of known-bad combinations: the host as the plan would leave it, or as it is where there is no plan."""
+    return known_bad.judge(known_host.Look(policy, obs, seen.instances, seen.driver, seen.record, seen.freshness, plan))
+
+
 def plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, residents: Mapping[str, str] | None = None) -> Plan:
-    """The sum of the resources as one transaction. residents: sources of the programs that stay on the host."""
+    """What is to be done, held against the table of known-bad combinations. residents: sources of the programs that stay on the host."""
+    try:
+        found = resources_plan(policy, obs, seen, probe_source, residents)
+    except QueryFailed:
+        raise
+    except PlanError as error:
+        try:
+            more = judged(policy, obs, seen, None)
+        except PlanError:  # what the table needs could not be learned, and the plan is refused as it is
+            raise error from None
+        raise known_bad.explained(policy, more, error) from None
+    return known_bad.with_advice(policy, judged(policy, obs, seen, found), found)
+
+
+def known(policy: Policy, obs: Observation, seen: Seen, plan: Plan | None, error: PlanError | None = None) -> list[dict[str, Any]]:
+    """What a result reports of that table. error: why there is no plan."""
+    stopped = error.judged if isinstance(error, known_bad.Stopped) else None
+    return known_bad.plain(stopped or judged(policy, obs, seen, plan))
+
+
+def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: str, residents: Mapping[str, str] | None) -> Plan:
+    """The sum of the resources as one transaction."""
     if policy.state == "absent":
         return plan_absent(policy, obs)
     record = seen.record

@@ -32,12 +32,13 @@ class Traits:
     first_cdi: str = ""  # its first release that resolves CDI devices, for people
     pod_note: str = ""  # the annotation in which it keeps a pod's handler, which its list of pods leaves empty
     load_image: str = ""
+    file_versions: bool = False  # its configuration files say versions, which may differ from one to the other
 
 
 TRAITS = {
     CONTAINERD: Traits(
         "containerd", kubernetes=True, handlers=True, hooks=False, proof="cri", first_cdi="1.7",
-        load_image="ctr -n k8s.io images import FILE.tar, or crictl pull IMAGE",
+        load_image="ctr -n k8s.io images import FILE.tar, or crictl pull IMAGE", file_versions=True,
     ),
     CRIO: Traits(
         "CRI-O", kubernetes=True, handlers=True, hooks=True, proof="cri", first_cdi="1.24",

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 import posixpath
 from collections.abc import Callable, Mapping
 
@@ -40,12 +41,33 @@ WHY: Mapping[str, str] = {
     "libnvidia-container1": "the library of nvidia-container-cli",
 }
 TIMEOUT = 900
+# The toolkit's own word, which only a host is asked for that has it from no package.
+CTK = "/usr/bin/nvidia-ctk"
+BANNER = r"^NVIDIA Container Toolkit CLI version \d+\.\d+[\w.+~-]*"
+SAYS = {"argv": [CTK, "--version"], "timeout": 5, "shows": [BANNER]}
 # Asking apt takes longer than the rest of a look, and who has the first of the family seldom needs the others: `known` asks for those.
-QUESTION: queries.Question = {**queries.package(list(FAMILY)), "candidates": "first missing"}
+QUESTION: queries.Question = {**queries.package(list(FAMILY)), "candidates": "first missing", "else": SAYS}
 
 
 def questions(policy: Policy) -> list[queries.Question]:
     return [QUESTION, queries.file(RUNTIME_BINARY, content=False)]
+
+
+@dc.dataclass(frozen=True)
+class Program:
+    """The toolkit's program where no package has brought it. version: '' where it did not say one."""
+
+    there: bool
+    version: str = ""
+
+
+def program(obs: Observation) -> Program:
+    """Nobody is asked again for it: a look that did not ask says only whether the runtime is there."""
+    said = (obs.attempt(QUESTION).get("program") or {}) if obs.asked(QUESTION) else {}
+    failed, runtime = said.get("error"), queries.file(RUNTIME_BINARY, content=False)
+    there = failed["kind"] != "not-found" if failed else bool(said)
+    version = str(said.get("stdout") or "").strip().rpartition(" ")[2] if said.get("rc") == 0 else ""
+    return Program(there or (obs.asked(runtime) and bool(obs.raw(runtime).get("exists"))), version)
 
 
 def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:

@@ -256,3 +256,35 @@ def test_what_loads_a_file_of_somebody_else_is_not_started(tmp_path, kind):
     assert "error" not in ask(loads=[str(library)], **kind)
     os.chown(str(library), 1001, 0)
     assert ask(loads=[str(library)], **kind)["error"]["kind"] == "untrusted"
+
+
+# What a look says of a program that is asked for where a package has not brought it.
+INSTEAD = {"argv": ["tool", "--version"], "shows": [r"^tool \d+"]}
+
+
+@pytest.mark.parametrize(
+    ("names", "found"),
+    [
+        (["containerd"], None),  # a package has brought it
+        (["none", "containerd"], "tool 12\n"),  # the first one counts
+    ],
+)
+def test_a_program_is_asked_where_the_first_package_is_missing(monkeypatch, systemd, names, found):
+    path = systemd.bin / "tool"
+    path.write_text("#!/bin/sh\necho 'a word of its own'\necho 'tool 12 and more'\n")
+    path.chmod(0o755)
+    monkeypatch.setattr(system, "packages", lambda *_more: {"installed": {"containerd": "1.7", "none": None}})
+    answer_ = ask(kind="package", names=names, **{"else": INSTEAD})
+    assert (answer_.get("program") or {}).get("stdout") == found
+
+
+def test_a_program_that_others_may_write_to_is_not_asked(monkeypatch, systemd):
+    path = systemd.bin / "tool"
+    path.write_text("#!/bin/sh\necho 'tool 12'\n")
+    path.chmod(0o777)
+    monkeypatch.setattr(system, "packages", lambda *_more: {"installed": {"none": None}})
+    assert ask(kind="package", names=["none"], **{"else": INSTEAD})["program"]["error"]["kind"] == "untrusted"
+
+
+def test_no_program_is_asked_beneath_another_root(tmp_path):
+    assert "program" not in ask(root=tmp_path, kind="package", names=["none"], **{"else": INSTEAD})

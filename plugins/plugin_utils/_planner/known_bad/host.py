@@ -1,0 +1,146 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the rows of the table are held against: a host as one look saw it, and as a plan would leave it.
+
+Where there is no plan, since it was refused, the host is judged as it is.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Sequence
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers, staleness
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import mismatch
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import DRIVER, TOOLKIT, Host, State
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, HostDecision, Instance, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+OF_TOOLKIT = (packages.BASE, "nvidia-container-toolkit")  # the two whose programs rows are about; the family moves together
+COMPRESSED = (".gz", ".xz", ".zst")
+BY_CDI = ("native-cdi", "nvidia-runtime")
+ALL_GIDS = versions.Version(0, 7)  # of CDI, the first with additionalGids
+
+
+@dc.dataclass(frozen=True)
+class Look:
+    """One look at a host, and what would be done there. plan: None where it was refused."""
+
+    policy: Policy
+    obs: Observation
+    instances: Sequence[Instance]
+    driver: Driver
+    record: HostDecision
+    freshness: Sequence[staleness.Verdict] = ()
+    plan: Plan | None = None
+
+
+def views(look: Look) -> list[Host]:
+    """The host as each of the engines sees it that this collection manages there; none where it manages none."""
+    chosen = {decision.instance: decision for decision in look.record.decisions}
+    shared, programs = states(look), {TOOLKIT: toolkit(look), DRIVER: driver(look.driver)}
+    return [
+        Host(
+            {**programs, instance.engine: (versions.parse(instance.version),)},
+            {**shared, "cdi-injection": chosen[instance.key].injection in BY_CDI, **of_files(look, instance)},
+        )
+        for instance in look.instances
+        if instance.key in chosen
+    ]
+
+
+def toolkit(look: Look) -> tuple[Version | None, ...]:
+    """The releases that are there after the plan: of the packages, else the program's own word; None for one that is not known."""
+    coming = {d.path: d.after for d in look.plan.whole.differences if d.what == "package"} if look.plan else {}
+    there = {name: coming.get(name) or look.obs.package(name) for name in OF_TOOLKIT}
+    found = [versions.parse(str(version)) for version in there.values() if version]
+    if found:
+        return tuple(dict.fromkeys(found))
+    said = packages.program(look.obs)
+    if said.version:
+        return (versions.parse(said.version),)
+    return (None,) if said.there else ()
+
+
+def driver(found: Driver) -> tuple[Version | None, ...]:
+    return () if found.state == "none" else (versions.parse(found.version),)
+
+
+def states(look: Look) -> dict[State, bool | None]:
+    """What is so of the host as a whole."""
+    names = modules(look.obs)
+    refreshed = look.record.cdi_owner == "toolkit"
+    return {
+        "refresh-owns-spec": refreshed,
+        "mig": any(gpu.migs for gpu in look.driver.gpus),
+        "module-compressed": any(name.endswith(COMPRESSED) for name in names) if names else None,
+        "module-nvidia-current": any("/nvidia-current.ko" in name for name in names) if names else None,
+        "reader-below-0.7.0": old_reader(look),
+        "stale-spec": stale(look),
+        "toolkit-drop-in": drop_in_stays(look),
+        "adds-nvidia-repository": adds_repository(look),
+    }
+
+
+def modules(obs: Observation) -> list[str]:
+    """The kernel modules of the driver on disk, of the running kernel where one of them is for it."""
+    question = mismatch.questions()[0]
+    listed = [str(f.get("path")) for f in obs.raw(question).get("files") or ()] if obs.asked(question) else []
+    kernel = re.escape(str(obs.host.get("kernel") or ""))
+    installed = [path for path in listed if path.startswith("/lib/modules/")]
+    return [path for path in installed if re.match(rf"/lib/modules/{kernel}/", path)] or installed
+
+
+def old_reader(look: Look) -> bool | None:
+    able = [i.cdi.max_version for i in look.instances if i.cdi.able]
+    others = consumers.others(look.policy, look.obs, look.instances)
+    known = [versions.parse(v) for v in (*able, *(c.newest for c in others if c.version)) if v]
+    if any(v is not None and v < ALL_GIDS for v in known):
+        return True
+    return None if "" in able or any(not c.version for c in others) else False
+
+
+def stale(look: Look) -> bool:
+    """Whether a spec that is stale now is left so. A plan that writes it, or has its owner write it, names it."""
+    left = {verdict.path for verdict in look.freshness if verdict.state == "stale"}
+    if look.plan is None:
+        return bool(left)
+    return bool(left - {str(c["path"]) for c in look.plan.whole.changes} - {d.key for d in look.plan.whole.differences})
+
+
+def drop_in_stays(look: Look) -> bool | None:
+    if look.plan is None:
+        return None
+    tools = (nvidia_ctk.TOOL, gpu_operator.TOOL)
+    return any(left.tool in tools and left.fate != "adopted" and left.path.endswith(".toml") for left in look.plan.leftovers)
+
+
+def adds_repository(look: Look) -> bool:
+    if look.plan is None or look.policy.toolkit_repository != repository.NVIDIA:
+        return False
+    return bool(repository.PATHS & {str(change["path"]) for change in look.plan.whole.changes})
+
+
+def of_files(look: Look, instance: Instance) -> dict[State, bool | None]:
+    """Of the engine's own files, where their versions differ from one to the other."""
+    if not traits.of(instance.engine).file_versions:
+        return {}
+    version = versions.parse(instance.version)
+    if version is None:
+        return {"drop-in-above-root": None, "config-version-3": None}
+    try:
+        files = config.load(look.obs, instance.config_path, version, look.policy.handlers)
+    except PlanError:
+        return {"drop-in-above-root": None, "config-version-3": None}
+    gone = {str(c["path"]) for c in look.plan.whole.changes if c["op"] == "remove"} if look.plan else set()
+    root = files.root.declared if files.root else 0
+    above = any(f.declared > root for f in files.files[1:] if not {f.path, f.real} & gone) if root else False
+    return {"drop-in-above-root": above, "config-version-3": files.schema >= 3}

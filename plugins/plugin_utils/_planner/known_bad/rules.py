@@ -1,0 +1,146 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a row of the table of known-bad combinations is, and whether one applies to a host: yes, no, or not known.
+
+A row holds where all of its conditions do. One that does not hold settles it, whatever the others are; one that is not known leaves the row
+open, and then it is said so: what could not be seen is neither good nor bad.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Literal
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+TOOLKIT, DRIVER = "toolkit", "driver"  # programs with versions, beside the engines
+TITLES: Mapping[str, str] = {
+    TOOLKIT: "the NVIDIA Container Toolkit",
+    DRIVER: "the NVIDIA driver",
+    **{name: engine.title for name, engine in traits.TRAITS.items()},
+}
+
+# What a row may ask of a host besides versions, with the words in which the documentation says it.
+State = Literal[
+    "drop-in-above-root",
+    "config-version-3",
+    "toolkit-drop-in",
+    "cdi-injection",
+    "refresh-owns-spec",
+    "stale-spec",
+    "reader-below-0.7.0",
+    "mig",
+    "module-compressed",
+    "module-nvidia-current",
+    "adds-nvidia-repository",
+]
+WORDS: Mapping[State, str] = {
+    "drop-in-above-root": "a drop-in has a higher `version` than the main file",
+    "config-version-3": "the main file has `version = 3` or higher",
+    "toolkit-drop-in": "a drop-in of `nvidia-ctk` or of the GPU Operator is there and stays",
+    "cdi-injection": "GPUs get into containers by CDI",
+    "refresh-owns-spec": "`nvidia-cdi-refresh` owns the CDI spec",
+    "stale-spec": "a CDI spec on the host is stale and stays so",
+    "reader-below-0.7.0": "an engine reads CDI specs of versions before 0.7.0 only",
+    "mig": "a GPU has MIG devices",
+    "module-compressed": "the kernel module on disk is compressed",
+    "module-nvidia-current": "the kernel module on disk is called nvidia-current",
+    "adds-nvidia-repository": "the run adds NVIDIA's public repository",
+}
+
+
+@dc.dataclass(frozen=True)
+class Release:
+    """A program is there in a release from `first` on and before `fixed`; without one of them there is no such bound."""
+
+    of: str
+    first: str = ""
+    fixed: str = ""
+
+    def holds(self, version: Version) -> bool:
+        first, fixed = versions.parse(self.first), versions.parse(self.fixed)
+        return (first is None or version >= first) and (fixed is None or version < fixed)
+
+    @property
+    def text(self) -> str:
+        bounds = [f"from {self.first}" if self.first else "", f"before {self.fixed}" if self.fixed else ""]
+        return " ".join(filter(None, [TITLES[self.of].removeprefix("the "), *bounds]))
+
+
+@dc.dataclass(frozen=True)
+class Is:
+    """Something that is so on the host, or will be."""
+
+    state: State
+
+    @property
+    def text(self) -> str:
+        return WORDS[self.state]
+
+
+Condition = Release | Is
+
+
+@dc.dataclass(frozen=True)
+class Row:
+    """One combination. what: what goes wrong, a sentence without a stop; way: the way round; stops: whether it ends a run by default."""
+
+    id: str
+    what: str
+    when: tuple[Condition, ...]
+    way: str
+    links: tuple[str, ...]
+    stops: bool = True
+
+
+@dc.dataclass(frozen=True)
+class Host:
+    """What rows are held against, as the host will be after the plan. One engine's view of it.
+
+    programs: the releases of each program that is there, None for one that is not known; a program that is missing is not on the host.
+    states: what is so; None where that is not known. A state that is missing is not so.
+    """
+
+    programs: Mapping[str, Sequence[Version | None]] = dc.field(default_factory=dict)
+    states: Mapping[State, bool | None] = dc.field(default_factory=dict)
+
+
+@dc.dataclass(frozen=True)
+class Judged:
+    """The rows that apply, and those that may: each with what would have to be known."""
+
+    found: tuple[Row, ...] = ()
+    open: tuple[tuple[Row, tuple[str, ...]], ...] = ()
+
+
+def holds(condition: Condition, host: Host) -> bool | None:
+    if isinstance(condition, Is):
+        return host.states.get(condition.state, False)
+    known = [None if version is None else condition.holds(version) for version in host.programs.get(condition.of, ())]
+    return True if True in known else None if None in known else False
+
+
+def judge(rows: Iterable[Row], hosts: Sequence[Host]) -> Judged:
+    """hosts: the views of one host, one for each engine. A row that applies to one of them applies."""
+    found, unclear = [], []
+    for row in rows:
+        verdicts = [[holds(condition, host) for condition in row.when] for host in hosts]
+        if any(all(verdict) for verdict in verdicts):
+            found.append(row)
+            continue
+        lacking = [c for verdict in verdicts if False not in verdict for c, held in zip(row.when, verdict, strict=True) if held is None]
+        if lacking:
+            unclear.append((row, tuple(dict.fromkeys(map(missing, lacking)))))
+    return Judged(tuple(found), tuple(unclear))
+
+
+def missing(condition: Condition) -> str:
+    return f"the version of {TITLES[condition.of]}" if isinstance(condition, Release) else f"whether {plain(condition.text)}"
+
+
+def plain(text: str) -> str:
+    return text.replace("`", "")

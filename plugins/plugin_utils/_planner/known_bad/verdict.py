@@ -1,0 +1,96 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of a host by the table: a plan that would change it is refused, or a sentence is said, as `known_bad` has it.
+
+A host where nothing is to be changed is never refused: it works as well as it did, and a run that fails there would mend nothing.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import host, rules, table
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import Judged, Row
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy
+
+SETTING = "known_bad (gpufleet_known_bad)"
+PAGE = "docs/known-bad.md"
+
+
+class Stopped(PlanError):
+    """A plan that the table, too, has a word on. judged: what it says."""
+
+    def __init__(self, judged: Judged, what: str, *, where: str = "", why: str = "", next: str = "", line: int | None = None) -> None:
+        super().__init__(what, where=where, why=why, next=next, line=line)
+        self.judged = judged
+
+
+def judge(look: host.Look) -> Judged:
+    if look.policy.known_bad == "ignore" or look.policy.state == "absent" or look.record.skipped:
+        return Judged()
+    return rules.judge(table.ROWS, host.views(look))
+
+
+def stopping(policy: Policy, judged: Judged) -> list[Row]:
+    return [row for row in judged.found if row.stops] if policy.known_bad == "stop" else []
+
+
+def with_advice(policy: Policy, judged: Judged, plan: Plan) -> Plan:
+    """A plan with what the table says of it. Raises where a row stops it."""
+    stops = stopping(policy, judged)
+    if stops and changes(plan):
+        raise refusal(judged, stops)
+    return dc.replace(plan, advice=(*plan.advice, *map(sentence, judged.found)), beforehand=(*plan.beforehand, *not_known(judged)))
+
+
+def changes(plan: Plan) -> bool:
+    return bool(plan.first or plan.changes or plan.commands or plan.disable_units or plan.restarts)
+
+
+def refusal(judged: Judged, stops: Sequence[Row]) -> Stopped:
+    what = "; ".join(f"{row.what} ({row.id}, {row.links[0]})" for row in stops)
+    ways = ". ".join(dict.fromkeys(row.way for row in stops))
+    step = f"{ways}. To go on in spite of it, set {SETTING} to warn for this host"
+    return Stopped(judged, f"this host has, or would have, a combination that is known to be bad: {what}", next=step)
+
+
+def explained(policy: Policy, judged: Judged, error: PlanError) -> PlanError:
+    """A plan that was refused anyway: the error with the rows that say more of it."""
+    stops = stopping(policy, judged)
+    known = "; ".join(f"known to be bad: {row.what} ({row.id}, {row.links[0]})" for row in stops)
+    why = "; ".join(filter(None, [error.why, known]))
+    return Stopped(judged, error.what, where=error.where, why=why, next=error.next, line=error.line) if stops else error
+
+
+def sentence(row: Row) -> str:
+    return f"Known to be bad ({row.id}): {row.what}. {row.way}. See {row.links[0]}"
+
+
+def not_known(judged: Judged) -> tuple[str, ...]:
+    """One sentence for all rows that could not be judged."""
+    if not judged.open:
+        return ()
+    lacking = " and ".join(dict.fromkeys(word for _row, words in judged.open for word in words))
+    rows = "1 row" if len(judged.open) == 1 else f"{len(judged.open)} rows"
+    return (f"{rows} of {PAGE} could not be judged on this host, since {lacking} is not known",)
+
+
+def plain(judged: Judged) -> list[dict[str, Any]]:
+    """As a result reports it. applies: null where it is not known."""
+    found = [(row, True, ()) for row in judged.found]
+    unclear = [(row, None, words) for row, words in judged.open]
+    return [
+        {
+            "id": row.id,
+            "applies": applies,
+            "stops": row.stops,
+            "what": row.what,
+            "way": row.way,
+            "links": list(row.links),
+            "unknown": [*words],
+        }
+        for row, applies, words in (*found, *unclear)
+    ]

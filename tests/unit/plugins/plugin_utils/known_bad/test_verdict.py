@@ -1,0 +1,91 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What becomes of a host by the table: refused before a change, said, or not looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import left_out
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import table, verdict
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import Judged, Row
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy, Restart
+
+from tests.unit.plugins.plugin_utils.known_bad.test_host import BASE, look, seen
+
+BY_ID: dict[str, Row] = {row.id: row for row in table.ROWS}
+STOPS, SAID = BY_ID["toolkit-1.18.0-wrong-directory"], BY_ID["toolkit-escape-2025-23266"]
+BOTH = Judged((STOPS, SAID))
+CHANGES = Plan(changes=({"op": "write", "path": "/etc/containerd/config.toml"},))
+NOTHING = Plan()
+
+# The setting, the plan, and whether it is refused; advice otherwise.
+POLICIES: list[tuple[Any, Plan, bool, int]] = [
+    ("stop", CHANGES, True, 0),
+    ("stop", NOTHING, False, 2),
+    ("stop", Plan(first=(Plan(),)), True, 0),
+    ("stop", Plan(restarts=(Restart("containerd.service"),)), True, 0),
+    ("stop", Plan(disable_units=("a.service",)), True, 0),
+    ("warn", CHANGES, False, 2),
+    ("warn", NOTHING, False, 2),
+]
+
+
+@pytest.mark.parametrize(("setting", "plan", "refused", "said"), POLICIES)
+def test_a_change_is_refused_and_a_host_without_one_is_not(setting: Any, plan: Plan, refused: bool, said: int) -> None:
+    policy = Policy(known_bad=setting)
+    if refused:
+        with pytest.raises(PlanError, match=STOPS.links[0]) as error:
+            verdict.with_advice(policy, BOTH, plan)
+        assert "gpufleet_known_bad" in str(error.value)
+        assert "Set gpufleet_toolkit_version to 1.18.1 or newer" in str(error.value)
+        assert SAID.id not in str(error.value)
+        return
+    assert len(verdict.with_advice(policy, BOTH, plan).advice) == said
+
+
+def test_a_row_that_is_only_said_stops_nothing() -> None:
+    assert [SAID.id in a for a in verdict.with_advice(Policy(), Judged((SAID,)), CHANGES).advice] == [True]
+
+
+def test_what_is_not_known_is_said_once_and_stops_nothing() -> None:
+    unclear = Judged(
+        (), ((STOPS, ("the version of the NVIDIA Container Toolkit",)), (SAID, ("the version of the NVIDIA Container Toolkit",)))
+    )
+    (said,) = verdict.with_advice(Policy(), unclear, CHANGES).beforehand
+    assert said.startswith("2 rows of docs/known-bad.md could not be judged")
+    assert said.count("the version of the NVIDIA Container Toolkit") == 1
+    assert [row["applies"] for row in verdict.plain(unclear)] == [None, None]
+
+
+@pytest.mark.parametrize(
+    ("policy", "skipped", "found"),
+    [
+        (Policy(), "", True),
+        (Policy(known_bad="warn"), "", True),
+        (Policy(known_bad="ignore"), "", False),
+        (Policy(state="absent"), "", False),
+        (Policy(), "no GPU", False),
+    ],
+)
+def test_the_table_is_looked_at_where_something_can_become_of_it(policy: Policy, skipped: str, found: bool) -> None:
+    host = look(policy=policy, of=seen(packages={BASE: "1.18.0-1"}))
+    host = type(host)(**{**vars(host), "record": type(host.record)(**{**vars(host.record), "skipped": skipped})})
+    assert (STOPS in verdict.judge(host).found) is found
+
+
+def test_a_plan_that_was_refused_anyway_keeps_its_error_and_gets_the_link() -> None:
+    error = PlanError("this file has version = 4", where="/etc/containerd/conf.d/99.toml", line=1, why="so it is", next="Write it again")
+    found = verdict.explained(Policy(), BOTH, error)
+    assert (found.what, found.where, found.line, found.next) == (error.what, error.where, error.line, error.next)
+    assert found.why.startswith("so it is; known to be bad: ")
+    assert STOPS.links[0] in found.why
+    assert verdict.explained(Policy(known_bad="warn"), BOTH, error) is error
+
+
+def test_a_rollout_leaves_such_a_host_out_and_says_which_row() -> None:
+    with pytest.raises(PlanError) as error:
+        verdict.with_advice(Policy(), BOTH, CHANGES)
+    assert STOPS.id in left_out.why({"problem": str(error.value)})
