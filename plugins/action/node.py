@@ -15,6 +15,9 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import handed_on
 
 SPEC = arguments.spec("node")
+# Once for a run, before Ansible makes a process for each host's task: the lists of what may leave a host, and the trees that they are
+# searched as, are the same for all of them.
+node.questions(Policy())
 
 
 def planner(policy: Policy, obs: Observation) -> base.Outcome:

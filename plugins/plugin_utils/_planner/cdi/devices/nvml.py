@@ -42,7 +42,7 @@ def library(policy: Policy, obs: Observation) -> str:
     if policy.cdi_driver_root.rstrip("/") == "":
         return ""
     if obs.asked(driver_files.listing(policy)):
-        seen = (m for m in driver_files.matches(policy, obs) if m.name == NAME and m.type == "file" and driver_files.usual(m))
+        seen = (m for m in driver_files.matches(policy, obs) if m.name == NAME and m.type == "file" and m.usual)
         known = next((roots.beneath(policy.cdi_driver_root, m.real) for m in seen), "")
         if known:
             return known

@@ -46,6 +46,11 @@ class Match:
     def name(self) -> str:
         return posixpath.basename(self.spot)
 
+    @functools.cached_property
+    def usual(self) -> bool:
+        """Of a 64-bit folder itself, not of one beneath it."""
+        return posixpath.basename(self.folder) != catalogue.VDPAU and not is_32(self.path) and not is_xorg(self.path)
+
     @property
     def is_link(self) -> bool:
         return self.real != self.spot
@@ -184,7 +189,7 @@ def discover(obs: Observation, policy: Policy, features: Iterable[str] = catalog
     if not questions(policy):
         return DriverFiles()
     seen, wanted = matches(policy, obs), frozenset(features)
-    if not any(m.type == "file" and usual(m) and stem(m.name) in ("libcuda", "libnvidia-ml") for m in seen):
+    if not any(m.type == "file" and m.usual and stem(m.name) in ("libcuda", "libnvidia-ml") for m in seen):
         seen = (*seen, *elsewhere(policy, obs))
     place = Place(policy.cdi_driver_root, str(obs.host.get("machine") or ""), str(obs.host.get("kernel") or ""), policy.cdi_sockets)
     return of_version(seen, wanted, version or version_of(seen), listed(policy, obs), _mps(policy, obs, seen), place)
@@ -206,13 +211,14 @@ def of_version(
 ) -> DriverFiles:
     """Of all that is on a host, what belongs to this version of the driver."""
     libraries = [m for m in seen if m.type == "file" and ".so" in m.name]
-    folders = tuple(unique(posixpath.dirname(m.real) for m in libraries if usual(m) and m.name.endswith(f".so.{version}")))
+    folders = tuple(unique(posixpath.dirname(m.real) for m in libraries if m.usual and m.name.endswith(f".so.{version}")))
     links = links_by_target(seen)
     known = manifest.libraries(inventory)
     driver = [library(real, links) for real in driver_libraries(libraries, folders, version)]
     platforms = [library(real, links) for real in platform_libraries(libraries)]
     suits = functools.partial(fits, features=wanted, listed=known)
-    sockets = tuple(first(seen, (f"{root}{name}" for root in catalogue.SOCKET_ROOTS)) for name in catalogue.SOCKETS)
+    there = by_path(seen)
+    sockets = tuple(first(there, (f"{root}{name}" for root in catalogue.SOCKET_ROOTS)) for name in catalogue.SOCKETS)
     root = roots.clean(place.driver_root)
     found = DriverFiles(
         version,
@@ -220,7 +226,7 @@ def of_version(
         tuple(lib for lib in driver if suits(lib.stem)),
         tuple(lib for lib in platforms if suits(lib.stem)),
         tuple(mounted(m, m.spot, root) for m in xorg(seen, folders, version)) if "display" in wanted else (),
-        tuple(mounted(m, inside, root) for m, inside in configs(seen, wanted, place.machine)),
+        tuple(mounted(m, inside, root) for m, inside in configs(there, wanted, place.machine)),
         tuple(mounted(m, m.path, root) for m in firmware(seen, version, place.kernel)),
         tuple(mounted(m, m.path, root) for m in binaries(seen, wanted)),
         tuple(mounted(m, m.path, root) for m in (*sockets, mps) if m) if place.sockets else (),
@@ -235,7 +241,7 @@ def of_version(
 
 def _mps(policy: Policy, obs: Observation, seen: Iterable[Match]) -> Match | None:
     """The folder of MPS, a directory of root's: anybody may put a link or a folder by this name into /tmp, and containers would get it."""
-    found = first(seen, [catalogue.MPS])
+    found = first(by_path(seen), [catalogue.MPS])
     if not found or not policy.cdi_sockets:
         return found
     there = obs.raw(queries.file(roots.beneath(policy.cdi_driver_root, found.path), content=False))
@@ -271,11 +277,6 @@ def elsewhere(policy: Policy, obs: Observation) -> tuple[Match, ...]:
     return tuple(match(f) for f in obs.raw(more).get("files") or ())
 
 
-def usual(match: Match) -> bool:
-    """Of a 64-bit folder itself, not of one beneath it."""
-    return posixpath.basename(match.folder) != catalogue.VDPAU and not is_32(match.path) and not is_xorg(match.path)
-
-
 def is_32(path: str) -> bool:
     return posixpath.dirname(path) in BITS_32 or path.startswith(f"{BITS_32[0]}/")
 
@@ -287,7 +288,7 @@ def is_xorg(path: str) -> bool:
 def version_of(seen: Iterable[Match]) -> str:
     """The version of libcuda, else of NVML; where several are installed, the one that the loader takes."""
     for name in ("libcuda", "libnvidia-ml"):
-        named = [m for m in seen if stem(m.name) == name and m.type == "file" and usual(m)]
+        named = [m for m in seen if stem(m.name) == name and m.type == "file" and m.usual]
         loaded = [m for m in named if m.name == f"{name}.so.1"]
         for m in (*loaded, *named):
             known = VERSIONED.fullmatch(posixpath.basename(m.real))
@@ -308,8 +309,8 @@ def driver_libraries(libraries: Iterable[Match], folders: tuple[str, ...], versi
 
 
 def platform_libraries(libraries: Iterable[Match]) -> list[str]:
-    libraries = [m for m in libraries if usual(m)]
-    return unique(m.real for name in catalogue.OWN_VERSION for m in libraries if like(m.name, f"{name}.so.*.*"))
+    named = [m for m in libraries if m.name.partition(".so.")[0] in catalogue.OWN_VERSION and m.usual]
+    return unique(m.real for name in catalogue.OWN_VERSION for m in named if like(m.name, f"{name}.so.*.*"))
 
 
 def links_by_target(seen: Iterable[Match]) -> dict[str, list[Match]]:
@@ -350,14 +351,14 @@ def xorg(seen: tuple[Match, ...], folders: tuple[str, ...], version: str) -> Ite
         yield from [by_spot[path] for path in (f"{folder}/{name}" for folder in (*inside, *outside)) if path in by_spot][:1]
 
 
-def configs(seen: tuple[Match, ...], features: frozenset[str], machine: str) -> Iterator[tuple[Match, str]]:
+def configs(there: Mapping[str, Match], features: frozenset[str], machine: str) -> Iterator[tuple[Match, str]]:
     """Files, and where loaders in the container look for them."""
     for name, (home, feature) in catalogue.CONFIGS.items():
         cpu = next((cpu for cpu in catalogue.CPUS if f".{cpu}." in name), machine)
         if feature not in features or (machine and cpu != machine):
             continue
         roots = (*catalogue.CONFIG_ROOTS, *([""] if name.startswith("vulkan/") else []))
-        found = first(seen, (f"{root}/{name}" for root in roots))
+        found = first(there, (f"{root}/{name}" for root in roots))
         if found:
             yield found, f"{home}/{name}"
 
@@ -365,15 +366,16 @@ def configs(seen: tuple[Match, ...], features: frozenset[str], machine: str) -> 
 def firmware(seen: tuple[Match, ...], version: str, kernel: str) -> Iterator[Match]:
     """That of this driver, wherever this kernel would look for it."""
     roots = [root.replace("*", kernel) if kernel else root for root in catalogue.FIRMWARE_ROOTS]
+    mine = [m for m in seen if m.type == "file" and f"/nvidia/{version}/" in m.path]
     for name in catalogue.FIRMWARE_NAMES:
         for root in roots:
-            for m in seen:
-                if m.type == "file" and like(m.path, f"{root}/nvidia/{version}/{name}"):
+            for m in mine:
+                if like(m.path, f"{root}/nvidia/{version}/{name}"):
                     yield m
 
 
 def binaries(seen: tuple[Match, ...], features: frozenset[str]) -> Iterator[Match]:
-    executable = tuple(m for m in seen if m.type == "file" and m.mode & 0o111)
+    executable = by_path(m for m in seen if m.type == "file" and m.mode & 0o111)
     for name, feature in catalogue.BINARIES.items():
         found = first(executable, (f"{folder}/{name}" for folder in catalogue.BINARY_FOLDERS))
         if found and feature in features:
@@ -390,9 +392,13 @@ def missing(found: DriverFiles, features: frozenset[str]) -> Iterator[str]:
         yield "nvidia-smi"
 
 
-def first(seen: Iterable[Match], paths: Iterable[str]) -> Match | None:
-    by_path = {m.path: m for m in seen if m.real and m.type != "link"}
-    return next((by_path[path] for path in paths if path in by_path), None)
+def by_path(seen: Iterable[Match]) -> dict[str, Match]:
+    """What is there, links to nothing left out."""
+    return {m.path: m for m in seen if m.real and m.type != "link"}
+
+
+def first(there: Mapping[str, Match], paths: Iterable[str]) -> Match | None:
+    return next((there[path] for path in paths if path in there), None)
 
 
 def like(text: str, pattern: str) -> bool:
