@@ -255,6 +255,25 @@ def test_an_api_that_does_not_answer_is_no_empty_cluster(lab: Lab) -> None:
     assert "the Kubernetes API does not answer" in words
 
 
+NO_LISTS: dict[str, tuple[int, api.JSON]] = {
+    "400": (400, api.status(400, "BadRequest", "field label not supported: spec.nodeName")),
+    "a list without items": (200, {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": None}),
+}
+
+
+@pytest.mark.parametrize("answer", NO_LISTS.values(), ids=NO_LISTS)
+def test_an_answer_that_lists_no_pods_is_no_node_without_pods(
+    answer: tuple[int, api.JSON], lab: Lab, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The module k8s_info takes both for an empty list."""
+    before = lab.node
+    monkeypatch.setattr(lab.cluster, "_list", lambda *_: answer)
+    status, words, outcomes = lab.play("drain")
+    assert (status, outcomes) == (2, ["left_out"]), words
+    assert "cannot list the node's pods" in words
+    assert lab.node == before
+
+
 def test_a_heartbeat_between_look_and_change_is_no_obstacle(lab: Lab) -> None:
     del lab.cluster.pods["train"]
     lab.cluster.heartbeats = 2

@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 CALL = 60  # seconds that one call which changes something may take
 CONFLICTS = 5
+LIST_PODS = "list the node's pods"
 HUNG = (124, 137)  # what timeout(1) ends with
 
 
@@ -307,9 +308,20 @@ class Kubernetes:
         if standing.state == "broken":
             return standing.text
         refused = self._evict(standing.node) if self.args["method"] == "evict" else ""
-        pods = self._get("list the node's pods", {"kind": "Pod", "field_selectors": [f"spec.nodeName={standing.node}"]})
+        pods = self._get(LIST_PODS, {"kind": "Pod", "field_selectors": [f"spec.nodeName={standing.node}"]})
         left_ = drain_kubernetes.waiting(pods, self.args["method"])
+        if not left_:
+            self._must_list_pods(standing.node)
         return f"{left_}{'; ' if refused else ''}{refused}" if left_ else ""
+
+    def _must_list_pods(self, name: str) -> None:
+        """PlanError unless the API lists the node's pods. k8s_info takes an answer 400, or a list without items, for a node without pods
+        (plugins/module_utils/k8s/service.py, `find`); k8s_drain, which only tries here, fails by both.
+        """
+        options = {"ignore_daemonsets": True, "force": True, "delete_emptydir_data": True}
+        result = self._call("k8s_drain", {"name": name, "state": "drain", "delete_options": options}, check=True)
+        if result.get("failed"):
+            raise drain_kubernetes.failure(result, LIST_PODS)
 
     def _evict(self, name: str) -> str:
         """One round of evictions; what a disruption budget refuses is tried again until the time is over."""
@@ -349,7 +361,7 @@ class Kubernetes:
             raise drain_kubernetes.failure(result, doing)
         if result.get("api_found") is False or "resources" not in result:  # the module does not fail then, and lists nothing
             raise PlanError(f"cannot {doing}", why=drain_kubernetes.message(result), next=f"check {drain_kubernetes.ACCESS}, and the API")
-        return list(result["resources"] or ())
+        return drain_kubernetes.objects(result["resources"] or (), doing)
 
     def _call(self, module: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
         access = {key: self.args[key] for key in ("kubeconfig", "context") if self.args[key]}

@@ -31,7 +31,16 @@ NO_CONFIG = re.compile(
     r"Invalid kube-config file|No configuration found|Failed to load kubeconfig|context .* not found|Expected object with name"
 )
 CERTIFICATE = re.compile(r"CERTIFICATE_VERIFY_FAILED[^)]*")
+PARTS = ("metadata", "spec", "status")
 ACCESS = "gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context"
+
+
+def objects(resources: Iterable[Any], doing: str) -> list[dict[str, Any]]:
+    """What the API listed, as far as it has the shape of nodes and pods; a proxy, for example, answers what it likes."""
+    found = list(resources)
+    if not all(isinstance(r, Mapping) and all(isinstance(r.get(k) or {}, Mapping) for k in PARTS) and name_of(r) for r in found):
+        raise PlanError(f"cannot {doing}", why="the answer has something without a name in it", next=f"check {ACCESS}, and the API")
+    return [dict(r) for r in found]
 
 
 def marks_of(node: Mapping[str, Any]) -> Mapping[str, str]:

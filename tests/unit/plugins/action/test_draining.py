@@ -82,9 +82,26 @@ NODE: dict[str, Any] = {
 }
 
 
-@pytest.mark.parametrize("answer", [{"resources": [], "api_found": False, "msg": "Failed to find API"}, {}])
-def test_a_list_of_pods_that_the_api_did_not_give_is_no_empty_one(answer: dict[str, Any]) -> None:
-    def played(_name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+POD = {"metadata": {"name": "web", "namespace": "team"}, "spec": {"containers": []}, "status": {"phase": "Running"}}
+NO_LIST: list[tuple[dict[str, Any], dict[str, Any]]] = [
+    # what k8s_info says, and what a drain in check mode does
+    ({"resources": [], "api_found": False, "msg": "Failed to find API"}, {}),
+    ({}, {}),
+    ({"resources": [], "api_found": True}, {"failed": True, "msg": "Failed to list pod from node gpu1 due to: Bad Request"}),
+    ({"resources": [{"kind": "Status", "status": "Success"}], "api_found": True}, {}),
+    ({"resources": [POD, None], "api_found": True}, {}),
+    (
+        {"resources": [POD], "api_found": True},
+        {"failed": True, "msg": "Failed to list pod from node gpu1 due to: Invalid value for `items`"},
+    ),
+]
+
+
+@pytest.mark.parametrize(("answer", "tried"), NO_LIST)
+def test_a_list_of_pods_that_the_api_did_not_give_is_no_empty_one(answer: dict[str, Any], tried: dict[str, Any]) -> None:
+    def played(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        if name.endswith("k8s_drain"):
+            return tried
         return {"resources": [NODE], "api_found": True} if args.get("kind") == "Node" else answer
 
     kubernetes = draining.Kubernetes(calls(played), ARGS, ("gpu1",), "why", "")
