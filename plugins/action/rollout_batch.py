@@ -16,7 +16,7 @@ from typing import Any
 from ansible.module_utils.urls import open_url
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, progress, rollout, settings, window
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
 
@@ -52,6 +52,8 @@ class ActionModule(ActionBase):
         total = sum(len(batch["hosts"]) for batch in plan["batches"])
         ended = progress.Ended(words, classes, canaries, {host: why for host, why in sick.items() if why})
         found = progress.after(found, ended, total, wanted.max_failed)
+        if not check:
+            claims.ended([host for host, said in words.items() if said in ("yes", "no") and not sick.get(host)])
         return shaped(args, found if check or found.ended else asked(found, wanted), {})
 
 

@@ -52,23 +52,23 @@ class ActionModule(ActionBase):
     def _taken(self, seen: rollout.Fleet, wanted: settings.Settings, task_vars: Mapping[str, Any]) -> rollout.Rollout:
         """The plan without hosts that another rollout has; what it changes is this one's from here on."""
         hostvars = task_vars["hostvars"]
-        known = {host: identity(host, result, hostvars[host]) for host, result in seen.results.items()}
+        known = {host: claims.identity(host, result, hostvars[host]) for host, result in seen.results.items()}
         with claims.alone() as directory:
-            taken = claims.of_others(directory)
-            others = {host: taken[name] for host, name in known.items() if name in taken}
-            found = rollout.plan(dc.replace(seen, others={**seen.others, **others}), wanted)
+            earlier = claims.of_others(directory)
+            others = {host: earlier.taken[name] for host, name in known.items() if name in earlier.taken}
+            whole = dc.replace(
+                seen,
+                others={**seen.others, **others},
+                proof=frozenset(host for host in known if hostvars[host].get("gpufleet_verify_image")),
+                proven=frozenset(host for host, name in known.items() if name in earlier.proven),
+                unproven=frozenset(host for host, name in known.items() if name in earlier.unproven),
+            )
+            found = rollout.plan(whole, wanted)
             if not self._task.check_mode:
                 begun = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-                claims.take(directory, [known[host] for host in found.order], begun, base.reference(self, task_vars).text)
+                about = base.reference(self, task_vars).text
+                claims.take(directory, {known[host]: host for host in found.order}, set(known.values()), begun, about)
         return found
-
-
-def identity(host: str, result: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
-    """A host whatever an inventory calls it: the boot of its kernel. A directory tree has none, and is known by its path."""
-    work = result.get("work") or {}
-    if work.get("boot_id"):
-        return f"{work.get('hostname')} {work['boot_id']}"
-    return f"{variables.get('ansible_host') or host} {variables.get('gpufleet_root') or '/'}"
 
 
 def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str) -> rollout.Fleet:

@@ -28,12 +28,14 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         plan = arguments.of_task(self, SPEC)["plan"]
-        claims.give_up(claims.place())
         check = bool(self._task.check_mode)
         hostvars = (task_vars or {})["hostvars"]
         found = rollout_batch.reached(plan, hostvars)
         results = {host: result(host, plan, hostvars[host], found) for host in plan["hosts"]}
         totals = outcomes.totals(results, check)
+        if not check:
+            idle = ("pending", "left out")
+            claims.give_up([host for host, r in results.items() if r.get("standing") not in idle])
         status = "predicted" if check else "paused" if found.paused else "stopped" if found.ended or found.stopped else "done"
         lines = fleet_hosts.lines(results, fleet_hosts.View(fleet_table.terminal(), False, check))
         lines += [f"the rollout is {status}: {found.ended}"] if found.ended else []

@@ -17,8 +17,9 @@ import dataclasses as dc
 import fcntl
 import json
 import os
+import re
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -70,46 +71,96 @@ def alone() -> Iterator[Path]:
         raise PlanError("this directory cannot be used", where=str(directory), why=why, next=step) from None
 
 
-def of_others(directory: Path) -> dict[str, str]:
-    """Host, by its identity, -> the sentence about the rollout that has it. What a dead one has left is removed."""
-    found: dict[str, str] = {}
+def identity(host: str, result: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
+    """A host whatever an inventory calls it: the boot of its kernel. A directory tree has none, and is known by its path."""
+    work = result.get("work") or {}
+    if work.get("boot_id"):
+        return f"{work.get('hostname')} {work['boot_id']}"
+    return f"{variables.get('ansible_host') or host} {variables.get('gpufleet_root') or '/'}"
+
+
+@dc.dataclass(frozen=True)
+class Earlier:
+    """What others have said. taken: host, by its identity, -> who has it; proven, unproven: the hosts of runs that died."""
+
+    taken: Mapping[str, str]
+    proven: frozenset[str]
+    unproven: frozenset[str]
+
+
+def of_others(directory: Path) -> Earlier:
+    taken: dict[str, str] = {}
+    proven: set[str] = set()
+    unproven: set[str] = set()
     for path in sorted(directory.glob("*.json")):
-        claim = _read(path)
-        owner = Process(**claim["process"])
+        claim, owner = _read(path)
         if owner == process(os.getppid()):
             continue
         if owner != process(owner.number):
-            path.unlink(missing_ok=True)
+            proven |= set(claim["ended"])
+            unproven |= set(claim["hosts"]) - set(claim["ended"])
             continue
         about = f" ({claim['about']})" if claim["about"] else ""
         text = f"the rollout in process {owner.number}, begun {claim['begun']}{about}, has it until it ends"
-        found.update(dict.fromkeys(claim["hosts"], text))
-    return found
+        taken.update(dict.fromkeys(claim["hosts"], text))
+    return Earlier(taken, frozenset(proven - unproven), frozenset(unproven))
 
 
-def _read(path: Path) -> dict[str, Any]:
+def _read(path: Path) -> tuple[dict[str, Any], Process]:
     """PlanError for a file that says something else: it would not be known who has which hosts."""
     try:
         claim = json.loads(path.read_text(encoding="utf-8"))
-        Process(**claim["process"])
-        return {"about": str(claim["about"]), "begun": str(claim["begun"]), "hosts": list(claim["hosts"]), "process": claim["process"]}
-    except (ValueError, KeyError, TypeError) as error:
+        hosts = {str(identity): str(name) for identity, name in claim["hosts"].items()}
+        shown = {"about": str(claim["about"]), "begun": str(claim["begun"]), "hosts": hosts, "ended": list(map(str, claim["ended"]))}
+        return shown, Process(**claim["process"])
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
         step = "Remove it if no rollout runs"
         raise PlanError("this file does not say which hosts a rollout has", where=str(path), why=str(error), next=step) from None
 
 
-def take(directory: Path, hosts: list[str], begun: str, about: str) -> None:
-    """Say that this run has these hosts, for as long as the process of ansible-playbook lives, of which this one is a child."""
+def take(directory: Path, hosts: Mapping[str, str], seen: Collection[str], begun: str, about: str) -> None:
+    """Say that this run has these hosts, for as long as the process of ansible-playbook lives, of which this one is a child.
+
+    hosts: their identities, each with the name in this run's inventory. seen: the identities of all hosts of this run. What runs that died
+    have said of them is settled by that; of other hosts it is kept.
+    """
+    for path in sorted(directory.glob("*.json")):
+        claim, owner = _read(path)
+        if owner != process(owner.number):
+            rest = {identity: name for identity, name in claim["hosts"].items() if identity not in seen}
+            _write(path, {**claim, "hosts": rest}, owner)
     mine = process(os.getppid())
-    if mine is None or not hosts:
+    if mine is not None:
+        _write(_of(directory, mine), {"hosts": dict(hosts), "ended": [], "begun": begun, "about": about}, mine)
+
+
+def _of(directory: Path, owner: Process) -> Path:
+    return directory / f"{owner.number}-{re.sub('[^0-9A-Za-z]', '', owner.started)}.json"
+
+
+def _write(path: Path, claim: Mapping[str, Any], owner: Process) -> None:
+    """In one step; no file where it would name no host."""
+    if not claim["hosts"]:
+        path.unlink(missing_ok=True)
         return
-    claim: Mapping[str, Any] = {"process": dc.asdict(mine), "hosts": hosts, "begun": begun, "about": about}
-    path = directory / f"{mine.number}.json"
     whole = path.with_suffix(".new")
-    whole.write_text(json.dumps(claim), encoding="utf-8")
+    whole.write_text(json.dumps({**claim, "process": dc.asdict(owner)}), encoding="utf-8")
     whole.replace(path)
 
 
-def give_up(directory: Path) -> None:
-    """The rollout has ended, and the process may go on with other plays."""
-    (directory / f"{os.getppid()}.json").unlink(missing_ok=True)
+def ended(names: Collection[str]) -> None:
+    """These hosts of this run came through their batch, with their proof where one is configured."""
+    _change(lambda claim: {**claim, "ended": [*claim["ended"], *(i for i, name in claim["hosts"].items() if name in names)]})
+
+
+def give_up(begun: Collection[str]) -> None:
+    """The rollout has ended. The hosts that it has begun and did not bring through are kept for the next one, which proves them."""
+    _change(lambda c: {**c, "hosts": {i: name for i, name in c["hosts"].items() if name in begun and i not in c["ended"]}, "ended": []})
+
+
+def _change(change: Callable[[dict[str, Any]], dict[str, Any]]) -> None:
+    mine = process(os.getppid())
+    with alone() as directory:
+        path = _of(directory, mine) if mine else None
+        if mine and path and path.exists():
+            _write(path, change(_read(path)[0]), mine)

@@ -15,6 +15,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
 from tests.unit.playbooks.test_rollout import changed, fleet, told
@@ -25,17 +27,20 @@ GATE = "test -e {0}/once && exit 0; touch {0}/once; echo > {0}/waits; cat {0}/go
 
 
 @contextlib.contextmanager
-def waiting(place: Path) -> Iterator[subprocess.Popen[str]]:
-    """A rollout of four hosts that has changed its canaries and waits in its gate."""
+def waiting(place: Path, *, in_batch: bool = False) -> Iterator[subprocess.Popen[str]]:
+    """A rollout of four hosts that has changed its canaries, and waits in its gate, or in their batch before its end."""
     for name in ("waits", "goes_on"):
         os.mkfifo(place / name)
-    extra = {"gpufleet_hosts": "gpu_nodes", "gpufleet_rollout_gate_check": ["/bin/sh", "-c", GATE.format(place)], "awx_user_name": "alice"}
+    command = ["/bin/sh", "-c", GATE.format(place)]
+    written(place / "after.yml", json.dumps([{"ansible.builtin.command": {"argv": command}}]))
+    where = {"gpufleet_rollout_tasks": {"after": "after.yml"}} if in_batch else {"gpufleet_rollout_gate_check": command}
+    extra = {"gpufleet_hosts": "gpu_nodes", **where, "awx_user_name": "alice"}
     settings = written(place / "first.json", json.dumps(extra))
     program = Path(sys.executable).with_name("ansible-playbook")
-    command = [program, "-i", place / "hosts.yml", "gpufleet.nvidia.rollout", "-e", f"@{settings}", *FEW]
+    playbook = [program, "-i", place / "hosts.yml", "gpufleet.nvidia.rollout", "-e", f"@{settings}", *FEW]
     settled = {**os.environ, "ANSIBLE_NOCOLOR": "1", "ANSIBLE_HOME": str(place / "home")}
     streams = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.STDOUT}
-    with subprocess.Popen(command, cwd=place, env=settled, text=True, start_new_session=True, **streams) as first:
+    with subprocess.Popen(playbook, cwd=place, env=settled, text=True, start_new_session=True, **streams) as first:
         try:
             said = os.open(place / "waits", os.O_RDONLY | os.O_NONBLOCK)
             assert select.select([said], [], [], 300)[0], "the first rollout did not come to its gate"
@@ -77,6 +82,20 @@ def test_a_rollout_that_was_killed_holds_nothing(tmp_path: Path) -> None:
         assert status == 0, words
         assert set(told(words).values()) == {"yes", "no"}
     assert changed(tmp_path) == ["gpu1", "gpu2", "gpu3", "gpu9"]
+
+
+@pytest.mark.parametrize("in_batch", [True, False])
+def test_a_canary_is_proven_again_where_the_run_died_before_its_batch_had_ended(in_batch: bool, tmp_path: Path) -> None:
+    fleet(tmp_path)
+    with waiting(tmp_path, in_batch=in_batch) as first:
+        os.killpg(first.pid, signal.SIGKILL)
+        first.wait()
+    assert changed(tmp_path) == ["gpu2", "gpu9"]
+    status, words = second(tmp_path, "--check", *FEW, gpufleet_verify_image="registry.example.org/cuda:12")
+    assert status == 0, words
+    again = "  as desired, to be proven or put back into service: gpu[2,9]\n  batch 1, canaries: gpu[2,9]\n"
+    assert (again in words) is in_batch, words
+    assert ("canaries" in words) is in_batch, "the proof of a batch that has ended stands"
 
 
 def test_a_file_that_does_not_say_who_has_what_ends_the_rollout_before_a_host_is_changed(tmp_path: Path) -> None:

@@ -4,7 +4,8 @@
 """The plan of a rollout: which hosts have something to do, what each changes, who goes first, and in which batches.
 
 It is a function of what was seen and of the settings, so a rollout that was cut short is planned again from the hosts: those that are done
-take no slot, and one that already is as desired stands for its class as a canary does.
+take no slot, and one that already is as desired stands for its class as a canary does. Where a proof is configured it has to be proven for
+that: it may have been converged by a run that ended before the proof, which nothing on the host tells.
 """
 
 from __future__ import annotations
@@ -30,6 +31,9 @@ class Fleet:
     variables: Mapping[str, Mapping[str, Any]] = dc.field(default_factory=dict)
     drained: frozenset[str] = frozenset()
     first: frozenset[str] = frozenset()  # hosts that an earlier run took out of service
+    proof: frozenset[str] = frozenset()  # hosts for which a proof is configured
+    proven: frozenset[str] = frozenset()  # hosts that an earlier run of this controller has proven before it died
+    unproven: frozenset[str] = frozenset()  # hosts that such a run had, and did not come to the end of
     others: Mapping[str, str] = dc.field(default_factory=dict)  # host -> why it is left out, by what its look does not tell
 
 
@@ -72,11 +76,11 @@ class Rollout:
 def plan(fleet: Fleet, settings: Settings) -> Rollout:
     if not fleet.results:
         raise PlanError("the rollout has no hosts", next="Name hosts of the inventory by gpufleet_hosts or --limit")
-    hosts = judged(fleet, settings)
+    hosts = with_proofs(judged(fleet, settings), fleet, settings.canaries)
     left_out.require_few({h.name: h.why for h in hosts.values() if h.state == LEFT_OUT}, len(hosts), settings.max_left_out)
     line = order.ordered([h.name for h in hosts.values() if h.state == DO], {h.name: h.domain for h in hosts.values()}, settings.seed)
-    line = [*(h for h in line if h in fleet.first), *(h for h in line if h not in fleet.first)]
-    first = canaries(line, hosts, settings.canaries)
+    line.sort(key=lambda h: (h not in fleet.first, bool(hosts[h].change)))  # stable: else the order is as it was
+    first = canaries(line, hosts, settings.canaries, fleet)
     found = [first, *waves.cut([h for h in line if h not in set(first)], settings.waves)]
     limits = waves.limit(settings.max_unavailable, groups(hosts, fleet), fleet.drained)
     batches = [Batch(n, tuple(batch)) for n, wave in enumerate(found) for batch in waves.batches(wave, limits)]
@@ -106,17 +110,37 @@ def judged(fleet: Fleet, settings: Settings) -> dict[str, Host]:
     return found
 
 
+def with_proofs(hosts: Mapping[str, Host], fleet: Fleet, canaries: int) -> dict[str, Host]:
+    """The hosts with those that are as desired and are proven again: in what an earlier run left unfinished, and to stand for a canary."""
+    done = [h for name, h in hosts.items() if h.state == DONE and h.hardware != hardware.NONE]
+    again = {h.name for h in done if h.name in fleet.proof & fleet.unproven}
+    wanted = dict.fromkeys((h.hardware for h in hosts.values() if h.state == DO), canaries)
+    for host in done:
+        if host.name in again or stands(host.name, fleet):
+            wanted[host.hardware] = wanted.get(host.hardware, 0) - 1
+    for name in order.ordered([h.name for h in done], {}, ""):
+        if name not in again and wanted.get(hosts[name].hardware, 0) > 0 and not stands(name, fleet):
+            wanted[hosts[name].hardware] -= 1
+            again.add(name)
+    return {name: dc.replace(h, state=DO) if name in again else h for name, h in hosts.items()}
+
+
+def stands(name: str, fleet: Fleet) -> bool:
+    """Whether a host that is as desired says of its class what a canary would: it needs no proof, or has had it."""
+    return name not in fleet.proof or name in fleet.proven
+
+
 def elsewhere(fleet: Fleet, host: str, result: Mapping[str, Any]) -> str:
     """Why a host is left out by what its look does not tell. One that has nothing to do is done, whoever has it."""
     return fleet.others.get(host, "") if host in fleet.first or change.digest(result, host) else ""
 
 
-def canaries(line: Sequence[str], hosts: Mapping[str, Host], number: int) -> list[str]:
+def canaries(line: Sequence[str], hosts: Mapping[str, Host], number: int, fleet: Fleet) -> list[str]:
     """The first hosts of each class, as far as no host of the class is as desired already. A host that nobody manages shows nothing."""
     wanted: dict[str, int] = {}
     for host in hosts.values():
         wanted.setdefault(host.hardware, number)
-        if host.state == DONE and host.hardware != hardware.NONE:
+        if host.state == DONE and host.hardware != hardware.NONE and stands(host.name, fleet):
             wanted[host.hardware] = max(0, wanted[host.hardware] - 1)
     found = []
     for name in line:
@@ -148,6 +172,8 @@ def told(rollout: Rollout) -> list[str]:
     for text in sorted({rollout.hosts[name].hardware for name in counts[DO]}):
         of_one = [name for name in counts[DO] if rollout.hosts[name].hardware == text]
         lines.append(f"  class {text}: {names.some(of_one)}")
+    proofs = [name for name in counts[DO] if not rollout.hosts[name].change]
+    lines += [f"  as desired, to be proven or put back into service: {names.some(proofs)}"] if proofs else []
     for n, batch in enumerate(rollout.batches, 1):
         wave = "canaries" if batch.wave == CANARY else f"wave {batch.wave}"
         lines.append(f"  batch {n}, {wave}: {names.some(batch.hosts)}")

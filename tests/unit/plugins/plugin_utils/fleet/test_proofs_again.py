@@ -1,0 +1,51 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A rollout that goes on: which hosts that are as desired are proven again, and which proofs stand."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout, settings
+
+from tests.unit.plugins.plugin_utils.fleet.test_rollout import CHANGE, looked
+
+L4 = {"done1": looked(), "done2": looked(), "do1": looked(CHANGE), "do2": looked(CHANGE)}
+ALL = frozenset(L4)
+CASES = [
+    # what is configured and known of a class with two hosts that are as desired and two to change: the canaries, all that is done again
+    ("no proof is configured", {}, 1, set(), set()),
+    ("nothing is known of the proofs: one host stands for the canary, proven again", {"proof": ALL}, 1, {"done1"}, {"done1"}),
+    ("two canaries", {"proof": ALL}, 2, {"done1", "done2"}, {"done1", "done2"}),
+    ("no canaries", {"proof": ALL}, 0, set(), set()),
+    ("a proof stands", {"proof": ALL, "proven": frozenset({"done1"})}, 1, set(), set()),
+    ("the run died before the proof of the canary", {"proof": ALL, "unproven": frozenset({"done1"})}, 1, {"done1"}, {"done1"}),
+    ("the run died in a wave", {"proof": ALL, "proven": frozenset({"done1"}), "unproven": frozenset({"done2"})}, 1, set(), {"done2"}),
+    ("a proof for some hosts only", {"proof": frozenset({"done1"})}, 1, set(), set()),
+    ("unproven, and no proof is configured by now", {"unproven": frozenset({"done1"})}, 1, set(), set()),
+]
+
+
+@pytest.mark.parametrize(("known", "number", "canaries", "again"), [case[1:] for case in CASES], ids=[case[0] for case in CASES])
+def test_what_is_proven_again(known: dict[str, Any], number: int, canaries: set[str], again: set[str]) -> None:
+    found = rollout.plan(rollout.Fleet(L4, **known), settings.of({"canaries": number}))
+    assert {name for name, host in found.hosts.items() if host.state == "do"} == {"do1", "do2"} | again
+    assert set(found.canaries) == canaries
+    assert found.order[: len(again)] == [name for name in found.order if name in again], "before anything else is changed"
+
+
+def test_a_class_in_which_nothing_changes_is_not_proven_again() -> None:
+    hosts = {**L4, "h1": looked(gpu="H100")}
+    found = rollout.plan(rollout.Fleet(hosts, proof=frozenset(hosts)), settings.of({}))
+    assert found.hosts["h1"].state == "done"
+    done = {"done1": looked(), "done2": looked()}
+    assert rollout.plan(rollout.Fleet(done, proof=frozenset(done)), settings.of({})).order == []
+    died = rollout.plan(rollout.Fleet(done, proof=frozenset(done), unproven=frozenset({"done2"})), settings.of({}))
+    assert died.order == ["done2"]
+
+
+def test_people_read_which_hosts_are_only_proven() -> None:
+    found = rollout.plan(rollout.Fleet(L4, proof=ALL), settings.of({}))
+    assert "  as desired, to be proven or put back into service: done1" in rollout.told(found)
