@@ -6,6 +6,8 @@
 from __future__ import annotations
 
 import json
+import os
+import stat
 import zoneinfo
 from collections.abc import Iterable, Mapping
 from pathlib import Path
@@ -52,16 +54,35 @@ def files(tasks: Mapping[str, str]) -> dict[str, str]:
     return found
 
 
+LARGEST = 256 << 20  # bytes; ten thousand hosts of which each changes otherwise take less
+
+
 def read_plan(name: str) -> Mapping[str, Any]:
     """An approved plan. The first thing that is wrong with it is said."""
     try:
-        data = json.loads(Path(name).expanduser().read_text(encoding="utf-8"))
-    except OSError as error:
+        data = json.loads(read_approval(name))
+    except (OSError, RuntimeError) as error:  # RuntimeError: no home directory for `~`, or lists in lists without an end
         step = f"Name a file that {plan_file.FILE} has written"
-        raise PlanError("this file cannot be read", where=name, why=error.strerror or "", next=step) from None
+        why = (error.strerror if isinstance(error, OSError) else str(error)) or ""
+        raise PlanError("this file cannot be read", where=name, why=why, next=step) from None
     except ValueError as error:
         raise PlanError("this file is no JSON", where=name, why=str(error), next="Plan again, and have that plan approved") from None
     return plan_file.require_plan(data, name)
+
+
+def read_approval(name: str) -> bytes:
+    """A file that nobody else can have changed since it was approved, read once it was judged."""
+    handle = os.open(Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would never end
+    with open(handle, "rb") as opened:
+        found = os.fstat(handle)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > LARGEST:
+            step = f"Name a file that {plan_file.FILE} has written"
+            raise PlanError("this is no plan of a rollout", where=name, why="it is no file, or a very large one", next=step)
+        if found.st_mode & stat.S_IWOTH:
+            why = f"everybody may write to it (mode {stat.S_IMODE(found.st_mode):04o}), so it may say something else than what was approved"
+            step = "Run chmod o-w on it, or copy it to a directory of yours"
+            raise PlanError("this plan is not bound to who approved it", where=name, why=why, next=step)
+        return opened.read()
 
 
 def require_zones(windows: Iterable[window.Window]) -> None:

@@ -42,7 +42,11 @@ def of(result: Result, host: str) -> dict[str, Any]:
 
 def digest(result: Result, host: str) -> str:
     """'' where nothing changes."""
-    change = of(result, host)
+    return digest_of(of(result, host))
+
+
+def digest_of(change: Mapping[str, Any]) -> str:
+    """The digest of a change as `of` gives it."""
     if not change["differences"] and not change["restarts"]:
         return UNCHANGED
     return hashlib.sha256(json.dumps(change, sort_keys=True).encode()).hexdigest()[:LENGTH]

@@ -5,8 +5,9 @@
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, rollout
@@ -54,7 +55,22 @@ def require_plan(data: Any, where: str) -> Mapping[str, Any]:
         raise PlanError(
             f"this plan has schema {data.get('schema')!r}", where=where, why=why, next="Plan again, and have that plan approved"
         )
+    odd = next(itertools.chain(odd_hosts(data["hosts"]), odd_changes(data["changes"])), "")
+    if odd:
+        raise PlanError("this plan is not as it was written", where=where, why=odd, next="Plan again, and have that plan approved")
     return data
+
+
+def odd_hosts(hosts: Mapping[str, Any]) -> Iterator[str]:
+    yield from (f"the host {h} has no change" for h, e in hosts.items() if not isinstance(e, dict) or not isinstance(e.get("change"), str))
+
+
+def odd_changes(changes: Mapping[str, Any]) -> Iterator[str]:
+    """What a person has read is what they approved: a change that is shown under the digest of another one would approve that."""
+    for digest, found in changes.items():
+        parts = {key: found.get(key) if isinstance(found, dict) else None for key in ("differences", "restarts")}
+        if not all(isinstance(part, list) for part in parts.values()) or change.digest_of(parts) != digest:
+            yield f"the change {digest} has another digest than what it shows"
 
 
 def require_inventory(approved: Mapping[str, Any], hosts: Sequence[str], where: str) -> None:

@@ -99,6 +99,38 @@ def test_a_file_that_is_no_plan_of_ours_is_refused(data: Any, sentence: str) -> 
     assert str(error.value).startswith(sentence)
 
 
+def forged(*keys: str, value: Any) -> dict[str, Any]:
+    """A plan as it was written, with one value of it replaced; `*` is the one change's digest."""
+    found: dict[str, Any] = json.loads(json.dumps(document(a=looked(CHANGE))))
+    place = found
+    for key in keys[:-1]:
+        place = place[next(iter(place)) if key == "*" else key]
+    place[keys[-1]] = value
+    return found
+
+
+FORGED = [
+    # what was changed after the plan was written
+    forged("hosts", "a", value="x"),
+    forged("hosts", "a", "change", value=["x"]),
+    forged("changes", "*", "differences", value=None),
+    forged("changes", "*", "differences", value=[]),  # the host's change, shown as one that restarts a unit and writes nothing
+    forged("changes", "*", "restarts", value=[]),
+    forged("changes", "f" * 16, value=[]),
+]
+
+
+@pytest.mark.parametrize("data", FORGED)
+def test_a_plan_that_shows_something_else_than_what_it_approves_is_refused(data: dict[str, Any]) -> None:
+    with pytest.raises(PlanError, match=r"plan.json: this plan is not as it was written \((the change|the host a has no change)"):
+        plan_file.require_plan(data, "plan.json")
+
+
+def test_a_plan_as_it_was_written_is_taken() -> None:
+    written = json.loads(json.dumps(document(**HOSTS)))
+    assert plan_file.require_plan(written, "plan.json") == written
+
+
 def test_a_plan_of_another_inventory_is_refused() -> None:
     plan_file.require_inventory(document(a=looked(CHANGE)), ["a", "b"], "plan.json")
     with pytest.raises(PlanError, match=r"plan.json: this plan is of other hosts: a \(this run has b\)"):

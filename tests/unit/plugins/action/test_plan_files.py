@@ -1,0 +1,72 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Plans of rollouts as files of a directory that others use, too."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import rollout_plan, rollout_settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+PLAN = {"schema": 1, "changes": {}, "hosts": {}}
+
+
+def test_a_plan_is_written_through_no_link_of_others(tmp_path: Path) -> None:
+    """The name of the file on the way could be guessed, by the number of the process."""
+    precious, plan = tmp_path / "precious", tmp_path / "plan.json"
+    precious.write_text("kept")
+    for guess in (f".plan.json.{os.getpid()}", "plan.json"):
+        (tmp_path / guess).symlink_to(precious)
+    rollout_plan.write(str(plan), PLAN)
+    assert precious.read_text() == "kept"
+    assert not plan.is_symlink()
+    assert rollout_settings.read_plan(str(plan)) == PLAN
+    assert {p.name for p in tmp_path.iterdir()} == {"precious", "plan.json", f".plan.json.{os.getpid()}"}
+
+
+def test_a_plan_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
+    (tmp_path / "plan.json").mkdir()
+    with pytest.raises(PlanError, match="plan.json: this file cannot be written"):
+        rollout_plan.write(str(tmp_path / "plan.json"), PLAN)
+    assert [p.name for p in tmp_path.iterdir()] == ["plan.json"]
+
+
+def pipe(path: Path) -> None:
+    os.mkfifo(path)
+
+
+def everybodys(path: Path) -> None:
+    path.write_text(json.dumps(PLAN))
+    path.chmod(0o666)
+
+
+def deep(path: Path) -> None:
+    path.write_text("[" * 200000)
+
+
+APPROVALS = [
+    (pipe, "this is no plan of a rollout"),
+    (Path.mkdir, "this file cannot be read .Is a directory"),
+    (everybodys, "this plan is not bound to who approved it .everybody may write to it"),
+    (deep, "this file cannot be read|this file is no JSON"),
+    (lambda path: None, "this file cannot be read .No such file"),
+    (lambda path: path.write_bytes(b"\xff"), "this file is no JSON"),
+]
+
+
+@pytest.mark.parametrize(("made", "sentence"), APPROVALS)
+def test_an_approval_that_is_none_is_refused(made: object, sentence: str, tmp_path: Path) -> None:
+    assert callable(made)
+    made(tmp_path / "plan.json")
+    with pytest.raises(PlanError, match=sentence):
+        rollout_settings.read_plan(str(tmp_path / "plan.json"))
+
+
+def test_a_home_that_is_nobodys_is_named() -> None:
+    with pytest.raises(PlanError, match="this file cannot be read"):
+        rollout_settings.read_plan("~nobody-has-this-name/plan.json")
