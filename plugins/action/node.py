@@ -23,7 +23,7 @@ node.questions(Policy())
 def planner(policy: Policy, obs: Observation) -> base.Outcome:
     seen = node.see(policy, obs)
     plan = node.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources())
-    facts = {**node.facts(seen, plan, policy.state), "known_bad": node.known(policy, obs, seen, plan)}
+    facts = {**node.facts(seen, plan, policy.state), **node.compared(seen, obs), "known_bad": node.known(policy, obs, seen, plan)}
     return base.Outcome(plan, {**facts, "proof": None if base.acts(plan) else proof(policy, obs, seen)})
 
 

@@ -29,7 +29,7 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
         known = node.known(policy, obs, seen, None, error)
     kept = journal.journal(obs)
     entries = list(kept.get("journal") or ())
-    shown = {"journal": entries, "history": [journal.history(entry) for entry in entries], "pending": list(kept.get("pending") or ())}
+    shown = {"journal": entries, "history": [journal.history(entry) for entry in entries]}
     runs = work.told(policy, obs, plan.whole, kubelet=seen.kubelet.present)
     return base.Outcome(plan, {**node.info(seen, plan, obs, policy.state), **shown, "work": runs, "problem": problem, "known_bad": known})
 

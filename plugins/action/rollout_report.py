@@ -18,6 +18,10 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 SPEC = arguments.spec("rollout_report")
 
 
+# What a look says of the host itself, whatever becomes of it in the rollout.
+ABOUT = ("row", "decision", "versions", "freshness", "drift", "pending")
+
+
 class ActionModule(ActionBase):
     _supports_check_mode = True
     _supports_async = False
@@ -59,7 +63,7 @@ def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], fou
     """What became of one host, in the shape of a result of `node`."""
     planned = plan["hosts"][host]
     look = dict(variables.get(registered.LOOK) or {})
-    about = {key: look[key] for key in ("row", "decision") if key in look}
+    about = {key: look[key] for key in ABOUT if key in look}
     if planned["state"] == rollout.LEFT_OUT:
         return {**about, "standing": "left out", "msg": planned["why"]}
     if planned["state"] == rollout.DONE:

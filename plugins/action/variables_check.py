@@ -14,7 +14,7 @@ from ansible import context
 from ansible.errors import AnsibleError
 from ansible.module_utils.common.arg_spec import ArgumentSpecValidator
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import change_ref
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
@@ -58,6 +58,7 @@ class ActionModule(ActionBase):
         found = names.problems({host: own_variables(hostvars[host]) for host in hosts}, of_run, KNOWN, args["own"])
         # An empty text is a question of AWX's surveys that nobody answered.
         found += wrong_values({name: value for name, value in of_run.items() if value != ""}, JUDGED_RUN) + wrong_ticket(of_run)
+        found += unusable(of_run.get("gpufleet_report_dir"))
         found += names.grouped({host: wrong_values(hostvars[host]) for host in hosts})
         if tagged(variables, context.CLIARGS.get("args") or ()):
             found.append(names.TAGS)
@@ -73,6 +74,15 @@ class ActionModule(ActionBase):
 def wrong_ticket(of_run: Mapping[str, Any]) -> list[str]:
     try:
         change_ref.required(of_run.get(change_ref.VARIABLE))
+    except PlanError as error:
+        return [str(error)]
+    return []
+
+
+def unusable(directory: Any) -> list[str]:
+    """Why reports cannot be written there, which is said before a host is looked at."""
+    try:
+        outside.judged(str(directory or "."))
     except PlanError as error:
         return [str(error)]
     return []

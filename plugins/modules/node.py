@@ -258,6 +258,38 @@ known_bad:
       type: list
       elements: str
       returned: always
+versions:
+  description: What hosts of a fleet are compared by, besides their engines. Empty where there is none.
+  returned: always
+  type: dict
+  sample:
+    driver: 550.163.01
+    toolkit: 1.17.8-1
+  contains:
+    driver:
+      description: The version of NVIDIA's driver.
+      type: str
+      returned: always
+    toolkit:
+      description: The version of the NVIDIA Container Toolkit, of its package or of the program that no package has brought.
+      type: str
+      returned: always
+drift:
+  description:
+    - Files that are not any more as this collection wrote them, before this run, by the digests in the host's journal.
+    - C(state) says what became of the file.
+  returned: always
+  type: list
+  elements: dict
+  sample:
+    - path: /etc/containerd/config.toml
+      state: changed since
+pending:
+  description: Units that still ran with what was configured before, when this run began, since O(restart=never) left their restart to you.
+  returned: always
+  type: list
+  elements: dict
+  sample: []
 freshness:
   description:
     - Whether the CDI specs on the host are still true, before this run, judged from the same look at the host as all else.

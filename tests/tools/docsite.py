@@ -98,7 +98,7 @@ def page(path: Path, shown: Mapping[Path, Path]) -> str:
         target = Path(os.path.normpath(path.parent / found[2]))
         if target in shown:
             return f"{found[1]}{shown[target]}{found[3]}"
-        if found[2].endswith(".svg"):
+        if found[2].endswith((".svg", ".png")):
             return f"{found[1]}{Path(found[2]).name}{found[3]}"
         return f"{found[1]}{REPOSITORY}{target}{found[3]}"
 
@@ -119,7 +119,7 @@ def write_source(programs: Path) -> None:
     shown = {**places(), Path("docs/docsite/index.md"): Path("index.md")}
     for path, place in shown.items():
         (SOURCE / place).write_text(page(path, shown))
-    for picture in sorted((ROOT / "docs").glob("*.svg")):
+    for picture in sorted([*(ROOT / "docs").glob("*.svg"), *(ROOT / "docs").glob("*.png")]):
         shutil.copy(picture, SOURCE)
     (SOURCE / "ansible.inv").write_bytes(inventory())
     (SOURCE / "modules").mkdir(mode=0o755)

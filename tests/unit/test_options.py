@@ -101,6 +101,10 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("approval_timeout", "credentials", "drift_schedule", "forks", "image", "inventory", "organization", "playbooks"), ("awx",)),
     (("prefix", "project_branch", "project_credential", "project_url", "settings", "slices"), ("awx",)),
     (("also", "columns", "details", "fail_on_drift", "view", "width"), ("fleet_table",)),
+    (
+        ("also", "change_ref", "directory", "files", "plan", "playbook", "publish", "results", "sources", "status"),
+        ("fleet_report",),
+    ),
     (("own",), ("variables_check",)),
     (("diagnosis",), ("gpu_health",)),
     (("by", "commands", "context", "drained", "driver_changes", "interval", "kubeconfig", "method", "on_timeout"), ("drain",)),

@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     queries,
     take_back,
 )
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals as kept_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh, gpu_operator, other_writers, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers, resource, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
@@ -35,7 +36,6 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernete
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known as known_managers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
-    JOURNAL_DIR,
     Decision,
     Driver,
     HostDecision,
@@ -50,7 +50,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     refused,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import host_table
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import host_table, journal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import (
     device_nodes,
     oci_hook,
@@ -91,7 +91,7 @@ def low_level_runtimes(policy: Policy, obs: Observation) -> tuple[str, ...]:
 
 
 def originals() -> list[queries.Question]:
-    return [queries.originals(JOURNAL_DIR)]
+    return [owned_file.ORIGINALS]
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -342,6 +342,15 @@ def facts(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
     return {"decision": dc.asdict(seen.record), "row": row, "freshness": staleness.plain(seen.freshness)}
 
 
+def compared(seen: Seen, obs: Observation) -> dict[str, Any]:
+    """What hosts of a fleet are compared by, and what they are compared with: their journal."""
+    return {
+        "versions": {"driver": seen.driver.version, "toolkit": packages.installed(obs)},
+        "drift": kept_files.drift(obs),
+        "pending": list(journal.journal(obs).get("pending") or ()),
+    }
+
+
 def left_alone(record: HostDecision) -> bool:
     """Whether every engine of this host is someone else's to configure: it is not managed, which is not the same as being right."""
     return bool(record.refused) and not record.decisions and not record.skipped
@@ -368,6 +377,7 @@ def system(obs: Observation) -> dict[str, str]:
 def info(seen: Seen, plan: Plan, obs: Observation, state: str = "present") -> dict[str, Any]:
     return {
         **facts(seen, plan, state),
+        **compared(seen, obs),
         "os": system(obs),
         "instances": [dc.asdict(i) for i in seen.instances],
         "driver": dc.asdict(seen.driver),

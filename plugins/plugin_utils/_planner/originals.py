@@ -61,6 +61,23 @@ def _original(path: str, answer: Mapping[str, Any]) -> Original:
         str(answer.get("trouble") or ""), str(answer.get("directory") or ""))  # fmt: skip
 
 
+def drift(obs: Observation) -> list[dict[str, str]]:
+    """Files that are not any more as this collection wrote them: the journal against the host."""
+    found = [(o.path, drifted(o)) for o in kept(obs)]
+    return [{"path": path, "state": state} for path, state in found if state]
+
+
+def drifted(one: Original) -> str:
+    """What became of one file since, '' where it is as it was written."""
+    if one.trouble:
+        return f"not known: {one.trouble}"
+    if one.now == one.after:
+        return ""
+    if one.now is None:
+        return "removed since"
+    return "as before this collection" if one.now == one.before else "changed since" if one.after else "back again"
+
+
 def require_sound(obs: Observation, covers: Covers = everything) -> None:
     """A damaged copy must not be taken for none: what is there would then be judged as if we had never known how it was."""
     broken = [d for d in obs.raw(owned_file.ORIGINALS).get("damaged") or () if covers(str(d.get("path")))]

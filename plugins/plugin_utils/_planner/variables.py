@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate, sink
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
@@ -27,6 +27,9 @@ RUN: Mapping[str, str] = {
     "gpufleet_fail_on_drift": "true",
     "gpufleet_table_columns": "{...}",
     "gpufleet_change_ref": "CHG0012345",
+    "gpufleet_report_dir": "/srv/www/gpu-fleet",
+    "gpufleet_report_publish": "https://files.example.org/gpu-fleet/",
+    "gpufleet_report_from": "[north/report.json, south/report.json]",
     "gpufleet_rollout_class": "[gpu.model, rack]",
     "gpufleet_rollout_domain": "[rack]",
     "gpufleet_rollout_canaries": "1",
@@ -84,6 +87,7 @@ def problems(hosts: Mapping[str, Mapping[str, Any]], run: Mapping[str, Any], kno
         *_ignored(hosts, run),
         *_waves(run.get("gpufleet_serial")),
         *_failures(run.get("gpufleet_max_failed") or 0),
+        *_published(run.get("gpufleet_report_publish")),
     ]
 
 
@@ -129,6 +133,14 @@ def _failures(allowed: Any) -> list[str]:
         gate.budget(allowed, 1)
     except PlanError:
         return [f"gpufleet_max_failed is {allowed!r}, but it has to be a number of hosts, or a percentage like 10%"]
+    return []
+
+
+def _published(target: Any) -> list[str]:
+    try:
+        sink.parsed("gpufleet_report_publish", target)
+    except PlanError as error:
+        return [str(error)]
     return []
 
 

@@ -16,9 +16,9 @@ STATES = {"committed": "in force", "probation": "watched"}
 
 def lines(results: outcomes.Results, view: fleet_hosts.View) -> list[str]:
     order = sorted(results, key=names.natural)
-    rows = [row for host in order for row in of_host(host, results[host])]
+    found = [row for host in order for row in of_host(host, results[host])]
     below = [text for host in order for text in of_pending(host, results[host], view.width)]
-    return [*layout.table(HEAD, rows, view.width), *below]
+    return [*layout.table(HEAD, found, view.width), *below]
 
 
 def totals(results: outcomes.Results, _check: bool = False) -> dict[str, Any]:
@@ -29,10 +29,14 @@ def of_host(host: str, result: outcomes.Result) -> list[list[str]]:
     trouble = outcomes.trouble(result)
     if trouble not in ("", "refused"):
         return [[host, "-", "-", trouble, fleet_hosts.why(result, "")]]
-    entries = list(result.get("journal") or ())  # the newest first
+    return rows(host, result) or [[host, "-", "-", "no transaction", "-"]]
+
+
+def rows(host: str, result: outcomes.Result) -> list[list[str]]:
+    """A row for each transaction, the newest first."""
+    entries = list(result.get("journal") or ())
     newest = next((n for n, e in enumerate(entries) if takes_back_all(e)), len(entries))
-    rows = [entry(host, e, n > newest) for n, e in enumerate(entries)]
-    return rows or [[host, "-", "-", "no transaction", "-"]]
+    return [entry(host, e, n > newest) for n, e in enumerate(entries)]
 
 
 def takes_back_all(entry: journal.Entry) -> bool:

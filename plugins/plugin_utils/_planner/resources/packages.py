@@ -70,6 +70,12 @@ def program(obs: Observation) -> Program:
     return Program(there or (obs.asked(runtime) and bool(obs.raw(runtime).get("exists"))), version)
 
 
+def installed(obs: Observation) -> str:
+    """The toolkit's version on the host, '' where none is installed."""
+    found = obs.packages()
+    return next((str(found[name]) for name in FAMILY if found.get(name)), "") or program(obs).version
+
+
 def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     """Install what is missing, in the version that the rest has; never more than the decision needs."""
     wrong = missing(policy, obs, record)

@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import json
-import re
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 from tests.unit.plugins.plugin_utils.fleet.test_rollout import CHANGE, looked
+from tests.unit.schemas import judged
 
 SCHEMA = json.loads((Path(__file__).resolve().parents[5] / "docs/plan-file.schema.json").read_text())
 HOSTS: dict[str, dict[str, Any]] = {
@@ -24,27 +24,6 @@ HOSTS: dict[str, dict[str, Any]] = {
 
 def document(**hosts: dict[str, Any]) -> dict[str, Any]:
     return plan_file.document(rollout.plan(rollout.Fleet(hosts), settings.of({"max_left_out": "100%"})), hosts)
-
-
-def judged(value: Any, schema: Any, where: str = "") -> list[str]:
-    """What of a value its schema does not allow, for the keywords that ours has."""
-    kinds = {"object": dict, "array": list, "string": str, "integer": int}
-    if "const" in schema and value != schema["const"]:
-        return [f"{where}: {value!r}"]
-    if "type" in schema and not isinstance(value, kinds[schema["type"]]):
-        return [f"{where}: no {schema['type']}"]
-    if isinstance(value, list):
-        few = [f"{where}: too short"] if len(value) < schema.get("minItems", 0) else []
-        return few + [e for n, item in enumerate(value) for e in judged(item, schema.get("items", {}), f"{where}[{n}]")]
-    if not isinstance(value, dict):
-        return []
-    found = [f"{where}: no {key}" for key in schema.get("required", ()) if key not in value]
-    pattern = schema.get("propertyNames", {}).get("pattern", "")
-    for key, item in value.items():
-        own = schema.get("properties", {}).get(key, schema.get("additionalProperties", {}))
-        found += judged(item, own, f"{where}.{key}") if own is not False else [f"{where}: {key} is unknown"]
-        found += [] if re.search(pattern, key) else [f"{where}: {key} is no {pattern}"]
-    return found
 
 
 def test_a_plan_is_as_its_schema_says() -> None:

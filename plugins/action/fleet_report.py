@@ -1,0 +1,88 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Write the report of a fleet, as a page for people and as data, and take it elsewhere."""
+
+from __future__ import annotations
+
+import datetime
+import json
+import tempfile
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, outside, rollout_batch, rollout_report
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import sink
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, html, kept
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, outcomes, registered
+
+SPEC = arguments.spec("fleet_report")
+JSON, HTML = "report.json", "report.html"
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+    _requires_connection = False
+    BYPASS_HOST_LOOP = True
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = arguments.of_task(self, SPEC)
+        target = sink.parsed(outside.PUBLISH, args["publish"])
+        if not args["directory"] and not target:
+            return {"changed": False, "files": [], "published": False}
+        report = made(args, task_vars or {}, bool(self._task.check_mode))
+        if args["directory"]:
+            return delivered(report, outside.directory(args["directory"]), target, args["files"])
+        with tempfile.TemporaryDirectory(prefix="gpufleet-") as place:  # of this run alone: it has nothing but its way out
+            return {**delivered(report, Path(place), target, args["files"]), "files": []}
+
+
+def made(args: Mapping[str, Any], task_vars: Mapping[str, Any], check: bool) -> document.Document:
+    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    if args["sources"]:
+        return kept.merged({name: read(name) for name in args["sources"]}, now)
+    about = document.About(args["playbook"], now, check, args["status"], args["change_ref"])
+    results, classes = told(args, task_vars)
+    return document.of({host: escape.result(result) for host, result in results.items()}, about, classes)
+
+
+def told(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> tuple[outcomes.Results, Mapping[str, str]]:
+    """The results that the table of the same run shows."""
+    if not args["plan"]:
+        return fleet_table.gathered(task_vars, args), {}
+    plan, hostvars = args["plan"], task_vars["hostvars"]
+    found = rollout_batch.reached(plan, hostvars)
+    results = {host: with_history(rollout_report.result(host, plan, hostvars[host], found), hostvars[host]) for host in plan["hosts"]}
+    return results, {host: str(planned["class"]) for host, planned in plan["hosts"].items()}
+
+
+def with_history(result: outcomes.Result, variables: Mapping[str, Any]) -> outcomes.Result:
+    """A change returns the name of its own entry in the journal; the look before it has those of all earlier ones."""
+    return {**result, "journal": (variables.get(registered.LOOK) or {}).get("journal") or []}
+
+
+def delivered(report: document.Document, place: Path, target: Sequence[str], more: Sequence[str]) -> dict[str, Any]:
+    """Written, then taken elsewhere. A report that is not taken is said, and the run's result stays what it is."""
+    data = json.dumps(report, indent=1, ensure_ascii=False, default=str) + "\n"
+    files = [outside.write(place, JSON, data), outside.write(place, HTML, html.page(report))]
+    found = {"changed": False, "files": [str(file) for file in files], "published": False}
+    if not target:
+        return found
+    known = [Path(name).expanduser().absolute() for name in more if name]
+    why = outside.publish(target, [*files, *(file for file in known if file.is_file())])
+    return {**found, "published": not why, **({"warnings": [f"{outside.PUBLISH} failed: {why}"]} if why else {})}
+
+
+def read(name: str) -> Any:
+    try:
+        return kept.require(json.loads(Path(name).expanduser().read_text(encoding="utf-8")), name)
+    except OSError as error:
+        raise PlanError("this file cannot be read", where=name, why=error.strerror or "", next=kept.STEP) from None
+    except ValueError as error:
+        raise PlanError("this file is no JSON", where=name, why=str(error), next=kept.STEP) from None

@@ -1,0 +1,110 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the controller writes and sends for others to read: files whole or not at all, addresses that take a PUT, commands of the user's.
+
+A package with one file, since ansible-test wants a module for every other file below plugins/action.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import secrets
+import stat
+import subprocess
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit, urlunsplit
+
+from ansible.module_utils.urls import open_url
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+# For everyone who may enter the directory: the page is made to be shown, a web server is another user, and no hidden value is in it.
+MODE = 0o644
+DIRECTORY, PUBLISH = "gpufleet_report_dir", "gpufleet_report_publish"
+KINDS = {".html": "text/html; charset=utf-8", ".json": "application/json"}
+ADDRESS_SECONDS, COMMAND_SECONDS = 60, 300
+
+
+def directory(name: str) -> Path:
+    """A directory as it may be written to, made where it is missing."""
+    place = judged(name)
+    try:
+        place.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        step = f"Name a directory that this user can make in {DIRECTORY}"
+        raise PlanError("this directory cannot be made", where=str(place), why=error.strerror or "", next=step) from None
+    return place
+
+
+def judged(name: str) -> Path:
+    """A directory that can be used; PlanError where it is none, or is reached through a link that somebody else has made."""
+    place = Path(name).expanduser().absolute()
+    for part in (*reversed(place.parents), place):
+        with contextlib.suppress(FileNotFoundError):
+            found = part.lstat()
+            if not part.is_dir():
+                what = f"{DIRECTORY} names no directory"
+                raise PlanError(what, where=str(place), why=f"{part} is none", next="Name a directory, which is made where it is missing")
+            if stat.S_ISLNK(found.st_mode) and found.st_uid not in (0, os.geteuid()):
+                why = f"{part} is a link of the user {found.st_uid}, who could turn it to any other place"
+                raise PlanError(f"{DIRECTORY} is not used", where=str(place), why=why, next="Name a directory of your own")
+    return place
+
+
+def write(place: Path, name: str, text: str) -> Path:
+    """In one step, so nobody reads half a file; a link of that name is replaced, and what it leads to is left alone."""
+    whole = place / f".{name}.{secrets.token_hex(8)}"
+    try:
+        handle = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, MODE)
+        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+            stream.write(text)
+            os.fchmod(stream.fileno(), MODE)
+        whole.replace(place / name)
+    except OSError as error:
+        whole.unlink(missing_ok=True)
+        step = f"Name a directory that this user can write to in {DIRECTORY}"
+        raise PlanError("this file cannot be written", where=str(place / name), why=error.strerror or "", next=step) from None
+    return place / name
+
+
+def publish(sink: Sequence[str], files: Sequence[Path]) -> str:
+    """Send files to an address, or give their names to a command. Why that failed, '' where it did not."""
+    if sink[0].startswith(("http://", "https://")):
+        return next((why for why in (put(sink[0], file) for file in files) if why), "")
+    return run([*sink, *map(str, files)])
+
+
+def put(address: str, file: Path) -> str:
+    """Below the address, by the file's name. What stands behind a question mark stays there: it may be a signature."""
+    parts = urlsplit(address)
+    target = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{file.name}"))
+    headers = {"Content-Type": KINDS.get(file.suffix, "application/octet-stream")}
+    return send(target, file.read_bytes(), headers, "PUT")
+
+
+def send(address: str, data: bytes, headers: Mapping[str, str], method: str) -> str:
+    try:
+        with open_url(address, method=method, data=data, headers=dict(headers), timeout=ADDRESS_SECONDS, http_agent="gpufleet.nvidia"):
+            return ""  # open_url raises for each status that is not 2xx
+    except Exception as error:  # every library below has exceptions of its own
+        return f"{shown(address)}: {' '.join(str(error).split())[:200] or type(error).__name__}"
+
+
+def run(command: Sequence[str], text: str | None = None) -> str:
+    """Run a command, which no shell reads, with a text on its standard input."""
+    given: dict[str, Any] = {"input": text} if text is not None else {"stdin": subprocess.DEVNULL}
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=COMMAND_SECONDS, **given)  # noqa: S603
+    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
+        return f"{command[0]}: {str(error).splitlines()[0]}"
+    last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
+    return f"{command[0]} ended with {done.returncode}{': ' + last[0] if last else ''}" if done.returncode else ""
+
+
+def shown(address: str) -> str:
+    """An address without what opens it: a name and a password, or a signature."""
+    parts = urlsplit(address)
+    return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))

@@ -1,0 +1,109 @@
+#!/usr/bin/python
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Documentation only: the action plugin of the same name works on the controller."""
+
+from __future__ import annotations
+
+DOCUMENTATION = r"""
+module: fleet_report
+short_description: Write a page and a JSON document about the fleet
+version_added: 0.1.0
+author:
+  - The gpufleet.nvidia contributors (@gpufleet)
+description:
+  - Writes F(report.html) and F(report.json). They say what became of each host, which hosts need a person, which versions there are, what
+    changed and why, what was rolled back and on which evidence, which files are not any more as this collection wrote them, which CDI specs
+    are stale and which restarts are left to somebody.
+  - The page is one file without outside assets. It works without JavaScript; with it hosts can be searched, filtered and sorted.
+  - Both files have mode C(0644) and replace those of an earlier run in one step. A directory that is missing is made. A directory that is
+    reached through a symbolic link of another user is refused.
+  - Runs on the controller only, in check mode as well. Use it with C(run_once).
+extends_documentation_fragment:
+  - gpufleet.nvidia.attributes
+  - gpufleet.nvidia.attributes.info
+  - gpufleet.nvidia.attributes.once
+options:
+  results:
+    description: Name of the variable that holds each host's result, as for M(gpufleet.nvidia.fleet_table).
+    type: str
+    default: gpufleet_node_info
+  also:
+    description: Names of variables with other results of the same run, as for M(gpufleet.nvidia.fleet_table).
+    type: list
+    elements: str
+    default: []
+  plan:
+    description: What M(gpufleet.nvidia.rollout_plan) returned. The report is then about that rollout, and O(results) is not read.
+    type: dict
+    default: {}
+  sources:
+    description:
+      - Files F(report.json) of earlier runs, of other controllers for example, which are put together. No result of this run is read then.
+      - Of a host that is in several the newest report counts.
+    type: list
+    elements: path
+    default: []
+  directory:
+    description: Where both files are written. Empty writes nothing, unless O(publish) takes them elsewhere.
+    type: path
+    default: ""
+  publish:
+    description:
+      - Where the files go besides. An address, to which each file is sent with C(PUT) below its own name, or a command, a list of words
+        that no shell reads, which gets the names of the files as further arguments.
+      - A failure is a warning. It does not change how the run ends.
+    type: raw
+  files:
+    description: More files that go where O(publish) says, the plan of a rollout for example. Those that are not there are left out.
+    type: list
+    elements: path
+    default: []
+  playbook:
+    description: The name of the playbook, for the page's head.
+    type: str
+    default: report
+  status:
+    description: How a rollout ended.
+    type: str
+    default: ""
+  change_ref:
+    description: The ticket of the change, for the page's head.
+    type: str
+    default: ""
+seealso:
+  - module: gpufleet.nvidia.fleet_table
+  - module: gpufleet.nvidia.rollout_report
+"""
+
+EXAMPLES = r"""
+- name: Look
+  gpufleet.nvidia.node_info:
+  register: gpufleet_node_info
+
+- name: Write the report
+  gpufleet.nvidia.fleet_report:
+    directory: /srv/www/gpu-fleet
+  run_once: true
+
+- name: Put the reports of two controllers together
+  gpufleet.nvidia.fleet_report:
+    sources: [north/report.json, south/report.json]
+    directory: fleet
+  run_once: true
+"""
+
+RETURN = r"""
+files:
+  description: The files that were written, and that are still there.
+  returned: always
+  type: list
+  elements: str
+  sample: [/srv/www/gpu-fleet/report.json, /srv/www/gpu-fleet/report.html]
+published:
+  description: Whether O(publish) took them.
+  returned: always
+  type: bool
+  sample: false
+"""

@@ -1,0 +1,34 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Where reports and events go: an address, or a command of the user's. Judged before any host is looked at."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+SCHEMES = ("http://", "https://")
+
+
+def parsed(setting: str, value: Any, *, file: bool = False) -> tuple[str, ...]:
+    """An address as one word, a command as its words, () for nothing. file: whether text may also name a file."""
+    if value in (None, "", []):
+        return ()
+    example = f"{setting}: https://..., or a list of words, [/usr/local/bin/{setting.rpartition('_')[2]}, fleet]"
+    step = f"Write it as {example}{', or the name of a file' if file else ''}"
+    if isinstance(value, list):
+        words = tuple(str(word) for word in value)
+        if not words[0] or words[0].startswith(SCHEMES):
+            raise PlanError(f"{setting} is {value!r}", why="a list is a command, and its first word names a program", next=step)
+        return words
+    if not isinstance(value, str):
+        raise PlanError(f"{setting} is {value!r}", why="it is neither text nor a list of words", next=step)
+    if value.startswith(SCHEMES):
+        if not value.partition("://")[2].partition("/")[0]:
+            raise PlanError(f"{setting} is {value!r}", why="the address names no host", next=step)
+        return (value,)
+    if not file or "://" in value:
+        raise PlanError(f"{setting} is {value!r}", why="it is no address, and a command is a list of words", next=step)
+    return (value,)

@@ -1,0 +1,107 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The report as a document for programs (report.schema.json): one entry for each host, and what follows from all of them."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import hosts
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
+
+SCHEMA = 1
+SKEW = ("engine", "driver", "toolkit", "injection")
+Document = dict[str, Any]
+FLAGS = {"drift": "drift", "stale": "stale", "pending": "pending_restart"}  # lists of a host, and their names among the totals
+KEYS = {o.key: o for o in outcomes.OUTCOMES.values()}
+URGENCY = {key: n for n, key in enumerate(KEYS)}
+
+
+@dc.dataclass(frozen=True)
+class About:
+    """Where a report comes from. playbook: its name; status: how a rollout ended; at: when, in UTC."""
+
+    playbook: str
+    at: str
+    check: bool = False
+    status: str = ""
+    change_ref: str = ""
+
+
+def of(results: outcomes.Results, about: About, classes: Mapping[str, str] | None = None) -> Document:
+    told = {name: hosts.of(name, result, about.check, (classes or {}).get(name, "")) for name, result in results.items()}
+    changes: dict[str, dict[str, Any]] = {}
+    for name in sorted(told, key=names.natural):
+        if told[name]["change"] and told[name]["change"] not in changes:
+            changes[told[name]["change"]] = with_reasons(results[name], name)
+    return whole(told, changes, about)
+
+
+def with_reasons(result: outcomes.Result, host: str) -> dict[str, Any]:
+    """A change as the plan of a rollout has it, with the reason for each difference."""
+    found = change.of(result, host)
+    for difference in found["differences"]:
+        difference["why"] = ""
+    order = {place(d): d for d in found["differences"]}
+    for original in result.get("differences") or ():
+        own = change.common({field: original.get(field) for field in change.FIELDS}, host)
+        if place(own) in order:
+            order[place(own)]["why"] = str(change.common(str(original.get("why") or ""), host))
+    return found
+
+
+def place(difference: Mapping[str, Any]) -> str:
+    return repr([difference.get(field) for field in change.FIELDS])
+
+
+def whole(told: Mapping[str, hosts.Host], changes: Mapping[str, Mapping[str, Any]], about: About) -> Document:
+    """All that follows from the hosts is counted here, for a run and for reports that are put together alike."""
+    order = sorted(told, key=lambda h: (URGENCY[told[h]["outcome"]], names.natural(h)))
+    sharing: dict[str, list[str]] = {}
+    for name in order:
+        if told[name]["change"]:
+            sharing.setdefault(told[name]["change"], []).append(name)
+    shown = sorted(sharing, key=lambda digest: (-len(sharing[digest]), digest))
+    return {
+        "schema": SCHEMA,
+        "generated": about.at,
+        "run": {"playbook": about.playbook, "check": about.check, "status": about.status, "change_ref": about.change_ref},
+        "totals": totals(told),
+        "skew": skew(told),
+        "changes": {
+            digest: {
+                "differences": list(changes[digest]["differences"]),
+                "restarts": list(changes[digest]["restarts"]),
+                "hosts": sorted(sharing[digest], key=names.natural),
+            }
+            for digest in shown
+        },
+        "hosts": {name: told[name] for name in order},
+    }
+
+
+def totals(told: Mapping[str, hosts.Host]) -> dict[str, int]:
+    """The numbers that the table ends with, and what a page adds to them."""
+    counts = Counter(host["outcome"] for host in told.values())
+    flags = {total: sum(bool(host[key]) for host in told.values()) for key, total in FLAGS.items()}
+    person = sum(KEYS[host["outcome"]].person for host in told.values())
+    return {"hosts": len(told), "needs_person": person, **{key: counts[key] for key in KEYS}, **flags}
+
+
+def skew(told: Mapping[str, hosts.Host]) -> list[dict[str, Any]]:
+    """Which combinations of versions there are, the commonest first. A host that was never looked at has none."""
+    found: dict[tuple[str, ...], list[str]] = {}
+    for name, host in told.items():
+        if host["engine"] != "?":
+            found.setdefault(tuple(host[key] for key in SKEW), []).append(name)
+    rows = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
+    return [{**dict(zip(SKEW, key, strict=True)), "hosts": sorted(same, key=names.natural)} for key, same in rows]
+
+
+def needing_a_person(told: Mapping[str, hosts.Host]) -> Sequence[str]:
+    return [name for name, host in told.items() if KEYS[host["outcome"]].person]

@@ -1,0 +1,118 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the report says of one host: plain values out of its result, in the words of the table and of the journal."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
+    fleet_hosts,
+    groups,
+    journal,
+    outcomes,
+    transactions,
+)
+
+HISTORY = 20  # transactions of one host, the newest first
+Host = dict[str, Any]
+TEXTS = ("outcome", "why", "engine", "gpus", "driver", "toolkit", "injection", "class", "change")
+# Lists: of texts, or of tables of texts.
+LISTS: Mapping[str, tuple[str, ...]] = {
+    "restarted": (),
+    "evidence": (),
+    "notes": (),
+    "drift": ("path", "state"),
+    "stale": ("path", "why"),
+    "pending": ("unit", "since", "reason"),
+    "history": ("time", "reason", "state", "done"),
+}
+
+
+def of(name: str, result: outcomes.Result, check: bool, hardware: str = "") -> Host:
+    """hardware: its class in a rollout."""
+    cells = fleet_hosts.columns(name, result, check)
+    versions = result.get("versions") or {}
+    return {
+        "outcome": outcomes.outcome(result, check).key,
+        **{key: cells[key] for key in ("why", "engine", "gpus", "injection")},
+        "driver": str(versions.get("driver") or ""),
+        "toolkit": str(versions.get("toolkit") or ""),
+        "class": hardware,
+        "change": "" if outcomes.trouble(result) else change.digest(result, name),
+        "restarted": groups.units(result),
+        "evidence": evidence(result.get("evidence") or {}),
+        "notes": [str(sentence) for sentence in result.get("advice") or ()],
+        "drift": [{"path": str(d.get("path")), "state": str(d.get("state"))} for d in result.get("drift") or ()],
+        "stale": stale(result),
+        "pending": pending(result, check),
+        "history": history(name, result),
+    }
+
+
+def stale(result: outcomes.Result) -> list[dict[str, str]]:
+    """CDI specs that were not true any more when the host was looked at, without those that the run has written again."""
+    seen = [v for v in result.get("freshness") or () if v.get("state") == "stale"]
+    mended = {str(d.get("path")) for d in result.get("differences") or ()} if stands(result) else set()
+    left = [v for v in seen if str(v.get("path")) not in mended]
+    return [{"path": str(v.get("path")), "why": "; ".join(str(r.get("why")) for r in v.get("reasons") or ())} for v in left]
+
+
+def stands(result: outcomes.Result) -> bool:
+    """Whether what differed was put right by this very run."""
+    return bool(result.get("changed")) and "would_restart" not in result and not outcomes.trouble(result)
+
+
+def pending(result: outcomes.Result, check: bool) -> list[dict[str, str]]:
+    """Units whose restart is left to someone: by earlier runs, and by this one."""
+    done = set() if check else set(result.get("restarted") or ())
+    left = [p for p in result.get("pending") or () if p.get("unit") not in done]
+    found = {str(p.get("unit")): {key: str(p.get(key) or "") for key in LISTS["pending"]} for p in left}
+    for unit in [] if check or not result.get("changed") else of_this_run(result):
+        found.setdefault(unit, {"unit": unit, "since": "", "reason": "this run left the restart to you"})
+    return list(found.values())
+
+
+def of_this_run(result: outcomes.Result) -> list[str]:
+    """What the change asks for, without what was restarted."""
+    asked = str((result.get("row") or {}).get("restarted") or "-")
+    units = [unit if "." in unit else f"{unit}.service" for unit in asked.split(", ")] if asked != "-" else []
+    return [unit for unit in units if unit not in (result.get("restarted") or ())]
+
+
+def history(name: str, result: outcomes.Result) -> list[dict[str, str]]:
+    """The journal, where the look has it: a run that changes hosts returns the name of its own entry only."""
+    if not isinstance(result.get("journal"), list) or not result["journal"]:
+        return []
+    rows = transactions.rows(name, result)[:HISTORY]
+    return [dict(zip(LISTS["history"], row[1:], strict=True)) for row in rows]
+
+
+def evidence(seen: Mapping[str, Any]) -> list[str]:
+    """What the host saw when a change failed, a line each."""
+    refused = [v for v in seen.get("validation") or () if v.get("findings")]
+    return [
+        *(f"{command(v)} refused the staged files: {'; '.join(map(str, v['findings']))}{known(v)}" for v in refused),
+        *(f"{command(c)} ended with {c.get('rc')}{known(c)}" for c in seen.get("commands") or ()),
+        *(checked(h) for h in seen.get("health") or () if h.get("kind") != "log"),
+        *(journal.failure(str(h.get("name")), h) for h in seen.get("health") or () if h.get("kind") == "log" and h.get("failed")),
+    ]
+
+
+def command(entry: Mapping[str, Any]) -> str:
+    return " ".join(str(word) for word in entry.get("argv") or ("a command",))
+
+
+def known(entry: Mapping[str, Any]) -> str:
+    words = causes.words(entry.get("causes") or ())
+    return f" ({words})" if words else ""
+
+
+def checked(check: Mapping[str, Any]) -> str:
+    place = check.get("name") or check.get("unit") or check.get("socket") or ""
+    waited = f", after {check['seconds']:.0f} s" if isinstance(check.get("seconds"), int | float) else ""
+    return f"{check.get('kind')} {place}: {check.get('evidence') or 'no answer'}{waited}"

@@ -1,0 +1,56 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""HTML as a value: text is escaped wherever it comes from, and only what was made here is markup."""
+
+from __future__ import annotations
+
+import base64
+import dataclasses as dc
+import hashlib
+import html
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape
+
+VOID = frozenset({"meta", "input"})
+
+
+@dc.dataclass(frozen=True)
+class Markup:
+    text: str
+
+
+Child = str | Markup
+
+
+def element(name: str, /, *children: Child, **attributes: str | int | bool | None) -> Markup:
+    """One element. Attributes: `class_` is class, `data_x` is data-x; True is an attribute without a value, None and False are none."""
+    head = "".join(attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
+    if name in VOID:
+        return Markup(f"<{name}{head}>")
+    return Markup(f"<{name}{head}>{''.join(child(c) for c in children)}</{name}>")
+
+
+def attribute(name: str, value: str | int | bool | None) -> str:
+    if value is None or value is False:
+        return ""
+    return f" {name}" if value is True else f' {name}="{escaped(str(value))}"'
+
+
+def child(value: Child) -> str:
+    return value.text if isinstance(value, Markup) else escaped(value)
+
+
+def escaped(text: str) -> str:
+    """As a terminal may show it, which also makes directions of writing and control characters visible, and as HTML may."""
+    return html.escape(escape.line(text), quote=True)
+
+
+def raw(name: str, text: str) -> Markup:
+    """A script or a style of this collection's own: the only text that is not escaped."""
+    return Markup(f"<{name}>{text}</{name}>")
+
+
+def digest(text: str) -> str:
+    """As a Content-Security-Policy names a script or a style that may be used."""
+    return f"'sha256-{base64.b64encode(hashlib.sha256(text.encode()).digest()).decode()}'"

@@ -1,0 +1,135 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Files and messages that leave the controller: whole or not at all, never through somebody else's link, and a failure in a sentence."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import sink
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+
+
+class Keeper(http.server.BaseHTTPRequestHandler):
+    """Keeps what is put there; /full/ has no room."""
+
+    def do_PUT(self) -> None:
+        body = self.rfile.read(int(self.headers["Content-Length"]))
+        self.server.kept.append((self.command, self.path, self.headers["Content-Type"], body))  # type: ignore[attr-defined]
+        self.send_response(507 if self.path.startswith("/full") else 201)
+        self.end_headers()
+
+    do_POST = do_PUT
+
+    def log_message(self, *_given: Any) -> None:
+        """Nothing: the test reads what was kept."""
+
+
+@pytest.fixture
+def server() -> Iterator[http.server.HTTPServer]:
+    found = http.server.HTTPServer(("127.0.0.1", 0), Keeper)
+    found.kept = []  # type: ignore[attr-defined]
+    thread = threading.Thread(target=found.serve_forever)
+    thread.start()
+    yield found
+    found.shutdown()
+    thread.join()
+    found.server_close()
+
+
+def address(server: http.server.HTTPServer, path: str = "/reports/") -> str:
+    return f"http://127.0.0.1:{server.server_address[1]}{path}"
+
+
+def test_a_file_is_written_whole_for_everyone_to_read(tmp_path: Path) -> None:
+    place = outside.directory(str(tmp_path / "a/b"))
+    (place / "report.html").write_text("old")
+    before = os.umask(0o077)
+    try:
+        outside.write(place, "report.html", "new")
+    finally:
+        os.umask(before)
+    assert (place / "report.html").read_text() == "new"
+    assert (place / "report.html").stat().st_mode & 0o777 == 0o644
+    assert [path.name for path in place.iterdir()] == ["report.html"], "nothing is left beside it"
+
+
+def test_a_link_of_the_files_name_is_replaced_and_what_it_leads_to_stays(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("theirs")
+    (tmp_path / "report.html").symlink_to("theirs")
+    outside.write(tmp_path, "report.html", "new")
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert not (tmp_path / "report.html").is_symlink()
+
+
+def test_a_link_of_ones_own_is_followed_and_one_of_another_user_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "real").mkdir()
+    (tmp_path / "link").symlink_to("real")
+    assert outside.directory(str(tmp_path / "link/x")) == tmp_path / "link/x"
+    owner = (tmp_path / "link").lstat().st_uid
+    os.chown(tmp_path / "link", 12345, -1, follow_symlinks=False) if owner == 0 else monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    with pytest.raises(PlanError, match=r"gpufleet_report_dir is not used \(.*link is a link of the user"):
+        outside.judged(str(tmp_path / "link/x"))
+
+
+def test_a_file_in_the_place_of_a_directory_is_said(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(PlanError, match="gpufleet_report_dir names no directory"):
+        outside.judged(str(tmp_path / "file/x"))
+
+
+def test_an_address_gets_each_file_by_its_name(tmp_path: Path, server: Any) -> None:
+    files = [outside.write(tmp_path, "report.html", "page"), outside.write(tmp_path, "report.json", "{}")]
+    assert outside.publish([address(server) + "?signature=s"], files) == ""
+    assert server.kept == [
+        ("PUT", "/reports/report.html?signature=s", "text/html; charset=utf-8", b"page"),
+        ("PUT", "/reports/report.json?signature=s", "application/json", b"{}"),
+    ]
+
+
+def test_a_failure_is_one_sentence_without_what_opens_the_address(tmp_path: Path, server: Any) -> None:
+    file = outside.write(tmp_path, "report.html", "page")
+    why = outside.publish([address(server, "/full/?signature=secret").replace("//", "//user:secret@")], [file])
+    assert "HTTP Error 507" in why
+    assert "/full/report.html" in why
+    assert "secret" not in why
+
+
+def test_a_command_gets_the_names_and_says_why_it_failed(tmp_path: Path) -> None:
+    file = outside.write(tmp_path, "report.html", "page")
+    assert outside.publish(["/bin/sh", "-c", 'cp "$1" "$0"', str(tmp_path / "copy")], [file]) == ""
+    assert (tmp_path / "copy").read_text() == "page"
+    assert outside.publish(["/bin/sh", "-c", "echo full >&2; exit 3"], [file]) == "/bin/sh ended with 3: full"
+    assert "No such file" in outside.publish(["/nowhere/publish"], [file])
+
+
+SINKS = [
+    # value, whether it may be a file, what it is, or why not
+    ("", False, ()),
+    ("https://a.example/x", False, ("https://a.example/x",)),
+    (["/bin/publish", "fleet"], False, ("/bin/publish", "fleet")),
+    ("events.json", True, ("events.json",)),
+    ("events.json", False, "it is no address, and a command is a list of words"),
+    ("ftp://a.example/x", True, "it is no address, and a command is a list of words"),
+    ("https:///x", False, "the address names no host"),
+    (["https://a.example"], False, "its first word names a program"),
+    ({"url": 1}, False, "it is neither text nor a list of words"),
+]
+
+
+@pytest.mark.parametrize(("value", "file", "wanted"), SINKS)
+def test_where_things_go_is_judged(value: Any, file: bool, wanted: Any) -> None:
+    if isinstance(wanted, tuple):
+        assert sink.parsed("gpufleet_report_publish", value, file=file) == wanted
+    else:
+        with pytest.raises(PlanError, match=wanted) as refused:
+            sink.parsed("gpufleet_report_publish", value, file=file)
+        assert "gpufleet_report_publish" in str(refused.value)

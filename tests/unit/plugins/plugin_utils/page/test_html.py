@@ -1,0 +1,116 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The page: whatever hosts say is text in it, and its policy names just what it has of its own."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from html.parser import HTMLParser
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, html
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit import reports
+
+
+class Seen(HTMLParser):
+    """What a browser would make of a page: its elements with their attributes, and its text."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, tuple[str, ...]]] = []
+        self.values: list[str] = []
+        self.words: list[str] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, tuple(name for name, _value in attrs)))
+        self.values += [value or "" for _name, value in attrs]
+
+    def handle_data(self, data: str) -> None:
+        self.words.append(data)
+
+
+def page(results: dict[str, dict[str, Any]], **about: Any) -> str:
+    return html.page(document.of(results, document.About("site", "2026-02-01T09:15:00Z", **about)))
+
+
+HOSTILE = [
+    "<script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</style><script>alert(1)</script>",
+    "--><svg onload=alert(1)>",
+    "javascript:alert(1)",
+    "\u202egnp.exe",
+    "&lt;b&gt;",
+]
+
+
+def hostile(text: str) -> dict[str, dict[str, Any]]:
+    """A fleet in which that is the name of a host and every text of its result."""
+
+    def every(value: Any) -> Any:
+        if isinstance(value, dict):
+            return {key: item if key in ("state", "kind", "standing") else every(item) for key, item in value.items()}
+        return [every(item) for item in value] if isinstance(value, list) else text if isinstance(value, str) else value
+
+    return {f"{name}{text}": every(result) for name, result in reports.fleet().items()}
+
+
+def test_text_of_hosts_is_text_and_never_markup() -> None:
+    plain = {tag: attributes for tag, attributes in Seen(page(hostile("plain"))).elements}
+    for text in HOSTILE:
+        found = Seen(page(hostile(text)))
+        assert {tag for tag, _attributes in found.elements} <= {*plain}
+        assert not [
+            name for _tag, attributes in found.elements for name in attributes if name.startswith("on") or name in ("src", "href", "style")
+        ]
+        assert not any("\u202e" in word for word in found.words)
+        shown = text.replace("\u202e", "\\u202e")
+        assert any(shown in word for word in found.words), "it is shown as it was written"
+
+
+@given(st.text(max_size=30))
+def test_any_text_leaves_the_page_with_the_same_elements(text: str) -> None:
+    one = {"gpu1": reports.looked(failed=True, msg=f"x{text}")}
+    other = {"gpu1": reports.looked(failed=True, msg="x")}
+    assert Seen(page(one)).elements == Seen(page(other)).elements
+
+
+def test_the_policy_allows_its_own_style_and_script_and_nothing_else() -> None:
+    text = page(reports.fleet())
+    policy = Seen(text).values[Seen(text).values.index("Content-Security-Policy") + 1]
+    assert policy.startswith("default-src 'none'; ")
+    for name in ("style", "script"):
+        (own,) = re.findall(f"<{name}>(.*?)</{name}>", text, re.DOTALL)
+        digest = base64.b64encode(hashlib.sha256(own.encode()).digest()).decode()
+        assert f"{name}-src 'sha256-{digest}';" in policy
+    assert not re.search(r"https?://|url\(|@import", text)
+
+
+SHOWN = [
+    "15 hosts, 6 hosts need a person", "Needs a person", "Versions", "What would change, and why", "Rolled back", "Drift",
+    "Stale CDI specs", "Pending restarts", "All hosts", "Evidence", "History", "Somebody edits this file", "bf9b4810d463634c",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("words", SHOWN)
+def test_it_answers_what_people_ask(words: str) -> None:
+    assert any(words in part for part in Seen(page(reports.fleet())).words)
+
+
+def test_a_fleet_that_is_as_desired_has_no_empty_sections() -> None:
+    found = [word for word in Seen(page({"gpu1": reports.looked()})).words if word.strip()]
+    assert "1 host, no host needs a person" in found
+    assert not {"Needs a person", "Drift", "Rolled back", "Pending restarts"} & set(found)
+
+
+def test_a_rollout_says_how_it_ended_and_for_which_ticket() -> None:
+    words = " ".join(Seen(page(reports.fleet(), status="paused", change_ref="CHG-7")).words)
+    assert "the rollout is paused · change CHG-7" in words
