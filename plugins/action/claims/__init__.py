@@ -26,6 +26,8 @@ from typing import Any
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
+SCHEMA = 1
+
 
 @dc.dataclass(frozen=True)
 class Process:
@@ -107,12 +109,18 @@ def of_others(directory: Path) -> Earlier:
 
 
 def _read(path: Path) -> tuple[dict[str, Any], Process]:
-    """PlanError for a file that says something else: it would not be known who has which hosts."""
+    """PlanError for a file that says something else: it would not be known who has which hosts.
+
+    What a dead process of another release of this collection has left says nothing.
+    """
     try:
         claim = json.loads(path.read_text(encoding="utf-8"))
+        owner = Process(**claim["process"])
+        if claim.get("schema") != SCHEMA and owner != process(owner.number):
+            return {"about": "", "begun": "", "hosts": {}, "ended": []}, owner
         hosts = {str(identity): str(name) for identity, name in claim["hosts"].items()}
         shown = {"about": str(claim["about"]), "begun": str(claim["begun"]), "hosts": hosts, "ended": list(map(str, claim["ended"]))}
-        return shown, Process(**claim["process"])
+        return shown, owner
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         step = "Remove it if no rollout runs"
         raise PlanError("this file does not say which hosts a rollout has", where=str(path), why=str(error), next=step) from None
@@ -144,7 +152,7 @@ def _write(path: Path, claim: Mapping[str, Any], owner: Process) -> None:
         path.unlink(missing_ok=True)
         return
     whole = path.with_suffix(".new")
-    whole.write_text(json.dumps({**claim, "process": dc.asdict(owner)}), encoding="utf-8")
+    whole.write_text(json.dumps({**claim, "schema": SCHEMA, "process": dc.asdict(owner)}), encoding="utf-8")
     whole.replace(path)
 
 

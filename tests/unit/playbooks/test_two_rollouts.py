@@ -53,7 +53,7 @@ def waiting(place: Path, *, in_batch: bool = False) -> Iterator[subprocess.Popen
 def second(place: Path, *arguments: str, **extra: object) -> tuple[int, str]:
     settled = written(place / "second.json", json.dumps({"gpufleet_hosts": "gpu_nodes", **extra}))
     command = ("-i", place / "hosts.yml", "gpufleet.nvidia.rollout", "-e", f"@{settled}", *arguments)
-    return bare.run(place, "ansible-playbook", *command, ANSIBLE_HOME=str(place / "home"))
+    return bare.run(place, "ansible-playbook", *command)
 
 
 def test_a_second_rollout_touches_no_host_of_the_first_and_the_first_goes_on(tmp_path: Path) -> None:
@@ -101,6 +101,8 @@ def test_a_canary_is_proven_again_where_the_run_died_before_its_batch_had_ended(
 def test_a_file_that_does_not_say_who_has_what_ends_the_rollout_before_a_host_is_changed(tmp_path: Path) -> None:
     inventory = fleet(tmp_path)
     (tmp_path / "home/gpufleet/rollouts").mkdir(parents=True)
+    dead = {"process": {"number": 1, "started": "0", "where": "another machine"}, "hosts": ["gpu1"]}
+    written(tmp_path / "home/gpufleet/rollouts/0.json", json.dumps(dead))  # of another release, and of a process that is no more
     written(tmp_path / "home/gpufleet/rollouts/1.json", "{}")
     status, words = second(tmp_path, *FEW)
     assert status == 2, words
