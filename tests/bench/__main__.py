@@ -15,6 +15,7 @@ import argparse
 import dataclasses as dc
 import signal
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -24,7 +25,7 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
-from tests.bench import counts, generation, node, planner, ratios, table, worst
+from tests.bench import alone, counts, generation, node, planner, ratios, table, worst
 from tests.bench.stage import Failed, boot
 from tests.lab import doctor
 from tests.lab.artefacts import LabError
@@ -71,6 +72,8 @@ def measure(lab: Lab, bench: Bench) -> None:
     stage.node()
     done = planner.record(stage)
     bench.keep(speeds=[planner.speed("a converged host", 3.0, done), planner.speed("a host where everything is to be done", 5.0, fresh)])
+    with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
+        bench.keep(speeds=[planner.Speed("a converged host, in a process of its own", None, alone.milliseconds(done, Path(folder)))])
     bench.measured = dc.replace(bench.measured, versions=table.versions(stage, done))
     bench.say("CDI specs of many GPUs")
     bench.keep(ratios=generation.measure(boot(lab, generation.FLEET)))

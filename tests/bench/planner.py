@@ -32,8 +32,12 @@ Planned = Callable[[Policy, Observation], Any]
 @dc.dataclass(frozen=True)
 class Speed:
     what: str
-    aim: float
+    aim: float | None  # None: stated, no aim
     milliseconds: float
+
+    @property
+    def aimed(self) -> str:
+        return "" if self.aim is None else f"{self.aim:g}"
 
 
 def policy() -> Policy:

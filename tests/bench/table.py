@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import no
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.bench import node
+from tests.bench.alone import PROCESSES
 from tests.bench.counts import Count
 from tests.bench.planner import Speed, policy
 from tests.bench.ratios import FIRST_ROUNDS, MANY, ROUNDS, TASKS, Ratio
@@ -61,7 +62,7 @@ def text(measured: Measured) -> str:
             ["time as a ratio", "ratio", "aim", "ours", "theirs"],
             [[r.what, f"{r.value:.2f}", r.aimed, f"{r.ours:.1f} {r.unit}", f"{r.theirs:.1f} {r.unit}"] for r in measured.ratios],
         ),
-        rows(["planner, per host", "ms", "aim"], [[s.what, f"{s.milliseconds:.1f}", f"{s.aim:.0f}"] for s in measured.speeds]),
+        rows(["planner, per host", "ms", "aim"], [[s.what, f"{s.milliseconds:.1f}", s.aimed] for s in measured.speeds]),
         rows(
             ["engine's socket out of reach, to a bare `systemctl restart`", "ratio", "aim", "ours", "bare"],
             [[o.engine, f"{o.ratio:.2f}", f"{o.aim:.1f}", f"{o.ours:.2f} s", f"{o.bare:.2f} s"] for o in measured.outages],
@@ -122,6 +123,7 @@ How it is measured:
 - Bytes on the wire: what goes over the connection's stdin and what comes back, without the connection's own compression.
 - The worst input: files of 1 MiB, the largest that is read, on the controller; more than an answer may hold, by the program that looks.
 - Planner: what was seen on these hosts, varied into 1000 hosts with other UUIDs and configurations.
+  In a process of its own: as Ansible runs a task, with nothing known from the hosts before; {PROCESSES} processes, the median.
 
 Versions:
 
