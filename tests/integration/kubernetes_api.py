@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """An API that answers as Kubernetes' does, for nodes, pods and evictions; it records requests. What it imitates is documented upstream:
 
-- GET, LIST and PATCH of nodes: null removes a key, 409 where metadata.resourceVersion is another; dryRun=All keeps nothing.
+- GET, LIST and PATCH of nodes: a JSON patch, 422 Invalid where a test does not hold; dryRun=All keeps nothing.
 - POST .../pods/NAME/eviction: 201, or 429 with the reason TooManyRequests and the cause DisruptionBudget (API-initiated eviction).
 - 403 Forbidden and 404 NotFound as Status objects.
 """
@@ -90,7 +90,8 @@ class Cluster:
     daemon_sets: list[JSON] = dc.field(default_factory=list)
     refused_evictions: int = 0
     ends: dict[str, int] = dc.field(default_factory=dict)
-    heartbeats: int = 0  # how many patches find a node that its kubelet has changed since it was read
+    reports: int = 0  # how many patches find a node whose kubelet has reported since it was read
+    rivals: int = 0  # how many find a node that somebody has labelled since
     forbidden: tuple[str, ...] = ()  # "PATCH nodes", "LIST pods" ...
     requests: list[str] = dc.field(default_factory=list)
     patches: list[JSON] = dc.field(default_factory=list)
@@ -140,14 +141,15 @@ class Cluster:
             return 404, status(404, "NotFound", f'{kind} "{name}" not found', name=name, kind=kind)
         if method == "GET":
             return 200, copy.deepcopy(there[name])
-        if self.heartbeats:
-            self.heartbeats -= 1
+        if self.reports or self.rivals:
             there[name]["metadata"]["resourceVersion"] += "0"
-        wanted = (body.get("metadata") or {}).get("resourceVersion")
-        if wanted not in (None, there[name]["metadata"]["resourceVersion"]):
-            text = f'Operation cannot be fulfilled on nodes "{name}": the object has been modified'
-            return 409, status(409, "Conflict", text)
-        new = merged(there[name], body)
+        if self.rivals:
+            there[name]["metadata"]["labels"] = {"rival": str(self.rivals)}
+        self.reports, self.rivals = max(0, self.reports - 1), max(0, self.rivals - 1)
+        try:
+            new = patched(there[name], body)
+        except AssertionError as failed:
+            return 422, status(422, "Invalid", f"the server rejected our request due to an error in our request: {failed}")
         new["metadata"]["resourceVersion"] = str(int(there[name]["metadata"]["resourceVersion"]) + 1)
         if "dryRun" not in query:
             there[name] = new
@@ -165,16 +167,19 @@ class Cluster:
         return 201, {"kind": "Status", "apiVersion": "v1", "status": "Success"}
 
 
-def merged(old: Any, change: Any) -> Any:
-    """RFC 7386; of a node's fields that are used here a strategic merge does the same."""
-    if not isinstance(change, Mapping):
-        return change
-    found = dict(old) if isinstance(old, Mapping) else {}
-    for key, value in change.items():
-        if value is None:
-            found.pop(key, None)
+def patched(document: JSON, patch: list[JSON]) -> JSON:
+    """RFC 6902, of which `test` and `add` of a member; a member that is not there equals null, as for json-patch v4."""
+    found: JSON = copy.deepcopy(document)
+    for step in patch:
+        *way, last = step["path"].strip("/").split("/")
+        where = found
+        for key in way:
+            where = where[key]
+        if step["op"] == "test":
+            assert where.get(last) == step["value"], f"testing value {step['path']} failed: test failed"
         else:
-            found[key] = merged(found.get(key), value)
+            assert step["op"] == "add"
+            where[last] = step["value"]
     return found
 
 

@@ -95,9 +95,10 @@ def test_a_node_is_cordoned_with_its_mark_waited_for_and_given_back_as_it_was(la
     assert status == 0, words
     assert outcomes == ["ready", "drained", "in_service"]
     hold, release = lab.cluster.patches
-    assert hold["metadata"]["annotations"] == MARKS
-    assert hold["spec"] == {"unschedulable": True}, "one patch holds and marks"
-    assert release["spec"] == {"unschedulable": None}
+    changes = [{step["path"]: step["value"] for step in patch if step["op"] == "add"} for patch in (hold, release)]
+    ttl = before["metadata"]["annotations"]
+    assert changes[0] == {"/metadata/annotations": {**ttl, **MARKS}, "/spec": {"unschedulable": True}}, "one patch holds and marks"
+    assert changes[1] == {"/metadata/annotations": ttl, "/spec": {}}
     assert lab.node == before
     assert not any("eviction" in request for request in lab.cluster.requests)
     assert "web" in lab.cluster.pods, "a pod without GPUs is not waited for"
@@ -274,11 +275,19 @@ def test_an_answer_that_lists_no_pods_is_no_node_without_pods(
     assert lab.node == before
 
 
-def test_a_heartbeat_between_look_and_change_is_no_obstacle(lab: Lab) -> None:
+def test_a_kubelet_that_reports_all_the_time_is_no_obstacle(lab: Lab) -> None:
     del lab.cluster.pods["train"]
-    lab.cluster.heartbeats = 2
+    lab.cluster.reports = 1000
     status, words, outcomes = lab.play("drain")
     assert (status, outcomes) == (0, ["drained"]), words
+
+
+def test_a_node_that_somebody_changes_meanwhile_is_read_and_judged_again(lab: Lab) -> None:
+    del lab.cluster.pods["train"]
+    lab.cluster.rivals = 2
+    status, words, outcomes = lab.play("drain")
+    assert (status, outcomes) == (0, ["drained"]), words
+    assert lab.node["metadata"]["labels"] == {"rival": "1"}, "what somebody else has written stays"
 
 
 def test_a_taint_instead_of_a_cordon_keeps_the_taints_of_others(lab: Lab) -> None:

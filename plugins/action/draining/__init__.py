@@ -340,7 +340,7 @@ class Kubernetes:
     def keep(self, why: str, *, try_only: bool = False) -> None:
         self._patch("mark the node", lambda node: drain_kubernetes.reason(node, why), "ours", try_only)
 
-    def _patch(self, doing: str, change: Callable[[Mapping[str, Any]], dict[str, Any]], wanted: str, try_only: bool) -> None:
+    def _patch(self, doing: str, change: Callable[[Mapping[str, Any]], drain_kubernetes.Patch], wanted: str, try_only: bool) -> None:
         """Change the node as it was read. Where somebody was faster it is read again, and changed only if it still stands the same."""
         for _attempt in range(CONFLICTS):
             node = self.node()
@@ -348,7 +348,8 @@ class Kubernetes:
             claimed = standing.claimed if wanted == "in_service" else ""
             if claimed or drain_kubernetes.holder(node, self.args["rollout"]) != wanted:
                 raise Refused(claimed or standing.text or f"somebody has changed the node {standing.node} meanwhile")
-            result = self._call("k8s", {"state": "patched", "definition": change(node)}, check=try_only)
+            what = {"api_version": "v1", "kind": "Node", "name": standing.node, "patch": change(node)}
+            result = self._call("k8s_json_patch", what, check=try_only)
             if not result.get("failed"):
                 return
             if not drain_kubernetes.conflict(result):

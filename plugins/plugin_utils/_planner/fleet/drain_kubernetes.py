@@ -23,7 +23,7 @@ MIRROR = "kubernetes.io/config.mirror"
 ENDED = ("Succeeded", "Failed")
 # API-initiated eviction: a disruption budget answers 429 with this sentence; a budget that is judged right now answers 429, too.
 BUDGET = re.compile(r"disruption budget|Too Many Requests|TooManyRequests", re.IGNORECASE)
-CONFLICT = re.compile(r'"code": ?409\b|the object has been modified')
+CONFLICT = re.compile(r'"code": ?409\b|the object has been modified|testing (value|path) \S+ failed')
 STATUS = re.compile(r'\{"kind": ?"Status".*\}', re.DOTALL)
 NO_LIBRARY = re.compile(r"Failed to import the required Python library \(kubernetes\)")
 UNREACHABLE = re.compile(r"Max retries exceeded|Connection refused|timed out|Name or service not known", re.IGNORECASE)
@@ -32,6 +32,7 @@ NO_CONFIG = re.compile(
 )
 CERTIFICATE = re.compile(r"CERTIFICATE_VERIFY_FAILED[^)]*")
 PARTS = ("metadata", "spec", "status")
+Patch = list[dict[str, Any]]  # RFC 6902
 ACCESS = "gpufleet_kubernetes_kubeconfig and gpufleet_kubernetes_context"
 
 
@@ -100,7 +101,7 @@ def require_same_machine(node: Mapping[str, Any], boot_id: str) -> None:
         raise PlanError(f"the node {name_of(node)} is another machine than this host", why=why, next=step)
 
 
-def hold(node: Mapping[str, Any], rollout: str, why: str, how: str) -> dict[str, Any]:
+def hold(node: Mapping[str, Any], rollout: str, why: str, how: str) -> Patch:
     """Mark and hold in one patch, so that there is no hold without a mark, and only if nobody has changed the node meanwhile."""
     marks = {ROLLOUT: rollout, WHY: text_of("", why), HELD: how}
     if how == "cordon":
@@ -109,7 +110,7 @@ def hold(node: Mapping[str, Any], rollout: str, why: str, how: str) -> dict[str,
     return patch(node, marks, {"taints": [*(t for t in taints(node) if not _our_taint(t)), mine]})
 
 
-def release(node: Mapping[str, Any]) -> dict[str, Any]:
+def release(node: Mapping[str, Any]) -> Patch:
     """Take back what we did, and nothing of others: a node that we tainted and somebody has cordoned since stays cordoned."""
     marks = dict.fromkeys((ROLLOUT, WHY, HELD))
     spec: dict[str, Any] = {}
@@ -120,14 +121,26 @@ def release(node: Mapping[str, Any]) -> dict[str, Any]:
     return patch(node, marks, spec)
 
 
-def reason(node: Mapping[str, Any], why: str) -> dict[str, Any]:
+def reason(node: Mapping[str, Any], why: str) -> Patch:
     return patch(node, {WHY: text_of("", why)}, {})
 
 
-def patch(node: Mapping[str, Any], marks: Mapping[str, str | None], spec: Mapping[str, Any]) -> dict[str, Any]:
-    version = (node.get("metadata") or {}).get("resourceVersion")
-    metadata = {"name": name_of(node), "resourceVersion": version, "annotations": dict(marks)}
-    return {"apiVersion": "v1", "kind": "Node", "metadata": metadata, **({"spec": dict(spec)} if spec else {})}
+def patch(node: Mapping[str, Any], marks: Mapping[str, str | None], spec: Mapping[str, Any]) -> Patch:
+    """A JSON patch that the API takes only while people's and controllers' side of the node is as it was read.
+
+    Not by metadata.resourceVersion: each report of the kubelet counts that up, for some kubelets every few seconds, and the status is no
+    part of what is judged here. The API compares a value that is not there with null (json-patch v4, `test`).
+    """
+    metadata, before = node.get("metadata") or {}, node.get("spec") or {}
+    seen = {"/metadata/labels": metadata.get("labels"), "/metadata/annotations": metadata.get("annotations"), "/spec": node.get("spec")}
+    tests = [{"op": "test", "path": path, "value": value} for path, value in seen.items()]
+    wanted = {"/metadata/annotations": changed(marks_of(node), marks), "/spec": changed(before, spec)}
+    return [*tests, *({"op": "add", "path": path, "value": value} for path, value in wanted.items() if value != (seen[path] or {}))]
+
+
+def changed(values: Mapping[str, Any], by: Mapping[str, Any]) -> dict[str, Any]:
+    """These values with others; None takes one away."""
+    return {key: value for key, value in {**values, **by}.items() if value is not None}
 
 
 def stays(pod: Mapping[str, Any]) -> bool:

@@ -44,24 +44,36 @@ def test_whose_a_node_is(found: dict[str, Any], state: str) -> None:
     assert k8s.standing(found, "r7").state == state
 
 
-def test_a_hold_is_one_patch_with_its_mark_that_fails_where_the_node_has_changed() -> None:
-    patch = k8s.hold(node(), "r7", "ticket 12", "cordon")
-    assert patch["metadata"]["resourceVersion"] == "7"
-    assert patch["metadata"]["annotations"]["gpufleet.nvidia/rollout"] == "r7"
-    assert patch["spec"] == {"unschedulable": True}
+def test_a_hold_is_one_patch_with_its_mark_that_fails_where_somebody_has_changed_the_node() -> None:
+    free = node(taints=("team",))
+    marks = {"gpufleet.nvidia/rollout": "r7", "gpufleet.nvidia/why": "ticket 12", "gpufleet.nvidia/hold": "cordon"}
+    assert k8s.hold(free, "r7", "ticket 12", "cordon") == [
+        {"op": "test", "path": "/metadata/labels", "value": None},
+        {"op": "test", "path": "/metadata/annotations", "value": {}},
+        {"op": "test", "path": "/spec", "value": free["spec"]},
+        {"op": "add", "path": "/metadata/annotations", "value": marks},
+        {"op": "add", "path": "/spec", "value": {**free["spec"], "unschedulable": True}},
+    ]
+
+
+def test_what_the_kubelet_reports_is_no_part_of_a_patch() -> None:
+    free = node()
+    later = {**free, "metadata": {**free["metadata"], "resourceVersion": "8"}, "status": {"conditions": []}}
+    assert k8s.hold(later, "r7", "ticket 12", "cordon") == k8s.hold(free, "r7", "ticket 12", "cordon")
 
 
 RELEASES = [
-    (node(unschedulable=True, mark="r7", hold="cordon"), {"unschedulable": None}),
+    (node(unschedulable=True, mark="r7", hold="cordon"), {"taints": []}),
     (node(taints=("team", *OUR_TAINT), mark="r7", hold="taint"), {"taints": [{"key": "team", "value": "r7", "effect": "NoSchedule"}]}),
     # somebody has cordoned a node that we hold by a taint: the cordon is theirs
-    (node(unschedulable=True, taints=OUR_TAINT, mark="r7", hold="taint"), {"taints": None}),
+    (node(unschedulable=True, taints=OUR_TAINT, mark="r7", hold="taint"), {"unschedulable": True}),
 ]
 
 
 @pytest.mark.parametrize(("held", "spec"), RELEASES)
 def test_a_release_takes_back_what_was_ours(held: dict[str, Any], spec: dict[str, Any]) -> None:
-    assert k8s.release(held)["spec"] == spec
+    done = {step["path"]: step["value"] for step in k8s.release(held) if step["op"] == "add"}
+    assert done == {"/metadata/annotations": {}, "/spec": spec}
 
 
 def pod(owner: str = "ReplicaSet", phase: str = "Running", annotations: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
