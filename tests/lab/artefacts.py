@@ -17,7 +17,7 @@ import shutil
 import subprocess
 import tempfile
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from . import progress
@@ -90,6 +90,15 @@ class GoTool:
 
     tags: tuple[str, ...] = ()
     stamps: tuple[tuple[str, str], ...] = ()  # what -ldflags -X sets, so the programs say their version
+    static: bool = field(default=False, repr=False)  # without cgo, as upstream builds them; no part of the key of those that are not
+
+
+def _kubernetes(version: str) -> GoTool:
+    """With its version, without which the API server does not know which of its features are of age."""
+    major, minor, _patch = version.removeprefix("v").split(".")
+    values = {"gitVersion": version, "gitMajor": major, "gitMinor": minor, "gitCommit": "gpufleet-lab", "gitTreeState": "clean"}
+    packages = ("k8s.io/component-base/version", "k8s.io/client-go/pkg/version")
+    return GoTool(stamps=tuple((f"{package}.{name}", value) for package in packages for name, value in values.items()), static=True)
 
 
 def _containerd(version: str) -> GoTool:
@@ -106,6 +115,8 @@ GO_TOOLS: dict[str, GoTool] = {
     ),
     "crictl": GoTool(stamps=(("sigs.k8s.io/cri-tools/pkg/version.Version", "v1.36.0"),)),
     "nvidia-toolkit": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.20.1"),)),
+    # etcd, the API server, the controllers, the scheduler, the kubelet and kubectl.
+    "kubernetes-1.34": _kubernetes("v1.34.4"),
     # The last of the releases that edit configurations in place.
     "nvidia-toolkit-1.17": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.17.8"),)),
 }
@@ -122,20 +133,20 @@ def go_version() -> str:
 def go_tool(name: str) -> Path:
     """The directory with the programs of one entry of GO_TOOLS, built on first use."""
     tool, module = GO_TOOLS[name], HERE / "gomods" / name
-    key = digest(module / "go.mod", module / "go.sum", repr(tool), go_version())
+    key = digest(module / "go.mod", module / "go.sum", repr(tool), go_version(), *(["static"] if tool.static else []))
     what = f"{name}: downloading its sources and compiling them with Go"
     return cached("bin", name, key, functools.partial(_build_go, tool, module), what)
 
 
-def go_environment() -> dict[str, str]:
+def go_environment(*, static: bool = False) -> dict[str, str]:
     """For builds that fetch exactly what go.mod and go.sum pin, or fail."""
-    return {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "1"}
+    return {**os.environ, "GOTOOLCHAIN": "local", "GOFLAGS": "-mod=readonly -buildvcs=false", "CGO_ENABLED": "0" if static else "1"}
 
 
 def _build_go(tool: GoTool, module: Path, out: Path) -> None:
     stamps = " ".join(f"-X {name}={value}" for name, value in tool.stamps)
     command = ["go", "build", "-v", "-tags", " ".join(tool.tags), "-ldflags", f"-s -w {stamps}".strip(), "-o", f"{out}/", "tool"]
-    run(command, cwd=module, env=go_environment())
+    run(command, cwd=module, env=go_environment(static=tool.static))
 
 
 def nvidia_debs() -> Path:

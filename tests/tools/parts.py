@@ -48,6 +48,7 @@ def pytest_part(name: str, load: float, *tests: str) -> Part:
 LAB = {
     "story": ("absent", "check_mode", "main_line", "weeks_later"),
     "faults": ("faults",),
+    "kubernetes": ("rollout_kubernetes", "drain_kubernetes"),
     "node_check": ("node_check",),
     "cdi engines": ("cdi_engines", "cdi_mig"),
     "disasters": ("disasters", "executor", "gpu_operator"),
