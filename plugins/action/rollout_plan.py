@@ -17,6 +17,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, plan_file, rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
@@ -47,6 +48,8 @@ class ActionModule(ActionBase):
             Display().display("\n" + "\n".join(lines) + "\n")
         changes = approval.of(rollout.digests(found))
         shaped = {"changed": False, **plain(found), "approved_changes": changes, "lines": lines}
+        if not args["approvals"]:
+            shaped["warnings"] = sliced(task_vars or {})
         if not (args["approvals"] or self._task.check_mode):
             return shaped
         return {**shaped, "ansible_stats": {"data": {approval.SETTING: changes}, "per_host": False, "aggregate": False}}
@@ -86,6 +89,15 @@ def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str) ->
         first=frozenset(host for host, check in checks.items() if drained_before(check)),
         others={host: str(check.get("why") or check.get("msg")) for host, check in checks.items() if check.get("failed")},
     )
+
+
+def sliced(variables: Mapping[str, Any]) -> list[str]:
+    """A warning where this is a job of AWX that looks like a slice: the limits of a rollout are those of one job."""
+    if "awx_job_id" not in variables:
+        return []
+    numbers = {host: variables["hostvars"][host].get("remote_tower_id", "") for host in variables["groups"]["all"]}
+    found = slices.warning(variables, numbers)
+    return [found] if found else []
 
 
 def drained_before(check: Mapping[str, Any]) -> bool:

@@ -47,7 +47,7 @@ class Controller:
         self.surveys: dict[str, Row] = {}
         self.requests: list[tuple[str, str, Any]] = []
         self.forbidden = False
-        for table, name in (("organizations", "Default"), ("inventories", "Fleet"), ("credentials", "ssh")):
+        for table, name in (("organizations", "Default"), ("inventories", "GPU fleet"), ("credentials", "ssh")):
             self.add(table, {"name": name})
         self._server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), type("Bound", (Handler,), {"controller": self}))
         self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)

@@ -17,7 +17,7 @@ from tests.awx.controller import Controller
 
 PLAYBOOKS = [f"playbooks/{name}.yml" for name in ("plan", "rollout", "verify", "rollback", "report")]
 WANTED = {
-    "gpufleet_awx_inventory": "Fleet",
+    "gpufleet_awx_inventory": "GPU fleet",
     "gpufleet_awx_project_url": "https://git.example.org/platform/gpu-fleet.git",
     "gpufleet_awx_credentials": ["ssh"],
     "gpufleet_awx_image": "images.example.org/gpufleet-ee:1",
@@ -101,10 +101,15 @@ def test_settings_are_what_stands_in_a_survey_at_first_and_else_variables(made: 
     assert yaml.safe_load(rollout["extra_vars"]) == {"gpufleet_rollout_gate_check": "https://alerts.example.org"}
 
 
-def test_check_mode_on_an_empty_controller_makes_nothing(empty: Controller, tmp_path: Path) -> None:
-    status, words = play(tmp_path, empty, "--check")
-    assert (status, changed(words)) == (0, 1), words
+def test_the_modules_examples_run_and_check_mode_makes_nothing(empty: Controller, tmp_path: Path) -> None:
+    tasks = yaml.safe_load((programs.ROOT / "plugins/modules/awx.py").read_text().split('EXAMPLES = r"""')[1].split('"""')[0])
+    (tmp_path / "play.yml").write_text(yaml.safe_dump([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]))
+    (tmp_path / "configuration").mkdir()
+    paths = {"ANSIBLE_COLLECTIONS_PATH": f"{programs.OWN}:{programs.awx_collection()}"}
+    status, words = programs.run(tmp_path, "ansible-playbook", "play.yml", "--check", **paths, **empty.environment)
+    assert (status, changed(words)) == (0, len(tasks)), words
     assert empty.writes() == []
+    assert list((tmp_path / "configuration").iterdir()) == []
 
 
 def test_the_same_as_variables_of_infra_aap_configuration_asks_no_api_and_needs_no_collection(tmp_path: Path) -> None:

@@ -21,7 +21,8 @@ import yaml
 from tests.tools.onlab import ROOT, Fleet, repository
 
 OURS = "gpufleet.nvidia."
-MODULES = sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py"))
+ELSEWHERE = {"awx"}  # about no host: test_awx_objects.py runs its examples
+MODULES = sorted({path.stem for path in (ROOT / "plugins/modules").glob("*.py")} - ELSEWHERE)
 README = (ROOT / "README.md").read_text()
 PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
 HOSTS = {

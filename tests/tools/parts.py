@@ -66,7 +66,7 @@ JUDGES = {
     "judge: nvidia-ctk": ("nvidia_ctk", "public_nvidia_ctk", "nothing_lowered"),
     "judge: public": ("public_configurations", "crio_adoption", "crio_judge"),
     "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
-    "awx": ("awx_objects",),
+    "awx": ("awx_objects", "awx_workflow", "runners"),
     "judge: others": ("docker_judge", "properties", "cdi_oracle", "cdi_reference"),
 }
 OTHERS = "lab: others"

@@ -114,7 +114,7 @@ def commands() -> list[str]:
 
 def test_readme_shows_every_playbook() -> None:
     shown = {match for command in commands() for match in re.findall(r"gpufleet\.nvidia\.(\w+)", command)}
-    assert shown == set(PLAYBOOKS)
+    assert shown == set(PLAYBOOKS) - {"awx"}, "which is about no inventory: tests/integration/test_awx_objects.py"
 
 
 @pytest.mark.parametrize("command", [*commands(), *(f"{name}.yml" for name in ["playbooks/own"])])

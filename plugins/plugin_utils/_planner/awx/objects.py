@@ -75,7 +75,7 @@ JOBS = (
     Job("plan", "What would change, and why. Changes nothing.", (surveys.HOSTS, surveys.FAIL_ON_DRIFT), sliced=True),
     Job("rollout", "Bring the change through the fleet: canaries, waves, a gate after each.", (surveys.UNTIL, *surveys.ROLLOUT)),
     Job("verify", "Prove with containers that GPUs get into them.", (surveys.HOSTS,), sliced=True),
-    Job("rollback", "Give back what was there before.", (surveys.HOSTS, surveys.SERIAL, surveys.SITE_MAX_FAILED)),
+    Job("rollback", "Give back what was there before.", (surveys.HOSTS, surveys.CHANGE_REF, surveys.SERIAL, surveys.SITE_MAX_FAILED)),
     Job("report", "One page about the fleet.", (surveys.HOSTS,)),
 )
 

@@ -57,8 +57,9 @@ SOAK = Question("gpufleet_rollout_soak", "How long to wait before the second loo
 WINDOW = Question("gpufleet_rollout_window", "When may batches start?", "For example Mo-Fr 20:00-04:00 Europe/Berlin. Empty means always.")
 SERIAL = Question("gpufleet_serial", "How many hosts at once?", "One number, or one percentage such as 10%.", "10%", required=True)
 SITE_MAX_FAILED = Question("gpufleet_max_failed", "How many hosts may fail?", "A number, or a percentage such as 2%.", "0")
+CHANGE_REF = Question("gpufleet_change_ref", "Which ticket?", "It goes into the hosts' journals, into marks of drained hosts and reports.")
 
-ROLLOUT = (HOSTS, WAVES, CANARIES, MAX_FAILED, MAX_UNAVAILABLE, MAX_LEFT_OUT, DOMAIN, SOAK, WINDOW)
+ROLLOUT = (HOSTS, CHANGE_REF, WAVES, CANARIES, MAX_FAILED, MAX_UNAVAILABLE, MAX_LEFT_OUT, DOMAIN, SOAK, WINDOW)
 
 
 def spec(questions: Iterable[Question], answers: Mapping[str, str]) -> dict[str, Any]:

@@ -1,0 +1,47 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Whether a job of AWX is a slice of a larger one.
+
+AWX does not say so. But it starts slices as a workflow that has the job template's name (awx/main/models/jobs.py), and deals the hosts of
+the inventory out by name, one to each slice in turn (models/inventory.py). The numbers that AWX gave to the hosts in the order in which
+they were added then mostly go up by the number of slices, which is all that a slice shows that is started again alone.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+FEW = 4  # hosts whose numbers may go up evenly by chance
+WARNING = (
+    "This job {looks}: it counts its own hosts only, {hosts} in all, so that each of the other jobs may lose and take out of service as"
+    " many again. Set the slices of the job template to 1, and split a rollout by group or limit"
+)
+
+
+def of_template(variables: Mapping[str, Any]) -> str:
+    """The name of the job template whose slice this job is, '' where it is none. A workflow may have that name by chance."""
+    template, workflow = (str(variables.get(f"awx_{name}_name") or "") for name in ("job_template", "workflow_job"))
+    return template if template and template == workflow else ""
+
+
+def step(numbers: Mapping[str, Any]) -> int:
+    """By how much AWX's numbers of the hosts go up, in the order of the names; 1 where they do not go up evenly. numbers: host -> its."""
+    known = [int(numbers[host]) for host in sorted(numbers) if str(numbers[host]).isdecimal()]
+    steps = {after - before for before, after in zip(known, known[1:], strict=False)}
+    return max(1, steps.pop()) if len(known) >= FEW and len(known) == len(numbers) and len(steps) == 1 else 1
+
+
+def warning(variables: Mapping[str, Any], numbers: Mapping[str, Any]) -> str:
+    """What to say of a job that changes hosts, '' where nothing shows a slice. numbers: of all hosts of the inventory."""
+    template = of_template(variables)
+    if template:
+        return WARNING.format(looks=f"looks like a slice of the job template {template}", hosts=len(numbers))
+    found = step(numbers) if "awx_job_id" in variables else 1
+    return WARNING.format(looks=f"has every {ordinal(found)} host of an inventory, as a slice has", hosts=len(numbers)) if found > 1 else ""
+
+
+def ordinal(number: int) -> str:
+    ending = "th" if 10 <= number % 100 <= 20 else {1: "st", 2: "nd", 3: "rd"}.get(number % 10, "th")
+    return f"{number}{ending}"
