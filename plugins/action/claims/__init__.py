@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import contextlib
 import dataclasses as dc
+import errno
 import fcntl
 import json
 import os
@@ -31,26 +32,36 @@ SCHEMA = 1
 
 @dc.dataclass(frozen=True)
 class Process:
-    """A process: its number alone may be that of another one by now. where: the machine's boot, and the namespace of its numbers."""
+    """A process: its number alone may be that of another one by now. space: the namespace of its numbers."""
 
     number: int
     started: str
-    where: str
+    machine: str
+    boot: str = ""
+    space: str = ""
 
 
 def process(number: int) -> Process | None:
     """The process with a number, None where there is none."""
-    stat = Path(f"/proc/{number}/stat")
+    stat, machine = Path(f"/proc/{number}/stat"), os.uname().nodename
     if not Path("/proc/self/stat").exists():  # a controller that is no Linux
         shown = subprocess.run(["ps", "-o", "lstart=", "-p", str(number)], capture_output=True, text=True, check=False)
-        return Process(number, shown.stdout.strip(), os.uname().nodename) if shown.stdout.strip() else None
+        return Process(number, shown.stdout.strip(), machine) if shown.stdout.strip() else None
     try:
         # The name of the program stands in parentheses and may hold anything; the time of the start is the 20th field after it.
         fields = stat.read_text(encoding="utf-8", errors="replace").rpartition(")")[2].split()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text(encoding="ascii").strip()
-        return None if fields[0] in "ZX" else Process(number, fields[19], f"{boot} {os.readlink('/proc/self/ns/pid')}")
+        return None if fields[0] in "ZX" else Process(number, fields[19], machine, boot, os.readlink("/proc/self/ns/pid"))
     except (OSError, IndexError):
         return None
+
+
+def lives(owner: Process) -> bool | None:
+    """Whether a process lives, None where this machine cannot know: a home directory may be shared with others, and with containers."""
+    here = process(os.getpid())
+    if here is None or owner.machine != here.machine or (owner.boot == here.boot and owner.space != here.space):
+        return None
+    return owner == process(owner.number)
 
 
 def place() -> Path:
@@ -64,11 +75,14 @@ def alone() -> Iterator[Path]:
     directory = place()
     try:
         directory.mkdir(parents=True, exist_ok=True, mode=0o700)
+        found = directory.stat()
+        if found.st_uid != os.geteuid() or found.st_mode & 0o022:
+            raise PermissionError(errno.EPERM, "others may write to it")
         with (directory / "lock").open("w") as file:
             fcntl.flock(file, fcntl.LOCK_EX)
             yield directory
     except OSError as error:
-        step = "Make it a directory that you may write to, or set ANSIBLE_HOME"
+        step = "Make it a directory that you alone may write to, or set ANSIBLE_HOME"
         why = f"{error.strerror}; there a rollout says which hosts it has"
         raise PlanError("this directory cannot be used", where=str(directory), why=why, next=step) from None
 
@@ -98,12 +112,15 @@ def of_others(directory: Path) -> Earlier:
         claim, owner = _read(path)
         if owner == process(os.getppid()):
             continue
-        if owner != process(owner.number):
+        alive = lives(owner)
+        if alive is False:
             proven |= set(claim["ended"])
             unproven |= set(claim["hosts"]) - set(claim["ended"])
             continue
         about = f" ({claim['about']})" if claim["about"] else ""
-        text = f"the rollout in process {owner.number}, begun {claim['begun']}{about}, has it until it ends"
+        where = "" if alive else f" of {owner.machine}"
+        text = f"the rollout in process {owner.number}{where}, begun {claim['begun']}{about}, has it until it ends"
+        text += "" if alive else f"; whether it does is not known here: remove {path} if it has ended"
         taken.update(dict.fromkeys(claim["hosts"], text))
     return Earlier(taken, frozenset(proven - unproven), frozenset(unproven))
 
@@ -134,7 +151,7 @@ def take(directory: Path, hosts: Mapping[str, str], seen: Collection[str], begun
     """
     for path in sorted(directory.glob("*.json")):
         claim, owner = _read(path)
-        if owner != process(owner.number):
+        if lives(owner) is False:
             rest = {identity: name for identity, name in claim["hosts"].items() if identity not in seen}
             _write(path, {**claim, "hosts": rest}, owner)
     mine = process(os.getppid())
