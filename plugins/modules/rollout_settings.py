@@ -93,7 +93,7 @@ options:
   soak_command:
     description:
       - A command that is run on each host after O(soak), a list of words that no shell reads. A host where it does not end with 0 counts as
-        failed. It is ended after five minutes.
+        failed. It is ended after five minutes. C(GPUFLEET_HOST) in its environment is the host's name in the inventory.
     type: raw
   gate_check:
     description:

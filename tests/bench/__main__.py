@@ -25,14 +25,14 @@ ROOT = Path(__file__).resolve().parents[2]
 for entry in (ROOT, ROOT / ".cache" / "collections"):
     sys.path.insert(0, str(entry))
 
-from tests.bench import alone, counts, generation, node, planner, ratios, table, worst
+from tests.bench import alone, counts, fleet, generation, node, planner, ratios, table, worst
 from tests.bench.stage import Failed, boot
 from tests.lab import doctor
 from tests.lab.artefacts import LabError
 from tests.lab.lab import Lab
 
 MINUTES = 10.0
-STEPS = 7
+STEPS = 8
 
 
 class Stopped(Exception):
@@ -68,13 +68,15 @@ def measure(lab: Lab, bench: Bench) -> None:
     bench.say("node against a plain playbook")
     bench.keep(ratios=[ratios.against_plain(stage)])
     bench.say("the planner")
-    fresh = planner.record(stage)
+    fresh, untouched = planner.record(stage), fleet.look(stage)
     stage.node()
     done = planner.record(stage)
     bench.keep(speeds=[planner.speed("a converged host", 3.0, done), planner.speed("a host where everything is to be done", 5.0, fresh)])
     with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
         bench.keep(speeds=[planner.Speed("a converged host, in a process of its own", None, alone.milliseconds(done, Path(folder)))])
     bench.measured = dc.replace(bench.measured, versions=table.versions(stage, done))
+    bench.say("a rollout of 10 000 hosts")
+    bench.keep(scales=fleet.measure(untouched))
     bench.say("CDI specs of many GPUs")
     bench.keep(ratios=generation.measure(boot(lab, generation.FLEET)))
     bench.keep(ratios=worst.growth(), worst=worst.measure())

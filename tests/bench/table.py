@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from tests.bench import node
 from tests.bench.alone import PROCESSES
 from tests.bench.counts import Count
+from tests.bench.fleet import Scale
 from tests.bench.planner import Speed, policy
 from tests.bench.ratios import FIRST_ROUNDS, MANY, ROUNDS, TASKS, Ratio
 from tests.bench.stage import Stage
@@ -34,6 +35,7 @@ class Measured:
     starts: tuple[node.Start, ...] = ()
     sent: tuple[node.Sent, ...] = ()
     worst: tuple[Worst, ...] = ()
+    scales: tuple[Scale, ...] = ()
     versions: Mapping[str, str] = dc.field(default_factory=dict)
 
 
@@ -74,6 +76,7 @@ def text(measured: Measured) -> str:
             [[s.what, s.engine, f"{s.sent:,}".replace(",", " "), f"{s.aim:,}".replace(",", " "), str(s.answered)] for s in measured.sent],
         ),
         extremes(measured.worst),
+        scaled(measured.scales),
     ]))  # fmt: skip
 
 
@@ -85,6 +88,30 @@ def spent(what: str, looks: Sequence[node.Look]) -> str:
 def extremes(worst: tuple[Worst, ...]) -> str:
     head = ["the worst input within the limits", "processor time", "memory", "bound"]
     return rows(head, [[w.what, f"{w.seconds:.1f} s", f"{w.mib:.0f} MiB", f"{w.bound} MiB"] for w in worst])
+
+
+def scaled(scales: Sequence[Scale]) -> str:
+    head = ["a rollout on the controller, per host", "plan", "gates", "report", "variables of the looks", "what the rollout adds", "peak"]
+    body = [
+        [
+            f"{s.hosts} hosts in {s.batches} batches",
+            *(f"{1000 * seconds / s.hosts:.1f} ms" for seconds in (s.plan, s.gates, s.report)),
+            *(f"{size / s.hosts / 1024:.1f} KiB" for size in (s.held, s.grown)),
+            f"{s.peak / (1 << 20):.0f} MiB in all",
+        ]
+        for s in scales
+    ]
+    return rows(head, [*body, *grown(scales)])
+
+
+def grown(scales: Sequence[Scale]) -> list[list[str]]:
+    """How much more a host of the largest fleet takes than one of the smallest: 1 where it is linear."""
+    if len(scales) < 2:
+        return []
+    small, large = scales[0], scales[-1]
+    values = ("plan", "gates", "report", "held", "grown")
+    ratios = [(getattr(large, name) / large.hosts) / max(getattr(small, name) / small.hosts, 1e-9) for name in values]
+    return [["the ratio of the two", *(f"{ratio:.2f}" for ratio in ratios), ""]]
 
 
 def rows(head: list[str], body: list[list[str]]) -> str:
@@ -124,6 +151,9 @@ How it is measured:
 - The worst input: files of 1 MiB, the largest that is read, on the controller; more than an answer may hold, by the program that looks.
 - Planner: what was seen on these hosts, varied into 1000 hosts with other UUIDs and configurations.
   In a process of its own: as Ansible runs a task, with nothing known from the hosts before; {PROCESSES} processes, the median.
+- A rollout: the look at one of these hosts, varied into so many, of which 2 % do not answer, in Ansible's own variables; processor time of
+  the tasks that are run once, over all batches. What is run for each host (look, drain, convergence, proof) is in the rows above, and is a
+  function of that host alone. The peak holds all looks at the same time.
 
 Versions:
 

@@ -50,6 +50,7 @@ LAB = {
     "faults": ("faults",),
     "kubernetes": ("rollout_kubernetes", "drain_kubernetes"),
     "node_check": ("node_check",),
+    "rollout": ("rollout_fleet", "rollout"),
     "cdi engines": ("cdi_engines", "cdi_mig"),
     "disasters": ("disasters", "executor", "gpu_operator"),
     "rollback": ("rollback", "taken_back_whole"),

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import signal
 from pathlib import Path
@@ -13,7 +14,8 @@ from typing import Any
 import pytest
 
 from tests.bench import __main__ as bench
-from tests.bench import table
+from tests.bench import fleet, table
+from tests.bench.fleet import Scale
 from tests.bench.planner import Speed
 from tests.lab import doctor
 
@@ -76,7 +78,7 @@ def test_what_has_been_measured_is_told(
     monkeypatch.setattr(bench, "ROOT", tmp_path)
     assert ends(how, "--write", *arguments) == 1
     said = capsys.readouterr()
-    assert "1 of 7: the first thing ..." in said.out
+    assert "1 of 8: the first thing ..." in said.out
     assert "| a converged host  | 4.5 | 3   |" in said.out
     assert "SSH operations" not in said.out, "a table without rows"
     assert said.err == f"bench: not all was measured: {why}\n"
@@ -85,3 +87,20 @@ def test_what_has_been_measured_is_told(
 
 def test_nothing_measured_is_no_table() -> None:
     assert table.text(table.Measured()) == ""
+
+
+def test_a_rollout_of_many_hosts_takes_of_each_host_what_one_of_few_takes() -> None:
+    small = Scale(1000, 0.5, 1.0, 1.0, 2.0, 22, 50 << 20, 10 << 20, 80 << 20)
+    large = Scale(10_000, 5.0, 10.0, 20.0, 20.0, 22, 500 << 20, 50 << 20, 700 << 20)
+    said = [[cell.strip() for cell in line.strip("|").split("|")] for line in table.scaled([small, large]).splitlines()]
+    assert said[2] == ["1000 hosts in 22 batches", "1.0 ms", "1.0 ms", "2.0 ms", "51.2 KiB", "10.2 KiB", "80 MiB in all"]
+    assert said[-1] == ["the ratio of the two", "1.00", "2.00", "1.00", "1.00", "0.50", ""]
+
+
+def test_a_played_rollout_goes_through_all_its_steps(tmp_path: Path) -> None:
+    """Who measures it does so rarely: that it still runs is seen here."""
+    file = tmp_path / "look.json"
+    change = {"what": "file", "path": "/etc/containerd/config.toml", "key": "", "before": None, "after": True, "why": "it is off"}
+    file.write_text(json.dumps({"differences": [change], "would_restart": [], "driver": {"gpus": [{"model": "x"}]}}))
+    found = fleet.one(100, str(file))
+    assert (found.hosts, found.batches > 4, found.plan > 0, found.report > 0) == (100, True, True, True)
