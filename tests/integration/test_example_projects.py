@@ -134,14 +134,15 @@ def test_the_device_plugin_is_set_to_what_the_hosts_are_told() -> None:
     assert hosts["gpufleet_device_plugin_strategy"] == [values["deviceListStrategy"]]
 
 
-def test_the_scenario_for_ci_runs_without_a_lab(tmp_path: Path) -> None:
-    """molecule as a user has it: create, converge, a second time without a change, verify with every byte given back, destroy."""
+@pytest.mark.parametrize("scenario", ["default", "rollout"])
+def test_a_scenario_for_ci_runs_without_a_lab(scenario: str, tmp_path: Path) -> None:
+    """molecule as a user has it: create, converge, a second time without a change, verify, destroy."""
     if not Path(sys.executable).with_name("molecule").exists():
         pytest.skip("molecule is in the environment of the newest ansible-core only")
     shutil.copytree(EXAMPLES / "ci", tmp_path / "ci")
     path = f"{Path(sys.executable).parent}:/usr/bin:/bin"
     settled = {"ANSIBLE_COLLECTIONS_PATH": COLLECTIONS, "NO_COLOR": "1", "PATH": path, "HOME": str(tmp_path)}
-    status, words = bare.run(tmp_path / "ci", "molecule", "test", **settled)
+    status, words = bare.run(tmp_path / "ci", "molecule", "test", "-s", scenario, **settled)
     assert status == 0, words
-    done = re.findall(r"default > (\w+): Executed: Successful", words)
+    done = re.findall(rf"{scenario} > (\w+): Executed: Successful", words)
     assert [step for step in ("create", "converge", "idempotence", "verify") if step not in done] == [], words
