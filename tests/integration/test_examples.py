@@ -71,6 +71,7 @@ NEEDS: dict[str, Needs] = {
     "node_check": Needs(options=MIRROR),
     "node_info": Needs(options=MIRROR),
     "oci_hook": Needs("ex-crio", script=PROGRAM.format("nvidia-container-runtime-hook")),
+    "rollout_asked": Needs(before=(INFO,), options=MIRROR),
     "rollout_batch": Needs(before=(INFO, SETTINGS, PLAN), options=MIRROR),
     "rollout_gate": Needs(hosts="gpu_nodes", options=MIRROR),
     "rollout_plan": Needs(before=(INFO, SETTINGS), options=MIRROR),

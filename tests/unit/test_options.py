@@ -61,7 +61,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("image", "node_result"), ("node_check",)),
     (("timeout",), ("node_check", "drain")),
     # runs
-    (("results",), ("drain", "fleet_table", "rollout_gate", "rollout_plan")),
+    (("results",), ("drain", "fleet_table", "rollout_asked", "rollout_gate", "rollout_plan")),
     (("fleet_policy",), ("rollout_gate",)),
     (("max_failed",), ("rollout_gate", "rollout_settings")),
     (("settings",), ("rollout_plan", "rollout_batch")),

@@ -284,3 +284,10 @@ def test_a_host_that_cannot_be_taken_out_of_service_is_left_out_and_no_failure(t
     assert status == 0, words
     assert told(words)["gpu9"] == "left out"
     assert changed(tmp_path) == ["gpu1", "gpu2", "gpu3"]
+
+
+def test_a_host_that_nobody_can_take_out_of_service_is_left_out_with_the_reason_before_any_is_changed(tmp_path: Path) -> None:
+    status, words = play(tmp_path, fleet(tmp_path, gpu9={"gpufleet_drain": "always"}), "rollout", "--check", *FEW)
+    assert status == 0, words
+    assert told(words)["gpu9"] == "left out"
+    assert "  left out: gpu9: gpufleet_drain is always, and nothing here can drain the host" in words

@@ -76,6 +76,11 @@ def orchestrators(by: Sequence[str], work: Work, commands: Mapping[str, Any]) ->
     return tuple(name for name in ORCHESTRATORS if name in found)
 
 
+def asked(policy: str, by: Sequence[str], work: Work, commands: Mapping[str, Any]) -> bool:
+    """Whether a host has somebody to be asked before a rollout is planned. The question finds that `always` without anybody is an error."""
+    return policy == "always" or (policy != "never" and bool(orchestrators(by, work, commands)))
+
+
 def check(options: Mapping[str, Any]) -> None:
     """Raise PlanError for the first setting that no host could be drained with."""
     check_commands(options.get("commands"))

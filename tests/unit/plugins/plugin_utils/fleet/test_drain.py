@@ -17,6 +17,24 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 ENDS = Work(ends=("web", "db"))
+ASKED = [
+    # gpufleet_drain, gpufleet_drain_by, who gives the host work, whether commands are set; whether anybody is asked
+    ("auto", ["auto"], (), False, False),
+    ("auto", ["auto"], ("kubernetes",), False, True),
+    ("auto", ["auto"], ("slurm",), False, True),
+    ("auto", ["auto"], (), True, True),
+    ("auto", ["kubernetes"], (), False, True),
+    ("never", ["kubernetes"], ("kubernetes",), True, False),
+    ("always", ["auto"], (), False, True),  # and is told that nobody is there
+]
+
+
+@pytest.mark.parametrize(("policy", "by", "work", "commands", "asked"), ASKED)
+def test_who_has_somebody_to_be_asked(policy: str, by: list[str], work: tuple[str, ...], commands: bool, asked: bool) -> None:
+    given_ = {"before": ["b"], "after": ["a"]} if commands else {}
+    assert drain.asked(policy, by, Work(orchestrators=work), given_) is asked
+
+
 USED = Work(gpu_processes=("4711",))
 BOTH = Work(ends=("web",), gpu_processes=("4711",))
 

@@ -1,0 +1,40 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Say which hosts of a rollout have somebody who takes them out of service."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, rollout_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, left_out, waves
+
+SPEC = arguments.spec("rollout_asked")
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+    _requires_connection = False
+    BYPASS_HOST_LOOP = True
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = arguments.of_task(self, SPEC)
+        variables = task_vars or {}
+        hosts = [str(host) for host in variables.get("ansible_play_hosts_all") or ()]
+        found = [host for host in hosts if asked(variables["hostvars"][host], args["results"])]
+        return {"changed": False, "pattern": found or rollout_plan.NO_HOST}
+
+
+def asked(variables: Mapping[str, Any], results: str) -> bool:
+    look = rollout_plan.looked(variables, results)
+    if left_out.broken(look):
+        return False
+    by = [str(name) for name in waves.listed(variables.get("gpufleet_drain_by") or "auto")]
+    commands = variables.get("gpufleet_drain_commands") or {}
+    return drain.asked(str(variables.get("gpufleet_drain") or "auto"), by, drain.Work.of(look), commands)
