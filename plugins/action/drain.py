@@ -37,7 +37,7 @@ class ActionModule(ActionBase):
         took = earlier.get("by") or () if state in ("in_service", "kept") and earlier.get("outcome") in ("drained", "pending") else ()
         by = drain.orchestrators([*args["by"], *took], work, args["commands"])
         if "auto" in args["by"] and args["policy"] != "never" and "work" not in result:
-            raise PlanError(f"{args['results']} has no result of gpufleet.nvidia.node_info", next="run that module first, and register it")
+            raise PlanError(f"{args['results']} has no result of gpufleet.nvidia.node_info", next="Run that module first, and register it")
         needed = decision.drain and state in ("drained", "checked")
         if needed and not by:
             return self._without(args, decision)
@@ -54,13 +54,13 @@ class ActionModule(ActionBase):
         try:
             return {"drained": run.drain, "in_service": run.give_back, "kept": run.keep, "checked": run.checked}[state]()
         except draining.Refused as error:
-            raise PlanError(str(error), next="look at who holds the node now, and run again") from None
+            raise PlanError(str(error), next="Look at who holds the node now, and run again") from None
 
     def _without(self, args: Mapping[str, Any], decision: drain.DrainDecision) -> dict[str, Any]:
         """Nobody is there who could drain the host. Where a drain was not asked for by name, the change goes on as without a rollout."""
         why = drain.no_orchestrator(decision)
         if args["policy"] == "always":
-            raise PlanError(why, next="set gpufleet_drain_by and what it needs, or gpufleet_drain: auto")
+            raise PlanError(why, next="Set gpufleet_drain_by and what it needs, or gpufleet_drain: auto")
         return told("not_needed", why, {}, 0)
 
 

@@ -24,7 +24,7 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
         raise PlanError(
             "verification starts containers, and nothing runs in another root directory",
             where=policy.root,
-            next="run it on the host itself",
+            next="Run it on the host itself",
         )
     seen = node.see(policy, obs)
     evidence_file = arguments.imitated().get("evidence_file", "")

@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import qu
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, programs
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import releases
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, NeedMore, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, NeedMore, Plan, PlanError, Policy, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.lab import artefacts, kinds, roots
@@ -314,7 +314,7 @@ class Hands:
         for _look in range(5):  # one of them for the version, which a daemon that runs tells in the first
             try:
                 (stopped,) = containerd.find(self.policy, obs)
-                instance = dc.replace(stopped, refusal="")  # nothing runs here; that a stopped one is left alone has a test of its own
+                instance = dc.replace(stopped, refusal=Refusal())  # nothing runs here; a stopped one has a test of its own
                 if state == "absent":
                     return containerd.plan_absent(self.policy, obs, instance)
                 usual = instance.cdi.able and not instance.cdi.enabled

@@ -54,7 +54,7 @@ class Calls:
             return dict(self.action._execute_module(module_name=name, module_args=dict(arguments), task_vars=dict(self.variables)))
         except AnsibleConnectionFailure as error:
             # Not "unreachable", which a play may ignore: the change would go on, on a host that nobody has drained.
-            step = "see gpufleet_drain_delegate for where the task runs"
+            step = "See gpufleet_drain_delegate for where the task runs"
             raise PlanError("the machine that drains hosts cannot be reached", why=last_line(str(error)), next=step) from None
         finally:
             task.check_mode = before
@@ -66,7 +66,7 @@ class Calls:
         # Not expanded: a word may hold what a host says of itself, and a variable of this machine's may be a secret.
         result = self.module("ansible.builtin.command", {"argv": words, "expand_argument_vars": False})
         if "rc" not in result:
-            raise PlanError(f"{argv[0]} cannot be run", why=said(result), next="see gpufleet_drain_delegate for where it runs")
+            raise PlanError(f"{argv[0]} cannot be run", why=said(result), next="See gpufleet_drain_delegate for where it runs")
         return int(result["rc"]), str(result.get("stdout") or ""), str(result.get("stderr") or result.get("msg") or "")
 
 
@@ -196,7 +196,7 @@ class Commands:
     def _failed(self, step: str, status: int, error: str) -> PlanError:
         how = "did not end in time" if status in HUNG else f"ended with {status}"
         why = last_line(error) or "it said nothing"
-        return PlanError(f"gpufleet_drain_commands.{step} {how}", why=why, next="try the command by hand, where the task runs")
+        return PlanError(f"gpufleet_drain_commands.{step} {how}", why=why, next="Try the command by hand, where the task runs")
 
 
 @dc.dataclass(frozen=True)
@@ -256,13 +256,13 @@ class Slurm:
 
     def _failed(self, doing: str, status: int, error: str) -> PlanError:
         if status == 127:
-            step = "install Slurm's commands there, or set gpufleet_drain_delegate to a host that has them"
+            step = "Install Slurm's commands there, or set gpufleet_drain_delegate to a host that has them"
             return PlanError("there is no scontrol where the task runs", next=step)
         if drain_slurm.NOT_PERMITTED.search(error):
-            step = "run it as SlurmUser or root, or as an operator of Slurm (gpufleet_drain_delegate)"
+            step = "Run it as SlurmUser or root, or as an operator of Slurm (gpufleet_drain_delegate)"
             return PlanError(f"cannot {doing}", why=last_line(error), next=step)
         why = "slurmctld did not answer in time" if status in HUNG else last_line(error) or f"scontrol ended with {status}"
-        return PlanError(f"cannot {doing}", why=why, next="try scontrol by hand, where the task runs")
+        return PlanError(f"cannot {doing}", why=why, next="Try scontrol by hand, where the task runs")
 
 
 @dc.dataclass(frozen=True)
@@ -361,7 +361,7 @@ class Kubernetes:
         if result.get("failed"):
             raise drain_kubernetes.failure(result, doing)
         if result.get("api_found") is False or "resources" not in result:  # the module does not fail then, and lists nothing
-            raise PlanError(f"cannot {doing}", why=drain_kubernetes.message(result), next=f"check {drain_kubernetes.ACCESS}, and the API")
+            raise PlanError(f"cannot {doing}", why=drain_kubernetes.message(result), next=f"Check {drain_kubernetes.ACCESS}, and the API")
         return drain_kubernetes.objects(result["resources"] or (), doing)
 
     def _call(self, module: str, arguments: Mapping[str, Any], *, check: bool = False) -> dict[str, Any]:
@@ -371,7 +371,7 @@ class Kubernetes:
         except AnsibleError as error:
             if "kubernetes.core" not in str(error):
                 raise
-            step = "ansible-galaxy collection install kubernetes.core, or name others by gpufleet_drain_by"
+            step = "Run `ansible-galaxy collection install kubernetes.core`, or name others by gpufleet_drain_by"
             raise PlanError("the collection kubernetes.core is not installed", next=step) from None
         event = getattr(result.get("exception"), "event", None)  # since ansible-core 2.19 an exception that ended a module is a value
         return drain_kubernetes.with_message({**result, "msg": result.get("msg") or str(getattr(event, "msg", ""))})

@@ -50,5 +50,5 @@ def required(value: Any) -> str:
     good = isinstance(value, str | int) and not isinstance(value, bool) and TEXT.fullmatch(text)
     if text and not good:
         why = "it is no text of at most 100 letters, digits, spaces and . , : / # @ + & ( ) _ -"
-        raise PlanError(f"{VARIABLE} is {text[:120]!r}", why=why, next="write it as CHG0012345")
+        raise PlanError(f"{VARIABLE} is {text[:120]!r}", why=why, next="Write it as CHG0012345")
     return text

@@ -62,7 +62,7 @@ def decide(
 ) -> HostDecision:
     """The record of one host. Raises PlanError where what is forced cannot work; a refused instance is reported, never touched."""
     found = tuple(instances)
-    refused = tuple((i.key, i.refusal) for i in found if i.refusal)
+    refused = tuple((i.key, str(i.refusal)) for i in found if i.refusal)
     managed = [i for i in found if not i.refusal and chosen(policy, i)]
     skipped = no_gpu(policy, driver)
     decisions = [] if skipped else [decide_one(policy, i, kubelet) for i in managed]
@@ -101,7 +101,7 @@ def no_gpu(policy: Policy, driver: Driver) -> str:
     if driver.state != "none" or policy.single:
         return ""
     if policy.no_gpu == "fail":
-        next_step = "set no_gpu to skip or prepare, or take the host out of the group"
+        next_step = "Set no_gpu to skip or prepare, or take the host out of the group"
         raise PlanError("no NVIDIA GPU on this host", why=driver.evidence, next=next_step)
     return "" if policy.no_gpu == "prepare" else f"no GPU: {driver.evidence}"
 
@@ -121,7 +121,7 @@ def by_spec_alone(policy: Policy, instance: Instance) -> Decision:
         raise PlanError(
             f"{asked} cannot work with {named(instance)}",
             why="this collection supports only CDI for it",
-            next="leave both options at auto for this host, or list other engines in the option engines",
+            next="Leave both options at auto for this host, or list other engines in the option engines",
         )
     name = named(instance)
     evidence = f"{instance.cdi.evidence.source}: {instance.cdi.evidence.text}"
@@ -218,21 +218,21 @@ def forced(policy: Policy, instance: Instance) -> Injection:
             f"injection: native-cdi cannot work with {name}",
             where=instance.config_path,
             why=f"it does not support CDI ({instance.cdi.evidence.source}: {instance.cdi.evidence.text})",
-            next=f"use injection: nvidia-runtime there, or upgrade to {traits.cdi_releases()}",
+            next=f"Use injection: nvidia-runtime there, or upgrade to {traits.cdi_releases()}",
         )
     if injection in ("native-cdi", "nvidia-runtime") and policy.cdi == "disabled":
-        raise PlanError(f"injection: {injection} contradicts cdi: disabled", next="drop one of the two options")
+        raise PlanError(f"injection: {injection} contradicts cdi: disabled", next="Drop one of the two options")
     if injection == "oci-hook" and not traits.of(instance.engine).hooks:
         raise PlanError(
             f"injection: oci-hook cannot work with {name}",
             where=instance.config_path,
             why=f"only {traits.with_hooks()} read OCI hook files",
-            next="use injection: legacy for this engine",
+            next="Use injection: legacy for this engine",
         )
     for known in INJECTIONS:
         if injection == known:
             return known  # type: ignore[return-value]
-    raise PlanError(f"unknown injection {injection!r}", next="use one of auto, " + ", ".join(INJECTIONS))
+    raise PlanError(f"unknown injection {injection!r}", next="Use one of auto, " + ", ".join(INJECTIONS))
 
 
 def choose_default(policy: Policy, instance: Instance, injection: Injection, handler: str, kubelet: Kubelet) -> tuple[bool, str]:
@@ -241,7 +241,7 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
             raise PlanError(
                 "set_as_default: enabled contradicts injection: oci-hook",
                 why="that injection has no handler to make the default",
-                next="use injection: legacy",
+                next="Use injection: legacy",
             )
         return False, "there is no handler"
     if policy.set_as_default != "auto":
@@ -303,7 +303,7 @@ def arbitrate(decisions: list[Decision], binaries: Mapping[str, str | None]) -> 
             raise PlanError(
                 f"this host needs two modes of the NVIDIA runtime: {names}",
                 why=f"the mode is one setting per host and {binary or mode} is not installed",
-                next="install nvidia-container-toolkit-operator-extensions, or choose one injection for the host",
+                next="Install nvidia-container-toolkit-operator-extensions, or choose one injection for the host",
             )
     return first, decisions, [Reason("runtime_mode", first, f"instances that need {', '.join(others)} use the mode-specific binaries")]
 

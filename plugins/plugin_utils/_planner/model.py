@@ -25,14 +25,33 @@ STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "
 JOURNAL_DIR = "/var/lib/gpufleet"
 
 
+def step(text: str) -> str:
+    """A next step as it is written everywhere: it begins with a capital and ends without a full stop."""
+    return f"{text[0].upper()}{text[1:]}".removesuffix(".") if text else ""
+
+
+@dc.dataclass(frozen=True)
+class Refusal:
+    """Why an instance is left alone, and what to do instead. One that says nothing is none: this collection may manage the instance."""
+
+    what: str = ""
+    next: str = ""
+
+    def __bool__(self) -> bool:
+        return bool(self.what)
+
+    def __str__(self) -> str:
+        return f"{self.what}. {step(self.next)}" if self.next else self.what
+
+
 class PlanError(Exception):
     """A request that cannot be satisfied, as one sentence a person can act on. Nothing was changed."""
 
     def __init__(self, what: str, *, where: str = "", why: str = "", next: str = "", line: int | None = None) -> None:
-        self.what, self.where, self.why, self.next, self.line = what, where, why, next, line
+        self.what, self.where, self.why, self.next, self.line = what, where, why, step(next), line
         place = f"{where}:{line}" if where and line else where
-        step = f". {next[0].upper()}{next[1:]}" if next else ""
-        super().__init__(": ".join(p for p in (place, what) if p) + (f" ({why})" if why else "") + step)
+        said = ": ".join(p for p in (place, what) if p) + (f" ({why})" if why else "")
+        super().__init__(str(Refusal(said, next)))
 
 
 class QueryFailed(PlanError):
@@ -149,7 +168,7 @@ class Instance:
     handlers: Mapping[str, str] = dc.field(default_factory=dict)  # name -> binary as in force
     low_level: str = ""  # the program that runs its containers (runc, crun or youki, or a path of one); "" = another one, or not known
     cri: bool = True  # serves CRI (a Docker-only containerd does not)
-    refusal: str = ""  # why this instance is left alone, with what to do instead; "" = this collection may manage it
+    refusal: Refusal = Refusal()
     silent: bool = False  # it runs, and does not answer: refused, while the other engines of the host go on
     used_by_kubelet: bool = False
     pid: int = 0  # its process, and when that began, in the kernel's ticks; 0 where none was verified
@@ -167,9 +186,8 @@ class Instance:
 
 
 def refused(instance: Instance) -> PlanError:
-    """Why an instance is left alone, as an error. The last sentence of a refusal is the step."""
-    what, _stop, step = instance.refusal.rpartition(". ")
-    return PlanError(what or step, where=instance.config_path or instance.binary, next=step if what else "")
+    """Why an instance is left alone, as an error."""
+    return PlanError(instance.refusal.what, where=instance.config_path or instance.binary, next=instance.refusal.next)
 
 
 @dc.dataclass(frozen=True)

@@ -46,6 +46,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     PlanError,
     Policy,
     QueryFailed,
+    Refusal,
     merge,
     refused,
 )
@@ -170,11 +171,8 @@ def with_kubernetes(policy: Policy, instance: Instance, kubelet: Kubelet, instan
     engine = traits.of(instance.engine)
     if engine.kubernetes or not engine.handlers or instance.refusal or instance.engine in policy.engines or not kubernetes:
         return instance
-    refusal = (
-        f"{engine.title} {instance.version} is left alone on a host of Kubernetes, whose pods do not run in it: set engines: "
-        f"[auto, {instance.engine}] to have it configured as well"
-    )
-    return dc.replace(instance, refusal=refusal)
+    what = f"{engine.title} {instance.version} is left alone on a host of Kubernetes, whose pods do not run in it"
+    return dc.replace(instance, refusal=Refusal(what, f"Set engines: [auto, {instance.engine}] to have it configured as well"))
 
 
 def require_engine(policy: Policy, seen: Seen) -> None:
@@ -184,7 +182,7 @@ def require_engine(policy: Policy, seen: Seen) -> None:
             "no container engine found on this host",
             why="containerd, CRI-O and Docker were searched for by process, unit, socket and program, and Podman by a release that "
             "reads CDI specs",
-            next="install an engine first, or set config_path and socket if it is in another place",
+            next="Install an engine first, or set config_path and socket if it is in another place",
         )
     stopped = [
         i for i in seen.instances if i.refusal and ((not i.running and i.manager == PACKAGE.name) or i.manager == processes.UNVERIFIED)
@@ -196,7 +194,7 @@ def require_engine(policy: Policy, seen: Seen) -> None:
         raise refused(silent[0])
     for engine in policy.engines:
         if engine != "auto" and not any(i.engine == engine for i in seen.instances):
-            raise PlanError(f"the engine {engine} is not on this host", next=f"found: {', '.join(i.key for i in seen.instances)}")
+            raise PlanError(f"the engine {engine} is not on this host", next=f"Found: {', '.join(i.key for i in seen.instances)}")
 
 
 def judged(policy: Policy, obs: Observation, seen: Seen, plan: Plan | None) -> known_rules.Judged:
@@ -379,7 +377,7 @@ def info(seen: Seen, plan: Plan, obs: Observation, state: str = "present") -> di
         **facts(seen, plan, state),
         **compared(seen, obs),
         "os": system(obs),
-        "instances": [dc.asdict(i) for i in seen.instances],
+        "instances": [{**dc.asdict(i), "refusal": str(i.refusal)} for i in seen.instances],
         "driver": dc.asdict(seen.driver),
         "kubelet": dc.asdict(seen.kubelet),
     }
@@ -405,9 +403,9 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
     if not found and instances:
         raise refused(instances[0])
     if not found:
-        raise PlanError(f"no {engine} found on this host", next="install it first, or set config_path and socket if it is in another place")
+        raise PlanError(f"no {engine} found on this host", next="Install it first, or set config_path and socket if it is in another place")
     if len(found) > 1:
-        raise PlanError(f"several {engine} instances: {', '.join(i.key for i in found)}", next="choose one by config_path")
+        raise PlanError(f"several {engine} instances: {', '.join(i.key for i in found)}", next="Choose one by config_path")
     instance, handler = found[0], policy.handlers[0].name
     desired = dc.replace(policy, injection="nvidia-runtime", cdi="auto")
     if policy.set_as_default == "auto":  # leaves the engine's default as it is

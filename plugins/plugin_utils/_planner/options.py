@@ -61,11 +61,11 @@ def _matches(pattern: re.Pattern[str]) -> Callable[[Any], bool]:
 REPOSITORY = OptionRule(
     lambda v: v == "nvidia" or _matches(ADDRESS)(v),
     "which is not the address of a repository",
-    "give an http, https or file address without spaces",
+    "Give an http, https or file address without spaces",
 )
-PATH = OptionRule(_path, "which is not an absolute path without '..' and control characters", "give the full path, starting with /")
+PATH = OptionRule(_path, "which is not an absolute path without '..' and control characters", "Give the full path, starting with /")
 FILE = OptionRule(
-    _file, "which is not an absolute path of a file", "give the full path, starting with /, without '..' and without a / at the end"
+    _file, "which is not an absolute path of a file", "Give the full path, starting with /, without '..' and without a / at the end"
 )
 RULES: Mapping[str, OptionRule] = {
     "root": PATH,
@@ -79,32 +79,32 @@ RULES: Mapping[str, OptionRule] = {
     "socket": OptionRule(
         lambda v: _file(v) and len(v.encode()) <= SOCKET_LENGTH,
         f"which is not an absolute path of at most {SOCKET_LENGTH} bytes, the limit of a Unix socket",
-        "give the path alone, without unix://",
+        "Give the path alone, without unix://",
     ),
     "drop_in_path": FILE,
     "service": OptionRule(
-        _matches(SERVICE), "which is not the name of a systemd service", "give it with its suffix, for example containerd.service"
+        _matches(SERVICE), "which is not the name of a systemd service", "Give it with its suffix, for example containerd.service"
     ),
-    "engine_version": OptionRule(_matches(ENGINE_VERSION), "which is not a version", "write it like 1.7.24"),
-    "toolkit_version": OptionRule(_matches(PACKAGE_VERSION), "which is not the version of a package", "write it like 1.20.1 or 1.20.1-1"),
+    "engine_version": OptionRule(_matches(ENGINE_VERSION), "which is not a version", "Write it like 1.7.24"),
+    "toolkit_version": OptionRule(_matches(PACKAGE_VERSION), "which is not the version of a package", "Write it like 1.20.1 or 1.20.1-1"),
     "cdi_vendor": OptionRule(
-        _matches(CDI_WORD), "which is not a vendor of CDI devices", "write it like nvidia.com, with at least two characters"
+        _matches(CDI_WORD), "which is not a vendor of CDI devices", "Write it like nvidia.com, with at least two characters"
     ),
-    "cdi_class": OptionRule(_matches(CDI_WORD), "which is not a class of CDI devices", "write it like gpu, with at least two characters"),
+    "cdi_class": OptionRule(_matches(CDI_WORD), "which is not a class of CDI devices", "Write it like gpu, with at least two characters"),
     "cdi_model_class": OptionRule(
-        _matches(CDI_WORD), "which is not a class of CDI devices", "write it like model, with at least two characters"
+        _matches(CDI_WORD), "which is not a class of CDI devices", "Write it like model, with at least two characters"
     ),
-    "image": OptionRule(_word, "which is not the name of an image", "write it like registry.example/name:tag"),
-    "timeout": OptionRule(lambda v: v > 0, "which is not a duration", "give a number of seconds above 0"),
+    "image": OptionRule(_word, "which is not the name of an image", "Write it like registry.example/name:tag"),
+    "timeout": OptionRule(lambda v: v > 0, "which is not a duration", "Give a number of seconds above 0"),
     "url": REPOSITORY,
     "toolkit_repository": REPOSITORY,
 }
 ITEMS: Mapping[str, OptionRule] = {
     "cdi_spec_dirs": OptionRule(lambda v: _path(v) and v != "/", PATH.why, PATH.next),
     "annotation_prefixes": OptionRule(
-        _matches(PREFIX), "which is not a prefix of annotations", "write it like nvidia.cdi.k8s.io/, with the / at its end"
+        _matches(PREFIX), "which is not a prefix of annotations", "Write it like nvidia.cdi.k8s.io/, with the / at its end"
     ),
-    "low_level_runtimes": OptionRule(_word, "which is not the name or path of a program", "give the program alone, without arguments"),
+    "low_level_runtimes": OptionRule(_word, "which is not the name or path of a program", "Give the program alone, without arguments"),
 }
 
 
@@ -121,10 +121,10 @@ def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
             _check(name, item, rule)
     if options.get("cdi_model_class") and options["cdi_model_class"] == options.get("cdi_class"):
         raise PlanError(
-            "cdi_model_class is the same as cdi_class", why="a file defines one kind of devices", next="give the second kind another name"
+            "cdi_model_class is the same as cdi_class", why="a file defines one kind of devices", next="Give the second kind another name"
         )
     if options.get("drop_in") == "never" and options.get("drop_in_path"):
-        raise PlanError(f"drop_in is never, and drop_in_path is {options['drop_in_path']}", next="leave out one of the two")
+        raise PlanError(f"drop_in is never, and drop_in_path is {options['drop_in_path']}", next="Leave out one of the two")
     for name in ("url", "toolkit_repository"):
         check_no_credentials(name, str(options.get(name) or ""))
     for name, value in (options.get("handlers") or {}).items():
@@ -148,7 +148,7 @@ def instead(name: str, value: Any) -> str:
 def check_no_credentials(name: str, address: str) -> None:
     if CREDENTIALS.match(address):
         why = "every user of the host can read the file that holds it"
-        step = "give the address alone; apt reads credentials from /etc/apt/auth.conf.d"
+        step = "Give the address alone; apt reads credentials from /etc/apt/auth.conf.d"
         raise PlanError(f"{name} contains a user name or a password", why=why, next=step)
 
 
@@ -165,16 +165,16 @@ def check_handler(name: str, value: Any) -> None:
     where = f"handlers.{name}"
     if name in ENGINES_OWN:
         why = "containers that request no GPU would run through the NVIDIA runtime"
-        raise PlanError("this is the engine's own handler", where=where, why=why, next="choose another name")
+        raise PlanError("this is the engine's own handler", where=where, why=why, next="Choose another name")
     if not isinstance(value, Mapping):
-        raise PlanError("it must be a dictionary", where=where, next="give it the keys binary and options, or {}")
+        raise PlanError("it must be a dictionary", where=where, next="Give it the keys binary and options, or {}")
     unknown = sorted(str(key) for key in set(value) - {"binary", "options"})
     if unknown:
-        raise PlanError(f"unknown key {unknown[0]!r}", where=where, next="known keys are binary and options")
+        raise PlanError(f"unknown key {unknown[0]!r}", where=where, next="Known keys are binary and options")
     if value.get("binary") and not _file(value["binary"]):
         raise PlanError(f"binary is {value['binary']!r}, {FILE.why}", where=where, next=FILE.next)
     if not isinstance(value.get("options") or {}, Mapping):
-        raise PlanError("options must be a dictionary", where=where, next="write the runtime's options as keys with values")
+        raise PlanError("options must be a dictionary", where=where, next="Write the runtime's options as keys with values")
 
 
 def _check(name: str, value: Any, rule: OptionRule) -> None:

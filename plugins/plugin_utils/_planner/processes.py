@@ -9,7 +9,7 @@ import posixpath
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, Policy, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 UNVERIFIED = "unverified"  # in the place of a manager
@@ -31,13 +31,14 @@ def called(obs: Observation, name: str) -> tuple[Mapping[str, Any], ...]:
     return tuple(p for p in obs.unverified() if program(p) == name)
 
 
-def refusal(title: str, process: Mapping[str, Any]) -> str:
+def refusal(title: str, process: Mapping[str, Any]) -> Refusal:
     """Which rule is broken, and what mends it. Without a process's number: the record of a host changes only when something does."""
     row = process.get("unverified")
     place = process.get("place") if row == "unit" else process.get("exe")
-    return (
+    return Refusal(
         f"{title} runs here, but its process could not be verified ({row}): {place} {process.get('why')}. "
-        f"Its program is not run, its files are not read, and it is not restarted. {process.get('remedy')}, {DECLARE}"
+        "Its program is not run, its files are not read, and it is not restarted",
+        f"{process.get('remedy')}, {DECLARE}",
     )
 
 

@@ -15,7 +15,7 @@ from typing import Protocol
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file, low_level, originals, owned_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy, Refusal, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 
@@ -107,10 +107,10 @@ def of_instances(
     refused: dict[str, str] = {}
     for instance in found.instances:
         if instance.refusal and instance.manager not in JUDGED:
-            refused.setdefault(instance.engine, instance.refusal)
+            refused.setdefault(instance.engine, str(instance.refusal))
             continue
         try:
-            done = engines[instance.engine].plan_absent(policy, obs, dc.replace(instance, refusal=""))
+            done = engines[instance.engine].plan_absent(policy, obs, dc.replace(instance, refusal=Refusal()))
             plans[instance.key] = merge([done, unknown(policy, instance, done, found.obstacles.get(instance.engine, ""))])
         except PlanError as error:
             broken[instance.engine] = str(error)
@@ -129,7 +129,7 @@ def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:
     """A single-resource module works on one instance, which has to be named where several have something of this collection."""
     changing = sorted(key for key, one in plans.items() if one.changes)
     if policy.single and len(changing) > 1:
-        raise PlanError(f"several instances: {', '.join(changing)}", next="choose one by config_path")
+        raise PlanError(f"several instances: {', '.join(changing)}", next="Choose one by config_path")
 
 
 def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Plan, broken: Mapping[str, str]) -> None:

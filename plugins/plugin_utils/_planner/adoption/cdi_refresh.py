@@ -88,7 +88,7 @@ def cdi_owner(policy: Policy, obs: Observation, cap: str) -> tuple[Literal["coll
             raise PlanError(
                 f"cdi_owner: toolkit cannot work: {against}",
                 where=found.output,
-                next="use cdi_owner: collection, or let nvidia-cdi-refresh write a spec that this host's engines accept",
+                next="Use cdi_owner: collection, or let nvidia-cdi-refresh write a spec that this host's engines accept",
             )
         return "toolkit", Reason("cdi_owner", "toolkit", "forced by the option cdi_owner", found.output)
     if against:
@@ -162,7 +162,7 @@ def mask(obs: Observation, path: str, why: str) -> Plan:
             "a unit of your own is in the place where nvidia-cdi-refresh has to be masked",
             where=path,
             why=why,
-            next="remove it, or set cdi_owner: toolkit",
+            next="Remove it, or set cdi_owner: toolkit",
         )
     return dc.replace(owned_file.write(file, "", after="masked", why=why), expect_files={path: None})
 

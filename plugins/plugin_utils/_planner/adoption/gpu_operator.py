@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver, kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Leftover, NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Leftover, NeedMore, Policy, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 TOOL = "gpu-operator"
@@ -214,20 +214,21 @@ def _concerns(policy: Policy, instance: Instance, found: State, instances: tuple
     return traits.of(instance.engine).kubernetes and instance.cri and (instance.used_by_kubelet or not known)
 
 
-def refusal(obs: Observation, instance: Instance, found: State) -> str:
+def refusal(obs: Observation, instance: Instance, found: State) -> Refusal:
     again = returned(obs)
     back = f"It runs again: it has rewritten {again}, which this collection had taken over. " if again else ""
     engine = traits.of(instance.engine).title
     if found.fate == "live":
-        return (
+        return Refusal(
             f"{back}The GPU Operator's toolkit runs on this host ({found.why}) and writes the NVIDIA handlers of {engine} itself, so "
-            f"{engine} is left alone: {HAND_OVER}"
+            f"{engine} is left alone",
+            HAND_OVER,
         )
     ways = ", ".join(f"{name} runs {program}" for name, program in its_handlers(instance).items()) or ", ".join(found.traces)
-    return (
+    return Refusal(
         f"{back}The GPU Operator's toolkit has configured this {engine} ({ways}), and nothing proves that it no longer runs: "
-        f"{found.why}. So it "
-        f"is treated as running, and {engine} is left alone. {WAIT}; where the operator is in use, {HAND_OVER}"
+        f"{found.why}. So it is treated as running, and {engine} is left alone",
+        f"{WAIT}; where the operator is in use, {HAND_OVER}",
     )
 
 
@@ -243,7 +244,7 @@ def leftovers(policy: Policy, obs: Observation, instances: tuple[Instance, ...])
     """What of it is on the host, next to its files in an engine's configuration, which the engine's own planner judges."""
     found = state(policy, obs, instances)
     if found.counts_as_live:
-        concerned = [i for i in instances if its_handlers(i) or "GPU Operator" in i.refusal]
+        concerned = [i for i in instances if its_handlers(i) or "GPU Operator" in i.refusal.what]
         places = [(i.config_path, tuple(its_handlers(i))) for i in concerned] or [(found.traces[0], ())]
         return tuple(Leftover(TOOL, path, keys, False, "live", found.why, HAND_OVER) for path, keys in places)
     if DIRECTORY not in found.traces:

@@ -50,7 +50,7 @@ def refused(file: File) -> PlanError:
     mine = f", with {', '.join(strange)}" if strange else ""
     what = f"a file of another tool is in the place of this host's spec{mine}"
     ways = "set cdi_owner: toolkit to leave the spec to its owner, or move the file out of the CDI directories"
-    step = ways if strange else f"set adopt: auto to have it taken over, {ways}"
+    step = ways if strange else f"Set adopt: auto to have it taken over, {ways}"
     return PlanError(what, where=file.path, why="adopt: never leaves it to its owner", next=step)
 
 

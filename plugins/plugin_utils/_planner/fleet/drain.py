@@ -86,20 +86,20 @@ def check(options: Mapping[str, Any]) -> None:
     check_commands(options.get("commands"))
     for name, variable in (("timeout", "gpufleet_drain_timeout"), ("interval", "gpufleet_drain_interval")):
         if not 1 <= options[name] <= LONGEST:
-            raise PlanError(f"{variable} is {options[name]}", why=f"it is no time from 1 to {LONGEST} seconds", next="write it as 3600")
+            raise PlanError(f"{variable} is {options[name]}", why=f"it is no time from 1 to {LONGEST} seconds", next="Write it as 3600")
     if options["interval"] > options["timeout"]:
         why = f"it is longer than gpufleet_drain_timeout, {options['timeout']}"
-        raise PlanError(f"gpufleet_drain_interval is {options['interval']}", why=why, next="give a shorter interval")
+        raise PlanError(f"gpufleet_drain_interval is {options['interval']}", why=why, next="Give a shorter interval")
     if not ID.fullmatch(options["rollout"]):
         why = "it marks nodes, and is no word of at most 63 letters, digits, '.', '_' and '-'"
-        raise PlanError(f"gpufleet_rollout_id is {options['rollout']!r}", why=why, next="write it as driver-580-2026-03")
+        raise PlanError(f"gpufleet_rollout_id is {options['rollout']!r}", why=why, next="Write it as driver-580-2026-03")
     by = options["by"]
     if not by:
-        raise PlanError("gpufleet_drain_by is empty", next="write auto, commands, slurm or kubernetes")
+        raise PlanError("gpufleet_drain_by is empty", next="Write auto, commands, slurm or kubernetes")
     if COMMANDS in by and not options.get("commands"):
-        raise PlanError("gpufleet_drain_by names commands, and gpufleet_drain_commands is not set", next="set it, or name another one")
+        raise PlanError("gpufleet_drain_by names commands, and gpufleet_drain_commands is not set", next="Set it, or name another one")
     if SLURM in by and options["method"] == "evict":
-        raise PlanError("gpufleet_drain_method is evict, and gpufleet_drain_by names slurm", why=NO_EVICTION, next="write wait")
+        raise PlanError("gpufleet_drain_method is evict, and gpufleet_drain_by names slurm", why=NO_EVICTION, next="Write wait")
 
 
 NO_EVICTION = "Slurm jobs are waited for and never cancelled"
@@ -111,24 +111,24 @@ def check_commands(commands: Any) -> None:
         return
     setting = "gpufleet_drain_commands"
     if not isinstance(commands, Mapping):
-        raise PlanError(f"{setting} is no dictionary", next="give it the keys before, wait and after, each a list of words")
+        raise PlanError(f"{setting} is no dictionary", next="Give it the keys before, wait and after, each a list of words")
     unknown = sorted(str(key) for key in set(commands) - set(STEPS))
     if unknown:
-        raise PlanError(f"{setting} has the unknown key {unknown[0]!r}", next=f"known keys are {', '.join(STEPS)}")
+        raise PlanError(f"{setting} has the unknown key {unknown[0]!r}", next=f"Known keys are {', '.join(STEPS)}")
     for step, argv in commands.items():
         _check_argv(f"{setting}.{step}", argv)
     for step in ("before", "after"):
         if not commands.get(step):
-            raise PlanError(f"{setting} has no {step}", why="a host that is taken out of service has to come back", next=f"add {step}")
+            raise PlanError(f"{setting} has no {step}", why="a host that is taken out of service has to come back", next=f"Add {step}")
 
 
 def _check_argv(where: str, argv: Any) -> None:
     good = isinstance(argv, (list, tuple)) and argv and all(isinstance(word, (str, int, float)) for word in argv) and str(argv[0]).strip()
     if not good:
         why = "a string would need a shell" if isinstance(argv, str) else "it is no list of words"
-        raise PlanError(f"{where} is {argv!r}", why=why, next="write it as a list: [/usr/local/bin/drain, --host, gpu1]")
+        raise PlanError(f"{where} is {argv!r}", why=why, next="Write it as a list: [/usr/local/bin/drain, --host, gpu1]")
     if any("\0" in str(word) for word in argv):
-        raise PlanError(f"{where} has a word with a null character", next="take it out")
+        raise PlanError(f"{where} has a word with a null character", next="Take it out")
 
 
 def text_of(reason: str, why: str) -> str:
@@ -199,7 +199,7 @@ def node_names(given: str, work: Work, inventory_hostname: str, others: Collecti
     found = next((name for name in (own, short) if name in taken), "")
     if found:
         why = f"the inventory has another host of this name, and knows this one as {inventory_hostname}"
-        raise PlanError(f"this host calls itself {work.hostname}", why=why, next=f"set {setting} to the node's name for this host")
+        raise PlanError(f"this host calls itself {work.hostname}", why=why, next=f"Set {setting} to the node's name for this host")
     names_ = (own, short) if HOSTNAME.fullmatch(own) else ()
     return tuple(dict.fromkeys(n for n in (*names_, inventory_hostname) if n))
 
@@ -207,4 +207,4 @@ def node_names(given: str, work: Work, inventory_hostname: str, others: Collecti
 def no_node(setting: str, tried: Sequence[str], known: Sequence[str], where: str) -> PlanError:
     """The node is not there under any of its names."""
     has = f"{where} has {names.some(known)}" if known else f"{where} has no nodes"
-    return PlanError(f"there is no node {' or '.join(tried)}", why=has, next=f"set {setting} to the node's name for this host")
+    return PlanError(f"there is no node {' or '.join(tried)}", why=has, next=f"Set {setting} to the node's name for this host")

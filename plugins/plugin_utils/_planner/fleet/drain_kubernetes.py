@@ -40,7 +40,7 @@ def objects(resources: Iterable[Any], doing: str) -> list[dict[str, Any]]:
     """What the API listed, as far as it has the shape of nodes and pods; a proxy, for example, answers what it likes."""
     found = list(resources)
     if not all(isinstance(r, Mapping) and all(isinstance(r.get(k) or {}, Mapping) for k in PARTS) and name_of(r) for r in found):
-        raise PlanError(f"cannot {doing}", why="the answer has something without a name in it", next=f"check {ACCESS}, and the API")
+        raise PlanError(f"cannot {doing}", why="the answer has something without a name in it", next=f"Check {ACCESS}, and the API")
     return [dict(r) for r in found]
 
 
@@ -97,7 +97,7 @@ def require_same_machine(node: Mapping[str, Any], boot_id: str) -> None:
     theirs = str(((node.get("status") or {}).get("nodeInfo") or {}).get("bootID") or "")
     if boot_id and theirs and theirs != boot_id:
         why = f"the cluster knows its boot as {theirs}, and the host's is {boot_id}"
-        step = f"check gpufleet_kubernetes_node, {ACCESS}; after a reboot wait until the kubelet has reported"
+        step = f"Check gpufleet_kubernetes_node, {ACCESS}; after a reboot wait until the kubelet has reported"
         raise PlanError(f"the node {name_of(node)} is another machine than this host", why=why, next=step)
 
 
@@ -216,20 +216,20 @@ def failure(result: Mapping[str, Any], doing: str) -> PlanError:
     text = str(result.get("msg") or "")
     if NO_LIBRARY.search(text):
         why = "the Python library kubernetes is missing where the task runs"
-        return PlanError(f"cannot {doing}", why=why, next="install it for the Python of gpufleet_drain_delegate (the controller)")
+        return PlanError(f"cannot {doing}", why=why, next="Install it for the Python of gpufleet_drain_delegate (the controller)")
     certificate = CERTIFICATE.search(text)
     if certificate:
-        return PlanError(f"cannot {doing}", why=certificate[0][:200], next=f"check the cluster's CA in the file of {ACCESS}")
+        return PlanError(f"cannot {doing}", why=certificate[0][:200], next=f"Check the cluster's CA in the file of {ACCESS}")
     if UNREACHABLE.search(text):
-        return PlanError(f"cannot {doing}", why="the Kubernetes API does not answer", next=f"check {ACCESS}, and the way to the API")
+        return PlanError(f"cannot {doing}", why="the Kubernetes API does not answer", next=f"Check {ACCESS}, and the way to the API")
     if NO_CONFIG.search(text):
-        return PlanError(f"cannot {doing}", why=message(result), next=f"check {ACCESS}, or the variables K8S_AUTH_*")
+        return PlanError(f"cannot {doing}", why=message(result), next=f"Check {ACCESS}, or the variables K8S_AUTH_*")
     if text.startswith("Pod deletion errors"):
-        step = "let them end, or see gpufleet_kubernetes_force and gpufleet_kubernetes_delete_emptydir_data"
+        step = "Let them end, or see gpufleet_kubernetes_force and gpufleet_kubernetes_delete_emptydir_data"
         return PlanError(f"cannot {doing}", why=message(result), next=step)
     if "Forbidden" in text or "forbidden" in text:
-        step = f"give the account of {ACCESS} that right, see docs/drain.md"
+        step = f"Give the account of {ACCESS} that right, see docs/drain.md"
         return PlanError(f"cannot {doing}", why=message(result), next=step)
     if "Unauthorized" in text:
-        return PlanError(f"cannot {doing}", why="the API does not know this account", next=f"check {ACCESS}")
-    return PlanError(f"cannot {doing}", why=message(result), next=f"check {ACCESS}")
+        return PlanError(f"cannot {doing}", why="the API does not know this account", next=f"Check {ACCESS}")
+    return PlanError(f"cannot {doing}", why=message(result), next=f"Check {ACCESS}")

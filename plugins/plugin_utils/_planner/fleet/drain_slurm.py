@@ -50,7 +50,7 @@ def parse(text: str) -> SlurmNode:
     name, state = _only("NodeName", NAME, text), _only("State", STATE, text)
     reason = _only("Reason", REASON, text)
     if name is None or state is None:
-        raise PlanError("scontrol show node has an output without NodeName and State", next="look at its version, and report this")
+        raise PlanError("scontrol show node has an output without NodeName and State", next="Look at its version, and report this")
     words = state[1]
     found = set()
     while words and words[-1] in "*$~#!%@^+-":
@@ -64,7 +64,7 @@ def _only(field: str, pattern: re.Pattern[str], text: str) -> re.Match[str] | No
     found = list(pattern.finditer(text))
     if len(found) > 1:
         why = "it tells more than one node, or a field of it has a line end"
-        step = "name one node in gpufleet_slurm_node, and look at `scontrol show node`"
+        step = "Name one node in gpufleet_slurm_node, and look at `scontrol show node`"
         raise PlanError(f"scontrol show node has {len(found)} lines {field}=", why=why, next=step)
     return found[0] if found else None
 

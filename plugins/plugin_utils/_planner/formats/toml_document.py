@@ -86,15 +86,15 @@ def loads(text: str, path: str) -> dict[str, Any]:
     try:
         return tomllib.loads(text)
     except RecursionError as exc:
-        raise TomlError("this is nested too deeply to be a configuration", where=path, next="repair this file first") from exc
+        raise TomlError("this is nested too deeply to be a configuration", where=path, next="Repair this file first") from exc
     except tomllib.TOMLDecodeError as exc:
         if text.startswith(UTF16):
-            raise TomlError("this is UTF-16, but TOML must be UTF-8", where=path, line=1, next="save the file as UTF-8") from exc
+            raise TomlError("this is UTF-16, but TOML must be UTF-8", where=path, line=1, next="Save the file as UTF-8") from exc
         match = re.search(r"at line (\d+)", str(exc))
         line = int(match.group(1)) if match else len(split(text)) or 1
-        raise TomlError("this is not valid TOML", where=path, line=line, why=WHY, next="Repair this line first.") from None
+        raise TomlError("this is not valid TOML", where=path, line=line, why=WHY, next="Repair this line first") from None
     except ValueError as exc:  # a number of more digits than Python turns into one
-        raise TomlError("a number in this file is too long", where=path, next="Repair this file first.") from exc
+        raise TomlError("a number in this file is too long", where=path, next="Repair this file first") from exc
 
 
 def _loads_tomlkit(text: str, path: str) -> dict[str, Any]:
@@ -105,14 +105,14 @@ def _loads_tomlkit(text: str, path: str) -> dict[str, Any]:
         raise PlanError(
             "the controller's Python cannot read TOML",
             why="it is older than 3.11, and tomlkit is not installed",
-            next="Install tomlkit for the Python that runs Ansible (meta/execution-environment.yml lists it), or use Python 3.11 or newer.",
+            next="Install tomlkit for the Python that runs Ansible (meta/execution-environment.yml lists it), or use Python 3.11 or newer",
         ) from exc
     try:
         data: dict[str, Any] = tomlkit.parse(text).unwrap()
     except ParseError as exc:
-        raise TomlError("this is not valid TOML", where=path, line=exc.line, why=WHY, next="Repair this line first.") from None
+        raise TomlError("this is not valid TOML", where=path, line=exc.line, why=WHY, next="Repair this line first") from None
     except ValueError:  # tomlkit lets some wrong dates and numbers through as this
-        raise TomlError("this is not valid TOML", where=path, line=1, why=WHY, next="Repair this file first.") from None
+        raise TomlError("this is not valid TOML", where=path, line=1, why=WHY, next="Repair this file first") from None
     return data
 
 
@@ -187,5 +187,5 @@ def refusal(doc: TomlDocument, path: Path, why: str) -> TomlError:
         where=doc.path,
         line=line or 1,
         why=why,
-        next="Write it as a table with a header of its own, or make the change by hand.",
+        next="Write it as a table with a header of its own, or make the change by hand",
     )

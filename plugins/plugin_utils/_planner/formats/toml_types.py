@@ -38,17 +38,17 @@ def check(doc: toml.TomlDocument, shapes: Mapping[Path, str], why: str, withheld
                     where=doc.path,
                     line=toml.line_of(doc, path),
                     why=why,
-                    next="repair it first",
+                    next="Repair it first",
                 )
 
 
 def check_encoding(doc: toml.TomlDocument, why: str) -> None:
     """The node says where a byte is no UTF-8; in a text that came as it is, it is a lone surrogate."""
     if doc.foreign_bytes:
-        raise PlanError("this is not UTF-8", where=doc.path, line=doc.foreign_bytes, why=why, next="save the file as UTF-8")
+        raise PlanError("this is not UTF-8", where=doc.path, line=doc.foreign_bytes, why=why, next="Save the file as UTF-8")
     for number, line in enumerate(doc.lines, 1):
         if LONE_SURROGATE.search(line):
-            raise PlanError("this is not UTF-8", where=doc.path, line=number, why=why, next="save the file as UTF-8")
+            raise PlanError("this is not UTF-8", where=doc.path, line=number, why=why, next="Save the file as UTF-8")
 
 
 def found(data: Any, pattern: Path) -> list[tuple[Path, Any]]:

@@ -82,7 +82,7 @@ def in_use(obs: Observation) -> InUse:
             "pods of this node use both cgroup drivers",
             where=systemd,
             why=f"{cgroupfs} exists as well, so the kubelet's driver was changed while pods were running",
-            next="drain the node and restart its kubelet, then run again",
+            next="Drain the node and restart its kubelet, then run again",
         )
     if systemd:
         return InUse("systemd", f"the kubelet uses the systemd cgroup driver now ({systemd})")
@@ -144,7 +144,7 @@ def _stated(value: str, where: str) -> InUse:
             "the kubelet's cgroup driver is not known",
             where=where,
             why=f"{value} is not a driver that this collection knows",
-            next="write systemd or cgroupfs there",
+            next="Write systemd or cgroupfs there",
         )
     return InUse(cast(Driver, value), f"the kubelet is set to the {value} cgroup driver ({where})")
 
@@ -199,11 +199,11 @@ def _setting(file: File, key: str) -> Any:
             "the kubelet's configuration cannot be read",
             where=file.path,
             why=file.trouble,
-            next="make it readable, or set the cgroup driver in the option handlers (options: SystemdCgroup)",
+            next="Make it readable, or set the cgroup driver in the option handlers (options: SystemdCgroup)",
         )
     file_places.require_shown(file.path, [entry for entry in file.withheld if entry["path"][0] == key])
     try:
         data = json.loads(file.content) if file.content.lstrip().startswith("{") else yaml.safe_load(file.content)
     except (ValueError, yaml.YAMLError) as broken:
-        raise PlanError("the kubelet's configuration is not valid YAML", where=file.path, next="repair it and run again") from broken
+        raise PlanError("the kubelet's configuration is not valid YAML", where=file.path, next="Repair it and run again") from broken
     return data.get(key) if isinstance(data, Mapping) else None

@@ -20,13 +20,13 @@ DOCKER = Manager(
     kubernetes=False,
     cri=False,
     separable=True,
-    sentence="Docker started this containerd for itself and writes its configuration.",
+    sentence="Docker started this containerd for itself and writes its configuration",
 )
 
 # Of the package's containerd. The file stays the package's, so our part of it is taken back as there.
 SERVES_DOCKER_ONLY = (
-    "This containerd serves Docker only: {where} switches CRI off. It is left alone, since Docker has a configuration of its own. "
-    'For Kubernetes, remove "{entry}" from disabled_plugins, restart containerd and run again.'
+    "This containerd serves Docker only: {where} switches CRI off. It is left alone, since Docker has a configuration of its own",
+    'For Kubernetes, remove "{entry}" from disabled_plugins, restart containerd and run again',
 )
 
 

@@ -7,6 +7,8 @@ from __future__ import annotations
 
 import dataclasses as dc
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Refusal
+
 
 @dc.dataclass(frozen=True)
 class Place:
@@ -49,9 +51,8 @@ class Manager:
     place: Place | None = None
 
     @property
-    def refusal(self) -> str:
-        sentence = self.sentence or f"{self.title} writes this containerd's configuration."
-        return f"{sentence} {self.instead}"
+    def refusal(self) -> Refusal:
+        return Refusal(self.sentence or f"{self.title} writes this containerd's configuration", self.instead)
 
     @property
     def taken_back(self) -> bool:

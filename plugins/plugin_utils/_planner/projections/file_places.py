@@ -124,9 +124,9 @@ def stand_in(value: Any) -> bool:
 def fault(path: str, code: str, line: int, form: str) -> PlanError:
     """The error for a file of which nothing was sent, since it is not of its format."""
     if code == "utf-16":
-        return PlanError(f"this is UTF-16, but {form} must be UTF-8", where=path, line=1, next="save the file as UTF-8")
+        return PlanError(f"this is UTF-16, but {form} must be UTF-8", where=path, line=1, next="Save the file as UTF-8")
     why = FAULTS.get(code, "the scanner on the node reports no more details")
-    return PlanError(f"this is not valid {form}", where=path, line=line, why=why, next="Repair this line first.")
+    return PlanError(f"this is not valid {form}", where=path, line=line, why=why, next="Repair this line first")
 
 
 def require_shown(path: str, withheld: Iterable[Mapping[str, Any]], without: Iterable[Path] = ()) -> None:
@@ -140,5 +140,5 @@ def require_shown(path: str, withheld: Iterable[Mapping[str, Any]], without: Ite
                 where=path,
                 line=entry["line"],
                 why="only configuration values of a known form leave the host, since any other value may be a secret",
-                next="Write it in the usual form, or make the change by hand.",
+                next="Write it in the usual form, or make the change by hand",
             )

@@ -164,5 +164,5 @@ def check_binary(policy: Policy, obs: Observation, binary: str) -> None:
         "the program of the OCI hook does not exist",
         where=binary,
         why="CRI-O silently skips such a hook, and containers would run without GPUs",
-        next="install nvidia-container-toolkit first (packages: present does), or correct the path",
+        next="Install nvidia-container-toolkit first (packages: present does), or correct the path",
     )

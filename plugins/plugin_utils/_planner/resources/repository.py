@@ -100,7 +100,7 @@ def family(os_release: Mapping[str, str]) -> Family:
         f"unknown distribution {os_release.get('ID') or '(it has no name)'}",
         where="/etc/os-release",
         why=f"known are {known}",
-        next="install the packages yourself and set packages: ignore",
+        next="Install the packages yourself and set packages: ignore",
     )
 
 
@@ -111,13 +111,13 @@ def fingerprint(key: str) -> str:
     be trusted as the first is, though nobody has compared its fingerprint.
     """
     if not key.partition(BEGIN)[2].partition(END)[0].strip():
-        raise PlanError("the repository key is not an armored OpenPGP public key", why=f"no {BEGIN}", next="pass the text of the .asc file")
+        raise PlanError("the repository key is not an armored OpenPGP public key", why=f"no {BEGIN}", next="Pass the text of the .asc file")
     try:
         body = _primary(_dearmored(key))
     except ValueError as error:
-        raise PlanError("the repository key cannot be read", why=str(error), next="fetch it again; it may be truncated") from error
+        raise PlanError("the repository key cannot be read", why=str(error), next="Fetch it again; it may be truncated") from error
     except IndexError as error:
-        raise PlanError("the repository key cannot be read", why="it ends too early", next="fetch it again; it may be truncated") from error
+        raise PlanError("the repository key cannot be read", why="it ends too early", next="Fetch it again; it may be truncated") from error
     return hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body).hexdigest().upper()  # noqa: S324 - the format's own digest
 
 
@@ -300,7 +300,7 @@ def nvidias_key(obs: Observation) -> str:
 def plan(obs: Observation, *, url: str, key: str, expected: str, state: str) -> Plan:
     """Two whole files. The key's fingerprint is compared before anything is written."""
     if url != NVIDIA and not url.startswith(("http://", "https://", "file://")):
-        raise PlanError(f"{url!r} is not the address of a repository", next="give an http, https or file address")
+        raise PlanError(f"{url!r} is not the address of a repository", next="Give an http, https or file address")
     where = family(obs.host.get("os_release") or {})
     if state == "absent":
         return _taken_back(obs, (where.list_path, where.key_path))

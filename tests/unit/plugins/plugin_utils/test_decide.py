@@ -18,6 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Kubelet,
     PlanError,
     Policy,
+    Refusal,
 )
 from hypothesis import given
 from hypothesis import strategies as st
@@ -169,7 +170,7 @@ def test_a_host_without_a_gpu_fails_where_that_is_wished() -> None:
 
 
 def test_a_refused_instance_is_reported_and_never_decided_on() -> None:
-    k3s = dc.replace(C23, manager="k3s", refusal="k3s writes this file at every start")
+    k3s = dc.replace(C23, manager="k3s", refusal=Refusal("k3s writes this file at every start"))
     record = decide.decide(Policy(), [k3s, CRIO], GPU, NONE)
     assert [d.engine for d in record.decisions] == ["crio"]
     assert record.refused == ((k3s.key, "k3s writes this file at every start"),)
@@ -192,7 +193,7 @@ CRUN = dc.replace(C23, low_level="crun")
         ([CRIO, dc.replace(C23, low_level="")], {}, {}, ("/usr/libexec/crio/crun",)),
         # only who goes through the NVIDIA runtime has a say: of the hook it is the engine that calls the low-level one
         ([CRIO, C23], {"injection": "oci-hook", "engines": ("crio",)}, {}, ("runc", "crun")),
-        ([CRIO, dc.replace(C23, refusal="left alone")], {}, {}, ("/usr/libexec/crio/crun",)),
+        ([CRIO, dc.replace(C23, refusal=Refusal("left alone"))], {}, {}, ("/usr/libexec/crio/crun",)),
     ],
 )  # fmt: skip
 def test_low_level_runtimes(instances: list[Instance], options: dict, found: dict, runtimes: tuple) -> None:

@@ -15,7 +15,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, NeedMore, PlanError, Policy, refused
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Kubelet,
+    NeedMore,
+    PlanError,
+    Policy,
+    Refusal,
+    refused,
+    step,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.builders import obs
@@ -49,8 +57,8 @@ def test_what_cannot_be_verified_is_refused_with_the_rule_and_the_remedy_and_not
     (found,) = FINDERS[name](Policy(), seen(name, [process(name)]))
     assert (found.manager, found.running, found.cri) == (verified.UNVERIFIED, True, False)
     assert (found.binary, found.unit, found.socket, found.config_path, found.pid) == (f"/opt/{name}", "", "", "", 0)
-    assert "its process could not be verified (service)" in found.refusal
-    assert found.refusal.endswith(f"Mend it, {verified.DECLARE}")
+    assert "its process could not be verified (service)" in str(found.refusal)
+    assert str(found.refusal).endswith(f"Mend it, {verified.DECLARE}")
     with pytest.raises(PlanError) as caught:
         node.require_engine(Policy(), node.Seen((found,), None, Kubelet(), None))  # type: ignore[arg-type]
     assert caught.value.where == f"/opt/{name}"
@@ -109,7 +117,7 @@ def test_an_engine_that_the_options_describe_needs_no_process(name: str) -> None
         files={f"/usr/bin/{name}": "", "/etc/e/config": "" if name != "dockerd" else "{}"},
     )
     (found,) = FINDERS[name](policy, given)
-    assert (found.refusal, found.running, found.unit, found.config_path, found.socket) == (
+    assert (str(found.refusal), found.running, found.unit, found.config_path, found.socket) == (
         "",
         True,
         "e.service",
@@ -131,17 +139,19 @@ def test_no_process_is_known_by_the_name_that_it_was_started_with(name: str) -> 
     assert kubelet.find(Policy(), given) == Kubelet()
 
 
+# the parts of a refusal -> what a person reads
 REFUSALS = {
-    "a sentence and a step": (
-        'CRI is switched off here: /etc/x.toml:2 lists it. Remove "cri" from disabled_plugins and run again.',
-        ("CRI is switched off here: /etc/x.toml:2 lists it", 'Remove "cri" from disabled_plugins and run again.'),
+    "a cause and a step": (
+        Refusal("CRI is switched off here. Docker has its own", "remove cri from disabled_plugins. Then run again"),
+        "CRI is switched off here. Docker has its own. Remove cri from disabled_plugins. Then run again",
     ),
-    "one sentence": ("Docker is installed but not running: start it", ("Docker is installed but not running: start it", "")),
+    "a step that ends with a full stop": (Refusal("k3s writes this", "Set it there."), "k3s writes this. Set it there"),
+    "a cause alone": (Refusal("Docker is a snap. It is left alone"), "Docker is a snap. It is left alone"),
 }
 
 
-@pytest.mark.parametrize(("sentence", "parts"), REFUSALS.values(), ids=REFUSALS)
-def test_a_refusal_as_an_error_has_its_step_by_itself(sentence: str, parts: tuple[str, str]) -> None:
-    error = refused(dc.replace(verified.instance("docker", "Docker", {"exe": "/usr/bin/dockerd"}), refusal=sentence))
-    assert (error.what, error.next) == parts
-    assert str(error) == f"/usr/bin/dockerd: {sentence}"
+@pytest.mark.parametrize(("refusal", "sentence"), REFUSALS.values(), ids=REFUSALS)
+def test_a_refusal_as_an_error_has_its_step_by_itself(refusal: Refusal, sentence: str) -> None:
+    error = refused(dc.replace(verified.instance("docker", "Docker", {"exe": "/usr/bin/dockerd"}), refusal=refusal))
+    assert (error.what, error.next) == (refusal.what, step(refusal.next))
+    assert (str(refusal), str(error)) == (sentence, f"/usr/bin/dockerd: {sentence}")

@@ -53,7 +53,7 @@ class Part:
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     """Give back the bytes from before; where others have changed the file since, take out just what this collection wrote."""
     if instance.refusal:
-        return Plan(advice=(instance.refusal,))
+        return Plan(advice=(str(instance.refusal),))
     version = served.version_of(instance) if instance.version else SOME
     files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
     leaving = [f.path for f in files.files[1:] if is_own(f)]

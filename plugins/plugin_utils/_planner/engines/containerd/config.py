@@ -145,7 +145,7 @@ def _bounded(current: ConfigFile, files: int) -> None:
         f"more than {MAX_CHAIN} files import one another in a row" if deep else f"more than {MAX_FILES} files are imported",
         where=current.path,
         line=toml.line_of(current.doc, ("imports",)),
-        next="Import fewer files here.",
+        next="Import fewer files here",
     )
 
 
@@ -153,7 +153,7 @@ def imports(file: ConfigFile) -> list[str]:
     value = file.doc.data.get("imports", [])
     if not isinstance(value, list) or not all(isinstance(v, str) for v in value):
         line = toml.line_of(file.doc, ("imports",))
-        raise PlanError("`imports` is not a list of paths", where=file.path, line=line, next="containerd refuses it; repair it first.")
+        raise PlanError("`imports` is not a list of paths", where=file.path, line=line, next="Repair it first: containerd refuses it")
     return value
 
 
@@ -185,7 +185,7 @@ def _resolve(sight: Sight, current: ConfigFile, pattern: str, version: Version) 
             where=current.path,
             line=line,
             why="containerd does not start with a missing import",
-            next="Create the file, or remove it from `imports`.",
+            next="Create the file, or remove it from `imports`",
         )
     if file.type == "dir":
         raise PlanError(
@@ -193,14 +193,14 @@ def _resolve(sight: Sight, current: ConfigFile, pattern: str, version: Version) 
             where=current.path,
             line=line,
             why="containerd does not start with it",
-            next=f"Import {path.rstrip('/')}/*.toml instead.",
+            next=f"Import {path.rstrip('/')}/*.toml instead",
         )
     return [(path, file)]
 
 
 def _read(file: File, path: str, parents: tuple[str, ...]) -> ConfigFile:
     if file.error or (file.content is None and not file.fault):
-        raise PlanError("this file cannot be read", where=path, why=file.trouble, next="Make it a readable regular file.")
+        raise PlanError("this file cannot be read", where=path, why=file.trouble, next="Make it a readable regular file")
     doc = toml_file.read(file, path)
     toml_types.check(doc, releases.SHAPES, "containerd does not load it", file.withheld)
     file_places.require_shown(path, file.withheld, containerd_places.OF_HANDLERS)
@@ -213,7 +213,7 @@ def _loop(current: ConfigFile, path: str, pattern: str) -> PlanError:
         where=current.path,
         line=toml.line_of(current.doc, ("imports",)),
         why="files that import each other have no defined order",
-        next="Remove it from `imports`.",
+        next="Remove it from `imports`",
     )
 
 
@@ -225,7 +225,7 @@ def check_schema(files: FileSet, version: Version) -> None:
         written = file.doc.data.get("version", 1)
         if not isinstance(written, int) or isinstance(written, bool):
             line = toml.line_of(file.doc, ("version",))
-            raise PlanError("`version` is not a number", where=file.path, line=line, next="containerd refuses it; repair it first.")
+            raise PlanError("`version` is not a number", where=file.path, line=line, next="Repair it first: containerd refuses it")
         if releases.facts(version).merge == "deep":  # 1.x takes other bytes in strings and comments
             toml_types.check_encoding(file.doc, f"containerd {version} refuses it")
         if declared not in known:
@@ -234,7 +234,7 @@ def check_schema(files: FileSet, version: Version) -> None:
                 where=file.path,
                 line=toml.line_of(file.doc, ("version",)),
                 why="containerd rejects or ignores such a file",
-                next="Write it for this containerd, or upgrade containerd.",
+                next="Write it for this containerd, or upgrade containerd",
             )
 
 

@@ -22,7 +22,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernete
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import docker, known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Cdi,
+    Evidence,
+    Instance,
+    NeedMore,
+    PlanError,
+    Policy,
+    Refusal,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
@@ -38,13 +46,10 @@ claims = absent.claims
 PACKAGES = ["containerd", "containerd.io", "moby-containerd", *docker.PACKAGES]
 NAMES = [known.DAEMON]
 OTHER_PROGRAMS = ("dockerd", "crio")  # of engines that a version may stand for in another root directory
-RELATIVE = (
-    "containerd was started with a relative configuration path ({config}), so the file cannot be determined: start it with an "
-    "absolute path and run again, or remove containerd from the option engines"
-)
+RELATIVE = "containerd was started with a relative configuration path ({config}), so the file cannot be determined"
 CRI_OFF = (
-    "CRI is switched off in this containerd: {where} lists it in disabled_plugins, so settings for CRI would have no effect. "
-    'Remove "{entry}" from disabled_plugins, restart containerd and run again.'
+    "CRI is switched off in this containerd: {where} lists it in disabled_plugins, so settings for CRI would have no effect",
+    'Remove "{entry}" from disabled_plugins, restart containerd and run again',
 )
 READ_FLAGS: Mapping[str, str] = {"--config": "path", "-c": "path", "--address": "address", "-a": "address"}
 
@@ -183,7 +188,8 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     if daemon.manager.place is None:
         return _refused(daemon, daemon.manager.refusal)
     if not daemon.config.startswith("/"):
-        return dc.replace(_refused(daemon, RELATIVE.format(config=daemon.config)), silent=True)
+        way = "Start it with an absolute path and run again, or remove containerd from the option engines"
+        return dc.replace(_refused(daemon, Refusal(RELATIVE.format(config=daemon.config), way)), silent=True)
     guess = versions.parse(policy.engine_version) or Version(2, 0)
     files = _files(policy, obs, daemon.config, guess)
     socket = policy.socket or daemon.socket or (containerd_files.socket(files) if files else "") or releases.SOCKET
@@ -198,10 +204,10 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     if daemon.unit and not obs.unit_asked(daemon.unit):
         # Without its InvocationID a restart could hit a daemon that someone else has restarted meanwhile.
         raise NeedMore([queries.units([daemon.unit])])
-    manager, refusal = _cri_off(obs, files, off, daemon.manager) if files and off else (daemon.manager, "")
+    manager, refusal = _cri_off(obs, files, off, daemon.manager) if files and off else (daemon.manager, Refusal())
     cri = containerd_files.effective(files, version) if files else {}
     serves = not refusal
-    refusal = refusal or _stopped_refusal(obs, daemon) or (_silence(obs, daemon, socket) if silent else "")
+    refusal = refusal or _stopped_refusal(obs, daemon) or (_silence(obs, daemon, socket) if silent else Refusal())
     refusal = refusal or _unreachable(policy, files, manager, version)
     return Instance(
         engine="containerd",
@@ -227,34 +233,35 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     )
 
 
-def _unreachable(policy: Policy, files: FileSet | None, manager: Manager, version: Version) -> str:
+def _unreachable(policy: Policy, files: FileSet | None, manager: Manager, version: Version) -> Refusal:
     """A main file that is rendered again at each start, and reads nothing that we could write."""
     why = edit.unreachable(policy, manager, files, version) if files else ""
-    return edit.rendered(manager, files, why) if files and why else ""
+    return edit.rendered(manager, files, why) if files and why else Refusal()
 
 
-def _stopped_refusal(obs: Observation, daemon: Daemon) -> str:
+def _stopped_refusal(obs: Observation, daemon: Daemon) -> Refusal:
     """A daemon that does not run can neither report nor prove anything, so nothing is written for it."""
     if daemon.running:
-        return ""
+        return Refusal()
     state = obs.unit(daemon.unit).get("ActiveState") if daemon.unit else ""
-    return (
-        f"containerd is installed but not running ({daemon.unit or 'its unit'} is {state or 'not known to systemd'}): "
-        "start it and run again, or remove containerd from the option engines"
+    return Refusal(
+        f"containerd is installed but not running ({daemon.unit or 'its unit'} is {state or 'not known to systemd'})",
+        "Start it and run again, or remove containerd from the option engines",
     )
 
 
-def _silence(obs: Observation, daemon: Daemon, socket: str) -> str:
+def _silence(obs: Observation, daemon: Daemon, socket: str) -> Refusal:
     """Without the daemon's own word nobody knows what it works with, nor whether it would live with a change."""
     asked = (obs.said_by(queries.cri(socket, method), daemon.pid) for method in ("Status", "Version"))
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
-    return (
-        f"containerd runs, but its CRI does not answer at {socket} ({why}): see `journalctl -u {daemon.unit or 'containerd'}` for "
-        '"failed to load plugin", correct that and run again, or remove containerd from the option engines'
+    return Refusal(
+        f"containerd runs, but its CRI does not answer at {socket} ({why})",
+        f'See `journalctl -u {daemon.unit or "containerd"}` for "failed to load plugin", correct that and run again, or remove '
+        "containerd from the option engines",
     )
 
 
-def _refused(daemon: Daemon, refusal: str) -> Instance:
+def _refused(daemon: Daemon, refusal: Refusal) -> Instance:
     nothing = Cdi(False, False, (), "", Evidence("files", "not inspected: another system owns the configuration"))
     return Instance(
         engine="containerd",
@@ -299,14 +306,15 @@ def _packaged(obs: Observation, manager: Manager) -> str:
     return "" if manager.own_engine else next((v for v in (obs.package(p) for p in PACKAGES[:3]) if v), "")
 
 
-def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None], manager: Manager) -> tuple[Manager, str]:
+def _cri_off(obs: Observation, files: FileSet, off: tuple[str, int | None], manager: Manager) -> tuple[Manager, Refusal]:
     path, line = off
     file = files.get(path)
     entries = [e for e in (file.doc.data.get("disabled_plugins", []) if file else []) if e in releases.CRI_PLUGINS]
     dockers = manager is PACKAGE and docker.here(obs)
-    text = docker.SERVES_DOCKER_ONLY if dockers else CRI_OFF
+    what, way = docker.SERVES_DOCKER_ONLY if dockers else CRI_OFF
     where = f"{path}:{line}" if line else path
-    return docker.DOCKER if dockers else manager, text.format(where=where, entry=entries[0] if entries else "cri")
+    refusal = Refusal(what.format(where=where), way.format(entry=entries[0] if entries else "cri"))
+    return docker.DOCKER if dockers else manager, refusal
 
 
 def _cdi(obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: FileSet | None, version: Version, *, ask_dump: bool) -> Cdi:
@@ -399,11 +407,11 @@ def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager) ->
             f"the version of containerd {'is not readable: ' + text if text else 'is not known'}",
             where=policy.root,
             why="engines do not run in another root directory, and its package database has no version",
-            next='Set engine_version (gpufleet_engine_version), for example to "1.7.24".',
+            next='Set engine_version (gpufleet_engine_version), for example to "1.7.24"',
         )
     files = _files(policy, obs, config, version)
     off = containerd_files.cri_disabled(files) if files else None
-    shown_manager, refusal = _cri_off(obs, files, off, manager) if files and off else (manager, "")
+    shown_manager, refusal = _cri_off(obs, files, off, manager) if files and off else (manager, Refusal())
     serves, refusal = not refusal, refusal or _unreachable(policy, files, manager, version)
     cri = containerd_files.effective(files, version) if files else {}
     return Instance(

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Handler, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Handler, PlanError, Policy, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
@@ -242,7 +242,8 @@ def require_allowed(policy: Policy, manager: Manager, files: FileSet, wanted: li
     """Before a line is written: a key that the manager sets in another place, or a file that it renders again."""
     why = unreachable(policy, manager, files, version)
     if why:
-        raise PlanError(rendered(manager, files, why), where=files.root_path)
+        refusal = rendered(manager, files, why)
+        raise PlanError(refusal.what, where=files.root_path, next=refusal.next)
     for setting in wanted:
         for path, instead in known.place(manager.name).never:
             if setting.path[: len(path)] == path:
@@ -269,10 +270,9 @@ def unreachable(policy: Policy, manager: Manager, files: FileSet, version: Versi
     return "" if _names(root, path) else f"its imports ({', '.join(config.imports(root)) or 'none'}) do not name {path}"
 
 
-def rendered(manager: Manager, files: FileSet, why: str) -> str:
-    """A refusal, in a sentence and the step."""
+def rendered(manager: Manager, files: FileSet, why: str) -> Refusal:
     step = manager.place.not_imported if manager.place else ""
-    return f"{manager.title} renders {files.root_path} at each start, so that it is not edited, and {why}. {step}"
+    return Refusal(f"{manager.title} renders {files.root_path} at each start, so that it is not edited, and {why}", step)
 
 
 def _names(root: config.ConfigFile, path: str) -> bool:
@@ -305,14 +305,14 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
     text = file_places.shown(doc.text, present.keep) if present.keep else doc.text
     if present.exists and present.content is None:
         raise PlanError(
-            "the drop-in of this collection belongs here, but the path is in use", where=path, why=present.trouble, next="Move it away."
+            "the drop-in of this collection belongs here, but the path is in use", where=path, why=present.trouble, next="Move it away"
         )
     if present.exists and present.content is not None and MARK not in present.content and present.content != text:
         raise PlanError(
             "this file exists and was not written by this collection",
             where=path,
             why="it does not begin with this collection's marker",
-            next="Move it away, or set another path in drop_in_path.",
+            next="Move it away, or set another path in drop_in_path",
         )
     if present.content != text:
         before = toml.parse(present.content, path) if present.exists and present.content is not None else None

@@ -62,5 +62,5 @@ def require_own_spelling(doc: TomlDocument, table: Path, setting: Path, path: st
             where=path,
             line=toml.line_of(doc, (*table, *above, other)),
             why="containerd 2.x prefers this spelling to the usual one, so the line of this collection would have no effect",
-            next=f"Spell it {name}, and run again.",
+            next=f"Spell it {name}, and run again",
         )

@@ -294,7 +294,7 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
             "the change would alter more than the keys of this collection",
             where=after.root_path,
             why="merged, its files would yield other settings than before",
-            next="Merge the files into one, and run again.",
+            next="Merge the files into one, and run again",
         )
 
 
@@ -307,7 +307,7 @@ def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: V
             where=file.path,
             line=line,
             why=f"it was written for containerd 2.x, and {version} uses its whole CRI table instead of the root file's",
-            next="Run with state: absent first, then run again; on 1.x this collection writes to the root file only.",
+            next="Run with state: absent first, then run again; on 1.x this collection writes to the root file only",
         )
     return Shadowed(
         f"{toml.dotted(setting.path)} = {toml.dumps(setting.value)} would have no effect",
@@ -316,7 +316,7 @@ def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: V
         why="this file is read last, and containerd 1.x uses its whole CRI table instead of the root file's"
         if replaces
         else f"this file is read later and sets {toml.dumps(toml.lookup(file.doc.data, (*table, *setting.path)))}",
-        next=f"Move its CRI settings to the root file and remove it{'' if replaces else ', or set the same value in the option handlers'}.",
+        next=f"Move its CRI settings to the root file and remove it{'' if replaces else ', or set the same value in the option handlers'}",
     )
 
 

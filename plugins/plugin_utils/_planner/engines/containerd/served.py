@@ -22,10 +22,10 @@ def version_of(instance: Instance) -> Version:
             "the version of this containerd is not known",
             where=instance.config_path,
             why="neither its socket nor its program reports one",
-            next="Start containerd, or repair its installation.",
+            next="Start containerd, or repair its installation",
         )
     if version.series < releases.OLDEST:
-        raise PlanError(f"containerd {version} is too old", where=instance.config_path, next="Upgrade containerd to 1.6 or newer.")
+        raise PlanError(f"containerd {version} is too old", where=instance.config_path, next="Upgrade containerd to 1.6 or newer")
     return version
 
 
@@ -42,7 +42,7 @@ def check(files: FileSet, version: Version) -> None:
                 where=root.path,
                 line=line,
                 why=f"containerd {version} {'drops its CRI part silently' if facts.v1_lost else 'accepts no newer drop-in beside it'}",
-                next='Write it as version 2 (plugins."io.containerd.grpc.v1.cri") and run again.',
+                next='Write it as version 2 (plugins."io.containerd.grpc.v1.cri") and run again',
             )
     off = config.cri_disabled(files)
     if off:  # a daemon that serves CRI now has not read this yet, and would lose it by our restart
@@ -51,7 +51,7 @@ def check(files: FileSet, version: Version) -> None:
             where=off[0],
             line=off[1],
             why="settings for CRI would have no effect",
-            next="Remove the CRI plugin from disabled_plugins and run again.",
+            next="Remove the CRI plugin from disabled_plugins and run again",
         )
     _check_shadow(files, facts)
 
@@ -66,7 +66,7 @@ def _check_shadow(files: FileSet, facts: releases.Release) -> None:
                 where=file.path,
                 line=toml.line_of(file.doc, ("version",)),
                 why="containerd does not start with it, or silently drops the root file's CRI table",
-                next=f"Write it as version {root.declared}{_rewritten(file)}, or remove it.",
+                next=f"Write it as version {root.declared}{_rewritten(file)}, or remove it",
             )
 
 

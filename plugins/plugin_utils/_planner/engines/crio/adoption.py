@@ -209,7 +209,7 @@ def require_same_place(
                     f"containers of the handler {name} keep their state below {was}, those of its replacement below {will}",
                     where=layer.path,
                     why="CRI-O could not stop the containers that run now",
-                    next=f"set runtime_root: {was} in the option handlers ({name}: options), or drain the node first, and run again",
+                    next=f"Set runtime_root: {was} in the option handlers ({name}: options), or drain the node first, and run again",
                 )
 
 

@@ -28,7 +28,7 @@ def choose(declared: config.Effective, handler: Handler, where: config.Paths) ->
         "CRI-O has no handler of type oci that a new one could be copied from",
         where=where.directory,
         why=f"the default is {declared.default!r}, the handlers are {', '.join(sorted(declared.handlers)) or 'none'}",
-        next="declare crun or runc in a drop-in of your own",
+        next="Declare crun or runc in a drop-in of your own",
     )
 
 
@@ -74,7 +74,7 @@ def _require_fitting(declared: config.Effective, handler: Handler, where: config
     if handler.name not in declared.handlers:
         return
     table = resolved(declared, handler.name)
-    step = "choose another name in the option handlers, or remove this handler from the configuration"
+    step = "Choose another name in the option handlers, or remove this handler from the configuration"
     runs_now = str(table.get("runtime_path") or "")
     if not fits(handler.name, table):
         kind = table.get("runtime_type") if table.get("runtime_type", "") not in ("", "oci") else runs_now or handler.name
@@ -86,5 +86,6 @@ def _require_fitting(declared: config.Effective, handler: Handler, where: config
             f"the handler {handler.name} runs {said}",
             where=where.directory,
             why="that is not a known path of the NVIDIA runtime",
-            next=f"set the intended program in the option handlers ({handler.name}: binary), or {step}",
+            next=f"Set the intended program in the option handlers ({handler.name}: binary), choose another name there, or remove this "
+            "handler from the configuration",
         )

@@ -74,7 +74,7 @@ def pair(version: str) -> tuple[int, int]:
     """Major and minor, which is all that CRI-O's tables turn on."""
     found = re.match(r"v?(\d+)\.(\d+)", version)
     if not found:
-        raise PlanError(f"{version!r} is no version of CRI-O", where="engine_version", next="write it as 1.34.2")
+        raise PlanError(f"{version!r} is no version of CRI-O", where="engine_version", next="Write it as 1.34.2")
     return int(found.group(1)), int(found.group(2))
 
 
@@ -143,14 +143,14 @@ def check_drop_in(policy: Policy, where: Paths) -> None:
             "drop_in: never is not possible with CRI-O",
             where=where.config,
             why="a later file that defines the same handler replaces it completely, so a handler in the main file could be lost",
-            next="use drop_in: auto",
+            next="Use drop_in: auto",
         )
     if not where.drop_in.startswith(where.directory.rstrip("/") + "/"):
         raise PlanError(
             "CRI-O would not read this drop-in",
             where=where.drop_in,
             why=f"its drop-in directory is {where.directory}",
-            next="choose a file there",
+            next="Choose a file there",
         )
 
 
@@ -182,7 +182,7 @@ def layer_of(obs: Observation, where: Paths, path: str, *, main: bool) -> Layer 
         return None
     why = "" if main else "CRI-O loads every file in its drop-in directory, regardless of its name"
     if file.type not in ("file", "") or (file.content is None and not file.fault):
-        raise PlanError(f"CRI-O cannot read this: {file.trouble}", where=path, why=why, next="move it elsewhere or repair it")
+        raise PlanError(f"CRI-O cannot read this: {file.trouble}", where=path, why=why, next="Move it elsewhere or repair it")
     try:
         doc = toml_file.read(file)
         toml_types.check_encoding(doc, "TOML is UTF-8")
@@ -193,7 +193,7 @@ def layer_of(obs: Observation, where: Paths, path: str, *, main: bool) -> Layer 
             where=path,
             line=broken.line,
             why="; ".join(t for t in (broken.why, why) if t),
-            next=broken.next if main else "move the file out of the directory, or repair it",
+            next=broken.next if main else "Move the file out of the directory, or repair it",
         ) from None
     file_places.require_shown(path, file.withheld, crio_places.OF_HANDLERS)
     return Layer(file, toml_file.with_hidden(doc.data, file))

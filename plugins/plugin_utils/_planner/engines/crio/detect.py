@@ -27,6 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Plan,
     PlanError,
     Policy,
+    Refusal,
     Restart,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -121,13 +122,13 @@ def answers(obs: Observation, where: config.Paths) -> bool:
     return all(obs.try_cri(where.socket, method, pid=config.pid(obs)) for method in ("Status", "Version"))
 
 
-def silence(obs: Observation, where: config.Paths, unit: str) -> str:
+def silence(obs: Observation, where: config.Paths, unit: str) -> Refusal:
     """Without the daemon's own word nobody knows what it works with, nor whether it would live with a change."""
     asked = (obs.said_by(queries.cri(where.socket, method), config.pid(obs)) for method in ("Status", "Version"))
     why = next((str(a["error"].get("message") or "no reason given") for a in asked if "error" in a), "it says nothing")
-    return (
-        f"CRI-O runs, but does not answer at {where.socket} ({why}): see `journalctl -u {unit}`, correct that and run again, or "
-        "remove crio from the option engines"
+    return Refusal(
+        f"CRI-O runs, but does not answer at {where.socket} ({why})",
+        f"See `journalctl -u {unit}`, correct that and run again, or remove crio from the option engines",
     )
 
 
@@ -184,19 +185,22 @@ def cdi_of(version: tuple[int, int], dirs: tuple[str, ...], source: str, text: s
     )
 
 
-def stopped(obs: Observation, where: config.Paths, unit: str) -> str:
+def stopped(obs: Observation, where: config.Paths, unit: str) -> Refusal:
     """Why an installed CRI-O that does not run is left alone; a file that it cannot read is the likeliest cause, and is named."""
     try:
         config.layers(obs, where)
     except PlanError as broken:
-        return f"CRI-O is not running: {broken}"
+        place = f"{broken.where}:{broken.line}" if broken.line else broken.where
+        why = f"{broken.what} ({broken.why})" if broken.why else broken.what
+        return Refusal(f"CRI-O is not running: {place}: {why}", broken.next)
     state = obs.unit(unit).get("ActiveState") or "not known to systemd"
-    return f"CRI-O is installed but not running ({unit} is {state}): start it and run again, or remove crio from the option engines"
+    way = "Start it and run again, or remove crio from the option engines"
+    return Refusal(f"CRI-O is installed but not running ({unit} is {state})", way)
 
 
 def written_by_nvidias(
     policy: Policy, obs: Observation, where: config.Paths, found: tuple[adoption.FoundFile, ...], instance: Instance
-) -> tuple[str, str]:
+) -> tuple[str, Refusal]:
     """A file of NVIDIA's own configurator read after our drop-in replaces our handler; if it is not taken over, we leave the engine."""
     names = {h.name for h in policy.handlers}
     for path in config.listing(obs, where.directory):
@@ -212,12 +216,13 @@ def written_by_nvidias(
             toolkit = gpu_operator.state(policy, obs, [instance], (path,)) if operator and not left else None
             if toolkit and toolkit.counts_as_live:
                 return nvidia_ctk_crio.OPERATOR, gpu_operator.refusal(obs, instance, toolkit)
-            step = f"It is not taken over: {left.why}. {left.next[0].upper()}{left.next[1:]}" if left else LEAVE
-            return nvidia_ctk_crio.OPERATOR if operator else nvidia_ctk_crio.TOOL, (
+            what = (
                 f"{path} configures NVIDIA's runtime already and looks like the work of {by}; it is read after the drop-in of this "
-                f"collection and would override it. {step}"
+                "collection and would override it"
             )
-    return "", ""
+            refusal = Refusal(f"{what}. It is not taken over: {left.why}", left.next) if left else Refusal(what, LEAVE)
+            return nvidia_ctk_crio.OPERATOR if operator else nvidia_ctk_crio.TOOL, refusal
+    return "", Refusal()
 
 
 def leftover_files(
@@ -410,5 +415,5 @@ def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None
             f"the binary of the handler {handler.name} does not exist",
             where=handler.binary,
             why="CRI-O does not start with a default handler whose binary is missing, and ignores any other such handler",
-            next="install nvidia-container-toolkit-base first, or correct the handler's binary",
+            next="Install nvidia-container-toolkit-base first, or correct the handler's binary",
         )

@@ -48,7 +48,7 @@ def own(file: File) -> File:
         "this file exists and was not written by this collection",
         where=file.path,
         why="it does not begin with this collection's marker",
-        next="move it away, or set another path in drop_in_path",
+        next="Move it away, or set another path in drop_in_path",
     )
 
 
@@ -112,7 +112,7 @@ def require_sent(base: str, copied: Mapping[str, Any]) -> None:
             raise PlanError(
                 f"the handler {base} has a value in {key} that is not sent from the host",
                 why="it does not have the form of such values, and the new handler is copied from this one",
-                next="write it in the usual form",
+                next="Write it in the usual form",
             )
 
 
@@ -153,7 +153,7 @@ def check_shadow(where: config.Paths, layers: tuple[config.Layer, ...], desired:
                 f"this file is read after the drop-in of this collection and overrides it: {', '.join(names)}",
                 where=layer.path,
                 why="CRI-O loads every file in its drop-in directory, regardless of its name, and the last one wins",
-                next=f"move it out of {where.directory}, or remove these settings from it",
+                next=f"Move it out of {where.directory}, or remove these settings from it",
             )
 
 

@@ -37,6 +37,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Plan,
     PlanError,
     Policy,
+    Refusal,
     merge,
     refused,
 )
@@ -78,9 +79,9 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
         return ()
     where = config.places(policy, obs)
     if elsewhere:
-        manager, path, sentence = elsewhere
+        manager, path, why = elsewhere
         nothing = Cdi(False, False, (), "", Evidence("files", path))
-        return (Instance("docker", "", binary, where.socket, path, "", manager, bool(daemon), nothing, cri=False, refusal=sentence),)
+        return (Instance("docker", "", binary, where.socket, path, "", manager, bool(daemon), nothing, cri=False, refusal=why),)
     info = config.info(obs, where.socket) if running else {}
     version = version_of(policy, obs, "" if running else binary, packaged, info)
     found = Instance(
@@ -132,17 +133,17 @@ def plain(version: str) -> str:
     return ".".join(str(n) for n in parsed.release) if parsed else version
 
 
-def refused_elsewhere(obs: Observation, daemon: Mapping[str, Any]) -> tuple[str, str, str] | None:
+def refused_elsewhere(obs: Observation, daemon: Mapping[str, Any]) -> tuple[str, str, Refusal] | None:
     """A Docker that is not the host's own: (manager, where it is configured, what to do instead)."""
     if config.snapped(daemon) or (not daemon and any(config.snapped(p) for p in processes.called(obs, "dockerd"))):
-        return "snap", config.SNAP_CONFIG, (
-            "This Docker is a snap, whose confinement hides the driver's files and the NVIDIA runtime from it. Install Docker Engine from "
-            "a package (docker-ce, docker.io) instead, and run again"
+        return "snap", config.SNAP_CONFIG, Refusal(
+            "This Docker is a snap, whose confinement hides the driver's files and the NVIDIA runtime from it",
+            "Install Docker Engine from a package (docker-ce, docker.io) instead, and run again",
         )  # fmt: skip
     if not daemon and obs.package(config.DESKTOP):
-        return "docker-desktop", "~/.docker/daemon.json", (
-            "This is Docker Desktop, which runs Docker in a virtual machine that has no access to this host's GPUs. Install Docker "
-            "Engine in addition, and run again"
+        return "docker-desktop", "~/.docker/daemon.json", Refusal(
+            "This is Docker Desktop, which runs Docker in a virtual machine that has no access to this host's GPUs",
+            "Install Docker Engine in addition, and run again",
         )  # fmt: skip
     return None
 
@@ -175,18 +176,19 @@ def cdi(version: str, info: Mapping[str, Any], on: bool | None) -> Cdi:
     return Cdi(able, enabled, CDI_DIRS if enabled else (), newest, Evidence("version", text))
 
 
-def refusal(policy: Policy, obs: Observation, found: Instance, info: Mapping[str, Any]) -> str:
+def refusal(policy: Policy, obs: Observation, found: Instance, info: Mapping[str, Any]) -> Refusal:
     if policy.root != "/":
-        return ""
+        return Refusal()
     if not found.running:
         state = obs.unit(found.unit).get("ActiveState") or "not known to systemd"
-        return (
-            f"Docker is installed but not running ({found.unit} is {state}): start it and run again, or remove docker from the "
-            "option engines"
+        return Refusal(
+            f"Docker is installed but not running ({found.unit} is {state})",
+            "Start it and run again, or remove docker from the option engines",
         )
     if not info:
-        return f"Docker runs, but does not answer at {found.socket}: see `journalctl -u {found.unit or UNIT}`, correct that and run again"
-    return ""
+        way = f"See `journalctl -u {found.unit or UNIT}`, correct that and run again"
+        return Refusal(f"Docker runs, but does not answer at {found.socket}", way)
+    return Refusal()
 
 
 # ---------------------------------------------------------------- plans
@@ -240,14 +242,14 @@ def check_binaries(policy: Policy, obs: Observation, decision: Decision) -> None
             f"the binary of the handler {handler.name} does not exist",
             where=handler.binary,
             why="every container that uses it would fail",
-            next="install nvidia-container-toolkit-base first, or correct the handler's binary",
+            next="Install nvidia-container-toolkit-base first, or correct the handler's binary",
         )
 
 
 def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     """The bytes from before; where someone else has changed the file since, our keys go and the rest stays."""
     if instance.refusal:
-        return Plan(advice=(instance.refusal,))
+        return Plan(advice=(str(instance.refusal),))
     flags = config.flags(config.process(obs)) if policy.root == "/" else ()
     file, doc = config.document(obs, instance.config_path, policy.handlers)
     original = owned_file.originals(obs).get(file.path)

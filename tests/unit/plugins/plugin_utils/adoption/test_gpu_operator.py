@@ -13,7 +13,15 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, other_writers, sandboxes
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import cgroup_driver
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, NeedMore, Policy, QueryFailed
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Cdi,
+    Evidence,
+    Instance,
+    NeedMore,
+    Policy,
+    QueryFailed,
+    Refusal,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 from tests.unit.builders import obs
@@ -140,12 +148,12 @@ def test_what_it_configures_is_left_alone_with_the_setting_that_hands_it_over(
     (found, *_others) = gpu_operator.leave_alone(Policy(), host(handlers=instance.handlers, **there), (instance, *other))
     assert bool(found.refusal) is left
     if left:
-        assert "toolkit.enabled=false" in found.refusal
-        assert "nvidia.com/gpu.deploy.container-toolkit=false" in found.refusal
+        assert "toolkit.enabled=false" in str(found.refusal)
+        assert "nvidia.com/gpu.deploy.container-toolkit=false" in str(found.refusal)
 
 
 def test_an_engine_that_is_left_alone_for_another_reason_keeps_that_reason() -> None:
-    refused = dc.replace(engine(), refusal="k3s writes this")
+    refused = dc.replace(engine(), refusal=Refusal("k3s writes this"))
     assert gpu_operator.leave_alone(Policy(), host(**LIVE), (refused,)) == (refused,)
 
 
@@ -154,7 +162,7 @@ def test_one_that_returns_after_adoption_is_named_with_its_file() -> None:
     kept = {path: {"existed": True, "sha256_before": "a", "sha256_after": None}}
     there = {**LIVE, "files": {path: "version = 3\n"}, "originals": kept}
     (found,) = gpu_operator.leave_alone(Policy(), host(**there), (engine(),))
-    assert found.refusal.startswith(f"It runs again: it has rewritten {path}")
+    assert str(found.refusal).startswith(f"It runs again: it has rewritten {path}")
     assert gpu_operator.returned(host(**{**there, "files": {}})) == ""
 
 

@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import de
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Kubelet, Policy, Refusal
 
 from tests.unit import operators
 from tests.unit.plugins.plugin_utils.engines.test_crio import CRUN, DIRECTORY, OURS, PROCESS, host, status
@@ -43,7 +43,7 @@ NOBODY = {"handlers": {"": 3, "nvidia": 2}}
 def test_all_three_handlers_go_with_it_and_ours_takes_its_place() -> None:
     look = seen(THREE, NOBODY, [])
     (instance,) = gpu_operator.leave_alone(Policy(), look, crio.find(Policy(), look))
-    assert instance.refusal == ""
+    assert instance.refusal == Refusal()
     record = decide.decide_one(Policy(), instance, Kubelet())
     plan = crio.plan(Policy(), look, instance, dc.replace(record, default=False))
     assert [(c["op"], c["path"]) for c in plan.changes] == [("write", OURS), ("remove", FILE)]
@@ -65,4 +65,4 @@ def test_it_stays_with_one_sentence(case: str, text: str, pods: dict[str, Any], 
     look = seen(text, pods, processes)
     (instance,) = gpu_operator.leave_alone(Policy(), look, crio.find(Policy(), look))
     assert instance.manager == "gpu-operator"
-    assert why in instance.refusal, instance.refusal
+    assert why in str(instance.refusal), instance.refusal

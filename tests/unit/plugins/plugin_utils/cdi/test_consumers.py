@@ -10,7 +10,7 @@ import dataclasses as dc
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Cdi, Evidence, Instance, Policy, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
 from tests.unit.builders import obs
@@ -18,7 +18,7 @@ from tests.unit.builders import obs
 EVIDENCE = Evidence("version", "")
 NEW = Instance("containerd", "2.4.0", "", "", "", "", "package", True, Cdi(True, True, (), "1.1.0", EVIDENCE))
 OLD = dc.replace(NEW, version="1.6.20", cdi=Cdi(False, False, (), "", EVIDENCE))
-REFUSED = dc.replace(OLD, refusal="k3s has its own")
+REFUSED = dc.replace(OLD, refusal=Refusal("k3s has its own"))
 NOTHING: dict[str, str] = {}
 
 CAPS = [

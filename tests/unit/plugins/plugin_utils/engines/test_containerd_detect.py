@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect as containerd
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, NeedMore, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, NeedMore, PlanError, Policy, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
@@ -69,7 +69,7 @@ def test_a_running_daemon() -> None:
         True,
     )
     assert (found.schema, found.default_handler, found.handlers) == (2, "runc", {"runc": ""})
-    assert found.refusal == ""
+    assert found.refusal == Refusal()
 
 
 @pytest.mark.parametrize(
@@ -141,7 +141,7 @@ def test_installed_but_stopped() -> None:
     commands = {"/usr/bin/containerd --version": "containerd x v1.7.24 y", f"/usr/bin/containerd -c {CONFIG} config dump": DUMP}
     (found,) = find(files={CONFIG: ROOT, "/usr/bin/containerd": "elf"}, commands=commands)
     assert (found.running, found.version, found.unit) == (False, "1.7.24", "containerd.service")
-    assert "containerd is installed but not running" in found.refusal
+    assert "containerd is installed but not running" in str(found.refusal)
 
 
 def test_none_at_all() -> None:
@@ -163,7 +163,7 @@ def test_cri_disabled(units: Any, manager: str, sentence: str) -> None:
     packages = {"containerd": "1.7.24~ds1-6"}  # its program is not asked: that would be a second look
     (found,) = find(files={CONFIG: DOCKER_CONFIG}, units=units, processes=[daemon()], cri=cri, packages=packages)
     assert (found.manager, found.cri, found.version) == (manager, False, "1.7.24~ds1-6")
-    assert re.search(sentence, found.refusal)
+    assert re.search(sentence, str(found.refusal))
 
 
 ALONE = LEFT_ALONE.config
@@ -179,7 +179,7 @@ def left_alone(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_a_daemon_of_another_system_is_recognised_and_left_alone() -> None:
     (found,) = find(files={}, units={}, processes=[daemon("-c", ALONE, unit=None)])
     assert (found.manager, found.running) == ("nodeware", True)
-    assert found.refusal == "Nodeware writes this containerd's configuration. Put the handler into its own settings."
+    assert str(found.refusal) == "Nodeware writes this containerd's configuration. Put the handler into its own settings"
 
 
 @pytest.mark.usefixtures("left_alone")
@@ -257,7 +257,7 @@ def test_a_tree_of_another_system(case: str, policy: dict[str, str], files: tupl
     texts = {ALONE: "version = 2\n", **dict.fromkeys(files, "version = 2\n")}
     seen = find(Policy(root="/image", engine_version="1.7.24", **policy), files=texts)  # type: ignore[arg-type]
     assert [(i.manager, bool(i.refusal)) for i in seen] == found, case
-    assert all("Nodeware writes this containerd's configuration" in i.refusal for i in seen if i.manager == "nodeware")
+    assert all("Nodeware writes this containerd's configuration" in str(i.refusal) for i in seen if i.manager == "nodeware")
 
 
 @pytest.mark.parametrize("method", ["Status", "Version"])
@@ -265,7 +265,9 @@ def test_a_running_containerd_whose_cri_does_not_answer_is_left_alone_and_says_w
     cri = {**said("1.7.24"), f"{method}:{SOCKET}": DEAD}
     (found,) = find(files={CONFIG: "version = 2\n"}, processes=[daemon()], cri=cri, commands={"/usr/bin/containerd --version": "x 1.7.24"})
     assert (found.silent, found.running) == (True, True)
-    assert found.refusal.startswith(f"containerd runs, but its CRI does not answer at {SOCKET} (connection refused): see `journalctl -u")
+    assert str(found.refusal).startswith(
+        f"containerd runs, but its CRI does not answer at {SOCKET} (connection refused). See `journalctl -u"
+    )
 
 
 def importing(length: int) -> dict[str, str]:
@@ -298,4 +300,4 @@ def test_a_second_containerd_with_a_relative_path_is_left_alone_and_the_first_is
     processes = [daemon(), daemon("--config", "odd\nname.toml", pid=8, unit="second.service")]
     found = find(files={CONFIG: "version = 2\n"}, processes=processes, cri=said("1.7.24"), units=UNIT)
     assert [(i.config_path, bool(i.refusal)) for i in found] == [(CONFIG, False), ("odd\nname.toml", True)]
-    assert "was started with a relative configuration path" in found[1].refusal
+    assert "was started with a relative configuration path" in str(found[1].refusal)

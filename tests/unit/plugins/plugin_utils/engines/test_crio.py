@@ -82,7 +82,7 @@ def test_a_running_crio_is_found_with_its_own_word() -> None:
     assert (found.engine, found.version, found.socket, found.unit, found.running) == ("crio", "1.34.2", SOCKET, "crio.service", True)
     assert (found.default_handler, found.handlers) == ("crun", {"crun": "/usr/libexec/crio/crun"})
     assert (found.cdi.able, found.cdi.enabled, found.cdi.max_version, found.cdi.evidence.source) == (True, True, "1.0.0", "cri-status")
-    assert (found.refusal, found.invocation_id, found.manager) == ("", "abc", "package")
+    assert (str(found.refusal), found.invocation_id, found.manager) == ("", "abc", "package")
 
 
 @pytest.mark.parametrize(
@@ -136,14 +136,14 @@ def test_a_stopped_crio_is_left_alone_with_one_sentence() -> None:
     )
     (found,) = crio.find(Policy(), seen)
     assert not found.running
-    assert "crio.service is inactive" in found.refusal
+    assert "crio.service is inactive" in str(found.refusal)
 
 
 def test_a_stopped_crio_that_cannot_read_a_stray_file_names_it() -> None:
     files = {f"{DIRECTORY}/README": "Drop-ins go here.\n"}
     seen = host(files, processes=[], units={}, commands={"/usr/bin/crio --version": "crio version 1.34.2\n"})
     (found,) = crio.find(Policy(), seen)
-    assert f"{DIRECTORY}/README:1" in found.refusal
+    assert f"{DIRECTORY}/README:1" in str(found.refusal)
 
 
 def test_the_handler_is_the_default_one_with_another_binary() -> None:
@@ -268,7 +268,7 @@ def test_nvidias_own_drop_in_has_an_owner(name: str, path: str, owner: str, said
     answers = operators.answers(SOCKET, (), traits.of(traits.CRIO).pod_note, pid=7)
     (found,) = crio.find(Policy(), host({f"{DIRECTORY}/{name}": text}, processes=works, answers=answers))
     assert found.manager == owner
-    assert said in found.refusal
+    assert said in str(found.refusal)
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import detect as docker
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, Policy, Refusal
 
 from tests.unit.builders import sha
 from tests.unit.docker_hosts import (
@@ -53,7 +53,7 @@ def test_absent_restarts_no_daemon_that_does_not_answer_and_says_so() -> None:
     mute = {INFO: {"error": {"kind": "timeout", "message": "no answer"}}, "package:docker": {"installed": {"docker-ce": "5:26.1.5"}}}
     seen = running("26.1.5", AFTER, originals=kept, answers=mute)
     (instance,) = docker.find(Policy(), seen)
-    plan = docker.plan_absent(Policy(state="absent"), seen, dc.replace(instance, refusal=""))
+    plan = docker.plan_absent(Policy(state="absent"), seen, dc.replace(instance, refusal=Refusal()))
     assert ([c["op"] for c in plan.changes], plan.restarts, plan.pending) == (["restore"], (), (UNIT,))
     assert "without answering at /var/run/docker.sock" in plan.advice[0]
 

@@ -11,7 +11,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.container_test import entry as container_test
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.podman import detect as podman
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Instance, Plan, PlanError, Policy, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, toolkit_config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases
@@ -64,7 +64,7 @@ def test_no_engine_at_all_is_still_an_error_and_podman_is_named(version: str | N
         node.require_engine(Policy(), node.see(Policy(), seen_with(version)))
 
 
-K3S = instance(refusal="k3s writes this configuration", manager="k3s")
+K3S = instance(refusal=Refusal("k3s writes this configuration"), manager="k3s")
 COUNTS = [
     # engines asked for, the other engines, whether Podman is one of its own
     (("auto",), [], True),

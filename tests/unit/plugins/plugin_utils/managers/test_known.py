@@ -13,7 +13,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import kubelet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, Kubelet, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Decision,
+    Instance,
+    Kubelet,
+    Plan,
+    PlanError,
+    Policy,
+    Refusal,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import cases
 
@@ -48,7 +56,7 @@ def test_one_with_a_containerd_of_its_own_is_told_by_the_unit_alone(name: str) -
 HOME = "/opt/edgeware/etc"
 MAIN, DROP_IN = f"{HOME}/config.toml", f"{HOME}/config-v3.toml.d/90-gpufleet.toml"
 SOCKET, NVIDIA = "/run/edgeware/containerd.sock", "/usr/bin/nvidia-container-runtime"
-BESIDE = "Update Edgeware to a release that reads drop-ins and run again."
+BESIDE = "Update Edgeware to a release that reads drop-ins and run again"
 EDGEWARE = Manager(
     "edgeware",
     "Edgeware",
@@ -131,7 +139,7 @@ def test_what_is_asked_of_a_host_of_it_takes_one_look() -> None:
 
 def test_its_containerd_is_found_in_the_file_of_all_its_programs() -> None:
     one = found(host())
-    assert (one.manager, one.refusal, one.version, one.socket, one.unit) == ("edgeware", "", "2.1.5-edge1", SOCKET, "edgeware.service")
+    assert (one.manager, str(one.refusal), one.version, one.socket, one.unit) == ("edgeware", "", "2.1.5-edge1", SOCKET, "edgeware.service")
     assert (one.binary, one.process, one.pid) == ("/opt/edgeware/data/0a1b/bin/containerd", None, 9)
 
 
@@ -175,9 +183,9 @@ def test_such_a_host_is_left_alone_and_told_why(case: str) -> None:
     text, version, options, why = REFUSED[case]
     policy = Policy(**options)
     one = found(host(text, version), policy)
-    assert (why in one.refusal, one.refusal.endswith(BESIDE)) == (True, True)
+    assert (why in str(one.refusal), str(one.refusal).endswith(BESIDE)) == (True, True)
     with pytest.raises(PlanError, match="so that it is not edited"):
-        detect.plan(policy, host(text, version), dc.replace(one, refusal=""), DECISION)
+        detect.plan(policy, host(text, version), dc.replace(one, refusal=Refusal()), DECISION)
 
 
 def test_what_it_sets_in_another_place_is_not_written(monkeypatch: pytest.MonkeyPatch) -> None:
