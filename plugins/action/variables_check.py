@@ -57,7 +57,7 @@ class ActionModule(ActionBase):
         of_run = self._without_host()
         found = names.problems({host: own_variables(hostvars[host]) for host in hosts}, of_run, KNOWN, args["own"])
         # An empty text is a question of AWX's surveys that nobody answered.
-        found += wrong_values({name: value for name, value in of_run.items() if value != ""}, JUDGED_RUN) + wrong_ticket(of_run)
+        found += wrong_values({name: value for name, value in of_run.items() if value not in ("", None)}, JUDGED_RUN) + wrong_ticket(of_run)
         found += unusable(of_run.get("gpufleet_report_dir"))
         found += names.grouped({host: wrong_values(hostvars[host]) for host in hosts})
         if tagged(variables, context.CLIARGS.get("args") or ()):
