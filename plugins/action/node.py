@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import time
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -12,6 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import handed_on
 
 SPEC = arguments.spec("node")
@@ -41,4 +43,7 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        return base.run(self, task_vars, module="node", spec=SPEC, questions=node.questions, planner=planner, single=False)
+        began = time.monotonic()
+        result = base.run(self, task_vars, module="node", spec=SPEC, questions=node.questions, planner=planner, single=False)
+        in_rollout = registered.ROLLOUT_STEP in (task_vars or {})
+        return {**result, "seconds": round(time.monotonic() - began, 1)} if in_rollout else result

@@ -16,9 +16,9 @@ from typing import Any
 from ansible.module_utils.urls import open_url
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, progress, rollout, settings, window
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, health, progress, rollout, settings, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, names, outcomes, registered
 
 SPEC = arguments.spec("rollout_batch")
 
@@ -38,11 +38,16 @@ class ActionModule(ActionBase):
         check = bool(self._task.check_mode)
         found = before(plan, number, variables["hostvars"])
         classes = {host: str(plan["hosts"][host]["class"]) for host in plan["batches"][number]["hosts"]}
+        teller = Teller(self, variables, wanted.events if not check else ())
         if args["point"] == "begin":
+            earlier = found
             found = as_far_as(found, wanted, plan["batches"][number]["wave"])
             found = found if check else within_window(found, wanted)
             show(begun(plan, number, found))
-            return {**shaped(args, found, progress.held(found, classes)), "soaks": wanted.soak > 0 and not check}
+            found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
+            found = stopped(teller, earlier, found) if found.ended else teller.tell(found, events.BATCH, events.place(plan, number))
+            return {**shaped(args, found, progress.held(found, classes)), "soaks": wanted.soak > 0 and not check, **teller.said}
+        begun_with = found
         started = {host: c for host, c in classes.items() if host not in progress.held(found, classes)}
         words = {host: word(variables["hostvars"][host], check) for host in started}
         second = wanted.soak > 0 and not check
@@ -54,7 +59,47 @@ class ActionModule(ActionBase):
         found = progress.after(found, ended, total, wanted.max_failed)
         if not check:
             claims.ended([host for host, said in words.items() if said in ("yes", "no") and not sick.get(host)])
-        return shaped(args, found if check or found.ended else asked(found, wanted), {})
+        found = found if check or found.ended else asked(found, wanted)
+        for host in events.ordered(words):
+            show(events.of_host(host, about(host, words[host], sick.get(host, ""), plan, variables["hostvars"][host])))
+        show(events.of_batch(number, plan, words, found))
+        found = teller.tell(found, events.GATE, {**events.place(plan, number), **events.gate(words, found, total)})
+        found = stopped(teller, begun_with, found)
+        return {**shaped(args, found, {}), **teller.said}
+
+
+class Teller:
+    """The sink of events of one task. That it failed is said once in a rollout."""
+
+    def __init__(self, action: ActionBase, variables: Mapping[str, Any], sink: Sequence[str]) -> None:
+        self.sink = sink
+        self.reference = base.reference(action, variables).text if sink else ""
+        self.said: dict[str, Any] = {}
+
+    def tell(self, found: progress.Progress, event: str, values: Mapping[str, Any]) -> progress.Progress:
+        if not self.sink:
+            return found
+        at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        why = outside.emit(self.sink, events.line(event, at, self.reference, **values))
+        if why and not found.unheard:
+            self.said = {"warnings": [f"{events.SETTING} failed, and the rollout goes on without: {why}"]}
+        return dc.replace(found, unheard=found.unheard or bool(why))
+
+
+def stopped(teller: Teller, earlier: progress.Progress, found: progress.Progress) -> progress.Progress:
+    """Told when it happens, and not for every batch that does not start any more."""
+    if earlier.ended or not found.ended:
+        return found
+    return teller.tell(found, events.STOP, {"why": found.ended, "paused": found.paused})
+
+
+def about(host: str, said: str, sick: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:
+    """What the line of one host says."""
+    result = outcomes.merged(converged(variables), {False: steps(variables)})
+    drained = done(variables, registered.DRAINED)
+    why = sick or (str(drained.get("why") or drained.get("msg") or "") if said in WAITING.values() else fleet_hosts.why(result, ""))
+    shown = "failed" if sick else said
+    return {"class": plan["hosts"][host]["class"], "word": shown, "seconds": result.get("seconds"), "why": why}
 
 
 def second_look(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> health.Second:

@@ -16,9 +16,9 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_settings
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_batch, rollout_settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, plan_file, rollout, settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, events, plan_file, progress, rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
 
@@ -51,7 +51,10 @@ class ActionModule(ActionBase):
         if not args["approvals"]:
             shaped["warnings"] = sliced(task_vars or {})
         if not (args["approvals"] or self._task.check_mode):
-            return shaped
+            teller = rollout_batch.Teller(self, task_vars or {}, wanted.events)
+            unheard = teller.tell(progress.Progress(), events.START, events.start(shaped)).unheard
+            said = [*shaped["warnings"], *teller.said.get("warnings", ())]
+            return {**shaped, "unheard": unheard, "warnings": said}
         return {**shaped, "ansible_stats": {"data": {approval.SETTING: changes}, "per_host": False, "aggregate": False}}
 
     def _taken(self, seen: rollout.Fleet, wanted: settings.Settings, task_vars: Mapping[str, Any]) -> rollout.Rollout:

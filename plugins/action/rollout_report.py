@@ -12,7 +12,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_batch
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, progress, rollout
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, health, progress, rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, outcomes, registered
 
 SPEC = arguments.spec("rollout_report")
@@ -31,7 +31,8 @@ class ActionModule(ActionBase):
     @base.shown
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
-        plan = arguments.of_task(self, SPEC)["plan"]
+        args = arguments.of_task(self, SPEC)
+        plan = args["plan"]
         check = bool(self._task.check_mode)
         hostvars = (task_vars or {})["hostvars"]
         found = rollout_batch.reached(plan, hostvars)
@@ -48,9 +49,15 @@ class ActionModule(ActionBase):
         if fleet_table.for_people():
             Display().display("\n" + "\n".join(lines) + "\n")
         wrong = problem(totals, found)
+        sink = settings.of(args["settings"]).events if args["settings"] and not check else ()
+        teller = rollout_batch.Teller(self, task_vars or {}, sink)
         ended = "failed" if wrong and status == "done" else status
         stats = {"gpufleet_totals": totals, "gpufleet_rollout_result": ended, "gpufleet_rollout_totals": totals}
         shaped = {"changed": False, "lines": lines, "status": ended, "totals": totals, "problem": wrong, **dc.asdict(about)}
+        counts = {key: value for key, value in totals.items() if isinstance(value, int)}
+        heard = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
+        teller.tell(heard, events.END, {"status": ended, "totals": counts, "why": found.ended or wrong})
+        shaped = {**shaped, **teller.said}
         return {**shaped, "ansible_stats": {"data": stats, "per_host": False, "aggregate": False}}
 
 

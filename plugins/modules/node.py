@@ -258,6 +258,11 @@ known_bad:
       type: list
       elements: str
       returned: always
+seconds:
+  description: How long this task took, as the controller saw it.
+  returned: in a batch of a rollout
+  type: float
+  sample: 12.4
 versions:
   description: What hosts of a fleet are compared by, besides their engines. Empty where there is none.
   returned: always

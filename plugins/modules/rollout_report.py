@@ -26,6 +26,10 @@ options:
     description: What M(gpufleet.nvidia.rollout_plan) returned.
     type: dict
     required: true
+  settings:
+    description: What M(gpufleet.nvidia.rollout_settings) returned, for the event of the end.
+    type: dict
+    default: {}
 seealso:
   - module: gpufleet.nvidia.rollout_plan
   - module: gpufleet.nvidia.fleet_table

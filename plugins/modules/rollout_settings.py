@@ -104,6 +104,13 @@ options:
     description: How often O(gate_check) is asked again, ten seconds after each other, before the rollout stops.
     type: raw
     default: 3
+  events:
+    description:
+      - Where events of the rollout go, one line of JSON each. The name of a file, which grows, an address, to which each is sent with
+        C(POST), or a command, a list of words that no shell reads, which gets the line on its standard input.
+      - C(event) is V(start), V(batch) before a batch, V(gate) after it, V(stop) or V(end). There are none in check mode.
+      - A failure is said once, as a warning, and stops nothing.
+    type: raw
   until:
     description:
       - How far the run goes. V(canaries) ends it as C(paused), which is a success, before the first batch that is not one of canaries. The

@@ -19,6 +19,7 @@ from typing import Any
 from urllib.parse import urlsplit, urlunsplit
 
 from ansible.module_utils.urls import open_url
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import FILE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 # For everyone who may enter the directory: the page is made to be shown, a web server is another user, and no hidden value is in it.
@@ -91,6 +92,22 @@ def send(address: str, data: bytes, headers: Mapping[str, str], method: str) -> 
             return ""  # open_url raises for each status that is not 2xx
     except Exception as error:  # every library below has exceptions of its own
         return f"{shown(address)}: {' '.join(str(error).split())[:200] or type(error).__name__}"
+
+
+def emit(sink: Sequence[str], line: str) -> str:
+    """One event: to an address, to a command, or to the end of a file. Why that failed, '' where it did not."""
+    if sink[0].startswith(("http://", "https://")):
+        return send(sink[0], line.encode(), {"Content-Type": "application/json"}, "POST")
+    if sink[0] != FILE:
+        return run(sink, line + "\n")
+    try:
+        place = judged(str(Path(sink[1]).expanduser().absolute().parent)) / Path(sink[1]).name
+        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, MODE)
+        with os.fdopen(handle, "a", encoding="utf-8") as stream:
+            stream.write(line + "\n")
+    except (OSError, PlanError) as error:
+        return f"{sink[1]}: {error.strerror if isinstance(error, OSError) else error}"
+    return ""
 
 
 def run(command: Sequence[str], text: str | None = None) -> str:

@@ -44,6 +44,7 @@ RUN: Mapping[str, str] = {
     "gpufleet_rollout_soak_command": "[/usr/local/bin/healthy]",
     "gpufleet_rollout_gate_check": "https://alerts.example.org/healthy",
     "gpufleet_rollout_gate_retries": "3",
+    "gpufleet_rollout_events": "/var/log/gpufleet/rollout.jsonl",
     "gpufleet_rollout_pause": "true",
     "gpufleet_rollout_tasks": "{change: driver.yml}",
     "gpufleet_rollout_plan_file": "plan.json",

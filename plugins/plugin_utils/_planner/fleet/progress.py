@@ -29,6 +29,7 @@ class Progress:
     stopped: Mapping[str, str] = dc.field(default_factory=dict)
     ended: str = ""
     paused: bool = False
+    unheard: bool = False  # events did not reach their sink, which is said once
 
 
 def of(data: Mapping[str, Any]) -> Progress:

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, hardware, waves, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, hardware, sink, waves, window
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Amount
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
@@ -34,6 +34,7 @@ class Settings:
     gate_retries: int = 3
     approved_changes: approval.Approved | None = None
     until: str = "end"
+    events: tuple[str, ...] = ()
 
 
 def of(options: Mapping[str, Any]) -> Settings:
@@ -56,6 +57,7 @@ def of(options: Mapping[str, Any]) -> Settings:
         gate_retries=number("gate_retries", given.get("gate_retries", 3)),
         approved_changes=approval.parsed(given.get("approved_changes")),
         until=until_of(given.get("until", UNTIL[0])),
+        events=sink.parsed(f"{PREFIX}events", list_of(given.get("events")), file=True),
     )
     if found.max_unavailable is not None and found.max_unavailable.number <= 0:
         raise PlanError(f"{PREFIX}max_unavailable is {most!r}", why="then no host could be taken", next="Say at least 1")

@@ -9,11 +9,12 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
+FILE = "file:"  # the first word of a sink that is a file
 SCHEMES = ("http://", "https://")
 
 
 def parsed(setting: str, value: Any, *, file: bool = False) -> tuple[str, ...]:
-    """An address as one word, a command as its words, () for nothing. file: whether text may also name a file."""
+    """An address as one word, a command as its words, a file behind the word FILE, () for nothing. file: whether it may be one."""
     if value in (None, "", []):
         return ()
     example = f"{setting}: https://..., or a list of words, [/usr/local/bin/{setting.rpartition('_')[2]}, fleet]"
@@ -31,4 +32,4 @@ def parsed(setting: str, value: Any, *, file: bool = False) -> tuple[str, ...]:
         return (value,)
     if not file or "://" in value:
         raise PlanError(f"{setting} is {value!r}", why="it is no address, and a command is a list of words", next=step)
-    return (value,)
+    return (FILE, value)

@@ -15,7 +15,13 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page.styl
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import outcomes
 
 POLICY = f"default-src 'none'; style-src {digest(CSS)}; script-src {digest(JS)}; base-uri 'none'; form-action 'none'"
-ENDS = {"done": "the rollout is done", "stopped": "the rollout was stopped", "paused": "the rollout is paused", "predicted": "a prediction"}
+ENDS = {
+    "done": "the rollout is done",
+    "stopped": "the rollout was stopped",
+    "failed": "the rollout failed",
+    "paused": "the rollout is paused",
+    "predicted": "a prediction",
+}
 
 
 def page(report: Mapping[str, Any]) -> str:

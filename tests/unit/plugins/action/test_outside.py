@@ -111,12 +111,30 @@ def test_a_command_gets_the_names_and_says_why_it_failed(tmp_path: Path) -> None
     assert "No such file" in outside.publish(["/nowhere/publish"], [file])
 
 
+def test_an_event_goes_to_the_end_of_a_file_to_a_command_or_to_an_address(tmp_path: Path, server: Any) -> None:
+    file = tmp_path / "events.jsonl"
+    for event in ("1", "2"):
+        assert outside.emit(["file:", str(file)], event) == ""
+        assert outside.emit(["/bin/sh", "-c", 'cat >>"$0"', str(tmp_path / "copy")], event) == ""
+        assert outside.emit([address(server)], event) == ""
+    assert file.read_text() == (tmp_path / "copy").read_text() == "1\n2\n"
+    assert [(kept[0], kept[1], kept[3]) for kept in server.kept] == [("POST", "/reports/", b"1"), ("POST", "/reports/", b"2")]
+
+
+def test_events_go_through_no_link_and_a_failure_is_a_sentence(tmp_path: Path) -> None:
+    (tmp_path / "theirs").write_text("theirs")
+    (tmp_path / "link").symlink_to("theirs")
+    assert "link: " in outside.emit(["file:", str(tmp_path / "link")], "1")
+    assert (tmp_path / "theirs").read_text() == "theirs"
+    assert "No such file" in outside.emit(["file:", str(tmp_path / "nowhere/x")], "1")
+
+
 SINKS = [
     # value, whether it may be a file, what it is, or why not
     ("", False, ()),
     ("https://a.example/x", False, ("https://a.example/x",)),
     (["/bin/publish", "fleet"], False, ("/bin/publish", "fleet")),
-    ("events.json", True, ("events.json",)),
+    ("events.json", True, ("file:", "events.json")),
     ("events.json", False, "it is no address, and a command is a list of words"),
     ("ftp://a.example/x", True, "it is no address, and a command is a list of words"),
     ("https:///x", False, "the address names no host"),

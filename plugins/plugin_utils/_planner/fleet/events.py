@@ -1,0 +1,60 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a rollout tells while it goes on: lines for people, and events for chat and for silences of alerts, one JSON line each."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.progress import Progress
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
+
+SCHEMA = 1
+START, BATCH, GATE, STOP, END = "start", "batch", "gate", "stop", "end"
+SETTING = "gpufleet_rollout_events"
+
+
+def line(event: str, at: str, change_ref: str, **values: Any) -> str:
+    return json.dumps({"schema": SCHEMA, "event": event, "time": at, "change_ref": change_ref, **values}, ensure_ascii=False)
+
+
+def start(plan: Mapping[str, Any]) -> dict[str, Any]:
+    """plan: what rollout_plan returns."""
+    counts = Counter(host["state"] for host in plan["hosts"].values())
+    states = {"to_change": rollout.DO, "done": rollout.DONE, "left_out": rollout.LEFT_OUT}
+    return {"hosts": len(plan["hosts"]), **{key: counts[state] for key, state in states.items()}, "batches": len(plan["batches"])}
+
+
+def place(plan: Mapping[str, Any], number: int) -> dict[str, Any]:
+    """Which batch it is, and its hosts, so that alerts of just those can be silenced."""
+    batch = plan["batches"][number]
+    return {"batch": number + 1, "of": len(plan["batches"]), "wave": batch["wave"], "hosts": list(batch["hosts"])}
+
+
+def gate(words: Mapping[str, str], found: Progress, total: int) -> dict[str, Any]:
+    counts = Counter(outcomes.OUTCOMES[word].key for word in words.values())
+    return {"results": dict(counts), "bad": dict(found.bad), "done": found.done, "total": total, "ended": found.ended}
+
+
+def of_host(host: str, about: Mapping[str, Any]) -> str:
+    """Class, host, what became of it, how long its change took, why."""
+    took = f", {about['seconds']:.0f} s" if isinstance(about.get("seconds"), int | float) else ""
+    why = f": {' '.join(str(about['why']).split())}" if about.get("why") else ""
+    return f"  {about['class']}  {host}  {outcomes.OUTCOMES[about['word']].total}{took}{why}"
+
+
+def of_batch(number: int, plan: Mapping[str, Any], words: Mapping[str, str], found: Progress) -> str:
+    counts = Counter(words.values())
+    here = ", ".join(f"{counts[word]} {one.total}" for word, one in outcomes.OUTCOMES.items() if counts[word]) or "no host started"
+    total = sum(len(batch["hosts"]) for batch in plan["batches"])
+    bad = f", {len(found.bad)} failed, rolled back or lost: {names.some(found.bad)}" if found.bad else ""
+    return f"batch {number + 1} of {len(plan['batches'])} ended: {here}; {found.done} of {total} hosts so far{bad}"
+
+
+def ordered(words: Mapping[str, str]) -> Sequence[str]:
+    return sorted(words, key=lambda host: (outcomes.URGENCY[words[host]], names.natural(host)))
