@@ -200,7 +200,7 @@ def layer_of(obs: Observation, where: Paths, path: str, *, main: bool) -> Layer 
 
 
 def from_status(status: Mapping[str, Any]) -> Effective | None:
-    """The daemon's own word: CRI Status carries the runtime configuration with the Go fields' names (CRI-O 1.27 and newer)."""
+    """The daemon's own word: CRI Status carries the runtime configuration with the Go fields' names (CRI-O 1.33 and newer)."""
     crio = section(status, "info", "config", "crio")
     if not crio or hidden(crio):
         return None

@@ -36,14 +36,16 @@ SHAPES: Mapping[Path, str] = {
     **{(*HANDLERS, "*", field): toml_types.STRINGS for field in ("monitor_env", "allowed_annotations")},
 }
 
-# CDI code first appears in 1.24.0; the 1.23 of CDI's own README is a mistake.
+# The files named here are CRI-O's own, as they are in its tags.
+# CDI came with cri-o/cri-o#5571, whose first release is 1.24.0; the 1.23 of CDI's own README is a mistake.
 CDI_SINCE = (1, 24)
-# Before 1.28 CRI-O reads the annotations `cdi.k8s.io/...` only.
+# Before 1.28 CRI-O reads the annotations `cdi.k8s.io/...` only (specInjectCDIDevices in internal/factory/container/device.go).
 CRI_FIELD_SINCE = (1, 28)
-# Since when the CRI Status lists the handlers (`runtimeHandlers`).
+# Since when the CRI Status lists the handlers (`runtimeHandlers`; server/runtime_status.go).
 HANDLER_LIST_SINCE = (1, 30)
-# Since when the CRI Status carries the configuration (`config.crio`).
-STATUS_CONFIG_SINCE = (1, 27)
+# Since when the CRI Status carries the configuration (`config.crio`; createRuntimeInfo in server/runtime_status.go, commit dd38a18058,
+# in no patch release before). To require it of an older one would roll back every change.
+STATUS_CONFIG_SINCE = (1, 33)
 
 CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
 HOOKS_DIRS = ("/usr/share/containers/oci/hooks.d",)
@@ -52,17 +54,19 @@ PATH_ENV = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
 def default_runtime(version: tuple[int, int]) -> str:
-    """The handler that CRI-O takes where no file names one: crun since 1.31."""
+    """The handler that CRI-O takes where no file names one: crun since 1.31 (DefaultRuntime in pkg/config/config_linux.go)."""
     return "crun" if version >= (1, 31) else "runc"
 
 
 def built_in(version: tuple[int, int]) -> dict[str, Any]:
-    """The handler that CRI-O has where no file declares any (defaultRuntimeHandler in pkg/config)."""
+    """The handler that CRI-O has where no file declares any (defaultRuntimeHandler in pkg/config/config.go)."""
     name = default_runtime(version)
     table: dict[str, Any] = {
         "runtime_root": f"/run/{name}",
-        "allowed_annotations": ["io.containers.trace-syscall", "io.kubernetes.cri-o.Devices"],
+        "allowed_annotations": ["io.containers.trace-syscall"],
     }
+    if version >= (1, 29):  # and 1.28 from its patch release 3 on (commit 7c1d5f56fc); a pod asks for device nodes by it
+        table["allowed_annotations"].append("io.kubernetes.cri-o.Devices")
     if version >= (1, 24):
         table["monitor_cgroup"] = "system.slice"
         table["monitor_env"] = [PATH_ENV]
