@@ -212,7 +212,7 @@ def done(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
 
 def steps(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What else was done with a host in its batch."""
-    return [*(done(variables, name) for name in registered.STEPS), failed(variables)]
+    return [*(done(variables, name) for name in (*registered.STEPS, registered.DIAGNOSIS)), failed(variables)]
 
 
 def as_far_as(found: progress.Progress, wanted: settings.Settings, wave: Any) -> progress.Progress:

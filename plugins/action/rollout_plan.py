@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, events, plan_file, progress, rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
 
 SPEC = arguments.spec("rollout_plan")
 NO_HOST = ["all", "!all"]  # a play needs a pattern, and this one matches none without a warning
@@ -60,6 +60,7 @@ class ActionModule(ActionBase):
     def _taken(self, seen: rollout.Fleet, wanted: settings.Settings, task_vars: Mapping[str, Any]) -> rollout.Rollout:
         """The plan without hosts that another rollout has; what it changes is this one's from here on."""
         hostvars = task_vars["hostvars"]
+        require_fresh({host: hostvars[host] for host in seen.results})
         known = {host: claims.identity(host, result, hostvars[host]) for host, result in seen.results.items()}
         with claims.alone() as directory:
             earlier = claims.of_others(directory)
@@ -77,6 +78,18 @@ class ActionModule(ActionBase):
                 about = base.reference(self, task_vars).text
                 claims.take(directory, {known[host]: host for host in found.order}, set(known.values()), begun, about)
         return found
+
+
+OF_A_ROLLOUT = (*registered.STEPS, registered.DRAINED, registered.DIAGNOSIS, registered.ROLLOUT_STEP)
+
+
+def require_fresh(hosts: Mapping[str, Mapping[str, Any]]) -> None:
+    """The gate reads what the batches register. What an earlier play of this command has left would pass for the result of a lost host."""
+    stale = [host for host, of_host in hosts.items() if any(rollout_batch.done(of_host, name) for name in OF_A_ROLLOUT)]
+    if stale:
+        why = "a lost host could not be told from one with that result"
+        step = "Run the rollout by a command of its own"
+        raise PlanError(f"this command has results of a change of {names.some(stale)} already", why=why, next=step)
 
 
 def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str) -> rollout.Fleet:

@@ -8,6 +8,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
 from tests.unit.playbooks import bare
@@ -31,16 +32,36 @@ def gone(when: str) -> dict[str, Any]:
     return {**DEAD, "ansible_connection": f"{{{{ 'ssh' if {when} else 'local' }}}}"}
 
 
-def test_a_host_that_is_lost_in_its_proof_is_not_put_back_into_service(tmp_path: Path) -> None:
-    then = "gpufleet_node_result is defined and gpufleet_verify_result is not defined"
+PHASES = [
+    # the last result that the host has when it is lost, what it does not come to, settings that have that task run
+    ("gpufleet_node_result", "gpufleet_verify_result", {"gpufleet_verify_image": "example.org/probe:1"}),
+    ("gpufleet_node_result", "gpufleet_rollout_diagnosis", {"gpufleet_rollout_soak": 1}),
+]
+
+
+@pytest.mark.parametrize(("last", "lost_in", "settings"), PHASES)
+def test_a_host_that_is_lost_after_its_change_is_not_put_back_into_service(
+    last: str, lost_in: str, settings: dict[str, Any], tmp_path: Path
+) -> None:
+    then = f"{last} is defined and {lost_in} is not defined"
     root = bare.variables(tmp_path, "gpu9")["gpufleet_root"]
-    away = {**gone(then), "gpufleet_root": f"{{{{ '/' if {then} else '{root}' }}}}"}  # there is no proof of a directory tree
-    extra = noted(tmp_path, gpufleet_verify_image="example.org/probe:1", gpufleet_rollout_max_failed=1)
+    away = {**gone(then), "gpufleet_root": f"{{{{ '/' if {then} else '{root}' }}}}"}  # in a directory tree nothing runs
+    extra = noted(tmp_path, gpufleet_rollout_max_failed=1, **settings)
     status, words = play(tmp_path, fleet(tmp_path, gpu9=away), "rollout", "--limit", "gpu9", **extra)
     assert status == 2, words
     assert told(words) == {"gpu9": "lost"}, words
     assert notes(tmp_path, "before") == ["gpu9"]
     assert notes(tmp_path, "after") == []
+
+
+def test_results_of_an_earlier_play_are_never_taken_for_those_of_a_batch(tmp_path: Path) -> None:
+    """A host that is lost in the second rollout would have the result of the first one."""
+    book = [{"import_playbook": "gpufleet.nvidia.site"}, {"import_playbook": "gpufleet.nvidia.rollout"}]
+    name = written(tmp_path / "both.yml", yaml.safe_dump(book))
+    status, words = play(tmp_path, fleet(tmp_path), str(name), "--limit", "gpu1:gpu9")
+    assert status == 2, words
+    assert "this command has results of a change of gpu[1,9] already" in words
+    assert "Begin the batch" not in words
 
 
 def own_file(place: Path) -> dict[str, Any]:

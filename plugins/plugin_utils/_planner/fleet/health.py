@@ -70,6 +70,8 @@ def fewer_gpus(before: int) -> Any:
 
 def sick(second: Second) -> str:
     """Errors of applications are shown (notes), and are no reason."""
+    if second.after.get("unreachable"):
+        return f"it was unreachable for the look for errors of its GPUs{left_out.detail(second.after.get('msg'))}"
     new, _unknown = gpu_health.since(*logs(second))
     errors = gpu_health.sick(new)
     return f"its GPU driver reports {gpu_health.told(errors)} since its change; see {gpu_health.CATALOGUE}" if errors else ""

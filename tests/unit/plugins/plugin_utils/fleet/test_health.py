@@ -97,6 +97,13 @@ def test_errors_of_gpus_that_are_new_fail_a_host_but_those_of_applications(
     assert health.notes(found) == notes
 
 
+def test_a_host_that_was_unreachable_for_the_look_for_errors_is_not_well() -> None:
+    lost = {"unreachable": True, "msg": "no route to host"}
+    assert health.why(health.Second(second(), 8, before=log(), after=lost)).startswith(
+        "it was unreachable for the look for errors of its GPUs"
+    )
+
+
 def test_nothing_is_noted_of_a_tree() -> None:
     assert health.notes(health.Second(second(work={"boot_id": ""}), 8)) == []
 
