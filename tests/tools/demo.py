@@ -1,7 +1,8 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The main job on a small fleet of real hosts, as a person would do it: plan, site, the proofs, a second run that changes nothing.
+"""The main job on a small fleet of real hosts, as a person would do it: plan, site, the proofs, a second run that changes nothing,
+and a rollout.
 
 In between a change goes wrong while nobody can reach the host.
 
@@ -32,6 +33,7 @@ for entry in (ROOT, CACHE / "collections"):
     sys.path.insert(0, str(entry))
 
 import demo_cut
+import demo_rollout
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engine_view import reader
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import version
 
@@ -84,8 +86,8 @@ class Stage:
             "GPUFLEET_RESULTS": str(RESULTS),
         }
 
-    def run(self, *command: str, quiet: bool = False) -> str:
-        """Run one Ansible command, show its words (quiet: only when it fails), and give them back."""
+    def run(self, *command: str, quiet: bool = False, status: int = 0) -> str:
+        """Run one Ansible command, show its words (quiet: only when it fails), and give them back. status: what it has to end with."""
         COUNT.write_text("")
         arguments = [*command, "-e", f"ansible_ssh_executable={ROOT}/tests/tools/count-ssh"]
         if not quiet:
@@ -96,7 +98,7 @@ class Stage:
             words.append(line)
             if not quiet:
                 print(line, end="", flush=True)
-        if process.wait():
+        if process.wait() != status:
             raise DemoFailed(f"{' '.join(command)} ended with status {process.returncode}" + ("\n" + "".join(words) if quiet else ""))
         return "".join(words)
 
@@ -186,6 +188,8 @@ def show(stage: Stage, settings: Path) -> int:
     print(f"second run: {sum(again.values())} changed")
     print(f"SSH operations of the second site, with the proofs: {whole_site}")
     print(f"SSH operations of a converged node: {stage.operations()}")
+    heading("7. a rollout: canaries, a gate that stops it, and on")
+    demo_rollout.show(stage.run, settings.relative_to(ROOT), PLACE)
     return 1 if sum(again.values()) else 0
 
 
@@ -251,7 +255,7 @@ def main(arguments: list[str]) -> int:
         settings = PLACE / "settings.json"
         settings.write_text(json.dumps(variables(), indent=2))
         return show(Stage(lab), settings)
-    except (DemoFailed, demo_cut.CutFailed, LabError) as error:
+    except (DemoFailed, demo_cut.CutFailed, demo_rollout.RolloutFailed, LabError) as error:
         print(f"\nmake demo: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:

@@ -1,0 +1,44 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""One act of the demo: a change goes through the fleet by canaries and waves, an alert stops it, and it goes on later."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+CHANGE = "gpufleet_set_as_default=enabled"  # what goes through the fleet: the handler nvidia as every engine's default
+# Two classes, so that there are hosts left after the canaries; by default the hosts of the demo are of a class of their own each.
+CLASSES = "gpufleet_rollout_class=result.instances.0.engine"
+GONE_ON = re.compile(r"^batch \d+ of \d+, (canaries|wave \d+):", re.MULTILINE)
+
+Run = Callable[..., str]
+
+
+class RolloutFailed(Exception):
+    """The rollout did not do what it should."""
+
+
+def show(run: Run, settings: Path, place: Path) -> None:
+    """Stop by a check outside, and go on once it is well. run: an Ansible command and the exit status that it has to end with."""
+    quiet, report = place / "no-alert", place / "report"
+    quiet.unlink(missing_ok=True)
+    check = f'{{"gpufleet_rollout_gate_check": ["test", "-e", "{quiet}"], "gpufleet_rollout_gate_retries": 0}}'
+    command = ["ansible-playbook", "gpufleet.nvidia.rollout", "-e", f"@{settings}", "-e", CHANGE, "-e", CLASSES, "-e", check]
+    command += ["-e", f"gpufleet_report_dir={report}"]
+    print("After each batch the gate asks outside whether all is well. An alert fires:\n")
+    require(run(*command, status=2), ["canaries"])
+    print("\nThe alert is over. The same command again goes on where it stopped, without canaries:\n")
+    quiet.touch()
+    require(run(*command), ["wave 1", "wave 2"])
+    if not (report / "report.html").is_file():
+        raise RolloutFailed(f"there is no page in {report}")
+    print(f"\nThe page for others, one file without anything from outside: {report / 'report.html'}")
+
+
+def require(words: str, batches: list[str]) -> None:
+    found = GONE_ON.findall(re.sub(r"\x1b\[[0-9;]*m", "", words))
+    if list(dict.fromkeys(found)) != batches:
+        raise RolloutFailed(f"the rollout has gone through {found}, and should have gone through {batches}")
