@@ -99,12 +99,11 @@ class Scene:
         (place / "more.json").write_text(json.dumps(data))
         self.variables = {**SETTINGS, "gpufleet_rollout_seed": seed(), "gpufleet_rollout_id": "week"}
 
-    def rollout(self, *arguments: str, around: Sequence[str] = (), playbook: str = "rollout", **more: Any) -> Run:
-        """Without what the day before has changed on purpose."""
-        variables = {**self.variables, **more}
-        return self.up.play(
-            playbook, HOSTS, variables=variables, arguments=["-i", str(self.place / "more.json"), *arguments], around=around
-        )
+    def rollout(self, *arguments: str, around: Sequence[str] = (), **more: Any) -> Run:
+        """What the killed run has left of itself is there for the ones after it, and for no other rollout of this machine."""
+        variables, home = {**self.variables, **more}, {"ANSIBLE_HOME": str(self.place / "home")}
+        trees = ["-i", str(self.place / "more.json"), *arguments]
+        return self.up.play("rollout", HOSTS, variables=variables, arguments=trees, around=around, environment=home)
 
     def tasks(self, name: str, tasks: list[dict[str, Any]]) -> str:
         path = self.place / f"{name}.yml"
