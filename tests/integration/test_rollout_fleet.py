@@ -33,7 +33,7 @@ NEW, OLD, SLURM = ["f17a", "f17b", "f17c"], ["f16a", "f16b"], "fslurm"  # three 
 REAL = [*NEW, *OLD, SLURM]
 TREES = {**dict.fromkeys(["t1", "t2", "t3", "t4"], "1.7.24"), **dict.fromkeys(["t5", "t6"], "1.6.33")}
 HOSTS = [*REAL, *TREES]
-XID = "3,1,1000000,-;NVRM: Xid (PCI:0000:01:00): 79, pid=1, name=x, GPU has fallen off the bus.\n"
+XID = "3,0,1000000,-;NVRM: Xid (PCI:0000:01:00): 79, pid=1, name=x, GPU has fallen off the bus.\n"
 # Somebody has done by hand a part of what was approved.
 HALF = 'version = 2\\n[plugins."io.containerd.grpc.v1.cri"]\\nenable_cdi = true\\n'
 CRASHES = "[Service]\nExecStartPre=/bin/false\n"
@@ -211,6 +211,7 @@ def test_a_soak_finds_an_engine_that_crashed_and_a_gpu_that_was_lost(week: Week)
     words = " ".join(run.words.split())
     assert run.status == 2, run.words
     assert {week.word("thursday", h) for h in (week.crashed, week.sick)} == {"failed"}, run.words
+    assert "containerd is installed but not running" in words
     assert "its GPU driver reports Xid 79 of the GPU 0000:01:00" in words
 
 

@@ -31,7 +31,7 @@ class Second:
 
 def why(second: Second) -> str:
     """What is wrong with a host that was changed a while ago, '' where nothing is."""
-    for judge in (left_out.broken, rolled_back(second.changed), not_desired, not_running, fewer_gpus(second.gpus)):
+    for judge in (rolled_back(second.changed), left_out.broken, not_desired, not_running, fewer_gpus(second.gpus)):
         found = judge(second.look)
         if found:
             return found

@@ -41,6 +41,10 @@ LOOKS = [
         second(journal=[ENTRY], differences=[CHANGE]),
         "its change was rolled back since by the timer: containerd.service came up and has crashed since",
     ),
+    (
+        second(journal=[ENTRY], problem="containerd does not run"),
+        "its change was rolled back since by the timer: containerd.service came up and has crashed since",
+    ),
     (second(journal=[{"state": "committed"}, ENTRY]), ""),  # an older one was
 ]
 
