@@ -35,6 +35,15 @@ def test_surveys_ask_only_for_settings_of_a_run() -> None:
     assert {question["variable"] for question in questions()} <= set(variables.RUN)
 
 
+def test_the_workflow_does_not_ask_for_what_its_nodes_say() -> None:
+    """Answers to its survey win over what a node has for its job (awx/main/models/workflow.py, get_job_kwargs)."""
+    (flow,) = [item.options for item in objects.of(WANTED) if item.kind == "workflow_job_template"]
+    asked = {question["variable"] for question in flow["survey_spec"]["spec"]}
+    given = {name for node in objects.nodes(WANTED) for name in node.get("extra_data", {})}
+    assert given == {"gpufleet_rollout_until"}
+    assert not asked & given
+
+
 def test_all_that_stands_in_a_survey_is_text() -> None:
     settings = {"gpufleet_rollout_waves": [1, "5%"], "gpufleet_rollout_canaries": 2, "gpufleet_fail_on_drift": True, "gpufleet_serial": 3}
     found = {question["variable"]: question["default"] for question in questions(dc.replace(WANTED, settings=settings))}
