@@ -113,6 +113,7 @@ work:
     ends: []
     gpu_processes: []
     at_work: ''
+    cluster: ca-3f9a1c2b4d5e
   contains:
     at_work:
       description: The transaction that is changing the host while it is looked at, empty where there is none.
@@ -120,6 +121,12 @@ work:
       returned: always
     hostname:
       description: The host's own name.
+      type: str
+      returned: always
+    cluster:
+      description:
+        - The Kubernetes cluster, by the digest of the CA that the kubelet trusts. Empty where no kubelet runs, and where that file is not
+          in a usual place.
       type: str
       returned: always
     boot_id:

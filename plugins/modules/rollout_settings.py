@@ -52,10 +52,9 @@ options:
     default: [1, 10%, 50%, 100%]
   max_unavailable:
     description:
-      - How many hosts may be changed at once in each cluster (C(gpufleet_cluster)), Slurm partition (C(gpufleet_slurm_partition)) and
-        failure domain, as a number or as a percentage of its hosts in this run, rounded down, and at least one. Hosts without a cluster
-        count as one cluster.
-      - A wave is cut into batches of that size, with the gate after each.
+      - How many hosts may be changed at once in each cluster (C(gpufleet_cluster), else by the CA that its kubelet trusts), Slurm partition
+        (C(gpufleet_slurm_partition)) and failure domain, as a number or as a percentage of its hosts in this run, rounded down, and at
+        least one. Hosts without a cluster count as one cluster. A wave is cut into batches of that size, with the gate after each.
       - Unset it is one where hosts are drained, and no limit elsewhere.
     type: raw
   max_left_out:

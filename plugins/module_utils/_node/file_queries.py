@@ -57,6 +57,16 @@ def describe(root, path, content=True, cap=host_files.MIB, keep=None):
     return answer
 
 
+def certificates(data):
+    """The digest of the certificates in a PEM file, in any order and however they are broken into lines; None where there is none.
+
+    Certificates are public, and no text of another kind is part of it, so it is the plain digest, which is the same on every host.
+    """
+    blocks = re.findall(b"-----BEGIN CERTIFICATE-----([A-Za-z0-9+/=\\s]+)-----END CERTIFICATE-----", data)
+    plain = b"\n".join(sorted(b"".join(block.split()) for block in blocks))
+    return host_files.sha256(plain) if blocks else None
+
+
 def list_names(root, real):
     """Names in a resolved directory, in the byte order that Go's sort.Strings gives."""
     try:

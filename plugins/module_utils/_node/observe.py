@@ -178,6 +178,18 @@ def _file_options(question):
     return {"content": question.get("content", True), "cap": question.get("max", host_files.MIB), "keep": question.get("keep")}
 
 
+def _certificates(root, question):
+    """Of the first of these files that is there."""
+    for path in question["paths"]:
+        real = host_files.resolve(root, path)[0]
+        if host_files.lstat(root, real) is not None:
+            doubt = trust.path(root, path)
+            if doubt:
+                raise trust.refusal(path, doubt)
+            return {"path": path, "sha256": file_queries.certificates(host_files.read_regular(root, real, host_files.MIB))}
+    return {"path": None, "sha256": None}
+
+
 def _dir(root, question):
     return file_queries.list_dir(root, question["path"])
 
@@ -415,6 +427,7 @@ def _originals(root, question):
 
 _KINDS = {
     "file": _file,
+    "certificates": _certificates,
     "dir": _dir,
     "glob": _glob,
     "paths": _paths,

@@ -82,6 +82,11 @@ def _listed(path: str, keep: Keep | None) -> Keep:
     return keep
 
 
+def certificates(name: str, paths: Sequence[str]) -> Question:
+    """Which certificates are in the first of these files that is there, as a digest that is the same on every host."""
+    return {"id": f"certificates:{name}", "kind": "certificates", "paths": list(paths)}
+
+
 def directory(path: str) -> Question:
     return {"id": f"dir:{path}", "kind": "dir", "path": path}
 

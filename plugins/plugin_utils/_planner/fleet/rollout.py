@@ -156,7 +156,8 @@ def groups(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
     for name, host in hosts.items():
         variables = fleet.variables.get(name) or {}
         partitions = variables.get("gpufleet_slurm_partition") or ()
-        of_one = [f"cluster {variables.get('gpufleet_cluster') or ''}"]
+        by_ca = (fleet.results[name].get("work") or {}).get("cluster")
+        of_one = [f"cluster {variables.get('gpufleet_cluster') or by_ca or ''}"]
         of_one += [f"partition {p}" for p in ([partitions] if isinstance(partitions, str) else partitions)]
         found[name] = [*of_one, *([f"domain {host.domain}"] if host.domain else [])]
     return found

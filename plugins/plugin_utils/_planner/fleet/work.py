@@ -19,12 +19,22 @@ GPU_NODES = r"(/.*)?/dev/nvidia(\d+|-uvm|-caps/.*)( \(deleted\))?$"
 # Programs that watch GPUs for as long as the host runs, which are no work where the host's systemd runs them as a service. Those of pods
 # count as work: what a pod calls its programs is its author's word.
 WATCHERS = ("nvidia-persistenced", "nv-fabricmanager", "nv-hostengine", "dcgm-exporter", "nvidia-powerd")
+# The CA that a kubelet trusts is that of its cluster, on workers and on control planes alike: of k3s and RKE2 (agent), of MicroK8s (a node
+# that has joined another one keeps that one's beside its own), of k0s, and of kubeadm and EKS.
+CLUSTER = queries.certificates(
+    "cluster",
+    (
+        *("/var/lib/rancher/k3s/agent/server-ca.crt", "/var/lib/rancher/rke2/agent/server-ca.crt"),
+        *("/var/snap/microk8s/current/certs/ca.remote.crt", "/var/snap/microk8s/current/certs/ca.crt"),
+        *("/var/lib/k0s/pki/ca.crt", "/etc/kubernetes/pki/ca.crt"),
+    ),
+)
 HOLDERS = queries.holders("GPUs", GPU_NODES, WATCHERS)
 
 
 def questions(policy: Policy) -> list[queries.Question]:
     """Nothing runs in a directory tree."""
-    return [queries.units([SLURM_UNIT]), HOLDERS] if policy.root == "/" else []
+    return [queries.units([SLURM_UNIT]), HOLDERS, CLUSTER] if policy.root == "/" else []
 
 
 def gpu_processes(obs: Observation) -> list[str]:
@@ -36,6 +46,12 @@ def gpu_processes(obs: Observation) -> list[str]:
     return [*(str(pid) for pid in answer.get("pids") or ()), *([f"unknown: {closed} cannot be looked into"] if closed else [])]
 
 
+def cluster(obs: Observation) -> str:
+    """The name of the Kubernetes cluster by its CA; '' where there is none, or none that can be read: such hosts count together."""
+    digest = obs.attempt(CLUSTER).get("sha256")
+    return f"ca-{str(digest)[:12]}" if digest else ""
+
+
 def told(policy: Policy, obs: Observation, plan: Plan, *, kubelet: bool) -> dict[str, Any]:
     here = policy.root == "/"
     slurm = here and obs.unit(SLURM_UNIT).get("ActiveState") in ("active", "activating", "reloading")
@@ -44,6 +60,7 @@ def told(policy: Policy, obs: Observation, plan: Plan, *, kubelet: bool) -> dict
         "boot_id": str(obs.host.get("boot_id") or "") if here else "",
         "orchestrators": [name for name, runs in (("slurm", slurm), ("kubernetes", here and kubelet)) if runs],
         "at_work": past.at_work(obs),
+        "cluster": cluster(obs) if here and kubelet else "",
         "ends": list(plan.ends),
         "gpu_processes": gpu_processes(obs) if here else [],
     }

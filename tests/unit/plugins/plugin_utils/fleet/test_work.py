@@ -36,7 +36,11 @@ def test_which_open_files_are_work_on_a_gpu(path: str, counts: bool) -> None:
 
 def seen(holders: dict[str, Any], slurmd: str = "inactive") -> Observation:
     units = {work.SLURM_UNIT: {"LoadState": "loaded", "ActiveState": slurmd}}
-    answers = {"units:slurmd.service": {"units": units}, "holders:GPUs": holders}
+    answers = {
+        "units:slurmd.service": {"units": units},
+        "holders:GPUs": holders,
+        "certificates:cluster": {"path": "/etc/kubernetes/pki/ca.crt", "sha256": "3f9a1c2b4d5e6f70"},
+    }
     return Observation({"hostname": "gpu1", "boot_id": "b"}, answers)
 
 
@@ -52,7 +56,7 @@ TOLD = [
 @pytest.mark.parametrize(("holders", "slurmd", "kubelet", "by", "pids"), TOLD)
 def test_what_runs_on_a_host(holders: dict[str, Any], slurmd: str, kubelet: bool, by: list[str], pids: list[str]) -> None:
     found = work.told(Policy(), seen(holders, slurmd), Plan(ends=("web",)), kubelet=kubelet)
-    about = {"hostname": "gpu1", "boot_id": "b", "at_work": ""}
+    about = {"hostname": "gpu1", "boot_id": "b", "at_work": "", "cluster": "ca-3f9a1c2b4d5e" if kubelet else ""}
     assert found == {**about, "orchestrators": by, "ends": ["web"], "gpu_processes": pids}
     assert drain.Work.of({"work": found}) == drain.Work("gpu1", "b", tuple(by), ("web",), tuple(pids))
 
