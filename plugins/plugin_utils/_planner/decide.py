@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Literal
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.consumers import Consumer
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernetes import device_plugin
@@ -34,14 +35,15 @@ ENGINE_PREFIX = "cdi.k8s.io/"
 MODES: Mapping[str, RuntimeMode] = {
     "native-cdi": "cdi",
     "nvidia-runtime": "cdi",
-    # `auto` means a spec made in memory since toolkit 1.18, so "legacy" has to be said.
+    # `auto` means a spec made in memory since toolkit 1.18 (jit-cdi in its internal/info/auto.go), so "legacy" has to be said.
     "legacy": "legacy",
-    # The hook binary serves only where the mode is legacy.
+    # The hook binary serves only where the mode is legacy (assertModeIsLegacy in cmd/nvidia-container-runtime-hook/hook_config.go).
     "oci-hook": "legacy",
     "jit-cdi": "jit-cdi",
 }
 INJECTIONS = tuple(MODES)
 NO_PLUGIN = Strategies()
+# From the package nvidia-container-toolkit-operator-extensions (packaging/debian of the toolkit).
 MODE_BINARY = {"cdi": "nvidia-container-runtime.cdi", "legacy": "nvidia-container-runtime.legacy"}
 BASE_PACKAGES = ("nvidia-container-toolkit-base",)
 LEGACY_PACKAGES = ("nvidia-container-toolkit", "nvidia-container-toolkit-base", "libnvidia-container-tools", "libnvidia-container1")
@@ -264,7 +266,10 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
 
 
 def device_list_strategy(policy: Policy, instance: Instance, injection: Injection, kubelet: Kubelet) -> tuple[tuple[str, ...], str]:
-    """What a Kubernetes device plugin needs as settings (Kubernetes' gate DevicePluginCDIDevices is on by default from 1.29)."""
+    """What a Kubernetes device plugin needs as settings.
+
+    The kubelet's gate DevicePluginCDIDevices is on by default from 1.29 (KEP 4009; pkg/features/kube_features.go of Kubernetes).
+    """
     engine = traits.of(instance.engine)
     if not engine.kubernetes:
         return (), f"no kubelet uses {engine.title}, so no device plugin does"
@@ -276,16 +281,15 @@ def device_list_strategy(policy: Policy, instance: Instance, injection: Injectio
         return ("envvar",), "without CDI, only the environment variable works"
     if not instance.cdi.cri_field:
         return ("cdi-annotations",), f"{instance.engine} {instance.version} reads CDI annotations but not the CRI field"
-    if kubelet.present and kubelet.version and minor(kubelet.version) < (1, 29):
+    if kubelet.present and kubelet.version and not _at_least(kubelet.version, 1, 29):
         return ("cdi-annotations",), f"kubelet {kubelet.version} does not pass CDI devices by default (alpha in 1.28, on from 1.29)"
     why = f"kubelet {kubelet.version} passes CDI devices in the CRI field" if kubelet.version else "the engine reads the CRI field"
     return ("cdi-cri",), why
 
 
-def minor(version: str) -> tuple[int, int]:
-    parts = (version.lstrip("v").split(".") + ["0", "0"])[:2]
-    digits = ["".join(c for c in p if c.isdigit()) or "0" for p in parts]
-    return int(digits[0]), int(digits[1])
+def _at_least(version: str, *numbers: int) -> bool:
+    parsed = versions.parse(version)
+    return parsed is not None and parsed.at_least(*numbers)
 
 
 def arbitrate(decisions: list[Decision], binaries: Mapping[str, str | None]) -> tuple[RuntimeMode, list[Decision], list[Reason]]:

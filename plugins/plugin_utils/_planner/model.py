@@ -20,7 +20,10 @@ Switch = Literal["auto", "enabled", "disabled"]
 
 RUNTIME_BINARY = "/usr/bin/nvidia-container-runtime"
 HOOK_BINARY = "/usr/bin/nvidia-container-runtime-hook"
-CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
+CDI_DIRS = (
+    "/etc/cdi",
+    "/var/run/cdi",
+)  # DefaultSpecDirs of the CDI library (pkg/cdi/spec-dirs.go)
 STANDARD_PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")  # systemd's for its services
 JOURNAL_DIR = "/var/lib/gpufleet"
 

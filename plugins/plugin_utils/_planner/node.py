@@ -36,6 +36,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.kubernete
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known as known_managers
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    STANDARD_PATH,
     Decision,
     Driver,
     HostDecision,
@@ -68,7 +69,7 @@ REASONED = {traits.CONTAINERD: containerd}  # whose handlers have a cgroup drive
 KUBERNETES = (*known_managers.with_kubernetes(), gpu_operator.TOOL)  # what comes with it, or needs it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
 # CRI-O's own packages put its runtimes outside PATH.
-LOW_LEVEL_PATHS = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/libexec/crio"]
+LOW_LEVEL_PATHS = [*STANDARD_PATH, "/usr/libexec/crio"]
 
 
 @dc.dataclass(frozen=True)

@@ -71,10 +71,10 @@ def line(argv):
 
 def seconds(request):
     """How long a transaction may take, there and back, if everything needs the time that it is allowed."""
-    forth = sum(check.get("timeout", 30) * (2 if check.get("baseline") else 1) for check in request.get("validate") or [])
-    forth += sum(entry.get("timeout", 600) for entry in request.get("commands_before") or [])
+    forth = sum(check.get("timeout", health.READS_WITHIN) * (2 if check.get("baseline") else 1) for check in request.get("validate") or [])
+    forth += sum(entry.get("timeout", health.ENDS_WITHIN) for entry in request.get("commands_before") or [])
     back = sum(unit.get("timeout", health.DEFAULT_TIMEOUT) for unit in request.get("units") or [])
-    back += sum(check.get("timeout", 90) for check in request.get("health") or [])
+    back += sum(check.get("timeout", health.SERVES_WITHIN) for check in request.get("health") or [])
     back += health.DEFAULT_TIMEOUT * len(request.get("disable") or [])
     return int(forth + 2 * back + request.get("probation", 0) + MARGIN)
 

@@ -212,12 +212,13 @@ class Transaction(object):
         """Run what comes first, package installations mostly."""
         for number, command in enumerate(self.request["commands_before"]):
             self._mark("prepared", ran=number + 1)
-            found = commands.text(commands.run(command["argv"], command.get("timeout", 600), env=command.get("env")))
+            limit = command.get("timeout", health.ENDS_WITHIN)
+            found = commands.text(commands.run(command["argv"], limit, env=command.get("env")))
             said = found["stdout"] + found["stderr"]
             ran = {"argv": command["argv"], "rc": found["rc"], "causes": [], "why": command.get("why", "")}
             self.answer["ran"].append(ran)
             if found["rc"] != 0:
-                end = "no end within %g s" % command.get("timeout", 600) if found["timed_out"] else "exit status %d" % found["rc"]
+                end = "no end within %g s" % limit if found["timed_out"] else "exit status %d" % found["rc"]
                 ran["causes"] = causes.recognised(said, self.request.get("causes"))
                 self._keep_words(command["argv"], said)
                 raise Failed("%s: %s" % (" ".join(command["argv"]), end))

@@ -14,7 +14,10 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import cause
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
 
-DEFAULT_TIMEOUT = 120
+DEFAULT_TIMEOUT = 120  # seconds within which a unit has to act
+SERVES_WITHIN = 90  # seconds within which what it runs has to answer
+ENDS_WITHIN = 600  # seconds within which a command has to end
+READS_WITHIN = 30  # seconds within which a program has to have read what is staged
 SETTLED = 5  # seconds after which a runtime that answers, but not as wanted, is taken at its word
 _PAUSES = (0.05, 0.1, 0.2, 0.5)
 _STATE = ["ActiveState", "SubState", "Result", "UnitFileState", "InvocationID", "LoadState", "NRestarts"]
@@ -133,7 +136,7 @@ def log(unit, since, known=()):
 def wait(check):
     """Ask until the answer is as wanted or the time is over: the check with "ok", "seconds" and "evidence"."""
     began = time.monotonic()
-    timeout = check.get("timeout", 90)
+    timeout = check.get("timeout", SERVES_WITHIN)
     patient_until = began + timeout
     ask = _ASK[check["kind"]]
     tries, settled = 0, None

@@ -13,7 +13,7 @@ import re
 import shutil
 
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files, journal, keyed, system
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import edits, preconditions
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import edits, health, preconditions
 
 MAX_TREE_FILES = 4096
 MAX_FINDINGS = 20
@@ -192,7 +192,7 @@ def validate(request, stage, tolerate_missing):
 def _validate(check, request, stage, tolerate_missing):
     shown = [word.replace("{stage}", stage) if isinstance(word, str) else "..." for word in check["argv"]]
     report = {"argv": shown, "rc": None, "causes": [], "findings": [], "why": check.get("why", ""), "words": ""}
-    timeout = check.get("timeout", 30)
+    timeout = check.get("timeout", health.READS_WITHIN)
     try:
         argv = _words(check["argv"], stage)
         process = check.get("process")

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Leftover
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Difference, Leftover
 
 TOOL = "nvidia-ctk"
 DEFAULTS: Mapping[str, tuple[Any, ...]] = {
@@ -22,7 +22,7 @@ DEFAULTS: Mapping[str, tuple[Any, ...]] = {
     "nvidia-container-runtime.runtimes": (["runc", "crun"], ["docker-runc", "runc", "crun"], ["docker-runc", "runc"]),  # newest first
     "nvidia-container-runtime.modes.cdi.annotation-prefixes": (["cdi.k8s.io/"],),
     "nvidia-container-runtime.modes.cdi.default-kind": ("nvidia.com/gpu",),
-    "nvidia-container-runtime.modes.cdi.spec-dirs": (["/etc/cdi", "/var/run/cdi"],),
+    "nvidia-container-runtime.modes.cdi.spec-dirs": (list(CDI_DIRS),),
     "nvidia-container-runtime-hook.skip-mode-detection": (False,),
 }
 WHY = "the value was changed from the toolkit's default, and the decision for this host needs another one; every other key stays"

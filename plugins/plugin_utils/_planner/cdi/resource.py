@@ -42,7 +42,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
 FILE = "nvidia.yaml"
-REFRESH_FILE = "/var/run/cdi/nvidia.yaml"
+REFRESH_FILE = cdi_refresh.REFRESH_FILE
 # The package's script starts the units at once, after the look and before our files are written. Packages before 1.18 have no units.
 STOP_REFRESH = (
     "systemctl cat nvidia-cdi-refresh.service >/dev/null 2>&1 || exit 0; "

@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases as crio_releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     HOOK_BINARY,
+    STANDARD_PATH,
     HostDecision,
     Plan,
     PlanError,
@@ -34,7 +35,6 @@ KEEP = file_places.keep("json", {
     ("when", "always"): "bool", ("when", "commands"): ["is", [".*"]], ("stages",): "names",
     ("hook",): "program", ("arguments",): "programs", ("annotations",): "names", ("stage",): "names",
 })  # fmt: skip
-PATH = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 
 
 def questions(policy: Policy) -> list[queries.Question]:
@@ -44,7 +44,7 @@ def questions(policy: Policy) -> list[queries.Question]:
 
 def content(binary: str = HOOK_BINARY) -> dict[str, Any]:
     """What NVIDIA's own tool writes, so either finds the other's file right (pkg/config/ocihook in nvidia-container-toolkit)."""
-    path = PATH if posixpath.dirname(binary) in PATH else (*PATH, posixpath.dirname(binary))
+    path = STANDARD_PATH if posixpath.dirname(binary) in STANDARD_PATH else (*STANDARD_PATH, posixpath.dirname(binary))
     return {
         "version": "1.0.0",
         "hook": {"path": binary, "args": [posixpath.basename(binary), "prestart"], "env": ["PATH=" + ":".join(path)]},

@@ -37,7 +37,6 @@ XORG_ROOTS = ("/usr/lib/xorg", "/usr/lib64/xorg", "/usr/X11R6/lib", "/usr/X11R6/
 XORG_FOLDERS = ("modules/drivers", "modules/extensions", "modules/updates/drivers", "modules/updates/extensions")
 XORG_DRIVER, XORG_SERVER = "nvidia_drv.so", "libglxserver_nvidia.so"
 
-BINARY_FOLDERS = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
 # Programs by capability; the order is upstream's.
 BINARIES = {
     "nvidia-smi": "utility",

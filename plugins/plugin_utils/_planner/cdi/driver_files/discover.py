@@ -19,7 +19,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue, ld_cache, manifest, roots
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH, NeedMore, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import WHOLE
 
@@ -158,7 +158,7 @@ def patterns(policy: Policy) -> list[str]:
     folders = (*catalogue.FOLDERS, *(catalogue.FOLDERS_32 if policy.cdi_compat32 else ()))
     libraries = [f"{folder}/{name}" for folder in folders for name in catalogue.LIBRARY_NAMES]
     vdpau = [f"{folder}/{catalogue.VDPAU}/libvdpau_nvidia.so*" for folder in folders]
-    programs = [f"{folder}/nvidia-*" for folder in catalogue.BINARY_FOLDERS]
+    programs = [f"{folder}/nvidia-*" for folder in STANDARD_PATH]
     firmware = [f"{root}/nvidia/*/{name}" for root in catalogue.FIRMWARE_ROOTS for name in catalogue.FIRMWARE_NAMES]
     configs = [f"{root}/{name}" for name in catalogue.CONFIGS for root in catalogue.CONFIG_ROOTS]
     sockets = [f"{root}{name}" for name in catalogue.SOCKETS for root in catalogue.SOCKET_ROOTS]
@@ -377,7 +377,7 @@ def firmware(seen: tuple[Match, ...], version: str, kernel: str) -> Iterator[Mat
 def binaries(seen: tuple[Match, ...], features: frozenset[str]) -> Iterator[Match]:
     executable = by_path(m for m in seen if m.type == "file" and m.mode & 0o111)
     for name, feature in catalogue.BINARIES.items():
-        found = first(executable, (f"{folder}/{name}" for folder in catalogue.BINARY_FOLDERS))
+        found = first(executable, (f"{folder}/{name}" for folder in STANDARD_PATH))
         if found and feature in features:
             yield found
 

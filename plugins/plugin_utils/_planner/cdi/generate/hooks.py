@@ -11,14 +11,14 @@ from collections.abc import Iterable
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Hook
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH, HostDecision, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
 
 PROGRAM, TOOL = "nvidia-cdi-hook", "nvidia-ctk"
 INSTALLED = f"/usr/bin/{PROGRAM}"
 # The toolkit container of the GPU Operator brings its own.
-PLACES = ["/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin", "/usr/local/nvidia/toolkit"]
+PLACES = [*STANDARD_PATH, "/usr/local/nvidia/toolkit"]
 QUESTION = queries.which([PROGRAM, TOOL], PLACES)
 FIRST = (1, 17, 0)  # of nvidia-cdi-hook; nvidia-ctk had the same commands before
 # Command -> first release that has it. From 1.18 on one that is not known is a warning; before, the container did not start.

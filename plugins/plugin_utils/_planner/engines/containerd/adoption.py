@@ -32,6 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.releases import DEFAULT, RUNTIMES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    CDI_DIRS,
     Difference,
     Instance,
     Leftover,
@@ -337,7 +338,7 @@ def _same(path: Path, now: Leaf | None, then: Leaf | None) -> bool:
     one, other = now.value if now else None, then.value if then else None
     if path[:2] == RUNTIMES:
         return nvidia_ctk.same(path[3:], one, other)
-    usual = {DEFAULT: "runc", ("cdi_spec_dirs",): list(releases.CDI_SPEC_DIRS), ("systemd_cgroup",): False}.get(path)
+    usual = {DEFAULT: "runc", ("cdi_spec_dirs",): list(CDI_DIRS), ("systemd_cgroup",): False}.get(path)
     return one == other or (one in (None, "", usual) and other in (None, "", usual))
 
 

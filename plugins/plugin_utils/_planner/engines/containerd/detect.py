@@ -23,6 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    CDI_DIRS,
     Cdi,
     Evidence,
     Instance,
@@ -352,7 +353,7 @@ def _cdi_of_files(files: FileSet | None, version: Version, newest: str, field: b
     if facts.cdi == "none":
         return Cdi(False, False, (), "", Evidence("version", f"containerd {version} does not support CDI"), False)
     cri = containerd_files.effective(files, version) if files else {}
-    dirs = tuple(str(d) for d in cri.get("cdi_spec_dirs") or releases.CDI_SPEC_DIRS)
+    dirs = tuple(str(d) for d in cri.get("cdi_spec_dirs") or CDI_DIRS)
     if facts.cdi == "always":
         return Cdi(True, True, dirs, newest, Evidence("version", f"CDI is always on in containerd {version}"), field)
     if isinstance(cri.get("enable_cdi"), bool):

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Handler, PlanError, Policy, Refusal
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, Decision, Handler, PlanError, Policy, Refusal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places, file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
@@ -192,7 +192,7 @@ def _cdi(policy: Policy, decision: Decision, cri: Mapping[str, Any], version: Ve
     if decision.enable_cdi and (kind == "off" or (kind == "on" and cri.get("enable_cdi") is False)):
         why = "CDI is off by default in containerd 1.7" if kind == "off" else "an explicit false switches CDI off"
         found.append(Setting(("enable_cdi",), True, why))
-    if policy.cdi_spec_dirs and kind != "none" and tuple(cri.get("cdi_spec_dirs") or releases.CDI_SPEC_DIRS) != policy.cdi_spec_dirs:
+    if policy.cdi_spec_dirs and kind != "none" and tuple(cri.get("cdi_spec_dirs") or CDI_DIRS) != policy.cdi_spec_dirs:
         found.append(Setting(("cdi_spec_dirs",), list(policy.cdi_spec_dirs), "set by the option cdi_spec_dirs"))
     return found
 

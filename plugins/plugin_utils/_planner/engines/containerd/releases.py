@@ -23,7 +23,6 @@ CONFIG = "/etc/containerd/config.toml"
 SOCKET = "/run/containerd/containerd.sock"
 UNIT = "containerd.service"
 DROP_IN = "90-gpufleet.toml"
-CDI_SPEC_DIRS = ("/etc/cdi", "/var/run/cdi")
 
 RUNTIMES: Path = ("containerd", "runtimes")  # below each of them
 DEFAULT: Path = ("containerd", "default_runtime_name")

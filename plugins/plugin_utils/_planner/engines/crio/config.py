@@ -15,7 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_file, toml_types
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import CDI_DIRS, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places, file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
@@ -226,7 +226,7 @@ def hidden(value: Any) -> bool:
 
 def from_tables(documents: Iterable[Mapping[str, Any]], version: tuple[int, int], source: str) -> Effective:
     """What files add up to: scalars and arrays override, a handler that is named again is replaced as a whole."""
-    default, hooks, cdi = releases.default_runtime(version), releases.HOOKS_DIRS, releases.CDI_DIRS
+    default, hooks, cdi = releases.default_runtime(version), releases.HOOKS_DIRS, CDI_DIRS
     handlers: dict[str, Mapping[str, Any]] = {default: releases.built_in(version)}
     for document in documents:
         runtime = section(document, "crio", "runtime")

@@ -16,6 +16,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines i
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import adoption, base, config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    CDI_DIRS,
     Cdi,
     Decision,
     Difference,
@@ -86,7 +87,7 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         unit=unit,
         manager="package",
         running=running,
-        cdi=cdi_of(config.pair(version), releases.CDI_DIRS, "version", version),
+        cdi=cdi_of(config.pair(version), CDI_DIRS, "version", version),
         invocation_id=obs.unit(unit).get("InvocationID", ""),
         pid=config.pid(obs),
         ticks=int(config.process(obs).get("ticks") or 0),

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml_types
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import STANDARD_PATH
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.crio_places import HANDLERS, Path
 
 UNIT = "crio.service"
@@ -47,10 +48,9 @@ HANDLER_LIST_SINCE = (1, 30)
 # in no patch release before). To require it of an older one would roll back every change.
 STATUS_CONFIG_SINCE = (1, 33)
 
-CDI_DIRS = ("/etc/cdi", "/var/run/cdi")
 HOOKS_DIRS = ("/usr/share/containers/oci/hooks.d",)
 
-PATH_ENV = "PATH=/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+PATH_ENV = "PATH=" + ":".join(STANDARD_PATH)
 
 
 def default_runtime(version: tuple[int, int]) -> str:
