@@ -67,15 +67,15 @@ class DriverLibrary:
     soname: str = ""
     dot_so: str = ""
 
-    @property
+    @functools.cached_property
     def folder(self) -> str:
         return posixpath.dirname(self.path)
 
-    @property
+    @functools.cached_property
     def name(self) -> str:
         return posixpath.basename(self.path)
 
-    @property
+    @functools.cached_property
     def stem(self) -> str:
         return stem(self.name)
 

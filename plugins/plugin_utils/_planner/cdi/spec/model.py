@@ -118,6 +118,8 @@ EDIT_LISTS: Mapping[str, tuple[str, type, Mapping[str, str]]] = {
     "mounts": ("mounts", Mount, MOUNT_KEYS),
 }
 
+NEEDED = {cls: tuple(f.name for f in dc.fields(cls) if f.default is dc.MISSING) for _key, cls, _keys in EDIT_LISTS.values()}
+
 
 def to_document(spec: Spec) -> dict[str, Any]:
     """The spec as plain values under CDI's own keys; what is empty is left out."""
@@ -191,9 +193,9 @@ def _read_edits(value: Any, where: str) -> Edits:
 def _read_entry(value: Any, cls: type, keys: Mapping[str, str], where: str) -> Any:
     entry = _mapping(value, where)
     given = {field: entry[key] for field, key in keys.items() if entry.get(key) not in (None, "", [])}
-    needed = [keys[f.name] for f in dc.fields(cls) if f.default is dc.MISSING and f.name not in given]
-    if needed:
-        raise ValueError(f"{where} has no {needed[0]}")
+    lacking = next((keys[name] for name in NEEDED[cls] if name not in given), "")
+    if lacking:
+        raise ValueError(f"{where} has no {lacking}")
     return cls(**{field: tuple(map(str, v)) if isinstance(v, list) else v for field, v in given.items()})
 
 
