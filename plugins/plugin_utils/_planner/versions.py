@@ -56,6 +56,7 @@ class Version:
         return f"{self.major}.{self.minor}.{self.patch}{self.suffix}"
 
 
+@functools.lru_cache(maxsize=1024)  # the same releases are asked for again and again
 def parse(text: str) -> Version | None:
     """A version out of `v1.7.34`, `1.6.20~ds1`, `2.1.9+unknown`, `5:27.5.1-1~debian`, `2.1`; None for anything else."""
     match = _VERSION.match(text.strip())

@@ -50,9 +50,9 @@ def read(text: str) -> dict[str, Any] | None:
 
 
 def _mapping(lines: list[Line], at: int, column: int, shape: str) -> tuple[dict[str, Any], int]:
-    fields = FIELDS[shape]
+    fields, count = FIELDS[shape], len(lines)
     found: dict[str, Any] = {}
-    while at < len(lines):
+    while at < count:
         indent, item, key, value, _text = lines[at]
         if len(indent) != column or item:
             break
@@ -62,7 +62,7 @@ def _mapping(lines: list[Line], at: int, column: int, shape: str) -> tuple[dict[
         at += 1
         if value and not many:
             found[key] = _scalar(value, kind)
-        elif value or at == len(lines):
+        elif value or at == count:
             raise _Other
         elif many:
             found[key], at = _list(lines, at, column, kind)
@@ -83,11 +83,11 @@ def _below(lines: list[Line], at: int, column: int, kind: str) -> tuple[dict[str
 
 def _list(lines: list[Line], at: int, column: int, kind: str) -> tuple[list[Any], int]:
     """column: of the key, which a list may share."""
-    inner = len(lines[at][0])
+    inner, count = len(lines[at][0]), len(lines)
     found: list[Any] = []
     if inner < column or not lines[at][1]:
         raise _Other
-    while at < len(lines):
+    while at < count:
         indent, item, key, value, text = lines[at]
         if len(indent) != inner or not item:
             break
