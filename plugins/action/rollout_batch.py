@@ -10,7 +10,7 @@ import datetime
 import subprocess
 import time
 import zoneinfo
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 from ansible.module_utils.urls import open_url
@@ -41,6 +41,7 @@ class ActionModule(ActionBase):
         teller = Teller(self, variables, wanted.events if not check else ())
         if args["point"] == "begin":
             earlier = found
+            found = as_planned(found, classes, variables.get("ansible_play_batch") or ())
             found = as_far_as(found, wanted, plan["batches"][number]["wave"])
             found = found if check else within_window(found, wanted)
             show(begun(plan, number, found))
@@ -213,6 +214,15 @@ def done(variables: Mapping[str, Any], name: str) -> dict[str, Any]:
 def steps(variables: Mapping[str, Any]) -> list[dict[str, Any]]:
     """What else was done with a host in its batch."""
     return [*(done(variables, name) for name in (*registered.STEPS, registered.DIAGNOSIS)), failed(variables)]
+
+
+def as_planned(found: progress.Progress, planned: Collection[str], batch: Collection[str]) -> progress.Progress:
+    """Ansible makes the batches from a pattern. A name that means something else in one, `&gpu1`, gives other batches than the plan's."""
+    others = [host for host in batch if host not in planned]
+    what = (
+        f"Ansible puts {names.some(others)} into a batch in which the plan does not have it, since a name of a host is a pattern's operator"
+    )
+    return progress.ended(found, f"{what}. Name hosts by letters, digits, '.', '_' and '-'") if others else found
 
 
 def as_far_as(found: progress.Progress, wanted: settings.Settings, wave: Any) -> progress.Progress:

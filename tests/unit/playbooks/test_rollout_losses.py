@@ -100,3 +100,15 @@ def test_a_host_is_not_changed_where_the_machine_that_drains_it_is_not_reached(t
     status, words = play(tmp_path, inventory, "rollout", "--limit", "gpu9:head", **noted(tmp_path, gpufleet_drain_delegate="head"))
     assert changed(tmp_path) == [], words
     assert told(words)["gpu9"] == "left out"
+
+
+def test_batches_that_are_not_the_plans_do_not_begin(tmp_path: Path) -> None:
+    """In a pattern & and ! are operators; the canary &gpu9 leaves its batch to a host of a later wave."""
+    inventory = fleet(tmp_path)
+    data = yaml.safe_load(inventory.read_text())
+    hosts = data["all"]["children"]["gpu_nodes"]["hosts"]
+    data["all"]["children"]["gpu_nodes"]["hosts"] = {"gpu1": hosts["gpu1"], "gpu2": hosts["gpu2"], "&gpu9": hosts["gpu9"]}
+    status, words = play(tmp_path, written(inventory, yaml.safe_dump(data)), "rollout")
+    assert status == 2, words
+    assert "into a batch in which the plan does not have it" in words
+    assert changed(tmp_path) == []
