@@ -19,7 +19,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import DRIVER, TOOLKIT, Host, State
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Driver, HostDecision, Instance, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Driver,
+    HostDecision,
+    Instance,
+    Plan,
+    PlanError,
+    Policy,
+    QueryFailed,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, repository
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
@@ -60,7 +68,10 @@ def views(look: Look) -> list[Host]:
 def toolkit(look: Look) -> tuple[Version | None, ...]:
     """The releases that are there after the plan: of the packages, else the program's own word; None for one that is not known."""
     coming = {d.path: d.after for d in look.plan.whole.differences if d.what == "package"} if look.plan else {}
-    there = {name: coming.get(name) or look.obs.package(name) for name in OF_TOOLKIT}
+    try:
+        there = {name: coming.get(name) or look.obs.package(name) for name in OF_TOOLKIT}
+    except QueryFailed:  # packages of a tree with an rpm database, for one
+        return (None,)
     found = [versions.parse(str(version)) for version in there.values() if version]
     if found:
         return tuple(dict.fromkeys(found))
@@ -93,7 +104,7 @@ def states(look: Look) -> dict[State, bool | None]:
 def modules(obs: Observation) -> list[str]:
     """The kernel modules of the driver on disk, of the running kernel where one of them is for it."""
     question = mismatch.questions()[0]
-    listed = [str(f.get("path")) for f in obs.raw(question).get("files") or ()] if obs.asked(question) else []
+    listed = [str(f.get("path")) for f in obs.attempt(question).get("files") or ()] if obs.asked(question) else []
     kernel = re.escape(str(obs.host.get("kernel") or ""))
     installed = [path for path in listed if path.startswith("/lib/modules/")]
     return [path for path in installed if re.match(rf"/lib/modules/{kernel}/", path)] or installed

@@ -10,6 +10,7 @@ open, and then it is said so: what could not be seen is neither good nor bad.
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal
 
@@ -61,8 +62,12 @@ class Release:
     first: str = ""
     fixed: str = ""
 
+    @functools.cached_property
+    def bounds(self) -> tuple[Version | None, Version | None]:
+        return versions.parse(self.first), versions.parse(self.fixed)
+
     def holds(self, version: Version) -> bool:
-        first, fixed = versions.parse(self.first), versions.parse(self.fixed)
+        first, fixed = self.bounds
         return (first is None or version >= first) and (fixed is None or version < fixed)
 
     @property
@@ -128,14 +133,24 @@ def judge(rows: Iterable[Row], hosts: Sequence[Host]) -> Judged:
     """hosts: the views of one host, one for each engine. A row that applies to one of them applies."""
     found, unclear = [], []
     for row in rows:
-        verdicts = [[holds(condition, host) for condition in row.when] for host in hosts]
-        if any(all(verdict) for verdict in verdicts):
+        verdicts = [lacking for lacking in (unmet(row, host) for host in hosts) if lacking is not None]
+        if () in verdicts:
             found.append(row)
-            continue
-        lacking = [c for verdict in verdicts if False not in verdict for c, held in zip(row.when, verdict, strict=True) if held is None]
-        if lacking:
-            unclear.append((row, tuple(dict.fromkeys(map(missing, lacking)))))
+        elif verdicts:
+            unclear.append((row, tuple(dict.fromkeys(missing(condition) for lacking in verdicts for condition in lacking))))
     return Judged(tuple(found), tuple(unclear))
+
+
+def unmet(row: Row, host: Host) -> tuple[Condition, ...] | None:
+    """The conditions of which nothing is known; () where all of them hold, None where one does not."""
+    lacking = []
+    for condition in row.when:
+        held = holds(condition, host)
+        if held is False:
+            return None
+        if held is None:
+            lacking.append(condition)
+    return tuple(lacking)
 
 
 def missing(condition: Condition) -> str:

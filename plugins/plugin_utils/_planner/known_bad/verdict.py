@@ -43,7 +43,7 @@ def with_advice(policy: Policy, judged: Judged, plan: Plan) -> Plan:
     stops = stopping(policy, judged)
     if stops and changes(plan):
         raise refusal(judged, stops)
-    return dc.replace(plan, advice=(*plan.advice, *map(sentence, judged.found)), beforehand=(*plan.beforehand, *not_known(judged)))
+    return dc.replace(plan, advice=(*plan.advice, *map(sentence, judged.found), *not_known(judged)))
 
 
 def changes(plan: Plan) -> bool:

@@ -88,6 +88,13 @@ def test_a_runtime_without_a_package_and_without_a_word_is_there_in_a_version_th
     assert host.toolkit(look(of=seen(files={RUNTIME_BINARY: "x"}))) == (None,)
 
 
+def test_packages_that_could_not_be_asked_leave_it_not_known() -> None:
+    """An rpm database beneath another root is read by running rpm, and there nothing is run."""
+    failed = {packages.QUESTION["id"]: {"error": {"kind": "offline", "message": "not beneath another root"}}}
+    of = obs(answers={consumers.QUESTION["id"]: {"found": {}}, **failed})
+    assert host.toolkit(look(of=of, policy=Policy(root="/srv/image"))) == (None,)
+
+
 DRIVERS = [(ONE_GPU, ["580.95.5"]), (Driver("none", "", (), "no GPU"), []), (Driver("broken", "", (), "?"), [None])]
 
 
