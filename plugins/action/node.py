@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import no
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import metrics
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.verify import handed_on
 
 SPEC = arguments.spec("node")
@@ -26,7 +27,8 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
     seen = node.see(policy, obs)
     plan = node.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources())
     facts = {**node.facts(seen, plan, policy.state), **node.compared(seen, obs), "known_bad": node.known(policy, obs, seen, plan)}
-    return base.Outcome(plan, {**facts, "proof": None if base.acts(plan) else proof(policy, obs, seen)})
+    after = metrics.after_rollback(policy, obs)
+    return base.Outcome(plan, {**facts, "proof": None if base.acts(plan) else proof(policy, obs, seen)}, after)
 
 
 def proof(policy: Policy, obs: Observation, seen: node.Seen) -> dict[str, Any] | None:

@@ -397,6 +397,21 @@ options:
 """
 
     # Whether the driver's device nodes are minded as well.
+    # Metrics of a host.
+    METRICS_DIR = r"""
+options:
+  metrics_dir:
+    description:
+      - A directory on the host in which the textfile collector of C(node_exporter) looks, for example
+        V(/var/lib/prometheus/node-exporter). It has to be there, and nobody but root may write to it.
+      - The file C(gpufleet.prom) there says how GPUs get into containers, how many CDI specs were stale, which units wait for a restart,
+        and when the host was last changed and last rolled back.
+      - It is written with the other files, and only when one of its values changes.
+      - Empty writes none, and removes the one of an earlier run.
+    type: str
+    default: ""
+"""
+
     DEVICE_NODES = r"""
 options:
   device_nodes:

@@ -38,6 +38,7 @@ extends_documentation_fragment:
   - gpufleet.nvidia.common.cdi_owner
   - gpufleet.nvidia.common.cdi_refresh
   - gpufleet.nvidia.common.device_nodes
+  - gpufleet.nvidia.common.metrics_dir
   - gpufleet.nvidia.common.cdi_devices
   - gpufleet.nvidia.common.cdi_roots
   - gpufleet.nvidia.common.cdi_files

@@ -81,11 +81,16 @@ def prepare() -> None:
         raise LabError(f"This machine cannot carry the lab: {why}.")
     packages = missing()
     if packages:
-        _consent(packages)
-        environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
-        with progress.building(f"installing {' '.join(packages)}"):
-            run(["apt-get", "-q", "update"], env=environment)
-            run(["apt-get", "-q", "install", "-y", "--no-install-recommends", *packages], env=environment)
+        install(packages)
+
+
+def install(packages: list[str]) -> None:
+    """Install Debian packages on this machine, with the consent of the person at the terminal, if there is one."""
+    _consent(packages)
+    environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
+    with progress.building(f"installing {' '.join(packages)}"):
+        run(["apt-get", "-q", "update"], env=environment)
+        run(["apt-get", "-q", "install", "-y", "--no-install-recommends", *packages], env=environment)
 
 
 def _consent(packages: list[str]) -> None:

@@ -39,7 +39,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("config_path", "handlers", "service", "set_as_default", "socket"), (*PROOF, *ENGINES)),
     (("cdi",), (*PROOF, "containerd_runtime", "docker_runtime")),  # CRI-O has no such switch
     (("engine_version", "restart"), (*HOST, *ENGINES)),
-    (("known_bad",), HOST),
+    (("known_bad", "metrics_dir"), HOST),
     (("drop_in_path",), (*HOST, *FILES)),  # Docker reads one file
     (("drop_in",), (*HOST, "containerd_runtime")),  # CRI-O always reads drop-ins
     (("adopt",), (*HOST, *ENGINES, "cdi_spec")),

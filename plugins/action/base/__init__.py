@@ -44,6 +44,7 @@ class Outcome:
 
     plan: Plan
     facts: Mapping[str, Any] = dc.field(default_factory=dict)
+    rolled_back: Plan = Plan()  # carried out by itself where the plan was rolled back
 
 
 Planner = Callable[[Policy, Observation], Outcome]
@@ -171,6 +172,10 @@ def converge(
         request = transaction(plan, wanted, seen, check=check, reason=reason, pending=pending)
         return transport.exchange(action, "transaction", request, task_vars, way)
 
+    def send_alone(plan: Plan) -> dict[str, Any]:
+        request = transaction(plan, wanted, seen, check=False, reason=f"{reason}: {past.AFTER_ROLLBACK}", pending=[])
+        return transport.exchange(action, "transaction", request, task_vars, way)
+
     answer: dict[str, Any] = {}
     for attempt in (1, 2):
         more, answer = in_turn(stages(outcome.plan, check), send)
@@ -187,19 +192,28 @@ def converge(
         whole = whole if done.plans else outcome.plan.whole
     if not (answer or done.plans or check):
         acknowledge_rollbacks(action, task_vars, wanted, seen, way)
+    noted = after_rollback(answer, outcome.rolled_back, send_alone) if not check else ()
     shaped = result(outcome, answer, check=check, diff=bool(getattr(action._task, "diff", False)), restart=wanted.restart)
     shaped = with_earlier(shaped, whole, done, wanted.restart)
     earlier = [*ended, *past.advice(seen)]
     if earlier:  # only this run reports it, and advice is seen only by those who look for it
         host = task_vars.get("inventory_hostname") or "this host"
         shaped["warnings"] = [f"{host}: {sentence}" for sentence in earlier]
-    return {**shaped, "advice": list(dict.fromkeys([*earlier, *shaped["advice"]]))}
+    return {**shaped, "advice": list(dict.fromkeys([*earlier, *shaped["advice"], *noted]))}
 
 
 def reference(action: ActionBase, task_vars: Mapping[str, Any]) -> change_ref.Reference:
     """The ticket and the user of this run. PlanError for a ticket that is none."""
     given = {name: task_vars[name] for name in (change_ref.VARIABLE, *change_ref.USERS) if task_vars.get(name) is not None}
     return change_ref.of({name: action._templar.template(value) for name, value in given.items()})
+
+
+def after_rollback(answer: Mapping[str, Any], plan: Plan, send: Callable[[Plan], dict[str, Any]]) -> tuple[str, ...]:
+    """What a rollback leaves to be written, in a transaction of its own. Why that was not possible, which changes nothing else."""
+    if not answer.get("rolled_back") or not acts(plan):
+        return ()
+    wrong = differences_.trouble(send(plan))
+    return (f"{plan.differences[0].path} does not tell of the rollback: {wrong}",) if wrong else ()
 
 
 def end(answer: Mapping[str, Any]) -> tuple[str, ...]:

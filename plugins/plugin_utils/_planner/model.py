@@ -129,6 +129,7 @@ class Policy:
     cdi_missing_nodes: Literal["fail", "allow"] = "fail"
     device_nodes: Literal["ignore", "present"] = "ignore"
     cdi_refresh: Literal["converge", "watch"] = "converge"
+    metrics_dir: str = ""  # empty: no metrics
     single: bool = False  # a single-resource module: does what its options say, no host-wide decision
 
 

@@ -55,6 +55,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import host_table, journal
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import (
     device_nodes,
+    metrics,
     oci_hook,
     packages,
     repository,
@@ -111,6 +112,7 @@ def questions(policy: Policy) -> list[queries.Question]:
         oci_hook,
         resource,
         decision_file,
+        metrics,
         gpu_operator,
         programs,
     )
@@ -251,8 +253,10 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
         ]
     )
     recorded = decision_file.plan(policy, obs, record, seen.driver, taken_over(obs, parts))
+    stale = [verdict.path for verdict in seen.freshness if verdict.state == "stale"]
+    measured = metrics.plan(policy, obs, record, seen.driver, stale, merge([*parts, recorded]))
     refusals = (*(sentence for _key, sentence in record.refused), *processes.others_advice(obs))
-    return merge([*parts, recorded, Plan(advice=refusals)])
+    return merge([*parts, recorded, measured, Plan(advice=refusals)])
 
 
 def together(rooms: Iterable[Callable[[], Plan]]) -> list[Plan]:
@@ -324,10 +328,8 @@ def coming(plan: Plan) -> Plan:
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """Give back what was there before. Packages stay: other things on the host may have come to need them."""
-    rooms = [
-        room.plan_absent(policy, obs) for room in (toolkit_config, oci_hook, resource, device_nodes, cdi_refresh, decision_file, repository)
-    ]
-    return take_back.plan(policy, obs, CONFIGURED, rooms)
+    rooms = (toolkit_config, oci_hook, resource, device_nodes, cdi_refresh, decision_file, metrics, repository)
+    return take_back.plan(policy, obs, CONFIGURED, [room.plan_absent(policy, obs) for room in rooms])
 
 
 def facts(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:

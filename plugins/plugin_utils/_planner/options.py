@@ -74,6 +74,7 @@ RULES: Mapping[str, OptionRule] = {
     "cdi_driver_root": PATH,
     "cdi_dev_root": PATH,
     "config_path": FILE,
+    "metrics_dir": PATH,
     "evidence_file": FILE,
     "path": FILE,
     "socket": OptionRule(

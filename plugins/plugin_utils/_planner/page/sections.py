@@ -11,7 +11,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, hosts
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page.markup import Child, Markup, element
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import groups, names, outcomes, sentences
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import groups, journal, names, outcomes, sentences
 
 NAMES, FEW = 6, 3  # runs of names in a sentence, and in a cell
 COLOUR = {
@@ -138,7 +138,8 @@ def difference(one: Mapping[str, Any]) -> Markup:
 
 def rolled_back(report: Report) -> Markup:
     """Hosts whose newest transaction was taken back, by their journals. One of this run is among those that need a person."""
-    found = {name: host["history"][0] for name, host in report["hosts"].items() if host["history"]}
+    entries = {n: [e for e in h["history"] if not e["reason"].endswith(journal.AFTER_ROLLBACK)] for n, h in report["hosts"].items()}
+    found = {name: told[0] for name, told in entries.items() if told}
     back = {name: entry for name, entry in found.items() if entry["state"].startswith("rolled back")}
     rows = [(name, entry["time"], entry["state"], entry["done"]) for name, entry in back.items()]
     about = "Hosts whose newest transaction did not stand, by their own journals."

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import re
 from collections.abc import Mapping
 from typing import Any
@@ -27,6 +28,7 @@ BY = {
 }
 # systemctl's advice to look at what is shown here anyway.
 HINT = re.compile(r'\s*See "systemctl status [^"]*" and "journalctl [^"]*" for details\.')
+AFTER_ROLLBACK = "after a rollback"  # ends the reason of what is written once a transaction was rolled back
 COMMAND_WIDTH = 300  # a package manager's with all that it installs
 
 
@@ -66,6 +68,14 @@ def advice(obs: Observation) -> tuple[str, ...]:
         *(str(entry.get("why")) for entry in seen.get("damaged") or ()),
         *(f"{path} is left over from a transaction whose journal was removed: a run without check mode removes it" for path in strays(obs)),
     )
+
+
+def seconds(time: str) -> int:
+    """A time of the journal as seconds since 1970, 0 where it is none."""
+    try:
+        return int(datetime.datetime.fromisoformat(time.replace("Z", "+00:00")).timestamp())
+    except ValueError:
+        return 0
 
 
 def named(entry: Entry) -> str:

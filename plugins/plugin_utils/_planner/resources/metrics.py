@@ -1,0 +1,161 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What is decided on a host, and when it changed, as a text file for Prometheus (the textfile collector of node_exporter reads *.prom).
+
+Times are points in time and no ages, so the file changes only with the host. The time of the last change is known to no file but itself: it
+is kept as long as nothing else changes, and else is the host's own time at the look from which the change was planned.
+"""
+
+from __future__ import annotations
+
+import posixpath
+import re
+from collections.abc import Iterable, Mapping, Sequence
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals, owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Driver,
+    HostDecision,
+    Plan,
+    PlanError,
+    Policy,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import OWN_UNIT
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import journal
+
+NAME = "gpufleet.prom"
+MODE = "0644"  # the collector has a user of its own
+MARK = "# Written by gpufleet.nvidia.\n"
+DECISION, STALE, PENDING = "gpufleet_decision_info", "gpufleet_cdi_specs_stale", "gpufleet_restart_pending"
+CHANGED, BACK = "gpufleet_last_change_timestamp_seconds", "gpufleet_last_rollback_timestamp_seconds"
+HELP = {
+    DECISION: "How GPUs get into containers on this host, by engine.",
+    STALE: "CDI specs that were not true any more when this host was last converged.",
+    PENDING: "Units that run with the configuration from before until somebody restarts them.",
+    CHANGED: "When this host was last changed.",
+    BACK: "When a change of this host was last rolled back, 0 for never.",
+}
+SAMPLE = re.compile(r"(?m)^(\w+) ([0-9]+)$")
+WHY = "node_exporter reads how containers get GPUs here, and when that changed"
+
+
+def questions(policy: Policy) -> list[queries.Question]:
+    if not policy.metrics_dir:
+        return []
+    return [queries.file(path_of(policy), keep=OWN_UNIT), queries.file(policy.metrics_dir, content=False)]
+
+
+def path_of(policy: Policy) -> str:
+    return posixpath.join(policy.metrics_dir, NAME)
+
+
+def plan(policy: Policy, obs: Observation, record: HostDecision, driver: Driver, stale: Iterable[str], others: Plan) -> Plan:
+    """others: all else that this run does; stale: CDI specs that were found so."""
+    wanted = bool(policy.metrics_dir and record.decisions)
+    moved = withdraw(obs, "gpufleet_metrics_dir names another directory, or none", but=path_of(policy) if wanted else "")
+    if not wanted:
+        return moved
+    file = own(policy, obs)
+    known = parsed(file)
+    now = int(float(obs.host.get("epoch") or 0))
+    acts = bool(others.first or others.changes or others.commands or others.disable_units or others.restarts or moved.changes)
+    left = set(stale) - {str(change["path"]) for change in others.changes}
+    text = written(
+        {
+            DECISION: decisions(record, driver),
+            STALE: [("", len(left))],
+            PENDING: [(labels(unit=unit), 1) for unit in pending(policy, obs, others)],
+            CHANGED: [("", now if acts or CHANGED not in known else known[CHANGED])],
+            BACK: [("", max(known.get(BACK, 0), rolled_back(obs)))],
+        }
+    )
+    return merge([moved, put(file, text)])
+
+
+def put(file: File, text: str) -> Plan:
+    if file.content == text and owned_file.right_mode(file, MODE):
+        return Plan()
+    before = "other values" if file.exists else None
+    return owned_file.write(file, text, why=WHY, key="metrics", before=before, after="the values of this run", mode=MODE)
+
+
+def after_rollback(policy: Policy, obs: Observation) -> Plan:
+    """What is written where the plan is rolled back, and this file with it: all as before, but for the time of the rollback."""
+    if not policy.metrics_dir:
+        return Plan()
+    file = own(policy, obs)
+    now = int(float(obs.host.get("epoch") or 0))
+    before = (file.content or MARK) if file.exists else MARK
+    kept = "".join(line for line in before.splitlines(keepends=True) if BACK not in line)
+    return put(file, kept + block(BACK, [("", now)]))
+
+
+def plan_absent(policy: Policy, obs: Observation) -> Plan:
+    return withdraw(obs, "state: absent", asked=(path_of(policy),) if policy.metrics_dir else ())
+
+
+def withdraw(obs: Observation, why: str, *, but: str = "", asked: Sequence[str] = ()) -> Plan:
+    """Files of earlier runs, by the journal: metrics that nobody writes any more would be believed forever."""
+    known = [o.path for o in originals.kept(obs) if posixpath.basename(o.path) == NAME and o.path != but]
+    files = [obs.file(path, OWN_UNIT) for path in sorted({*known, *asked})]
+    return merge([owned_file.give_back(obs, file, why=why, own=ours(file)) for file in files])
+
+
+def own(policy: Policy, obs: Observation) -> File:
+    """The file as it may be written, PlanError where it may not."""
+    place = obs.raw(queries.file(policy.metrics_dir, content=False))
+    if not place.get("exists") or place.get("type") != "dir":
+        step = "Name the directory that node_exporter reads (--collector.textfile.directory), or make it"
+        why = "there is no such directory on this host" if not place.get("exists") else "it is no directory"
+        raise PlanError("gpufleet_metrics_dir is not used", where=policy.metrics_dir, why=why, next=step)
+    file = owned_file.readable(obs.file(path_of(policy), OWN_UNIT))
+    if file.exists and not ours(file):
+        step = "Move it away, or name another directory"
+        raise PlanError("this file is not of this collection", where=file.path, why="gpufleet_metrics_dir has it", next=step)
+    return file
+
+
+def ours(file: File) -> bool:
+    return bool(file.content and file.content.startswith(MARK))
+
+
+def parsed(file: File) -> Mapping[str, int]:
+    """The values without labels, {} of a file that is not there."""
+    return {name: int(value) for name, value in SAMPLE.findall(file.content or "")}
+
+
+def decisions(record: HostDecision, driver: Driver) -> list[tuple[str, int]]:
+    found = {
+        labels(engine=d.engine, engine_version=d.engine_version, injection=d.injection, driver=driver.version): 1 for d in record.decisions
+    }
+    return sorted(found.items())
+
+
+def pending(policy: Policy, obs: Observation, others: Plan) -> list[str]:
+    """The units whose restart is left to someone once this run is over."""
+    due = others.interrupts("auto") if policy.restart == "never" and policy.root == "/" else []
+    left = {str(entry.get("unit")) for entry in journal.journal(obs).get("pending") or ()}
+    return sorted((left - set(others.interrupts(policy.restart))) | set(others.pending) | set(due))
+
+
+def rolled_back(obs: Observation) -> int:
+    """The newest rollback that no run has reported yet, 0 where there is none."""
+    times = [str(entry.get("time") or "") for entry in journal.journal(obs).get("outcomes") or ()]
+    return max((journal.seconds(time) for time in times), default=0)
+
+
+def labels(**values: str) -> str:
+    escaped = (f'{name}="{value.translate({92: chr(92) * 2, 34: chr(92) + chr(34), 10: chr(92) + "n"})}"' for name, value in values.items())
+    return "{" + ",".join(escaped) + "}"
+
+
+def written(values: Mapping[str, Sequence[tuple[str, int]]]) -> str:
+    return MARK + "".join(block(name, samples) for name, samples in values.items())
+
+
+def block(name: str, samples: Sequence[tuple[str, int]]) -> str:
+    head = f"# HELP {name} {HELP[name]}\n# TYPE {name} gauge\n" if samples else ""
+    return head + "".join(f"{name}{label} {value}\n" for label, value in samples)
