@@ -12,7 +12,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import absent, edit, options, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import plan as containerd_plan
@@ -389,6 +389,7 @@ def _offline(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     manager = known.of_config(config)
     if manager:
         return (_in_tree(policy, obs, config, manager),)
+    named_file.require(policy, obs, releases.CONFIG, containerd_places.keep(policy.handlers))
     packaged = _packaged(obs, PACKAGE)
     written = obs.file(config, containerd_places.keep(policy.handlers)).exists
     if there and not (policy.config_path or packaged or written):

@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, processes, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk_crio, programs
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import adoption, base, config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -76,6 +76,7 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
     binary = str(config.process(obs).get("exe") or "") or str(obs.raw(queries.which(["crio"]))["found"].get("crio") or "")
     if not (running or binary or packaged(obs) or wanted_in_tree(policy)):
         return ()
+    named_file.require(policy, obs, releases.CONFIG, where.keep)
     unit = policy.service or str(config.process(obs).get("unit") or "") or releases.UNIT
     version = version_of(policy, obs, where, binary, running)
     instance = Instance(

@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
     versions,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk_docker
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.docker import plan as docker_plan
@@ -82,6 +82,8 @@ def _own(policy: Policy, obs: Observation, daemon: Mapping[str, Any]) -> tuple[I
         manager, path, why = elsewhere
         nothing = Cdi(False, False, (), "", Evidence("files", path))
         return (Instance("docker", "", binary, where.socket, path, "", manager, bool(daemon), nothing, cri=False, refusal=why),)
+    if config.named(policy):
+        named_file.require(policy, obs, config.CONFIG, config.keep(policy.handlers))
     info = config.info(obs, where.socket) if running else {}
     version = version_of(policy, obs, "" if running else binary, packaged, info)
     found = Instance(

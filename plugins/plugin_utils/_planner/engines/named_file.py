@@ -1,0 +1,23 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A configuration file that the user names in another root directory, where no process says which one the engine reads."""
+
+from __future__ import annotations
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+
+
+def require(policy: Policy, obs: Observation, usual: str, keep: Keep) -> None:
+    """A typing error would make a second file next to the one that the engine reads, and no run would find it later."""
+    named = policy.config_path
+    if policy.root == "/" or policy.state == "absent" or named in ("", usual):
+        return
+    if not obs.file(named, keep).exists and obs.file(usual, keep).exists:
+        raise PlanError(
+            f"config_path (gpufleet_config_path) is {named}, which does not exist in {policy.root}",
+            why=f"{usual}, which the engine reads where it is started without another path, exists there",
+            next="Correct the path, leave it empty, or create the file if it is meant",
+        )
