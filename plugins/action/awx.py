@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses as dc
-import os
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import yaml
 from ansible.errors import AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible.plugins.loader import module_loader
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
@@ -46,10 +45,12 @@ class ActionModule(ActionBase):
             return self._written(items, objects.as_variables(wanted(args)), args["file"])
         require_collection(args["collection"])
         access = {theirs: args[ours] for ours, theirs in ACCESS.items() if args[ours] is not None}
-        made: dict[str, bool] = {}
+        made: dict[str, bool] = {}  # what has a name, the project and its image for example, and whether any of that was changed
+        shown = []
         for item in items:
-            made[item.name] = self._made(item, args["collection"], access, made, task_vars or {})
-        shown = [{"kind": item.kind, "name": item.name, "changed": made[item.name]} for item in items]
+            changed = self._made(item, args["collection"], access, made, task_vars or {})
+            made[item.name] = changed or made.get(item.name, False)
+            shown.append({"kind": item.kind, "name": item.name, "changed": changed})
         return {"changed": any(made.values()), "objects": shown}
 
     def _written(self, items: tuple[objects.Item, ...], variables: Mapping[str, Any], name: str) -> dict[str, Any]:
@@ -58,11 +59,9 @@ class ActionModule(ActionBase):
             step = "Make the directory, or name another one"
             raise PlanError("there is no directory for this file", where=name, why="gpufleet_awx_file names it", next=step)
         text = HEAD + yaml.safe_dump(variables, sort_keys=False, width=140, allow_unicode=True)
-        changed = not path.is_file() or path.read_text(encoding="utf-8") != text
+        changed = not holds(path, text)
         if changed and not self._task.check_mode:
-            whole = path.with_name(f".{path.name}.{os.getpid()}")  # in one step, so nobody reads half of it
-            whole.write_text(text, encoding="utf-8")
-            whole.replace(path)
+            outside.write(path.parent, path.name, text, "gpufleet_awx_file")
         shown = [{"kind": item.kind, "name": item.name, "changed": changed} for item in items]
         return {"changed": changed, "objects": shown, "file": str(path)}
 
@@ -81,6 +80,13 @@ class ActionModule(ActionBase):
             step = f"Mend that and run this again; {so_far}"
             raise PlanError(f"AWX's {item.kind.replace('_', ' ')} '{item.name}' could not be made", why=why, next=step)
         return bool(result.get("changed"))
+
+
+def holds(path: Path, text: str) -> bool:
+    try:
+        return path.read_bytes() == text.encode()
+    except OSError:
+        return False
 
 
 def wanted(args: Mapping[str, Any]) -> objects.Wanted:

@@ -168,19 +168,22 @@ class Controller:
             raise Refused("Playbook not found for project.")
         if table in ("schedules", NODES) and fields.get("unified_job_template"):
             template = next(row for row in self.rows("unified_job_templates") if row["id"] == fields["unified_job_template"])
-            self.judge_launch(template, fields)
+            self.judge_launch(template, fields, whole=table == "schedules")
         rule = str(fields.get("rrule", ""))
         if table == "schedules" and not all(word in rule for word in ("DTSTART", "RRULE", "INTERVAL")):
             raise Refused("Valid DTSTART required in rrule.")
 
-    def judge_launch(self, template: Row, fields: Row) -> None:
-        """What is given at launch has to be asked for."""
+    def judge_launch(self, template: Row, fields: Row, *, whole: bool) -> None:
+        """What is given at launch has to be asked for. whole: what is required has to be given, too, which a workflow does later."""
         questions = {entry["variable"]: entry for entry in self.survey(template).get("spec", [])}
         for name, value in (fields.get("extra_data") or {}).items():
             if name not in questions and not template.get("ask_variables_on_launch"):
                 raise Refused(f"Variables {name} are not allowed on launch.")
             if questions[name]["type"] == "multiplechoice" and value not in questions[name]["choices"]:
                 raise Refused(f"Value {value} for '{name}' expected to be one of {questions[name]['choices']}.")
+        missing = [name for name, entry in questions.items() if entry["required"] and name not in (fields.get("extra_data") or {})]
+        if whole and missing:
+            raise Refused(f"'{missing[0]}' value missing")
         if fields.get("job_slice_count") and not template.get("ask_job_slice_count_on_launch"):
             raise Refused("Field is not configured to prompt on launch.")
 

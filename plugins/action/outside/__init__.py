@@ -55,7 +55,7 @@ def judged(name: str) -> Path:
     return place
 
 
-def write(place: Path, name: str, text: str) -> Path:
+def write(place: Path, name: str, text: str, setting: str = DIRECTORY) -> Path:
     """In one step, so nobody reads half a file; a link of that name is replaced, and what it leads to is left alone."""
     whole = place / f".{name}.{secrets.token_hex(8)}"
     try:
@@ -66,7 +66,7 @@ def write(place: Path, name: str, text: str) -> Path:
         whole.replace(place / name)
     except OSError as error:
         whole.unlink(missing_ok=True)
-        step = f"Name a directory that this user can write to in {DIRECTORY}"
+        step = f"Name a directory that this user can write to in {setting}"
         raise PlanError("this file cannot be written", where=str(place / name), why=error.strerror or "", next=step) from None
     return place / name
 

@@ -238,13 +238,14 @@ def schedule(wanted: Wanted) -> tuple[Item, ...]:
     """The plan as a watch for drift: a job that fails where a host would be changed, so that AWX's notifications tell of it."""
     if not wanted.drift_schedule:
         return ()
+    (plan,) = [job for job in JOBS if job.playbook == "plan"]
     options = {
         "name": f"{wanted.prefix} drift",
         "description": "Fails where a host is not as its policy wants.",
         "unified_job_template": job_name(wanted, "plan"),
         "organization": wanted.organization,
         "rrule": wanted.drift_schedule,
-        "extra_data": {surveys.FAIL_ON_DRIFT.variable: "true"},
+        "extra_data": {**surveys.needed(plan.questions, as_text(wanted.settings)), surveys.FAIL_ON_DRIFT.variable: "true"},
         "enabled": True,
     }
     return (Item("schedule", f"{wanted.prefix} drift", options, (job_name(wanted, "plan"),)),)

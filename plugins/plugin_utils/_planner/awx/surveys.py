@@ -71,5 +71,10 @@ def asked(question: Question, answer: str | None) -> dict[str, Any]:
     default = question.default if answer is None else answer
     about = {"variable": question.variable, "question_name": question.text, "question_description": question.help}
     if question.choices:
-        return {**about, "type": "multiplechoice", "required": True, "default": default, "choices": list(question.choices)}
+        return {**about, "type": "multiplechoice", "required": False, "default": default, "choices": list(question.choices)}
     return {**about, "type": "text", "required": question.required, "default": default, "min": int(question.required), "max": LONGEST}
+
+
+def needed(questions: Iterable[Question], answers: Mapping[str, str]) -> dict[str, str]:
+    """What a schedule has to answer: AWX refuses one that leaves out what is required, whatever stands there at first."""
+    return {entry["variable"]: entry["default"] for entry in spec(questions, answers)["spec"] if entry["required"]}

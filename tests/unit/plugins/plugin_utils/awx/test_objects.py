@@ -56,6 +56,22 @@ def test_all_that_stands_in_a_survey_is_text() -> None:
     }
 
 
+def test_a_schedule_answers_what_its_survey_requires() -> None:
+    """AWX refuses one that leaves it out, though a default stands there (awx/api/serializers.py, ScheduleSerializer)."""
+    wanted = dc.replace(WANTED, drift_schedule=objects.EXAMPLE, settings={"gpufleet_hosts": "gpu_nodes"})
+    (found,) = [item.options for item in objects.of(wanted) if item.kind == "schedule"]
+    assert found["extra_data"] == {"gpufleet_hosts": "gpu_nodes", "gpufleet_fail_on_drift": "true"}
+
+
+def test_a_workflow_answers_what_the_surveys_of_its_jobs_require() -> None:
+    items = {item.name: item.options for item in objects.of(WANTED)}
+    asked = {question["variable"] for question in items["gpufleet change"]["survey_spec"]["spec"]}
+    templates = {node["unified_job_template"] for node in objects.nodes(WANTED) if "unified_job_template" in node}
+    required = {question["variable"] for name in templates for question in items[name]["survey_spec"]["spec"] if question["required"]}
+    assert required == {"gpufleet_hosts"}
+    assert required <= asked
+
+
 def test_what_changes_hosts_is_one_job_at_a_time() -> None:
     templates = {item.name: item.options for item in objects.of(dc.replace(WANTED, slices=8)) if item.kind == "job_template"}
     changing = [templates["gpufleet rollout"], templates["gpufleet rollback"]]
