@@ -164,7 +164,8 @@ def script(program: str, request: Mapping[str, Any], marker: str, *, keep: bool 
     keep: whether the host may keep the compiled form for the next time, where this collection has a directory there already.
     """
     job = {"package": PACKAGE, "main": MAIN.get(program, program), "request": request, "marker": marker, "base": JOURNAL_DIR, "keep": keep}
-    parts = (loader(), packed(program), zlib.compress(json.dumps(job).encode("utf-8"), 9))
+    words = json.dumps(job, separators=(",", ":")).encode("utf-8")
+    parts = (loader(), packed(program), zlib.compress(words, 7))  # 9 takes half as long again for each task, and saves ten bytes
     return " ".join(str(len(part)) for part in parts).encode("ascii") + b"\n" + b"".join(parts)
 
 
