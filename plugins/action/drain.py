@@ -47,7 +47,7 @@ class ActionModule(ActionBase):
         args = {**args, "reason": about.before(args["reason"]) if args["reason"] else ""}
         every = draining.of(self, variables, args, work, about.before(decision.why), by)
         standings, silent = draining.standings(every, args, needed or earlier.get("outcome") in ("drained", "pending"))
-        if state in ("drained", "checked"):
+        if state == "drained":  # not for each host of a fleet beforehand: kured locks one host at a time, and cordons it at once
             standings, unread = draining.locks(every, standings)
             silent += unread
         run = Run(args, decision, {who: every[who] for who in standings}, bool(self._task.check_mode), standings, tuple(silent))

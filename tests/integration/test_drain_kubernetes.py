@@ -119,17 +119,19 @@ def test_a_node_in_other_hands_is_left_out_also_where_no_drain_is_needed(marks: 
         lock = {"weave.works/kured-node-lock": json.dumps({"nodeID": marks["lock"], "created": "2026-11-22T10:00:00Z", "TTL": 0})}
         metadata = {"namespace": "kube-system", "name": "kured", "annotations": lock}
         lab.cluster.daemon_sets = [{"apiVersion": "apps/v1", "kind": "DaemonSet", "metadata": metadata}]
-    status, words, outcomes = lab.play("check", gpufleet_drain=policy)
+    lab.cluster.pods.pop("train")
+    status, words, outcomes = lab.play("drain", gpufleet_drain=policy)
     assert status == (2 if owner else 0), words
-    assert outcomes == ["left_out" if owner else {"always": "ready", "auto": "not_needed"}[policy]]
+    assert outcomes == ["left_out" if owner else {"always": "drained", "auto": "not_needed"}[policy]]
     assert owner in words
-    assert lab.cluster.changes() == []
+    assert len(lab.cluster.changes()) == (outcomes == ["drained"])
 
 
 def test_an_account_that_may_not_see_the_lock_of_kured_goes_on_and_says_so(lab: Lab) -> None:
     lab.cluster.forbidden = ("LIST daemonsets",)
-    status, words, outcomes = lab.play("check")
-    assert (status, outcomes) == (0, ["ready"]), words
+    lab.cluster.pods.pop("train")
+    status, words, outcomes = lab.play("drain")
+    assert (status, outcomes) == (0, ["drained"]), words
     assert "the lock of kured was not read: cannot list the DaemonSets" in words
 
 
