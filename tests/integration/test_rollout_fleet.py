@@ -36,6 +36,15 @@ HOSTS = [*REAL, *TREES]
 XID = "3,0,1000000,-;NVRM: Xid (PCI:0000:01:00): 79, pid=1, name=x, GPU has fallen off the bus.\n"
 # Somebody has done by hand a part of what was approved.
 HALF = 'version = 2\\n[plugins."io.containerd.grpc.v1.cri"]\\nenable_cdi = true\\n'
+# NVIDIA's diagnosis as dcgmi prints it.
+DCGMI = """cat >/usr/bin/dcgmi <<'END'
+#!/bin/sh
+echo "Successfully ran diagnostic for group."
+echo "| Diagnostic                | Result                                         |"
+echo "| Denylist                  | {verdict}                                           |"
+exit {status}
+END
+chmod 755 /usr/bin/dcgmi"""
 CRASHES = "[Service]\nExecStartPre=/bin/false\n"
 # Packages are there already, so all that differs is ours. Work ends on no host, so no host of these has to be drained.
 SETTINGS = {"gpufleet_packages": "ignore", "gpufleet_rollout_waves": [1, "100%"], "gpufleet_rollout_max_left_out": "50%"}
@@ -68,6 +77,7 @@ class Week:
     crashed: str
     sick: str
     converged: Mapping[str, set[str]]
+    slurm: Mapping[str, str]  # what Slurm says of its node
     starts: Mapping[str, int]
 
     def word(self, day: str, host: str) -> str:
@@ -152,8 +162,12 @@ def told(scene: Scene) -> Week:
         up.shell(host, f"rm -f {DROP_IN}; systemctl daemon-reload")
     up.shell(SLURM, f"scontrol update nodename={SLURM} state=resume")
     up.shell(SLURM, f"timeout 60 sh -c 'until scontrol show node {SLURM} | grep -qF \" State=IDLE \"; do sleep 0.2; done'")
-    runs["wednesday"] = scene.rollout(around=[sys.executable, "-c", KILLED_AT, "2", "TASK [Begin the batch]"])
+    up.shell(SLURM, DCGMI.format(verdict="Fail", status=226))
+    soak = {"gpufleet_rollout_soak": 1, "gpufleet_rollout_max_failed": BUDGET}
+    runs["wednesday"] = scene.rollout(**soak, around=[sys.executable, "-c", KILLED_AT, "2", "TASK [Begin the batch]"])
     converged["wednesday"] = scene.converged()
+    slurm = {"wednesday": up.shell(SLURM, f"scontrol show node {SLURM}")}
+    up.shell(SLURM, DCGMI.format(verdict="Pass", status=0))
 
     left = [h for h in NEW + OLD if h not in converged["wednesday"]]
     crashed, sick = left[0], left[1]
@@ -163,15 +177,14 @@ def told(scene: Scene) -> Week:
         {"ansible.builtin.shell": crash, "when": f"inventory_hostname == '{crashed}'"},
         {"ansible.builtin.shell": ill, "when": f"inventory_hostname == '{sick}'"},
     ]
-    runs["thursday"] = scene.rollout(
-        gpufleet_rollout_soak=1, gpufleet_rollout_max_failed=BUDGET, gpufleet_rollout_tasks={"after": scene.tasks("after", after)}
-    )
+    runs["thursday"] = scene.rollout(**soak, gpufleet_rollout_tasks={"after": scene.tasks("after", after)})
+    slurm["thursday"] = up.shell(SLURM, f"scontrol show node {SLURM}")
     up.shell(crashed, f"rm -f {DROP_IN}; systemctl daemon-reload; systemctl reset-failed; systemctl restart containerd")
     runs["friday"] = scene.rollout()
     runs["saturday"] = scene.rollout()
     converged["friday"] = scene.converged()
     starts = {host: up.starts(host, "containerd.service") - before[host] for host in NEW + OLD}
-    return Week(runs, canary, moved, lost, crashed, sick, converged, starts)
+    return Week(runs, canary, moved, lost, crashed, sick, converged, slurm, starts)
 
 
 def test_the_plan_has_five_classes_with_a_canary_each(week: Week) -> None:
@@ -204,6 +217,14 @@ def test_a_controller_that_is_killed_between_two_batches_has_done_the_first_one(
     first = set(batches(run)[0])
     assert week.converged["wednesday"] == week.converged["tuesday"] | first, run.words
     assert week.canary in first or set(OLD) & first, "the class that had stopped begins with a canary again"
+
+
+def test_a_host_whose_gpus_fail_the_diagnosis_stays_out_of_service_until_they_pass(week: Week) -> None:
+    assert "DRAIN" in week.slurm["wednesday"]
+    assert "dcgmi diag -r 1 failed: Denylist" in week.slurm["wednesday"]
+    assert "DRAIN" not in week.slurm["thursday"], week.runs["thursday"].words
+    assert SLURM in batches(week.runs["thursday"])[0], "hosts that are out of service come first"
+    assert week.word("thursday", SLURM) == "no"
 
 
 def test_a_soak_finds_an_engine_that_crashed_and_a_gpu_that_was_lost(week: Week) -> None:
