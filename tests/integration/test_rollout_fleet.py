@@ -13,6 +13,7 @@ from __future__ import annotations
 import dataclasses as dc
 import itertools
 import json
+import re
 import sys
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -232,7 +233,8 @@ def test_a_soak_finds_an_engine_that_crashed_and_a_gpu_that_was_lost(week: Week)
     words = " ".join(run.words.split())
     assert run.status == 2, run.words
     assert {week.word("thursday", h) for h in (week.crashed, week.sick)} == {"failed"}, run.words
-    assert "containerd is installed but not running" in words
+    # Whoever is first: the host's own watch takes the change back, or the look finds the engine down.
+    assert re.search("its change was rolled back since by|containerd is installed but not running|containerd.service does not run", words)
     assert "its GPU driver reports Xid 79 of the GPU 0000:01:00" in words
 
 
