@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import deviations
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND
 
 from tests.lab import trees, userland
 from tests.lab.trees import Layout
@@ -64,7 +65,8 @@ def test_layouts_for_management(tree: Path) -> None:
 
 
 def test_real_drivers_as_a_host_has_them(debian: Path) -> None:
-    assert cdi_files.is_tools(oracle.chrooted(debian))
+    made = oracle.chrooted(debian)
+    assert (made.kind, cdi_files.unexplained(made)) == (KIND, ())
     assert compared(oracle.facts(oracle.chrooted(debian), debian), oracle.facts(oracle.ours(debian), debian)) == ALWAYS
 
 

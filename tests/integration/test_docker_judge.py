@@ -224,12 +224,12 @@ def test_docker_reads_ours_and_no_other_byte_differs(tree: Any, style: jsontexts
         text = jsontexts.written(tree, style)
         hands.write(text.encode())
         plan = hands.plan(default=default)
-        before = json.loads(text.removeprefix(jsontexts.MARK))
+        before = json.loads(text.removeprefix(jsontexts.BYTE_ORDER_MARK))
         wanted = {"runtimes": {"nvidia": {"path": Handler.binary}}, "features": {"cdi": True}}
         wanted = {**wanted, "default-runtime": "nvidia"} if default else wanted
         (change,) = plan.changes
         after = edits.edited(change["path"], text.encode(), change).decode()
-        assert json.loads(after.removeprefix(jsontexts.MARK)) == json_text.granted(before, wanted)
+        assert json.loads(after.removeprefix(jsontexts.BYTE_ORDER_MARK)) == json_text.granted(before, wanted)
         hands.write(after.encode())
         assert hands.plan(default=default).changes == ()
         gone = [line[2:] for line in difflib.ndiff(text.split("\n"), after.split("\n")) if line.startswith("- ")]

@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-MARK = "\ufeff"
+BYTE_ORDER_MARK = "\ufeff"
 
 
 class Raw(str):
@@ -46,7 +46,7 @@ styles = st.builds(
 
 def written(value: Any, style: Style) -> str:
     before, behind = style.around
-    return (MARK if style.mark else "") + before + _value(value, style, 0) + behind
+    return (BYTE_ORDER_MARK if style.mark else "") + before + _value(value, style, 0) + behind
 
 
 def _value(value: Any, style: Style, depth: int) -> str:

@@ -25,7 +25,6 @@ class Cause:
     values: Mapping[str, str] = dc.field(default_factory=dict)
 
 
-_FILE = {"file": "path"}
 _LINE = {"line": "number"}
 _NAMED = {"name": "name"}
 

@@ -16,7 +16,7 @@ from collections.abc import Iterator, Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.driver_files import catalogue
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import stand_ins
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import KIND, DeviceNode, Edits, Hook, Mount, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import DeviceNode, Edits, Hook, Mount, Spec
 
 TOOL = "nvidia-ctk"
 REFRESH = "nvidia-cdi-refresh"
@@ -44,10 +44,6 @@ FOLDERS = ("/usr/share/nvidia/", "/lib/firmware/nvidia/", "/usr/lib/firmware/nvi
 OPTIONS = frozenset(("ro", "nosuid", "nodev", "noexec", "bind", "rbind", "private", "rprivate"))
 USUAL_NAME = re.compile(r"\d+(?::\d+)?|(?:GPU|MIG)-.+|all")
 TYPE_INDEX = re.compile(r"(?:gpu|mig)\d+(?::\d+)?")
-
-
-def is_tools(spec: Spec) -> bool:
-    return spec.kind == KIND and not unexplained(spec)
 
 
 def unexplained(spec: Spec) -> tuple[str, ...]:

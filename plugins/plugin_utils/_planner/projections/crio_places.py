@@ -42,8 +42,8 @@ HANDLER_FIELDS: Mapping[str, str] = {
 # Deprecated settings for all handlers at once, and the field of each handler that they replace.
 GLOBAL_MONITOR: Mapping[str, str] = {"conmon": "monitor_path", "conmon_env": "monitor_env"}
 
-MARK = "# Written by the Ansible collection gpufleet.nvidia"
-FIRST_LINE = f"{MARK}; changes are overwritten."
+BEGINNING = "# Written by the Ansible collection gpufleet.nvidia"
+FIRST_LINE = f"{BEGINNING}; changes are overwritten."
 # What of CRI-O's files may leave a host.
 _FIELDS = dict(output_places.CRIO_RUNTIME)
 PLACES: Mapping[Path, str] = {

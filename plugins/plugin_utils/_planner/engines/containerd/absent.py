@@ -85,7 +85,7 @@ def unproven(policy: Policy, instance: Instance) -> Plan:
 
 
 def is_own(file: ConfigFile) -> bool:
-    return file.doc.text.startswith(edit.MARK)
+    return file.doc.text.startswith(edit.FIRST_LINE)
 
 
 def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, leaving: list[str], version: Version, manager: str) -> Part:
@@ -298,7 +298,7 @@ def main(policy: Policy, obs: Observation) -> str:
 
 def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
     files = [obs.file(path, containerd_places.keep(policy.handlers)) for path in drop_ins(policy)]
-    return tuple(file.path for file in files if file.content and file.content.startswith(edit.MARK))
+    return tuple(file.path for file in files if file.content and file.content.startswith(edit.FIRST_LINE))
 
 
 def claims(policy: Policy, obs: Observation, path: str) -> bool:

@@ -27,7 +27,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
     verify,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import MARK, Setting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FIRST_LINE, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.leaves import Leaf, Leaves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.releases import DEFAULT, RUNTIMES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
@@ -126,7 +126,7 @@ def unread(obs: Observation, files: FileSet) -> tuple[Leftover, ...]:
 
 
 def _drop_in(file: ConfigFile) -> FoundDropIn | None:
-    if file.doc.text.startswith(MARK):
+    if file.doc.text.startswith(FIRST_LINE):
         return None
     for table in containerd_places.TABLES:
         runtimes = toml.lookup(file.doc.data, (*table, *RUNTIMES), {})
@@ -312,7 +312,7 @@ def _gone(found: FoundDropIn, then: Leaves, staying: FileSet) -> list[Path]:
 
 
 def _of_others(files: FileSet) -> FileSet:
-    return dc.replace(files, files=tuple(f for f in files.files if f is files.root or not f.doc.text.startswith(MARK)))
+    return dc.replace(files, files=tuple(f for f in files.files if f is files.root or not f.doc.text.startswith(FIRST_LINE)))
 
 
 def _loaded(obs: Observation, instance: Instance, now: Leaves, found: FoundDropIn) -> bool:

@@ -17,7 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.decide im
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import ANNOTATIONS, MARK
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import ANNOTATIONS, FIRST_LINE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
@@ -31,11 +31,11 @@ WRITTEN: tuple[Path, ...] = (("runtime_type",), ("options", "BinaryName"), ("opt
 
 def others(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, version: Version) -> dict[str, str]:
     """Handlers of our names in this file that count as someone else's, each with the reason; asked only where no journal knows."""
-    if file.doc.text.startswith(MARK):
+    if file.doc.text.startswith(FIRST_LINE):
         return {}
     if not take_back.may_be_own(policy, obs):
         return {h.name: "which the journal of this host does not know" for h in policy.handlers}
-    known = decision_file.was_here(obs) or any(f.doc.text.startswith(MARK) for f in files.files)
+    known = decision_file.was_here(obs) or any(f.doc.text.startswith(FIRST_LINE) for f in files.files)
     found = {}
     for handler in policy.handlers:
         for table in containerd_places.TABLES:

@@ -23,7 +23,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
-MARK = containerd_places.MARK
+FIRST_LINE = containerd_places.FIRST_LINE
 ANNOTATIONS = "container_annotations"
 _NOTHING: tuple[Any, ...] = ("", 0, False, [])
 
@@ -226,7 +226,7 @@ def in_place(files: FileSet, names: Path, wanted: list[Setting], version: Versio
     """The keys in the root file itself, which is made when there is none."""
     root = files.root
     if root is None:
-        doc = toml.parse(f"{MARK}\nversion = {releases.facts(version).new_file}\n", files.root_path)
+        doc = toml.parse(f"{FIRST_LINE}\nversion = {releases.facts(version).new_file}\n", files.root_path)
         return [FileChange(files.root_path, files.root_path, None, None, _set(doc, names, wanted), whole=True)]
     said = toml.lookup(root.doc.data, names, {})
     missing = [w for w in wanted if toml.lookup(said, w.path) != w.value]
@@ -299,7 +299,7 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
     changes = []
     declared = root.declared if root else releases.facts(version).new_file
     # A file without `version` takes version 2 for it on every 2.x; for all others only their own is right everywhere.
-    doc = toml.parse(f"{MARK}\nversion = {declared or 2}\n", path)
+    doc = toml.parse(f"{FIRST_LINE}\nversion = {declared or 2}\n", path)
     doc = _set(doc, names if declared else containerd_places.V2_NAMES, wanted)
     present = obs.file(path, files.keep)
     text = file_places.shown(doc.text, present.keep) if present.keep else doc.text
@@ -307,7 +307,7 @@ def drop_in(obs: Observation, files: FileSet, path: str, names: Path, wanted: li
         raise PlanError(
             "the drop-in of this collection belongs here, but the path is in use", where=path, why=present.trouble, next="Move it away"
         )
-    if present.exists and present.content is not None and MARK not in present.content and present.content != text:
+    if present.exists and present.content is not None and FIRST_LINE not in present.content and present.content != text:
         raise PlanError(
             "this file exists and was not written by this collection",
             where=path,
@@ -327,7 +327,8 @@ def _imported(obs: Observation, files: FileSet, path: str, version: Version) -> 
     root = files.root
     pattern = posixpath.join(posixpath.dirname(path), "*.toml")
     if root is None:
-        text = f"{MARK}\nversion = {releases.facts(version).new_file}\nimports = [{toml.dumps(_pattern(obs, files, path, pattern))}]\n"
+        imported = toml.dumps(_pattern(obs, files, path, pattern))
+        text = f"{FIRST_LINE}\nversion = {releases.facts(version).new_file}\nimports = [{imported}]\n"
         return FileChange(files.root_path, files.root_path, None, None, toml.parse(text, files.root_path), whole=True)
     if _names(root, path):
         return None

@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import gpu_operator, nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, options
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import MARK
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FIRST_LINE
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.releases import RUNTIMES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
@@ -31,7 +31,7 @@ def taken_over(policy: Policy, instance: Instance, files: FileSet, planned: Plan
     wanted = [handler.name for handler in policy.handlers]
     changed = [name for name in wanted if any(f".runtimes.{toml.key(name)}." in d.key for d in planned.differences)]
     rendered = files.root if not known.place(instance.manager).main_edited else None  # a handler there is the manager's own, at each start
-    others = [f for f in files.files if f is not rendered and not f.doc.text.startswith(MARK) and f.path not in settled]
+    others = [f for f in files.files if f is not rendered and not f.doc.text.startswith(FIRST_LINE) and f.path not in settled]
     return tuple(row for file in others for row in _rows(file, changed, version, planned))
 
 

@@ -205,7 +205,7 @@ def low_level(policy: Policy, obs: Observation, files: FileSet, version: Version
 def _own_drop_in(policy: Policy, obs: Observation, files: FileSet) -> str:
     """The file of this collection in this set, '' when there is none."""
     for file in files.files[1:]:
-        if file.doc.text.startswith(edit.MARK) and file.path != files.root_path:
+        if file.doc.text.startswith(edit.FIRST_LINE) and file.path != files.root_path:
             return file.path
     return ""
 
@@ -301,7 +301,7 @@ def _verify(base: FileSet, after: FileSet, cri: Mapping[str, Any], wanted: list[
 def _shadowed(file: config.ConfigFile, table: Path, setting: Setting, version: Version) -> Shadowed:
     line = toml.line_of(file.doc, (*table, *setting.path)) or toml.line_of(file.doc, table)
     replaces = releases.facts(version).merge == "replace"
-    if replaces and file.doc.text.startswith(edit.MARK):
+    if replaces and file.doc.text.startswith(edit.FIRST_LINE):
         return Shadowed(
             "this drop-in of this collection hides the root file's CRI settings from the installed containerd",
             where=file.path,
@@ -395,7 +395,7 @@ def _advice(obs: Observation, files: FileSet, wanted: list[Setting]) -> list[str
     """Files of others that define our handler as well, or lie about unread."""
     found = []
     for file in files.files[1:]:
-        if file.doc.text.startswith(edit.MARK):
+        if file.doc.text.startswith(edit.FIRST_LINE):
             continue
         for table in (containerd_places.V3_NAMES, containerd_places.V2_NAMES):
             handlers = toml.lookup(file.doc.data, (*table, "containerd", "runtimes"), {})

@@ -354,7 +354,7 @@ def left_hanging(obs: Observation, instance: Instance, handlers: Sequence[str]) 
 def is_own(obs: Observation, where: config.Paths) -> bool:
     """Our drop-in by its mark, or by a copy from before."""
     file = obs.file(where.drop_in, where.keep)
-    return crio_plan.MARK in (file.content or "") or where.drop_in in owned_file.originals(obs)
+    return crio_plan.BEGINNING in (file.content or "") or where.drop_in in owned_file.originals(obs)
 
 
 def remnant(policy: Policy, obs: Observation) -> Instance | None:
@@ -373,7 +373,7 @@ def main(policy: Policy, obs: Observation) -> str:
 def marked(policy: Policy, obs: Observation) -> tuple[str, ...]:
     where = config.named_or_default(policy, obs)
     file = obs.file(where.drop_in, where.keep)
-    return (file.path,) if file.content and crio_plan.MARK in file.content else ()
+    return (file.path,) if file.content and crio_plan.BEGINNING in file.content else ()
 
 
 def claims(policy: Policy, obs: Observation, path: str) -> bool:

@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import crio_places, file_places
 
-MARK = crio_places.MARK
+BEGINNING = crio_places.BEGINNING
 HEADER = f"{crio_places.FIRST_LINE}\n"
 LEFTOVER = re.compile(r".*(?:~|\.(?:bak|orig|old|save|swp|tmp|rpmnew|rpmsave|rpmorig|dpkg-\w+|ucf-\w+))|#.*#")
 
@@ -42,7 +42,7 @@ def own_layer(layers: tuple[config.Layer, ...], where: config.Paths) -> config.L
 
 def own(file: File) -> File:
     """The file in our drop-in's place, provided that we wrote it."""
-    if file.content is None or MARK in file.content:
+    if file.content is None or BEGINNING in file.content:
         return file
     raise PlanError(
         "this file exists and was not written by this collection",

@@ -19,7 +19,15 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.engin
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import projection as sent
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.lint import run
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec import writer
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import Device, DeviceNode, Edits, Hook, Mount, Spec
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi.spec.model import (
+    KIND,
+    Device,
+    DeviceNode,
+    Edits,
+    Hook,
+    Mount,
+    Spec,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import FAULTS
 
@@ -284,7 +292,8 @@ TOOLS = {
 def test_whether_a_tool_wrote_it_is_seen_all_the_same(text: str) -> None:
     def of(text: str) -> Any:
         try:
-            return cdi_files.is_tools(reader.as_engines(text)), bool(cdi_files.unexplained(reader.as_engines(text)))
+            spec = reader.as_engines(text)
+            return spec.kind == KIND, cdi_files.unexplained(spec) == ()
         except ValueError:
             return "no spec"
 

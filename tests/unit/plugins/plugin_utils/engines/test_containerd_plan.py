@@ -175,7 +175,7 @@ def test_2_x_uses_the_directory_that_the_root_file_imports_already() -> None:
 
 def test_2_x_without_a_root_file_gets_a_small_one() -> None:
     after = applied({}, plan("2.3.7", {}))
-    assert after[ROOT] == f'{containerd_edit.MARK}\nversion = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
+    assert after[ROOT] == f'{containerd_edit.FIRST_LINE}\nversion = 3\nimports = ["/etc/containerd/conf.d/*.toml"]\n'
     assert DROP_IN in after
 
 
@@ -412,7 +412,7 @@ def test_absent_takes_out_just_our_keys_where_others_have_written_since() -> Non
 
 
 def test_absent_removes_a_drop_in_and_the_import_that_names_it() -> None:
-    files = {ROOT: f'version = 3\nimports = ["{DROP_IN}"]\n', DROP_IN: f"{containerd_edit.MARK}\nversion = 3\n"}
+    files = {ROOT: f'version = 3\nimports = ["{DROP_IN}"]\n', DROP_IN: f"{containerd_edit.FIRST_LINE}\nversion = 3\n"}
     assert applied(files, plan("2.3.7", files, absent=True)) == {ROOT: "version = 3\n"}
 
 

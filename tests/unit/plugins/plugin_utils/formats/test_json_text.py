@@ -80,9 +80,9 @@ trees = st.builds(lambda a, b: {**a, **b}, jsontexts.objects, known)
 def test_the_value_afterwards_is_that_from_before_and_ours(tree: Any, style: jsontexts.Style, wanted: Any) -> None:
     text = jsontexts.written(tree, style)
     before = json_text.parse(text, PATH)
-    assert before.data == json.loads(text.removeprefix(jsontexts.MARK))
+    assert before.data == json.loads(text.removeprefix(jsontexts.BYTE_ORDER_MARK))
     after, splices = json_text.merge(before, wanted)
-    assert json.loads(after.text.removeprefix(jsontexts.MARK)) == json_text.granted(before.data, wanted)
+    assert json.loads(after.text.removeprefix(jsontexts.BYTE_ORDER_MARK)) == json_text.granted(before.data, wanted)
     assert applied(text, splices) == after.text
     assert json_text.merge(after, wanted)[1] == ()
     kept = text
