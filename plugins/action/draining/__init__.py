@@ -93,13 +93,16 @@ def of(
     host = str(variables.get("inventory_hostname") or "")
     every = (variables.get("groups") or {}).get("all") or ()
 
-    def names(setting: str) -> tuple[str, ...]:
-        return drain.node_names(args[setting], work, host, every, f"gpufleet_{setting}")
+    def names(setting: str, of_host: drain.Work = work) -> tuple[str, ...]:
+        return drain.node_names(args[setting], of_host, host, every, f"gpufleet_{setting}")
+
+    # The cluster knows the boot of each node. A host that does not tell its own could call itself as any node.
+    told = work if work.boot_id else dc.replace(work, hostname="")
 
     makers: Mapping[str, Callable[[], Orchestrator]] = {
         drain.COMMANDS: lambda: Commands(calls, args, host, why),
         drain.SLURM: lambda: Slurm(calls, args, names("slurm_node"), why),
-        drain.KUBERNETES: lambda: Kubernetes(calls, args, names("kubernetes_node"), why, work.boot_id),
+        drain.KUBERNETES: lambda: Kubernetes(calls, args, names("kubernetes_node", told), why, work.boot_id),
     }
     return {who: makers[who]() for who in by}
 

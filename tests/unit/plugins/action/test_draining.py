@@ -166,3 +166,14 @@ def test_a_node_that_could_not_be_put_back_is_named() -> None:
     found = drained(one, "in_service")
     assert "kubernetes has not put it back into service: the node gpu1 is not Ready" in found["msg"]
     assert "in service again" not in found["msg"]
+
+
+@pytest.mark.parametrize(("boot_id", "names"), [("b", ("login", "gpu1")), ("", ("gpu1",))])
+def test_a_host_that_does_not_tell_its_boot_has_no_say_in_its_nodes_name(boot_id: str, names: tuple[str, ...]) -> None:
+    """Kubernetes would be asked for whatever node it names, with nothing to compare it with."""
+    args = {**ARGS, "kubernetes_node": ""}
+    played: Any = types.SimpleNamespace()
+    found = draining.of(played, {"inventory_hostname": "gpu1"}, args, drain.Work("login", boot_id), "why", ["kubernetes"])
+    kubernetes = found["kubernetes"]
+    assert isinstance(kubernetes, draining.Kubernetes)
+    assert kubernetes.names == names
