@@ -148,7 +148,7 @@ def plan_from(
             seen = look(action, task_vars, wanted, need.questions, way, seen)
         except PlanError as error:
             raise AnsibleActionFail(str(error), result=arguments.failure(error)) from None
-    step = "Set config_path to the engine's own file, or remove that engine from the option engines"
+    step = "Set config_path (gpufleet_config_path) to the engine's own file, or remove that engine from the option engines"
     raise AnsibleActionFail(f"{LOOKS} observations of this host were not enough: each led to more queries, the last to {repeated}. {step}")
 
 

@@ -69,6 +69,7 @@ LEFTOVERS = {traits.CRIO: crio.leftovers}
 REASONED = {traits.CONTAINERD: containerd}  # whose handlers have a cgroup driver each
 KUBERNETES = (*known_managers.with_kubernetes(), gpu_operator.TOOL)  # what comes with it, or needs it
 MODE_BINARIES = ["nvidia-container-runtime.cdi", "nvidia-container-runtime.legacy"]
+ELSEWHERE = "set config_path and socket (gpufleet_config_path, gpufleet_socket) if it is in another place"
 # CRI-O's own packages put its runtimes outside PATH.
 LOW_LEVEL_PATHS = [*STANDARD_PATH, "/usr/libexec/crio"]
 
@@ -185,7 +186,7 @@ def require_engine(policy: Policy, seen: Seen) -> None:
             "no container engine found on this host",
             why="containerd, CRI-O and Docker were searched for by process, unit, socket and program, and Podman by a release that "
             "reads CDI specs",
-            next="Install an engine first, or set config_path and socket if it is in another place",
+            next=f"Install an engine first, or {ELSEWHERE}",
         )
     stopped = [
         i for i in seen.instances if i.refusal and ((not i.running and i.manager == PACKAGE.name) or i.manager == processes.UNVERIFIED)
@@ -406,9 +407,11 @@ def single(policy: Policy, obs: Observation, engine: str) -> tuple[Instance, Dec
     if not found and instances:
         raise refused(instances[0])
     if not found:
-        raise PlanError(f"no {engine} found on this host", next="Install it first, or set config_path and socket if it is in another place")
+        raise PlanError(f"no {engine} found on this host", next=f"Install it first, or {ELSEWHERE}")
     if len(found) > 1:
-        raise PlanError(f"several {engine} instances: {', '.join(i.key for i in found)}", next="Choose one by config_path")
+        raise PlanError(
+            f"several {engine} instances: {', '.join(i.key for i in found)}", next="Choose one by config_path (gpufleet_config_path)"
+        )
     instance, handler = found[0], policy.handlers[0].name
     desired = dc.replace(policy, injection="nvidia-runtime", cdi="auto")
     if policy.set_as_default == "auto":  # leaves the engine's default as it is

@@ -129,7 +129,7 @@ def require_one(policy: Policy, plans: Mapping[str, Plan]) -> None:
     """A single-resource module works on one instance, which has to be named where several have something of this collection."""
     changing = sorted(key for key, one in plans.items() if one.changes)
     if policy.single and len(changing) > 1:
-        raise PlanError(f"several instances: {', '.join(changing)}", next="Choose one by config_path")
+        raise PlanError(f"several instances: {', '.join(changing)}", next="Choose one by config_path (gpufleet_config_path)")
 
 
 def without_copy(policy: Policy, obs: Observation, engines: Engines, merged: Plan, broken: Mapping[str, str]) -> None:

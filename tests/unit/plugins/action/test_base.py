@@ -334,6 +334,7 @@ def test_a_host_that_always_leads_to_more_is_given_up_with_what_to_do(monkeypatc
     answering(monkeypatch)
     with pytest.raises(
         AnsibleActionFail,
-        match=r"100 observations of this host were not enough.* the last to file:/99\. Set config_path to the engine's own file",
+        match=r"100 observations of this host were not enough.* the last to file:/99\. "
+        r"Set config_path \(gpufleet_config_path\) to the engine's own file",
     ):
         base.plan_from(Observation({}, {}), task({}), {}, Policy(), chain(1000), "auto")
