@@ -141,6 +141,11 @@ WRONG = [
     ({"canaries": "one"}, "gpufleet_rollout_canaries is 'one' (it is no whole number)"),
     ({"canaries": -1}, "gpufleet_rollout_canaries is -1"),
     ({"soak": "1 minute"}, "gpufleet_rollout_soak is '1 minute'"),
+    (
+        {"soak": 5, "soak_command": "healthy"},
+        "gpufleet_rollout_soak_command is 'healthy' (a command is a list of words, which no shell reads)",
+    ),
+    ({"soak_command": ["healthy"]}, "gpufleet_rollout_soak_command is set without gpufleet_rollout_soak"),
     ({"host_timeout": True}, "gpufleet_rollout_host_timeout is True"),
     ({"class": "gpu model"}, "gpufleet_rollout_class has 'gpu model' (it is no key path)"),
     ({"domain": ["{{ rack }}"]}, "gpufleet_rollout_domain has '{{ rack }}' (it is no key path)"),
