@@ -334,7 +334,7 @@ class Kubernetes:
         if not result.get("failed"):
             return ""
         if drain_kubernetes.refused_by_budget(result) or drain_kubernetes.passing(result):
-            return drain_kubernetes.message(result)
+            return drain_kubernetes.message(result).rstrip(".")
         raise drain_kubernetes.failure(result, "evict the node's pods")
 
     def give_back(self, *, try_only: bool = False) -> None:
