@@ -101,7 +101,7 @@ def test_a_canary_is_proven_again_where_the_run_died_before_its_batch_had_ended(
 def test_a_file_that_does_not_say_who_has_what_ends_the_rollout_before_a_host_is_changed(tmp_path: Path) -> None:
     inventory = fleet(tmp_path)
     (tmp_path / "home/gpufleet/rollouts").mkdir(parents=True)
-    dead = {"process": {"number": 1, "started": "0", "where": "another machine"}, "hosts": ["gpu1"]}
+    dead = {"process": {"number": 1, "started": "0", "machine": os.uname().nodename}, "hosts": ["gpu1"]}
     written(tmp_path / "home/gpufleet/rollouts/0.json", json.dumps(dead))  # of another release, and of a process that is no more
     written(tmp_path / "home/gpufleet/rollouts/1.json", "{}")
     status, words = second(tmp_path, *FEW)
