@@ -23,12 +23,12 @@ class Markup:
 Child = str | Markup
 
 
-def element(name: str, /, *children: Child, **attributes: str | int | bool | None) -> Markup:
+def element(tag: str, /, *children: Child, **attributes: str | int | bool | None) -> Markup:
     """One element. Attributes: `class_` is class, `data_x` is data-x; True is an attribute without a value, None and False are none."""
     head = "".join(attribute(key.rstrip("_").replace("_", "-"), value) for key, value in attributes.items())
-    if name in VOID:
-        return Markup(f"<{name}{head}>")
-    return Markup(f"<{name}{head}>{''.join(child(c) for c in children)}</{name}>")
+    if tag in VOID:
+        return Markup(f"<{tag}{head}>")
+    return Markup(f"<{tag}{head}>{''.join(child(c) for c in children)}</{tag}>")
 
 
 def attribute(name: str, value: str | int | bool | None) -> str:

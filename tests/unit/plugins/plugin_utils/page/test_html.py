@@ -64,7 +64,7 @@ def hostile(text: str) -> dict[str, dict[str, Any]]:
 
 
 def test_text_of_hosts_is_text_and_never_markup() -> None:
-    plain = {tag: attributes for tag, attributes in Seen(page(hostile("plain"))).elements}
+    plain = dict(Seen(page(hostile("plain"))).elements)
     for text in HOSTILE:
         found = Seen(page(hostile(text)))
         assert {tag for tag, _attributes in found.elements} <= {*plain}
