@@ -16,7 +16,13 @@ from tests.tools.onlab import WATCHED, Fleet, differing
 
 pytestmark = pytest.mark.lab
 
-HOSTS = {"bad-16": "containerd-1.6", "bad-17": "containerd-1.7", "bad-23": "containerd-2.3", "bad-crio": "crio-1.34"}
+HOSTS = {
+    "bad-16": "containerd-1.6",
+    "bad-17": "containerd-1.7",
+    "bad-21": "containerd-2.1",
+    "bad-23": "containerd-2.3",
+    "bad-crio": "crio-1.34",
+}
 # Stands for the packages: these tests are about configuration, and install nothing.
 RUNTIME = "printf '#!/bin/sh\\nexec runc \"$@\"\\n' >/usr/bin/nvidia-container-runtime; chmod 755 /usr/bin/nvidia-container-runtime"
 KEEP = "mkdir -p /root/kept; for d in containerd crio; do mkdir -p /etc/$d; cp -a /etc/$d /root/kept/; done"
@@ -64,7 +70,7 @@ CASES = {
         (f"{CONF_D}/99-site.toml:3: ", "would have no effect", "uses its whole CRI table", "Move its CRI settings"),
     ),
     "a root file that shadows a newer drop-in": Case(
-        "bad-23",
+        "bad-21",
         file(TOML, f'version = 2\nimports = ["{CONF_D}/*.toml"]') + file(f"{CONF_D}/10-a.toml", "version = 3"),
         (f"{CONF_D}/10-a.toml:1: this file has version = 3, but its root {TOML} has 2", "does not start", "Write it as version 2"),
     ),
@@ -117,12 +123,12 @@ CASES = {
         undo="umount /etc/containerd",
     ),
     "an engine that is stopped": Case(
-        "bad-16", "systemctl stop containerd", ("containerd is installed but not running", "start it and run again"), RESTART
+        "bad-16", "systemctl stop containerd", ("containerd is installed but not running", "Start it and run again"), RESTART
     ),
     "a CRI-O that is stopped": Case(
         "bad-crio",
         "systemctl stop crio",
-        ("CRI-O is installed but not running (crio.service is inactive)", "start it"),
+        ("CRI-O is installed but not running (crio.service is inactive)", "Start it"),
         "systemctl start crio",
     ),
     "no engine": Case(

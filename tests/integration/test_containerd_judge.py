@@ -202,6 +202,8 @@ def shapes(release: str) -> dict[str, dict[str, str]]:
     if newer:
         found["no version"] = {"config.toml": "oom_score = -1\n"}
     if release in ("2.3", "2.4"):
+        newer_file = f"version = 3\n[plugins.{NATURAL[3]}]\n  enable_selinux = false\n"
+        found["imports of a newer version"] = {**found["imports"], "conf.d/10-site.toml": newer_file}
         found["version 1 that is migrated"] = {"config.toml": "[plugins.cri]\n  enable_selinux = false\n"}
     return found
 

@@ -14,6 +14,8 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
+READS_NEWER_DROP_INS = (2, 3, 5)  # migrates each file by itself (github.com/containerd/containerd/pull/12891 had stopped that in 2.3.0)
+
 
 def version_of(instance: Instance) -> Version:
     version = versions.parse(instance.version)
@@ -53,14 +55,15 @@ def check(files: FileSet, version: Version) -> None:
             why="settings for CRI would have no effect",
             next="Remove the CRI plugin from disabled_plugins and run again",
         )
-    _check_shadow(files, facts)
+    if facts.merge == "deep" and not version.at_least(*READS_NEWER_DROP_INS):
+        _check_shadow(files)
 
 
-def _check_shadow(files: FileSet, facts: releases.Release) -> None:
-    """Drop-ins newer than their root: refused by 2.3, and the root's CRI table is lost on 2.0 to 2.2."""
+def _check_shadow(files: FileSet) -> None:
+    """Drop-ins newer than their root: refused by 2.3.0 to 2.3.4, and the root's CRI table is lost on 2.0 to 2.2."""
     root = files.root
     for file in files.files[1:]:
-        if root and root.declared and file.declared > root.declared and facts.merge == "deep" and facts.cdi != "always":
+        if root and root.declared and file.declared > root.declared:
             raise PlanError(
                 f"this file has version = {file.declared}, but its root {root.path} has {root.declared}",
                 where=file.path,
