@@ -112,7 +112,7 @@ def test_a_node_that_is_kept_is_taken_up_by_the_next_run_when_its_job_has_ended(
     fleet.shell(HOST, "scancel --full --state=RUNNING")
     until(fleet, "IDLE+DRAIN")
     other = run(fleet, "main", gpufleet_rollout_id="r8")
-    assert "is drained already" in other.failed[HOST], "another rollout leaves it alone"
+    assert "is drained by the rollout r7 " in other.failed[HOST], "another rollout leaves it alone"
     again = run(fleet, "main", gpufleet_drain="auto", gpufleet_drain_by=["slurm"])
     assert ended(again)["outcome"] == "drained", again.words
     assert ended(again)["why"] == "an earlier run of this rollout has drained it"
