@@ -14,6 +14,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, draining
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
 
 SPEC = arguments.spec("drain")
 SETTLES = 300  # seconds within which a node reports itself again after its engine or its agent was restarted
@@ -32,7 +33,7 @@ class ActionModule(ActionBase):
         variables = task_vars or {}
         result = variables.get(args["results"]) or {}
         state, work = args["state"], drain.Work.of(result)
-        decision = drain.decide(args["policy"], work, driver_changes=args["driver_changes"])
+        decision = drain.decide(args["policy"], work, driver_changes=drain.driver_changes(args["driver_changes"], tasks_of(variables)))
         earlier = variables.get(args["drained"]) or {}
         took = earlier.get("by") or () if state in ("in_service", "kept") and earlier.get("outcome") in ("drained", "pending") else ()
         by = drain.orchestrators([*args["by"], *took], work, args["commands"])
@@ -62,6 +63,12 @@ class ActionModule(ActionBase):
         if args["policy"] == "always":
             raise PlanError(why, next="Set gpufleet_drain_by and what it needs, or gpufleet_drain: auto")
         return told("not_needed", why, {}, 0)
+
+
+def tasks_of(variables: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The files of tasks of the rollout in which this task is run, {} where it is none."""
+    settings = (variables.get(registered.ROLLOUT_SETTINGS) or {}).get("settings") or {}
+    return settings.get("tasks") or {}
 
 
 @dc.dataclass(frozen=True)

@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_batch, rollout_settings
@@ -38,7 +39,7 @@ class ActionModule(ActionBase):
         super().run(tmp, task_vars)
         args = arguments.of_task(self, SPEC)
         wanted = settings.of(args["settings"])
-        seen = fleet(task_vars or {}, wanted, args["results"])
+        seen = fleet(task_vars or {}, wanted, args["results"], args["settings"].get("tasks") or {})
         seen = bound(seen, args["settings"]["approved"])
         found = rollout.plan(seen, wanted) if args["approvals"] else self._taken(seen, wanted, task_vars or {})
         lines = rollout.told(found)
@@ -92,7 +93,7 @@ def require_fresh(hosts: Mapping[str, Mapping[str, Any]]) -> None:
         raise PlanError(f"this command has results of a change of {names.some(stale)} already", why=why, next=step)
 
 
-def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str) -> rollout.Fleet:
+def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str, tasks: Mapping[str, Any]) -> rollout.Fleet:
     hosts = [str(h) for h in task_vars.get("ansible_play_hosts_all") or ()]
     known = {host: task_vars["hostvars"][host] for host in hosts}
     keys = {*OF_HOSTS, *(path.split(".")[0] for path in (*wanted.hardware_class, *wanted.domain))}
@@ -101,10 +102,16 @@ def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str) ->
     return rollout.Fleet(
         {host: looked(of_host, name) for host, of_host in known.items()},
         variables,
-        drained=frozenset(host for host, check in checks.items() if check.get("outcome") == "ready"),
+        drained=frozenset(host for host, check in checks.items() if check.get("outcome") == "ready" or interrupted(known[host], tasks)),
         first=frozenset(host for host, check in checks.items() if drained_before(check)),
         others={host: str(check.get("why") or check.get("msg")) for host, check in checks.items() if check.get("failed")},
     )
+
+
+def interrupted(variables: Mapping[str, Any], tasks: Mapping[str, Any]) -> bool:
+    """Whether a file of the user's takes the host out of service, for example by a reboot, also where no work has to be drained."""
+    said = variables.get("gpufleet_drain_driver_changes")
+    return bool(tasks.get("change")) and (said is None or boolean(said, strict=False))
 
 
 def sliced(variables: Mapping[str, Any]) -> list[str]:

@@ -55,7 +55,7 @@ options:
       - How many hosts may be changed at once in each cluster (C(gpufleet_cluster), else by the CA that its kubelet trusts), Slurm partition
         (C(gpufleet_slurm_partition)) and failure domain, as a number or as a percentage of its hosts in this run, rounded down, and at
         least one. Hosts without a cluster count as one cluster. A wave is cut into batches of that size, with the gate after each.
-      - Unset it is one where hosts are drained, and no limit elsewhere.
+      - Unset it is one where hosts are drained or O(tasks) have a file C(change), and no limit elsewhere.
     type: raw
   max_left_out:
     description:
@@ -123,9 +123,11 @@ options:
     default: false
   tasks:
     description:
-      - Files of tasks of yours that are run on each host while it is out of service. C(before) the change, C(change) for what else has to
+      - Files of tasks of yours that are run on each host that has something to do. C(before) the change, C(change) for what else has to
         be changed, a driver or a kernel for example, with a reboot, and C(after) the host is converged and proven. The host is planned
         again after C(change).
+      - With C(change) hosts whose GPUs are in use are drained first, as with V(gpufleet_drain_driver_changes=true), and count as out of
+        service for O(max_unavailable), unless V(gpufleet_drain_driver_changes=false).
       - A table, or the same as text, V(change=driver.yml,after=check.yml).
       - Relative names are read from the directory in which the command is run.
     type: raw

@@ -62,6 +62,11 @@ def decide(policy: str, work: Work, *, driver_changes: bool = False) -> DrainDec
     return DrainDecision(False, "the change ends no container")
 
 
+def driver_changes(said: bool | None, tasks: Mapping[str, Any]) -> bool:
+    """Whether GPU processes end by the change. tasks: the user's files of a rollout; `change` may load a driver or reboot the host."""
+    return bool(tasks.get("change")) if said is None else said
+
+
 def counted(found: Sequence[str], one: str, many: str = "") -> str:
     """'2 containers (a, b)'; of many the first few are named."""
     more = f" and {len(found) - NAMED} more" if len(found) > NAMED else ""

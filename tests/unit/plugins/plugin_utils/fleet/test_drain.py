@@ -56,6 +56,21 @@ def test_a_host_is_drained_where_work_would_end(policy: str, work: Work, driver:
     assert drain.decide(policy, work, driver_changes=driver) == drain.DrainDecision(wanted, why)
 
 
+CHANGES = [
+    # gpufleet_drain_driver_changes, the user's files of a rollout; whether GPU processes end by the change
+    (None, {}, False),
+    (None, {"before": "", "change": "", "after": "check.yml"}, False),
+    (None, {"change": "driver.yml"}, True),
+    (False, {"change": "driver.yml"}, False),
+    (True, {}, True),
+]
+
+
+@pytest.mark.parametrize(("said", "tasks", "changes"), CHANGES)
+def test_a_file_that_changes_more_ends_gpu_processes_unless_the_user_says_otherwise(said: bool | None, tasks: Any, changes: bool) -> None:
+    assert drain.driver_changes(said, tasks) is changes
+
+
 def test_of_many_containers_the_first_are_named() -> None:
     work = Work(ends=tuple(f"c{number}" for number in range(9)))
     assert drain.decide("auto", work).why == "the restart ends 9 containers (c0, c1, c2, c3, c4 and 4 more)"
