@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import time
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
@@ -104,7 +104,7 @@ class Run:
         try:
             for who in taken:
                 self.every[who].take_out(try_only=self.check)
-            waiting = {} if self.check else self._wait(began + self.args["timeout"])
+            waiting = {} if self.check else self._wait([*taken, *already], began + self.args["timeout"])
         except (PlanError, draining.Refused) as error:
             return self._refused(str(error), taken)
         seconds = round(time.monotonic() - began)
@@ -120,10 +120,11 @@ class Run:
     def _in_service(self) -> tuple[str, ...]:
         return tuple(who for who, s in self.standings.items() if s.state == "in_service")
 
-    def _wait(self, end: float) -> dict[str, str]:
-        """What is still running at the end of the time, by orchestrator; all of them wait at the same time."""
+    def _wait(self, whom: Iterable[str], end: float) -> dict[str, str]:
+        """What is still running at the end of the time, by orchestrator; all that hold the host wait at the same time."""
+        asked = {who: self.every[who] for who in whom}
         while True:
-            waiting = {who: text for who, one in self.every.items() if (text := one.waiting(max(1, round(end - time.monotonic()))))}
+            waiting = {who: text for who, one in asked.items() if (text := still(one, max(1, round(end - time.monotonic()))))}
             if not waiting or time.monotonic() >= end:
                 return waiting
             # The pause between two questions, of which the last is at `end`: scontrol and the user's command tell a state when they are
@@ -178,6 +179,14 @@ class Run:
     def _end(self, outcome: str, why: str, *, failed: bool = False, changed: bool = False, seconds: int = 0) -> dict[str, Any]:
         found = told(outcome, "; ".join([why, *self.silent]), self.standings, seconds, changed=changed)
         return {**found, "failed": True, "msg": why} if failed else found
+
+
+def still(one: draining.Orchestrator, left: int) -> str:
+    """What a host waits for. An orchestrator that is out of reach for a while has not said that the work ended."""
+    try:
+        return one.waiting(left)
+    except drain.OutOfReach as error:
+        return str(error)
 
 
 def told(outcome: str, why: str, standings: Mapping[str, drain.Standing], seconds: int, *, changed: bool = False) -> dict[str, Any]:

@@ -135,7 +135,7 @@ options:
   kubernetes_hold:
     description:
       - How new pods are kept off the node. V(cordon) makes it unschedulable. V(taint) adds the taint C(gpufleet.nvidia/rollout) with the
-        effect C(NoSchedule), which pods may tolerate.
+        effect C(NoSchedule), which pods may tolerate. O(method=evict) takes V(cordon) only, since an eviction cordons the node.
     type: str
     choices: [cordon, taint]
     default: cordon

@@ -55,7 +55,7 @@ class Calls:
         except AnsibleConnectionFailure as error:
             # Not "unreachable", which a play may ignore: the change would go on, on a host that nobody has drained.
             step = "See gpufleet_drain_delegate for where the task runs"
-            raise PlanError("the machine that drains hosts cannot be reached", why=last_line(str(error)), next=step) from None
+            raise drain.OutOfReach("the machine that drains hosts cannot be reached", why=last_line(str(error)), next=step) from None
         finally:
             task.check_mode = before
 
@@ -265,7 +265,9 @@ class Slurm:
             step = "Run it as SlurmUser or root, or as an operator of Slurm (gpufleet_drain_delegate)"
             return PlanError(f"cannot {doing}", why=last_line(error), next=step)
         why = "slurmctld did not answer in time" if status in HUNG else last_line(error) or f"scontrol ended with {status}"
-        return PlanError(f"cannot {doing}", why=why, next="Try scontrol by hand, where the task runs")
+        passing = status in HUNG or drain_slurm.UNREACHABLE.search(error)
+        kind = drain.OutOfReach if passing else PlanError
+        return kind(f"cannot {doing}", why=why, next="Try scontrol by hand, where the task runs")
 
 
 @dc.dataclass(frozen=True)
@@ -310,6 +312,9 @@ class Kubernetes:
             raise Refused(standing.text or f"somebody has put the node {standing.node} back into service meanwhile")
         if standing.state == "broken":
             return standing.text
+        if self.args["method"] == "evict" and drain_kubernetes.held_by(node) == "taint":  # by a run with other settings
+            step = "set gpufleet_drain_method to wait"
+            raise Refused(f"the node {standing.node} is held by a taint, and {drain.EVICTION_CORDONS}; {step}")
         refused = self._evict(standing.node) if self.args["method"] == "evict" else ""
         pods = self._get(LIST_PODS, {"kind": "Pod", "field_selectors": [f"spec.nodeName={standing.node}"]})
         left_ = drain_kubernetes.waiting(pods, self.args["method"])
@@ -333,7 +338,7 @@ class Kubernetes:
         result = self._call("k8s_drain", {"name": name, "state": "drain", "delete_options": options})
         if not result.get("failed"):
             return ""
-        if drain_kubernetes.refused_by_budget(result) or drain_kubernetes.passing(result):
+        if drain_kubernetes.refused_by_budget(result):
             return drain_kubernetes.message(result).rstrip(".")
         raise drain_kubernetes.failure(result, "evict the node's pods")
 

@@ -22,6 +22,10 @@ NAMED = 5
 HOSTNAME = re.compile(r"[a-z0-9]([a-z0-9_.-]{0,251}[a-z0-9])?")  # what hostname(7) allows: no option of a program, no list of nodes
 
 
+class OutOfReach(PlanError):
+    """An orchestrator does not answer for now: a drain that has begun waits that out, and nothing begins with it."""
+
+
 @dc.dataclass(frozen=True)
 class Work:
     """What runs on a host, as the look at it tells (`work` of node_info)."""
@@ -105,9 +109,14 @@ def check(options: Mapping[str, Any]) -> None:
         raise PlanError("gpufleet_drain_by names commands, and gpufleet_drain_commands is not set", next="Set it, or name another one")
     if SLURM in by and options["method"] == "evict":
         raise PlanError("gpufleet_drain_method is evict, and gpufleet_drain_by names slurm", why=NO_EVICTION, next="Write wait")
+    if options["method"] == "evict" and options.get("kubernetes_hold") == "taint":
+        step = "Set gpufleet_kubernetes_hold to cordon, or gpufleet_drain_method to wait"
+        raise PlanError("gpufleet_drain_method is evict, and gpufleet_kubernetes_hold is taint", why=EVICTION_CORDONS, next=step)
 
 
 NO_EVICTION = "Slurm jobs are waited for and never cancelled"
+# kubernetes.core, plugins/modules/k8s_drain.py, delete_or_evict_pods(): it makes the node unschedulable, which a taint does not record.
+EVICTION_CORDONS = "an eviction cordons the node, and nobody would uncordon it"
 
 
 def check_commands(commands: Any) -> None:

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import other_owners
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import Standing, counted, text_of
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.drain import OutOfReach, Standing, counted, text_of
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 ROLLOUT = "gpufleet.nvidia/rollout"  # the annotation with the rollout's id, and the taint's key
@@ -110,11 +110,16 @@ def hold(node: Mapping[str, Any], rollout: str, why: str, how: str) -> Patch:
     return patch(node, marks, {"taints": [*(t for t in taints(node) if not _our_taint(t)), mine]})
 
 
+def held_by(node: Mapping[str, Any]) -> str:
+    """How a run of this collection holds the node: cordon or taint."""
+    return marks_of(node).get(HELD, "cordon")
+
+
 def release(node: Mapping[str, Any]) -> Patch:
     """Take back what we did, and nothing of others: a node that we tainted and somebody has cordoned since stays cordoned."""
     marks = dict.fromkeys((ROLLOUT, WHY, HELD))
     spec: dict[str, Any] = {}
-    if marks_of(node).get(HELD, "cordon") == "cordon":
+    if held_by(node) == "cordon":
         spec["unschedulable"] = None
     if any(_our_taint(t) for t in taints(node)):
         spec["taints"] = [t for t in taints(node) if not _our_taint(t)] or None
@@ -206,11 +211,6 @@ def refused_by_budget(result: Mapping[str, Any]) -> bool:
     return BUDGET.search(str(result.get("msg") or "")) is not None
 
 
-def passing(result: Mapping[str, Any]) -> bool:
-    """Whether the API is only out of reach for now, which a drain waits out."""
-    return UNREACHABLE.search(str(result.get("msg") or "")) is not None
-
-
 def failure(result: Mapping[str, Any], doing: str) -> PlanError:
     """A module's failure as one sentence that names the setting."""
     text = str(result.get("msg") or "")
@@ -221,7 +221,7 @@ def failure(result: Mapping[str, Any], doing: str) -> PlanError:
     if certificate:
         return PlanError(f"cannot {doing}", why=certificate[0][:200], next=f"Check the cluster's CA in the file of {ACCESS}")
     if UNREACHABLE.search(text):
-        return PlanError(f"cannot {doing}", why="the Kubernetes API does not answer", next=f"Check {ACCESS}, and the way to the API")
+        return OutOfReach(f"cannot {doing}", why="the Kubernetes API does not answer", next=f"Check {ACCESS}, and the way to the API")
     if NO_CONFIG.search(text):
         return PlanError(f"cannot {doing}", why=message(result), next=f"Check {ACCESS}, or the variables K8S_AUTH_*")
     if text.startswith("Pod deletion errors"):

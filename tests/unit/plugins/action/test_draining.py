@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import types
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -121,7 +122,93 @@ def test_a_node_that_stopped_working_and_is_somebody_elses_is_left_alone(step: s
     kubernetes = draining.Kubernetes(calls(played), ARGS, ("gpu1",), "why", "")
     with pytest.raises(draining.Refused):
         {"take_out": kubernetes.take_out, "give_back": kubernetes.give_back, "keep": lambda: kubernetes.keep("why")}[step]()
-    assert "kubernetes.core.k8s" not in done
+    assert done
+    assert all(name.endswith("k8s_info") for name in done), "the API is only asked"
+
+
+@pytest.mark.parametrize(("method", "hold", "refused"), [("evict", "taint", True), ("evict", "cordon", False), ("wait", "taint", False)])
+def test_nothing_is_evicted_from_a_node_that_an_earlier_run_holds_by_a_taint(method: str, hold: str, refused: bool) -> None:
+    """k8s_drain would cordon it, and the mark says that there is no cordon to take back."""
+    marks = {"gpufleet.nvidia/rollout": "r7", "gpufleet.nvidia/hold": hold}
+    spec = {"unschedulable": True} if hold == "cordon" else {"taints": [{"key": "gpufleet.nvidia/rollout", "effect": "NoSchedule"}]}
+    node = {**NODE, "metadata": {"name": "gpu1", "annotations": marks}, "spec": spec}
+    evicted: list[str] = []
+
+    def played(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        if name.endswith("k8s_drain"):
+            evicted.append(name)
+            return {}
+        return {"resources": [node] if args.get("kind") == "Node" else [], "api_found": True}
+
+    args = {**ARGS, "method": method, "kubernetes_force": False, "kubernetes_delete_emptydir_data": False}
+    kubernetes = draining.Kubernetes(calls(played), args, ("gpu1",), "why", "")
+    with pytest.raises(draining.Refused, match="held by a taint") if refused else contextlib.nullcontext():
+        kubernetes.waiting(1)
+    assert not (refused and evicted)
+
+
+OUTAGES = [
+    # which orchestrator, what its first answer is; whether a drain that has begun waits until it answers again
+    ("slurm", {"rc": 124}, True),
+    ("slurm", {"rc": 1, "stderr": "slurm_load_node error: Unable to contact slurm controller (connect failure)"}, True),
+    ("slurm", {"rc": 1, "stderr": "slurm_load_node error: Socket timed out on send/recv operation"}, True),
+    ("slurm", {"rc": 1, "stderr": "slurm_load_node error: Invalid user id"}, False),
+    ("slurm", {"rc": 127, "stderr": "timeout: failed to run command 'scontrol'"}, False),
+    ("slurm", AnsibleConnectionFailure("no route to host"), True),
+    ("kubernetes", {"failed": True, "msg": "HTTPSConnectionPool(host='api'): Max retries exceeded with url: /api"}, True),
+    ("kubernetes", {"failed": True, "msg": "Max retries exceeded (SSLError(CERTIFICATE_VERIFY_FAILED))"}, False),
+    ("kubernetes", {"failed": True, "msg": "401\nReason: Unauthorized\n"}, False),
+]
+
+
+@pytest.mark.parametrize(("who", "first", "waits"), OUTAGES)
+def test_a_drain_waits_where_its_orchestrator_is_out_of_reach_for_a_while(who: str, first: Any, waits: bool) -> None:
+    said: list[Sequence[str]] = []
+    drained_node = scontrol("IDLE+DRAIN", "gpufleet.nvidia r7: why", said)
+    outages = [first]
+
+    def played(name: str, args: Mapping[str, Any]) -> dict[str, Any]:
+        if outages:
+            answer = outages.pop()
+            if isinstance(answer, Exception):
+                raise answer
+            return dict(answer)
+        if who == "slurm":
+            return drained_node(name, args)
+        return {"resources": [NODE] if args.get("kind") == "Node" else [], "api_found": True}
+
+    one = draining.Slurm if who == "slurm" else draining.Kubernetes
+    more = {} if who == "slurm" else {"boot_id": ""}
+    made: Any = one(calls(played), {**ARGS, "timeout": 60, "interval": 0}, ("gpu1",), "why", **more)
+    run = action.Run(made.args, drain.DrainDecision(True, "why"), {who: made}, False, {who: Standing("ours")}, ())
+    found = run.drain()
+    assert not outages
+    assert found["outcome"] == ("drained" if waits else "left_out")
+
+
+HELD = [
+    # how the node stands in Slurm and in Kubernetes, whether the host has to be drained; whose work is waited for
+    ("ours", "ours", True, ["slurm", "kubernetes"]),
+    ("ours", "in_service", True, ["slurm", "kubernetes"]),
+    ("ours", "in_service", False, ["slurm"]),  # one of them was put back before the run was killed
+    ("in_service", "ours", False, ["kubernetes"]),
+]
+
+
+@pytest.mark.parametrize(("slurm", "kubernetes", "needed", "wanted"), HELD)
+def test_only_who_holds_the_host_is_waited_for(slurm: str, kubernetes: str, needed: bool, wanted: list[str]) -> None:
+    asked: list[str] = []
+
+    class Ended(Played):
+        def waiting(self, left: int) -> str:
+            asked.append(self.then)
+            return ""
+
+    every = {"slurm": Ended("slurm"), "kubernetes": Ended("kubernetes")}
+    standings = {"slurm": Standing(slurm), "kubernetes": Standing(kubernetes)}
+    found = action.Run(ARGS, drain.DrainDecision(needed, "why"), every, False, standings, ()).drain()
+    assert found["outcome"] == "drained"
+    assert sorted(asked) == sorted(wanted)
 
 
 class Played:

@@ -113,6 +113,10 @@ REFUSED = [
     ({"by": []}, "gpufleet_drain_by is empty"),
     ({"by": ["commands"]}, "gpufleet_drain_by names commands, and gpufleet_drain_commands is not set"),
     ({"by": ["slurm"], "method": "evict"}, "gpufleet_drain_method is evict, and gpufleet_drain_by names slurm"),
+    (
+        {"kubernetes_hold": "taint", "method": "evict"},
+        "gpufleet_drain_method is evict, and gpufleet_kubernetes_hold is taint (an eviction cordons the node, and nobody would",
+    ),
 ]
 
 
