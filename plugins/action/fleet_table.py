@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import importlib
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from ansible import constants
@@ -17,6 +17,7 @@ from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
     columns,
+    escape,
     fleet_hosts,
     outcomes,
     proof,
@@ -52,8 +53,7 @@ class ActionModule(ActionBase):
         results = gathered(task_vars or {}, args)
         show, count = VIEWS[args["view"]]
         lines, counts = show(results, view(args, check)), count(results, check)
-        if for_people():
-            Display().display("\n" + "\n".join(lines) + "\n")
+        show(["", *lines, ""])
         report = {"changed": False, "lines": lines, "totals": counts, "problem": outcomes.problem(counts, args["fail_on_drift"])}
         # What set_stats returns, so AWX can branch on it and other callbacks can show it.
         return {**report, "ansible_stats": {"data": {"gpufleet_totals": counts}, "per_host": False, "aggregate": False}}
@@ -115,6 +115,12 @@ def terminal() -> int:
     if columns.isdigit() and int(columns) > 0:
         return int(columns)
     return TERMINAL
+
+
+def show(lines: Iterable[str]) -> None:
+    """Print lines for people. A line may have a host's own words in it, which results of other collections' tasks do not escape."""
+    if for_people():
+        Display().display("\n".join(map(escape.line, lines)))
 
 
 def for_people() -> bool:

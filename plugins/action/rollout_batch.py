@@ -15,7 +15,6 @@ from typing import Any
 
 from ansible.module_utils.urls import open_url
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, health, progress, rollout, settings, window
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, names, outcomes, registered
@@ -44,7 +43,7 @@ class ActionModule(ActionBase):
             found = as_planned(found, classes, variables.get("ansible_play_batch") or ())
             found = as_far_as(found, wanted, plan["batches"][number]["wave"])
             found = found if check else within_window(found, wanted)
-            show(begun(plan, number, found))
+            fleet_table.show([begun(plan, number, found)])
             found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
             found = stopped(teller, earlier, found) if found.ended else teller.tell(found, events.BATCH, events.place(plan, number))
             return {**shaped(args, found, progress.held(found, classes)), "soaks": wanted.soak > 0 and not check, **teller.said}
@@ -61,9 +60,8 @@ class ActionModule(ActionBase):
         if not check:
             claims.ended([host for host, said in words.items() if said in ("yes", "no") and not sick.get(host)])
         found = found if check or found.ended else asked(found, wanted)
-        for host in events.ordered(words):
-            show(events.of_host(host, about(host, words[host], sick.get(host, ""), plan, variables["hostvars"][host])))
-        show(events.of_batch(number, plan, words, found))
+        told = {host: about(host, words[host], sick.get(host, ""), plan, variables["hostvars"][host]) for host in events.ordered(words)}
+        fleet_table.show([*(events.of_host(host, one) for host, one in told.items()), events.of_batch(number, plan, words, found)])
         found = teller.tell(found, events.GATE, {**events.place(plan, number), **events.gate(words, found, total)})
         found = stopped(teller, begun_with, found)
         return {**shaped(args, found, {}), **teller.said}
@@ -245,11 +243,6 @@ def begun(plan: Mapping[str, Any], number: int, found: progress.Progress) -> str
     if found.ended:
         return f"the rollout {'pauses' if found.paused else 'stops'} before batch {number + 1} of {len(plan['batches'])}: {found.ended}"
     return f"batch {number + 1} of {len(plan['batches'])}, {wave}: {names.some(batch['hosts'])}"
-
-
-def show(line: str) -> None:
-    if fleet_table.for_people():
-        Display().display(line)
 
 
 def shaped(args: Mapping[str, Any], found: progress.Progress, held: Mapping[str, str]) -> dict[str, Any]:

@@ -16,7 +16,6 @@ from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_batch, rollout_settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, events, plan_file, progress, rollout, settings
@@ -45,8 +44,8 @@ class ActionModule(ActionBase):
         lines = rollout.told(found)
         if args["settings"]["plan_file"]:
             write(args["settings"]["plan_file"], plan_file.document(found, seen.results))
-        if fleet_table.for_people() and (args["settings"]["plan_file"] or not args["approvals"]):
-            Display().display("\n" + "\n".join(lines) + "\n")
+        if args["settings"]["plan_file"] or not args["approvals"]:
+            fleet_table.show(["", *lines, ""])
         changes = approval.of(rollout.digests(found))
         shaped = {"changed": False, **plain(found), "approved_changes": changes, "lines": lines}
         if not args["approvals"]:

@@ -10,7 +10,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible.plugins.action import ActionBase
-from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_batch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, health, progress, rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, outcomes, registered
@@ -46,8 +45,7 @@ class ActionModule(ActionBase):
         lines += [f"the rollout is {status}: {found.ended}"] if found.ended else []
         about = base.reference(self, task_vars or {})
         lines += [f"change: {about.text}"] if about.text else []
-        if fleet_table.for_people():
-            Display().display("\n" + "\n".join(lines) + "\n")
+        fleet_table.show(["", *lines, ""])
         wrong = problem(totals, found)
         sink = settings.of(args["settings"]).events if args["settings"] and not check else ()
         teller = rollout_batch.Teller(self, task_vars or {}, sink)
