@@ -51,8 +51,8 @@ class ActionModule(ActionBase):
         args = arguments.of_task(self, SPEC)
         check = bool(self._task.check_mode)
         results = gathered(task_vars or {}, args)
-        show, count = VIEWS[args["view"]]
-        lines, counts = show(results, view(args, check)), count(results, check)
+        laid_out, count = VIEWS[args["view"]]
+        lines, counts = laid_out(results, view(args, check)), count(results, check)
         show(["", *lines, ""])
         report = {"changed": False, "lines": lines, "totals": counts, "problem": outcomes.problem(counts, args["fail_on_drift"])}
         # What set_stats returns, so AWX can branch on it and other callbacks can show it.

@@ -7,16 +7,23 @@ from __future__ import annotations
 
 import dataclasses as dc
 import datetime
-import subprocess
 import time
 import zoneinfo
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
-from ansible.module_utils.urls import open_url
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, outside
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, health, progress, rollout, settings, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    events,
+    health,
+    progress,
+    rollout,
+    settings,
+    sink,
+    window,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, names, outcomes, registered
 
 SPEC = arguments.spec("rollout_batch")
@@ -57,14 +64,14 @@ class ActionModule(ActionBase):
         total = sum(len(batch["hosts"]) for batch in plan["batches"])
         ended = progress.Ended(words, classes, canaries, {host: why for host, why in sick.items() if why})
         found = progress.after(found, ended, total, wanted.max_failed)
-        if not check:
-            claims.ended([host for host, said in words.items() if said in ("yes", "no") and not sick.get(host)])
+        came = [host for host, said in words.items() if said in ("yes", "no") and not sick.get(host)]
+        warnings = [] if check else noted(lambda: claims.ended(came))
         found = found if check or found.ended else asked(found, wanted)
         told = {host: about(host, words[host], sick.get(host, ""), plan, variables["hostvars"][host]) for host in events.ordered(words)}
         fleet_table.show([*(events.of_host(host, one) for host, one in told.items()), events.of_batch(number, plan, words, found)])
         found = teller.tell(found, events.GATE, {**events.place(plan, number), **events.gate(words, found, total)})
         found = stopped(teller, begun_with, found)
-        return {**shaped(args, found, {}), **teller.said}
+        return {**shaped(args, found, {}), "warnings": [*warnings, *teller.said.get("warnings", ())]}
 
 
 class Teller:
@@ -83,6 +90,15 @@ class Teller:
         if why and not found.unheard:
             self.said = {"warnings": [f"{events.SETTING} failed, and the rollout goes on without: {why}"]}
         return dc.replace(found, unheard=found.unheard or bool(why))
+
+
+def noted(write: Callable[[], None]) -> list[str]:
+    """Tell a later rollout of this controller what became of hosts. Warnings where it cannot be: a full disk must not take the report."""
+    try:
+        write()
+    except (PlanError, OSError) as error:
+        return [f"a later rollout will not know which of these hosts came through, and looks at them as at hosts of a killed one: {error}"]
+    return []
 
 
 def stopped(teller: Teller, earlier: progress.Progress, found: progress.Progress) -> progress.Progress:
@@ -129,16 +145,10 @@ def asked(found: progress.Progress, wanted: settings.Settings) -> progress.Progr
 
 
 def answer(check: tuple[str, ...]) -> str:
-    """Why a check does not let the rollout go on, '' where it does."""
-    try:
-        if check[0].startswith(("http://", "https://")):
-            open_url(check[0], timeout=30)  # raises for each status that is not 2xx
-            return ""
-        done = subprocess.run(check, capture_output=True, text=True, check=False, timeout=300, stdin=subprocess.DEVNULL)  # noqa: S603
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:  # what urllib raises is an OSError
-        return f"{check[0]}: {str(error).splitlines()[0]}"
-    last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-    return f"{' '.join(check)} ended with {done.returncode}{': ' + last[0] if last else ''}" if done.returncode else ""
+    """Why a check does not let the rollout go on, '' where it does. Never an error: one here would end the playbook without its report."""
+    if check[0].startswith(sink.SCHEMES):
+        return outside.send(check[0], None, {}, "GET")
+    return outside.run(check)
 
 
 def batch_of(plan: Mapping[str, Any], variables: Mapping[str, Any]) -> int:

@@ -37,9 +37,6 @@ class ActionModule(ActionBase):
         found = rollout_batch.reached(plan, hostvars)
         results = {host: result(host, plan, hostvars[host], found) for host in plan["hosts"]}
         totals = outcomes.totals(results, check)
-        if not check:
-            idle = ("pending", "left out")
-            claims.give_up([host for host, r in results.items() if r.get("standing") not in idle])
         status = "predicted" if check else "paused" if found.paused else "stopped" if found.ended or found.stopped else "done"
         lines = fleet_hosts.lines(results, fleet_hosts.View(fleet_table.terminal(), False, check))
         lines += [f"the rollout is {status}: {found.ended}"] if found.ended else []
@@ -55,7 +52,10 @@ class ActionModule(ActionBase):
         counts = {key: value for key, value in totals.items() if isinstance(value, int)}
         heard = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
         teller.tell(heard, events.END, {"status": ended, "totals": counts, "why": found.ended or wrong})
-        shaped = {**shaped, **teller.said}
+        # At last, when all has been told: where the disk is full, for example, this ends with a warning.
+        begun = [host for host, r in results.items() if r.get("standing") not in ("pending", "left out")]
+        warnings = [] if check else rollout_batch.noted(lambda: claims.give_up(begun))
+        shaped = {**shaped, "warnings": [*teller.said.get("warnings", ()), *warnings]}
         return {**shaped, "ansible_stats": {"data": stats, "per_host": False, "aggregate": False}}
 
 

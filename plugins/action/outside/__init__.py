@@ -14,6 +14,7 @@ import secrets
 import stat
 import subprocess
 from collections.abc import Mapping, Sequence
+from http.client import InvalidURL
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit, urlunsplit
@@ -86,10 +87,12 @@ def put(address: str, file: Path) -> str:
     return send(target, file.read_bytes(), headers, "PUT")
 
 
-def send(address: str, data: bytes, headers: Mapping[str, str], method: str) -> str:
+def send(address: str, data: bytes | None, headers: Mapping[str, str], method: str) -> str:
     try:
         with open_url(address, method=method, data=data, headers=dict(headers), timeout=ADDRESS_SECONDS, http_agent="gpufleet.nvidia"):
             return ""  # open_url raises for each status that is not 2xx
+    except InvalidURL:  # its text quotes what stands behind the host, a signature too
+        return f"{shown(address)}: the address cannot be asked, since it has a space or a port that is no number"
     except Exception as error:  # every library below has exceptions of its own
         return f"{shown(address)}: {' '.join(str(error).split())[:200] or type(error).__name__}"
 
@@ -115,13 +118,18 @@ def run(command: Sequence[str], text: str | None = None) -> str:
     given: dict[str, Any] = {"input": text} if text is not None else {"stdin": subprocess.DEVNULL}
     try:
         done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=COMMAND_SECONDS, **given)  # noqa: S603
-    except (OSError, ValueError, subprocess.TimeoutExpired) as error:
-        return f"{command[0]}: {str(error).splitlines()[0]}"
+    except subprocess.TimeoutExpired:  # its text quotes the whole command
+        return f"{command[0]} did not end within {COMMAND_SECONDS} s"
+    except (OSError, ValueError) as error:
+        return f"{command[0]}: {' '.join(str(error).split()) or type(error).__name__}"
     last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
     return f"{command[0]} ended with {done.returncode}{': ' + last[0] if last else ''}" if done.returncode else ""
 
 
 def shown(address: str) -> str:
     """An address without what opens it: a name and a password, or a signature."""
-    parts = urlsplit(address)
+    try:
+        parts = urlsplit(address)
+    except ValueError:  # brackets that are no IPv6 address
+        return f"{address.partition('://')[0]}://..."
     return urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2], query="", fragment=""))

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""What a host says reaches no terminal as it is: one that changes titles, colours or lines of a rollout's output would hide what happened."""
+"""What a host says reaches no terminal as it is: titles, colours or lines of its own would hide what happened in a rollout."""
 
 from __future__ import annotations
 

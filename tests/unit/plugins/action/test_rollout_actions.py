@@ -1,0 +1,67 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The gate and the report as tasks: what goes wrong beside the hosts is a warning, and what ends a rollout is told once."""
+
+from __future__ import annotations
+
+import errno
+import types
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import claims, rollout_batch, rollout_report
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
+
+BEGUN: dict[str, Any] = {"point": "begin", "progress": {}, "ended": "", "held": {}}
+CHANGED = {registered.ROLLOUT_STEP: BEGUN, registered.CONVERGED: {"changed": True}}
+
+
+def plan(*batches: Iterable[str]) -> dict[str, Any]:
+    about = {"class": "a", "state": "do", "why": "", "domain": "", "change": "c", "gpus": 0}
+    return {
+        "batches": [{"wave": number, "hosts": list(hosts)} for number, hosts in enumerate(batches)],
+        "hosts": {host: about for hosts in batches for host in hosts},
+    }
+
+
+def played(module: types.ModuleType, hosts: dict[str, dict[str, Any]], here: str, **args: Any) -> dict[str, Any]:
+    action = module.ActionModule.__new__(module.ActionModule)
+    action._task = types.SimpleNamespace(args=args, check_mode=False, diff=False, async_val=0)
+    action._connection = types.SimpleNamespace(_shell=types.SimpleNamespace(tmpdir=None))
+    found: dict[str, Any] = action.run(task_vars={"inventory_hostname": here, "hostvars": hosts})
+    return found
+
+
+BOOKKEEPING = [
+    PlanError("this directory cannot be used", where="/home/x/.ansible/gpufleet/rollouts", why="No space left on device"),
+    OSError(errno.ESTALE, "Stale file handle"),
+]
+
+
+@pytest.mark.parametrize("error", BOOKKEEPING)
+def test_bookkeeping_that_fails_is_a_warning_and_the_rollout_has_its_gate_and_its_report(
+    error: Exception, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(_hosts: Any) -> None:
+        raise error
+
+    monkeypatch.setattr(claims, "ended", fails)
+    monkeypatch.setattr(claims, "give_up", fails)
+    hosts = {"gpu1": CHANGED}
+    gate = played(rollout_batch, hosts, "gpu1", point="end", settings={}, plan=plan(["gpu1"]))
+    assert (gate["progress"]["done"], gate["ended"], len(gate["warnings"])) == (1, "", 1)
+    report = played(rollout_report, {"gpu1": {**CHANGED, registered.ROLLOUT_STEP: gate}}, "gpu1", settings={}, plan=plan(["gpu1"]))
+    assert (report["status"], report["totals"]["changed"], len(report["warnings"])) == ("done", 1, 1)
+    assert str(error) in gate["warnings"][0]
+    assert str(error) in report["warnings"][0]
+
+
+def test_the_report_gives_hosts_up_when_all_has_been_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(claims, "give_up", lambda _hosts: told.extend((tmp_path / "events").read_text().splitlines()))
+    played(rollout_report, {"gpu1": CHANGED}, "gpu1", settings={"events": str(tmp_path / "events")}, plan=plan(["gpu1"]))
+    assert ['"event": "end"' in line for line in told] == [True]
