@@ -120,7 +120,7 @@ def test_it_is_left_alone_while_it_works_or_may_and_taken_over_once_it_is_gone(f
 
     fleet.shell(HOST, f"rm -r {TOOLKIT}")
     first, second = seen(fleet)["advice"][:2]
-    assert first.startswith(f"Every pod of the handler nvidia-cdi fails: {TOOLKIT}/nvidia-container-runtime.cdi is not there")
+    assert first.startswith(f"Every pod of the handler nvidia-cdi fails: {TOOLKIT}/nvidia-container-runtime.cdi does not exist")
     assert second.startswith("Every pod of the handler nvidia-legacy fails")
 
     assert fleet.task("node", [HOST], {"state": "absent", **OURS}).failed == {}

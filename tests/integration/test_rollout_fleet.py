@@ -152,7 +152,8 @@ def told(scene: Scene) -> Week:
     up.shell(moved, f"mkdir -p /etc/containerd; printf '{HALF}' >/etc/containerd/config.toml")
     up.shell(SLURM, f"scontrol update nodename={SLURM} state=drain reason='fan, Alice'")
     cut = {"ansible.builtin.command": {"argv": [sys.executable, "-m", "tests.lab", "link", lost, "down"], "chdir": str(ROOT)}}
-    cuts = [{**cut, "delegate_to": "localhost", "vars": {"ansible_connection": "local"}, "when": f"inventory_hostname == '{lost}'"}]
+    here = {"delegate_to": "localhost", "vars": {"ansible_connection": "local"}, "environment": {"GPUFLEET_LAB_NAME": up.lab.name}}
+    cuts = [{**cut, **here, "when": f"inventory_hostname == '{lost}'"}]
     runs["tuesday"] = scene.rollout(
         gpufleet_rollout_approved=plan, gpufleet_rollout_max_failed=BUDGET, gpufleet_rollout_tasks={"before": scene.tasks("cut", cuts)}
     )
