@@ -41,7 +41,7 @@ WRITTEN = {
     "ldconfig hangs": ("printf '#!/bin/sh\\nsleep 600\\n' >/usr/sbin/ldconfig", ""),
     "rubbish beside our file": (
         f"mkdir -p /etc/cdi; cd /etc/cdi; ln -s loop.yaml loop.yaml; {NESTED} >deep.yaml",
-        "no CDI spec",
+        "is not a CDI spec",
     ),
 }
 KEPT = f"{INFORMATION} {VERSIONS} {NVML} /usr/bin/nvidia-smi /usr/sbin/ldconfig"

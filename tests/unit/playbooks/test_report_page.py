@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
@@ -55,6 +56,21 @@ def test_reports_that_were_kept_are_put_together_without_a_host(tmp_path: Path) 
     status, words = play(tmp_path, inventory(tmp_path, "dead1"), "report", gpufleet_report_from=kept, gpufleet_report_dir="whole")
     assert status == 0, words
     assert sorted(read(tmp_path / "whole")["hosts"]) == ["gpu1", "gpu2"]
+
+
+def test_the_examples_of_the_module_run(tmp_path: Path) -> None:
+    for name in ("north", "south"):
+        status, words = play(tmp_path, inventory(tmp_path, name), "plan", gpufleet_report_dir=name)
+        assert status == 0, words
+    (module,) = (Path(__file__).resolve().parents[3] / "plugins/modules").glob("fleet_report.py")
+    examples = module.read_text().partition('EXAMPLES = r"""')[2].partition('"""')[0]
+    tasks = yaml.safe_load(examples.replace("/srv/www", str(tmp_path)))
+    tasks[0]["gpufleet.nvidia.node_info"] = {"root": "{{ gpufleet_root }}", "engine_version": "{{ gpufleet_engine_version }}"}
+    hosts = written(tmp_path / "play.yml", yaml.safe_dump([{"hosts": "gpu_nodes", "gather_facts": False, "tasks": tasks}]))
+    status, words = play(tmp_path, inventory(tmp_path, "gpu1"), str(hosts))
+    assert status == 0, words
+    assert sorted(read(tmp_path / "gpu-fleet")["hosts"]) == ["gpu1"]
+    assert sorted(read(tmp_path / "fleet")["hosts"]) == ["north", "south"]
 
 
 def test_a_report_that_cannot_be_published_does_not_hide_how_the_run_ended(tmp_path: Path) -> None:

@@ -228,7 +228,7 @@ def planned(node: Node | OneBad, broken: str = "", kind: str = "failed", os_id: 
 
 @pytest.mark.parametrize(("name", "options"), [*((name, {}) for name in NODES), ("containerd 2.1", ALL)])
 def test_no_failed_query_leads_to_another_plan(name: str, options: dict[str, Any]) -> None:
-    """Over every query of the look and of what follows it: the very same plan, or none."""
+    """Over every query of the look and of what follows it: the very same plan, or none. It may say more: what it could not judge."""
     node = NODES[name]
     good = planned(node, **options)
     assert good.plan is not None, good.said
@@ -236,9 +236,14 @@ def test_no_failed_query_leads_to_another_plan(name: str, options: dict[str, Any
     others = []
     for qid, kind in zip(good.asked, itertools.cycle(ERRORS), strict=False):
         came = planned(node, qid, kind, **options)
-        if came.plan is not None and came.plan != good.plan and qid not in DISPENSABLE:
+        if came.plan is not None and judged(came.plan) != good.plan and qid not in DISPENSABLE:
             others.append((qid, kind))
     assert others == []
+
+
+def judged(plan: Plan) -> Plan:
+    """The plan without the sentence on rows of the table of known-bad combinations that could not be judged, for the query that failed."""
+    return dc.replace(plan, advice=tuple(text for text in plan.advice if "docs/known-bad.md could not be judged" not in text))
 
 
 @dc.dataclass(frozen=True)
