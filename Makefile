@@ -50,7 +50,7 @@ unit: venv ## Run the unit tests on the newest ansible-core
 unit-2.16: venv ## Run the unit tests on ansible-core 2.16, the oldest that is promised
 	$(RUN) python tests/tools/unit_matrix.py core-2-16
 
-unit-2.18: venv ## Run the playbooks' tests on ansible-core 2.18, too
+unit-2.18: venv ## Run the playbooks' tests that lean on ansible-core on 2.18, too
 	$(RUN) python tests/tools/unit_matrix.py core-2-18
 
 unit-node: venv ## Run the node side's unit tests on Python 3.6, 3.8 and 3.13, as far as they are at hand
