@@ -18,7 +18,15 @@ from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_batch, rollout_settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, events, plan_file, progress, rollout, settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    approval,
+    events,
+    gate,
+    plan_file,
+    progress,
+    rollout,
+    settings,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, registered
 
@@ -39,6 +47,7 @@ class ActionModule(ActionBase):
         args = arguments.of_task(self, SPEC)
         wanted = settings.of(args["settings"])
         seen = fleet(task_vars or {}, wanted, args["results"], args["settings"].get("tasks") or {})
+        gate.require_policy(args["fleet_policy"], seen.results)
         seen = bound(seen, args["settings"]["approved"])
         found = rollout.plan(seen, wanted) if args["approvals"] else self._taken(seen, wanted, task_vars or {})
         lines = rollout.told(found)

@@ -40,7 +40,13 @@ class ActionModule(ActionBase):
             step = "Make the directory, or name another one"
             raise PlanError("there is no directory for this file", where=args["plan_file"], why=plan_file.FILE, next=step)
         tasks = files(settings.tasks_of(args["tasks"]))
-        return {"changed": False, "settings": {**args, "tasks": tasks, "soak_command": list(found.soak_command)}}
+        shaped = {"changed": False, "settings": {**args, "tasks": tasks, "soak_command": list(found.soak_command)}}
+        return {**shaped, "warnings": settings.unread(self._of_run(task_vars or {}))}
+
+    def _of_run(self, variables: Mapping[str, Any]) -> dict[str, Any]:
+        return {
+            name: self._templar.template(variables[name]) for name in (*settings.UNREAD, f"{settings.PREFIX}waves") if name in variables
+        }
 
 
 def files(tasks: Mapping[str, str]) -> dict[str, str]:

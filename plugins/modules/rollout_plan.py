@@ -34,6 +34,13 @@ options:
         the statistics are set in any case.
     type: bool
     default: false
+  fleet_policy:
+    description:
+      - V(per_host) lets every host have the engine that it has. V(uniform) fails, before the first host is changed, when the hosts in
+        O(results) have more than one kind of container engine.
+    type: str
+    choices: [per_host, uniform]
+    default: per_host
   results:
     description: Name of the variable that holds each host's result of M(gpufleet.nvidia.node_info).
     type: str

@@ -62,7 +62,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("timeout",), ("node_check", "drain")),
     # runs
     (("results",), ("drain", "fleet_table", "rollout_asked", "rollout_gate", "rollout_plan")),
-    (("fleet_policy",), ("rollout_gate",)),
+    (("fleet_policy",), ("rollout_gate", "rollout_plan")),
     (("max_failed",), ("rollout_gate", "rollout_settings")),
     (("settings",), ("rollout_plan", "rollout_batch", "rollout_report")),
     (("plan",), ("rollout_batch", "rollout_report")),

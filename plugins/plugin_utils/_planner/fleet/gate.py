@@ -68,4 +68,4 @@ def require_policy(fleet_policy: str, results: Mapping[str, Mapping[str, Any]]) 
     sentence = mixed(results) if fleet_policy == "uniform" else ""
     if sentence:
         step = "Set gpufleet_fleet_policy to per_host, or take one engine's hosts out of the play"
-        raise PlanError(sentence, why="fleet_policy is uniform: one engine for all hosts", next=step)
+        raise PlanError(sentence, why="gpufleet_fleet_policy is uniform: one engine for all hosts", next=step)

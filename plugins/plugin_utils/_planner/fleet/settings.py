@@ -74,6 +74,24 @@ def given_of(options: Mapping[str, Any]) -> dict[str, Any]:
     return {name: value for name, value in options.items() if value is not None and not (isinstance(value, str) and not value.strip())}
 
 
+# Settings of the other playbooks that a rollout does not read, with what it does read.
+UNREAD = {
+    "gpufleet_serial": f"A rollout makes its batches by {PREFIX}canaries, {PREFIX}waves and {PREFIX}max_unavailable",
+    "gpufleet_fail_on_drift": f"For what differs run gpufleet.nvidia.plan, and see {PREFIX}max_failed for what may fail",
+}
+
+
+def unread(of_run: Mapping[str, Any]) -> list[str]:
+    """A warning for each setting that would pass for one of the rollout's. What says nothing or `false` asks for nothing.
+
+    A file for several playbooks has the waves of both, so gpufleet_serial beside gpufleet_rollout_waves is none.
+    """
+    given = given_of(of_run)
+    idle = {name for name, value in given.items() if str(value).strip().lower() in ("false", "no", "0")}
+    idle |= {"gpufleet_serial"} if f"{PREFIX}waves" in given else set()
+    return [f"gpufleet.nvidia.rollout does not read {name}. {instead}" for name, instead in UNREAD.items() if name in given.keys() - idle]
+
+
 UNTIL = ("end", "canaries")
 
 

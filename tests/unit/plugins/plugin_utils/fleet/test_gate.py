@@ -20,7 +20,7 @@ def decided(*engines: str) -> dict[str, Any]:
 
 def test_a_mix_names_the_hosts_by_engine() -> None:
     results = {"b": decided("containerd"), "a": decided("containerd"), "c": decided("crio"), "gone": {}, "idle": decided()}
-    with pytest.raises(PlanError, match=r"mixed container engines: containerd on a, b; crio on c \(fleet_policy is uniform"):
+    with pytest.raises(PlanError, match=r"mixed container engines: containerd on a, b; crio on c \(gpufleet_fleet_policy is uniform"):
         gate.require_policy("uniform", results)
     gate.require_policy("per_host", results)
     gate.require_policy("uniform", {"a": decided("crio"), "gone": {}})
