@@ -37,26 +37,42 @@ class ActionModule(ActionBase):
         found = rollout_batch.reached(plan, hostvars)
         results = {host: result(host, plan, hostvars[host], found) for host in plan["hosts"]}
         totals = outcomes.totals(results, check)
-        status = "predicted" if check else "paused" if found.paused else "stopped" if found.ended or found.stopped else "done"
+        wrong = problem(totals, found)
+        status = how(found, wrong, check)
         lines = fleet_hosts.lines(results, fleet_hosts.View(fleet_table.terminal(), False, check))
-        lines += [f"the rollout is {status}: {found.ended}"] if found.ended else []
+        why = found.ended or (waits(found) if status == "paused" else "")
+        lines += [f"the rollout is {status}: {why}"] if why else []
         about = base.reference(self, task_vars or {})
         lines += [f"change: {about.text}"] if about.text else []
         fleet_table.show(["", *lines, ""])
-        wrong = problem(totals, found)
         sink = settings.of(args["settings"]).events if args["settings"] and not check else ()
         teller = rollout_batch.Teller(self, task_vars or {}, sink)
-        ended = "failed" if wrong and status == "done" else status
-        stats = {"gpufleet_totals": totals, "gpufleet_rollout_result": ended, "gpufleet_rollout_totals": totals}
-        shaped = {"changed": False, "lines": lines, "status": ended, "totals": totals, "problem": wrong, **dc.asdict(about)}
+        stats = {"gpufleet_totals": totals, "gpufleet_rollout_result": status, "gpufleet_rollout_totals": totals}
+        shaped = {"changed": False, "lines": lines, "status": status, "totals": totals, "problem": wrong, **dc.asdict(about)}
         counts = {key: value for key, value in totals.items() if isinstance(value, int)}
         heard = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
-        teller.tell(heard, events.END, {"status": ended, "totals": counts, "why": found.ended or wrong})
+        teller.tell(heard, events.END, {"status": status, "totals": counts, "why": why or wrong})
         # At last, when all has been told: where the disk is full, for example, this ends with a warning.
         begun = [host for host, r in results.items() if r.get("standing") not in ("pending", "left out")]
         warnings = [] if check else rollout_batch.noted(lambda: claims.give_up(begun))
         shaped = {**shaped, "warnings": [*teller.said.get("warnings", ()), *warnings]}
         return {**shaped, "ansible_stats": {"data": stats, "per_host": False, "aggregate": False}}
+
+
+def how(found: progress.Progress, wrong: str, check: bool) -> str:
+    """How the rollout ended. Hosts that wait for others are begun by a later run, as after a pause."""
+    if check:
+        return "predicted"
+    if found.paused:
+        return "paused"
+    if found.ended or found.stopped:
+        return "stopped"
+    return "failed" if wrong else "paused" if waits(found) else "done"
+
+
+def waits(found: progress.Progress) -> str:
+    """Why hosts were not begun though nothing went wrong with any."""
+    return "; ".join(f"class {label} has not been tried: {why}" for label, why in found.untried.items())
 
 
 def problem(totals: Mapping[str, Any], found: progress.Progress) -> str:
@@ -81,7 +97,7 @@ def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], fou
         if host in found.bad or started(host, variables):
             why = "it was lost within its batch, before its change had a result; whether it is in service is not known"
             return {**about, "unreachable": True, "msg": why}
-        why = found.ended or next((f"its class has stopped: {w}" for c, w in found.stopped.items() if c == planned["class"]), "")
+        why = found.ended or progress.of_class(found, planned["class"])
         return {**about, "standing": "pending", "msg": why or "its batch did not start"}
     sick = found.unhealthy.get(host)
     noted = notes(host, plan, variables)

@@ -13,6 +13,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.wav
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
 
 BAD = ("failed", "rolled back", "lost")
+# Words of a canary that was not changed, with the reason for which its class is not begun.
+UNTRIED = {
+    "left out": "could not be taken out of service",
+    "pending": "could not be taken out of service in time",
+    "refused": "was not changed, since its change is refused by now",
+}
 
 
 @dc.dataclass(frozen=True)
@@ -20,13 +26,14 @@ class Progress:
     """How far it has come.
 
     bad: host -> what became of it. unhealthy: host -> what the second look found. stopped: class -> why. ended: why no batch starts any
-    more; paused: whether that is not a failure.
+    more; paused: whether that is not a failure. untried: class -> why, where no canary has shown yet what becomes of it: no failure either.
     """
 
     done: int = 0
     bad: Mapping[str, str] = dc.field(default_factory=dict)
     unhealthy: Mapping[str, str] = dc.field(default_factory=dict)
     stopped: Mapping[str, str] = dc.field(default_factory=dict)
+    untried: Mapping[str, str] = dc.field(default_factory=dict)
     ended: str = ""
     paused: bool = False
     unheard: bool = False  # events did not reach their sink, which is said once
@@ -47,18 +54,25 @@ class Ended:
 
 
 def after(progress: Progress, batch: Ended, total: int, most: Amount) -> Progress:
-    """Canaries have no budget: one that did not come through stops its class, and counts for the whole like any other host."""
+    """Canaries have no budget: one that did not come through stops its class, and counts for the whole like any other host.
+
+    One that was not changed has shown nothing of its class, which waits for a run in which it is.
+    """
     bad = {host: word for host, word in batch.words.items() if word in BAD}
     bad.update({host: "failed" for host in batch.unhealthy if host not in bad})
-    stopped = dict(progress.stopped)
+    stopped, untried = dict(progress.stopped), dict(progress.untried)
     for host, word in bad.items() if batch.canaries else ():
         stopped.setdefault(batch.classes[host], f"its canary {host} {became(word)}")
+    for host, word in batch.words.items() if batch.canaries else ():
+        if word in UNTRIED:
+            untried.setdefault(batch.classes[host], f"its canary {host} {UNTRIED[word]}")
     found = dc.replace(
         progress,
         done=progress.done + len(batch.words),
         bad={**progress.bad, **bad},
         unhealthy={**progress.unhealthy, **batch.unhealthy},
         stopped=stopped,
+        untried=untried,
     )
     allowed = most.of(total)
     if found.ended or len(found.bad) <= allowed:
@@ -79,7 +93,14 @@ def held(progress: Progress, classes: Mapping[str, str]) -> dict[str, str]:
     """The hosts of a batch that do not start, each with the reason."""
     if progress.ended:
         return {host: progress.ended for host in classes}
-    return {host: f"its class has stopped: {progress.stopped[c]}" for host, c in classes.items() if c in progress.stopped}
+    return {host: why for host, c in classes.items() if (why := of_class(progress, c))}
+
+
+def of_class(progress: Progress, label: str) -> str:
+    """Why no host of a class starts any more, '' where one may."""
+    if label in progress.stopped:
+        return f"its class has stopped: {progress.stopped[label]}"
+    return f"its class has not been tried: {progress.untried[label]}" if label in progress.untried else ""
 
 
 def word(result: outcomes.Result, steps: Sequence[outcomes.Result], check: bool) -> str:

@@ -113,7 +113,7 @@ def judged(fleet: Fleet, settings: Settings) -> dict[str, Host]:
 def with_proofs(hosts: Mapping[str, Host], fleet: Fleet, canaries: int) -> dict[str, Host]:
     """The hosts with those that are as desired and are proven again: in what an earlier run left unfinished, and to stand for a canary."""
     done = [h for name, h in hosts.items() if h.state == DONE and h.hardware != hardware.NONE]
-    again = {h.name for h in done if h.name in fleet.proof & fleet.unproven}
+    again = {h.name for h in done if h.name in fleet.unproven}
     wanted = dict.fromkeys((h.hardware for h in hosts.values() if h.state == DO), canaries)
     for host in done:
         if host.name in again or stands(host.name, fleet):
@@ -126,8 +126,8 @@ def with_proofs(hosts: Mapping[str, Host], fleet: Fleet, canaries: int) -> dict[
 
 
 def stands(name: str, fleet: Fleet) -> bool:
-    """Whether a host that is as desired says of its class what a canary would: it needs no proof, or has had it."""
-    return name not in fleet.proof or name in fleet.proven
+    """Whether a host that is as desired says of its class what a canary would: it came through, with its proof if it needs one."""
+    return name not in fleet.unproven and (name not in fleet.proof or name in fleet.proven)
 
 
 def elsewhere(fleet: Fleet, host: str, result: Mapping[str, Any]) -> str:

@@ -65,3 +65,29 @@ def test_the_report_gives_hosts_up_when_all_has_been_told(tmp_path: Path, monkey
     monkeypatch.setattr(claims, "give_up", lambda _hosts: told.extend((tmp_path / "events").read_text().splitlines()))
     played(rollout_report, {"gpu1": CHANGED}, "gpu1", settings={"events": str(tmp_path / "events")}, plan=plan(["gpu1"]))
     assert ['"event": "end"' in line for line in told] == [True]
+
+
+UNTRIED = {"untried": {"a": "its canary gpu1 could not be taken out of service"}}
+ENDS = [
+    # what the gate knows in the end, what became of the first host; how the rollout ended, and whether that is a failure
+    ({}, {"changed": True}, "done", False),
+    ({}, {"failed": True, "msg": "no"}, "failed", True),
+    (UNTRIED, {"changed": True}, "paused", False),
+    (UNTRIED, {"failed": True, "msg": "no"}, "failed", True),
+    ({**UNTRIED, "stopped": {"b": "its canary gpu3 failed"}}, {"changed": True}, "stopped", False),
+    ({"ended": "the window is closed", "paused": True}, {"changed": True}, "paused", False),
+    ({"ended": "1 of 2 hosts failed"}, {"changed": True}, "stopped", True),
+]
+
+
+@pytest.mark.parametrize(("known", "became", "status", "wrong"), ENDS)
+def test_how_a_rollout_ends(
+    known: dict[str, Any], became: dict[str, Any], status: str, wrong: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(claims, "give_up", lambda _hosts: None)
+    step = {**BEGUN, "point": "end", "progress": known}
+    hosts = {"gpu1": {registered.ROLLOUT_STEP: step, registered.CONVERGED: became}, "gpu2": {}}
+    found = played(rollout_report, hosts, "gpu1", settings={}, plan=plan(["gpu1"], ["gpu2"]))
+    assert (found["status"], bool(found["problem"])) == (status, wrong)
+    why = "class a has not been tried: its canary gpu1 could not be taken out of service"
+    assert (f"the rollout is paused: {why}" in found["lines"]) is (known == UNTRIED and status == "paused")

@@ -24,7 +24,9 @@ CASES = [
     ("the run died before the proof of the canary", {"proof": ALL, "unproven": frozenset({"done1"})}, 1, {"done1"}, {"done1"}),
     ("the run died in a wave", {"proof": ALL, "proven": frozenset({"done1"}), "unproven": frozenset({"done2"})}, 1, set(), {"done2"}),
     ("a proof for some hosts only", {"proof": frozenset({"done1"})}, 1, set(), set()),
-    ("unproven, and no proof is configured by now", {"unproven": frozenset({"done1"})}, 1, set(), set()),
+    ("a host did not come through, and no proof is configured", {"unproven": frozenset({"done1"})}, 1, set(), {"done1"}),
+    ("none came through, and no proof is configured", {"unproven": frozenset({"done1", "done2"})}, 1, {"done1"}, {"done1", "done2"}),
+    ("a proven host did not come through since", {"proof": ALL, "proven": ALL, "unproven": ALL}, 1, {"done1"}, {"done1", "done2"}),
 ]
 
 

@@ -237,6 +237,7 @@ GATES = [
     ({"a": "rolled back", "b": "yes"}, "10%", False, False, []),
     ({"a": "rolled back", "b": "yes"}, "1", True, False, ["x"]),
     ({"a": "lost", "b": "yes"}, "0", True, True, ["x"]),
+    ({"a": "left out", "b": "yes"}, "0", True, False, []),
 ]
 
 
@@ -261,6 +262,24 @@ def test_the_budget_is_one_of_all_waves() -> None:
 def test_a_class_whose_canary_did_not_come_through_does_not_start() -> None:
     found = after({"a": "rolled back"}, "5", canaries=True)
     assert progress.held(found, {"c": "x", "d": "y"}) == {"c": "its class has stopped: its canary a was rolled back"}
+
+
+UNTRIED = [
+    # outcomes of a batch, whether they were canaries; why the class of a does not start
+    ({"a": "left out", "b": "yes"}, True, "its class has not been tried: its canary a could not be taken out of service"),
+    ({"a": "pending", "b": "no"}, True, "its class has not been tried: its canary a could not be taken out of service in time"),
+    ({"a": "refused", "b": "no"}, True, "its class has not been tried: its canary a was not changed, since its change is refused by now"),
+    ({"a": "left out", "b": "yes"}, False, ""),
+    ({"a": "no", "b": "yes"}, True, ""),
+    ({"a": "would", "b": "would"}, True, ""),
+    ({"a": "failed", "b": "yes"}, True, "its class has stopped: its canary a failed"),
+]
+
+
+@pytest.mark.parametrize(("words", "canaries", "why"), UNTRIED)
+def test_a_class_whose_canary_was_not_changed_does_not_start(words: dict[str, str], canaries: bool, why: str) -> None:
+    found = after(words, "5", canaries=canaries)
+    assert progress.held(found, {"c": "x", "d": "y"}) == ({"c": why} if why else {})
 
 
 def test_a_pause_is_no_failure_and_hides_none() -> None:
