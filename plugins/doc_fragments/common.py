@@ -404,7 +404,8 @@ options:
   metrics_dir:
     description:
       - A directory on the host in which the textfile collector of C(node_exporter) looks, for example
-        V(/var/lib/prometheus/node-exporter). It has to be there, and nobody but root may write to it.
+        V(/srv/node-exporter). It has to be there, and nobody but root may write to it or to a
+        directory above it. Another one is left alone, with advice.
       - The file C(gpufleet.prom) there says how GPUs get into containers, how many CDI specs were stale, which units wait for a restart,
         and when the host was last changed and last rolled back.
       - It is written with the other files, and only when one of its values changes.

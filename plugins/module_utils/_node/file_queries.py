@@ -7,7 +7,7 @@ import os
 import re
 import stat
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, keyed
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files, keyed, trust
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import contents, placeholders
 
 
@@ -43,6 +43,8 @@ def describe(root, path, content=True, cap=host_files.MIB, keep=None):
         answer.update(stat_fields(root, link, host_files.lstat(root, link)), real=None)
         return answer
     answer.update(stat_fields(root, real, found))
+    if answer["type"] == "dir":
+        answer["untrusted"] = untrusted(root, path)
     if answer["type"] != "file" or (not content and found.st_size > cap):
         return answer
     try:
@@ -55,6 +57,12 @@ def describe(root, path, content=True, cap=host_files.MIB, keep=None):
     if content:
         answer.update(contents.shown(data, keep, real))
     return answer
+
+
+def untrusted(root, path):
+    """Why a transaction would not write to a directory, by the executor's own rule; "" where it would."""
+    doubt = trust.path(root, path)
+    return "%s %s" % (doubt.place, doubt.why) if doubt else ""
 
 
 def certificates(data):

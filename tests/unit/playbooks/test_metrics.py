@@ -12,7 +12,7 @@ from pathlib import Path
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
 
-PLACE = "/var/lib/prometheus/node-exporter"
+PLACE = "/srv/node-exporter"
 
 
 def test_metrics_come_and_go_with_the_host(tmp_path: Path) -> None:
@@ -21,8 +21,16 @@ def test_metrics_come_and_go_with_the_host(tmp_path: Path) -> None:
     file = tmp_path / f"trees/gpu1{PLACE}/gpufleet.prom"
     status, words = play(tmp_path, inventory, "site")
     assert status == 2, words
-    assert "there is no such directory on this host" in " ".join(words.split()), words
+    assert "there is no such directory on this host" in flat(words), words
     file.parent.mkdir(parents=True)
+    file.parent.chmod(0o777)
+    status, words = play(tmp_path, inventory, "site")
+    assert (status, "1 host: 1 changed" in words) == (0, True), words
+    assert "gpufleet_metrics_dir is not used: /srv/node-exporter: /srv/node-exporter may be written to by others (mode 0777)" in flat(
+        words
+    ), words
+    assert list(file.parent.iterdir()) == [], "nothing is written where others may exchange it, and the host is converged all the same"
+    file.parent.chmod(0o755)
     status, words = play(tmp_path, inventory, "site")
     assert (status, "1 host: 1 changed" in words) == (0, True), words
     text = file.read_text()
@@ -33,3 +41,7 @@ def test_metrics_come_and_go_with_the_host(tmp_path: Path) -> None:
     status, words = play(tmp_path, inventory, "rollback")
     assert status == 0, words
     assert list(file.parent.iterdir()) == []
+
+
+def flat(words: str) -> str:
+    return " ".join(words.split())

@@ -58,6 +58,9 @@ def plan(policy: Policy, obs: Observation, record: HostDecision, driver: Driver,
     moved = withdraw(obs, "gpufleet_metrics_dir names another directory, or none", but=path_of(policy) if wanted else "")
     if not wanted:
         return moved
+    why = left_out(policy, obs)
+    if why:
+        return merge([moved, Plan(advice=(why,))])
     file = own(policy, obs)
     known = parsed(file)
     now = int(float(obs.host.get("epoch") or 0))
@@ -84,7 +87,7 @@ def put(file: File, text: str) -> Plan:
 
 def after_rollback(policy: Policy, obs: Observation) -> Plan:
     """What is written where the plan is rolled back, and this file with it: all as before, but for the time of the rollback."""
-    if not policy.metrics_dir:
+    if not policy.metrics_dir or left_out(policy, obs):
         return Plan()
     file = own(policy, obs)
     now = int(float(obs.host.get("epoch") or 0))
@@ -102,6 +105,13 @@ def withdraw(obs: Observation, why: str, *, but: str = "", asked: Sequence[str] 
     known = [o.path for o in originals.kept(obs) if posixpath.basename(o.path) == NAME and o.path != but]
     files = [obs.file(path, OWN_UNIT) for path in sorted({*known, *asked})]
     return merge([owned_file.give_back(obs, file, why=why, own=ours(file)) for file in files])
+
+
+def left_out(policy: Policy, obs: Observation) -> str:
+    """Why nothing is written to a directory that others than root can change, '' where it is root's: no reason to leave a host as it is."""
+    why = obs.raw(queries.file(policy.metrics_dir, content=False)).get("untrusted")
+    step = "Name a directory that root alone can change, and have node_exporter read that one (--collector.textfile.directory)"
+    return f"gpufleet_metrics_dir is not used: {policy.metrics_dir}: {why}, so no metrics are written. {step}" if why else ""
 
 
 def own(policy: Policy, obs: Observation) -> File:

@@ -120,6 +120,15 @@ def test_a_place_that_is_not_fit_is_said_and_nothing_is_written(files: dict[str,
     assert "gpufleet_metrics_dir" in str(refused.value)
 
 
+def test_a_directory_that_is_not_roots_is_advice_and_the_rest_of_the_host_goes_on() -> None:
+    """As Debian's postinst of prometheus-node-exporter leaves it."""
+    seen = obs(files={PLACE: {**DIRECTORY[PLACE], "untrusted": "/var/lib/prometheus belongs to user prometheus"}}, host={"epoch": 10.0})
+    made = metrics.plan(POLICY, seen, RECORD, DRIVER, (), OTHER)
+    assert made.changes == ()
+    assert made.advice[0].startswith(f"gpufleet_metrics_dir is not used: {PLACE}: /var/lib/prometheus belongs to user prometheus")
+    assert metrics.after_rollback(POLICY, seen) == Plan()
+
+
 @pytest.mark.parametrize("policy", [Policy(), Policy(metrics_dir="/srv/metrics"), POLICY], ids=["none", "moved", "absent"])
 def test_a_file_that_nobody_writes_any_more_goes(policy: Policy) -> None:
     text = said(plan())
