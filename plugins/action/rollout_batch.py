@@ -121,6 +121,7 @@ def second_look(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any]
     return health.Second(
         look=dict(variables.get(registered.LOOK) or {}),
         gpus=int(plan["hosts"][host]["gpus"]),
+        running=tuple(plan["hosts"][host]["running"]),
         changed=bool(done(variables, registered.CONVERGED).get("changed")),
         before=done(variables, registered.HEALTH_BEFORE),
         after=done(variables, registered.HEALTH),

@@ -183,4 +183,4 @@ def plain(found: rollout.Rollout) -> dict[str, Any]:
 
 def shown(host: rollout.Host) -> dict[str, Any]:
     values = dc.asdict(host)
-    return {"class": values["hardware"], **{key: values[key] for key in ("state", "why", "domain", "change", "gpus")}}
+    return {"class": values["hardware"], **{key: values[key] for key in ("state", "why", "domain", "change", "gpus", "running")}}

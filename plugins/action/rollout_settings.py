@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import plan_file, settings, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, plan_file, settings, window
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SPEC = arguments.spec("rollout_settings")
@@ -40,7 +40,8 @@ class ActionModule(ActionBase):
             step = "Make the directory, or name another one"
             raise PlanError("there is no directory for this file", where=args["plan_file"], why=plan_file.FILE, next=step)
         tasks = files(settings.tasks_of(args["tasks"]))
-        shaped = {"changed": False, "settings": {**args, "tasks": tasks, "soak_command": list(found.soak_command)}}
+        soak = {"soak_command": list(found.soak_command), "soak_argv": health.argv(found.soak_command), "soak_limit": health.SECONDS + 60}
+        shaped = {"changed": False, "settings": {**args, "tasks": tasks, **soak}}
         return {**shaped, "warnings": settings.unread(self._of_run(task_vars or {}))}
 
     def _of_run(self, variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -63,7 +63,8 @@ instances:
   type: list
   elements: dict
   sample:
-    - engine: containerd
+    - key: containerd:/etc/containerd/config.toml
+      engine: containerd
       version: 1.7.24
       config_path: /etc/containerd/config.toml
       socket: /run/containerd/containerd.sock

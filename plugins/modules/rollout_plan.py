@@ -91,6 +91,7 @@ hosts:
       domain: ''
       change: 5f0c1d2e3a4b5c6d
       gpus: 8
+      running: ['containerd:/etc/containerd/config.toml']
 approved_changes:
   description: The digests of the changes that each class has, for O(gpufleet.nvidia.rollout_settings#module:approved_changes).
   returned: success

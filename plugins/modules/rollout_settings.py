@@ -68,6 +68,7 @@ options:
       - How many hosts may fail, be rolled back or be lost, over the canaries and all waves, as a number or a percentage of the hosts that
         have something to do, rounded down. With more no further batch starts, and the run fails.
       - Canaries count, too. So with V(0) a failed canary stops the whole rollout, and else its class.
+      - Unset or empty, C(gpufleet_max_failed) counts. Of several in a list the first that is not empty does.
     type: raw
     default: 0
   seed:
@@ -84,15 +85,16 @@ options:
   soak:
     description:
       - Seconds to wait after each batch before its hosts are looked at once more. A host counts as failed then where it is not as desired,
-        an engine does not run, its change was rolled back, GPUs are missing, or its GPU driver has reported an error (Xid) that is no
-        application's. Where the host is out of service for its change, C(dcgmi diag -r 1) is run before it is put back, if it is installed.
+        an engine that ran before its change does not, its change was rolled back, GPUs are missing, or its GPU driver has reported an error
+        (Xid) that is no application's. Where the host is out of service for its change, C(dcgmi diag -r 1) is run before it is put back, if
+        it is installed.
       - V(0) means no waiting and no second look.
     type: raw
     default: 0
   soak_command:
     description:
       - A command that is run on each host after O(soak), a list of words that no shell reads. A host where it does not end with 0 counts as
-        failed. It is ended after five minutes. C(GPUFLEET_HOST) in its environment is the host's name in the inventory.
+        failed. C(timeout) ends it after five minutes. C(GPUFLEET_HOST) in its environment is the host's name in the inventory.
     type: raw
   gate_check:
     description:
@@ -151,6 +153,7 @@ options:
     description:
       - Seconds that one task may take on one host. A host that takes longer counts as lost, and finishes or rolls back what it has begun by
         itself. V(0) means no limit.
+      - It is none for a drain and for O(soak_command), which have limits of their own, and none for the files of O(tasks).
     type: raw
     default: 0
 seealso:

@@ -381,7 +381,7 @@ def info(seen: Seen, plan: Plan, obs: Observation, state: str = "present") -> di
         **facts(seen, plan, state),
         **compared(seen, obs),
         "os": system(obs),
-        "instances": [{**dc.asdict(i), "refusal": str(i.refusal)} for i in seen.instances],
+        "instances": [{"key": i.key, **dc.asdict(i), "refusal": str(i.refusal)} for i in seen.instances],
         "driver": dc.asdict(seen.driver),
         "kubelet": dc.asdict(seen.kubelet),
     }

@@ -42,13 +42,22 @@ def decisions(result: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
 
 def engines(result: Mapping[str, Any]) -> str:
     """`containerd 1.7 (package)`, of every engine that is configured."""
-    chosen = {str(d.get("instance")) for d in decisions(result)}
-    found = []
-    for instance in result.get("instances") or ():
-        if f"{instance.get('engine')}:{instance.get('config_path') or instance.get('socket') or instance.get('binary')}" in chosen:
-            release = ".".join(str(instance.get("version") or "").split(".")[:2])
-            found.append(f"{instance.get('engine')} {release} ({instance.get('manager')})")
-    return ", ".join(sorted(set(found)))
+    found = set()
+    for instance in chosen(result):
+        release = ".".join(str(instance.get("version") or "").split(".")[:2])
+        found.add(f"{instance.get('engine')} {release} ({instance.get('manager')})")
+    return ", ".join(sorted(found))
+
+
+def chosen(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    """The engines that were decided for."""
+    keys = {str(d.get("instance")) for d in decisions(result)}
+    return [instance for instance in result.get("instances") or () if instance.get("key") in keys]
+
+
+def running(result: Mapping[str, Any]) -> tuple[str, ...]:
+    """Those of them that run. Podman has no daemon, so it never does."""
+    return tuple(str(instance["key"]) for instance in chosen(result) if instance.get("running"))
 
 
 def require_paths(setting: str, paths: Sequence[str]) -> tuple[str, ...]:

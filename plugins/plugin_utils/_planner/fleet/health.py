@@ -6,17 +6,21 @@
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, gpu_health, left_out
 
 COMMAND = "gpufleet_rollout_soak_command"
+SECONDS = 300
+LIMIT = ("timeout", "-k", "10", str(SECONDS))  # timeout(1) of the host ends the command, so that it is not the task that is ended
+ENDED_LATE = 124  # its exit status
 
 
 @dc.dataclass(frozen=True)
 class Second:
-    """What the second look at a host found. look: the look itself; changed: whether this run changed the host; gpus: how many it had.
+    """What the second look at a host found. look: the look itself; changed: whether this run changed the host; gpus: how many it had;
+    running: the keys of the engines that were configured and ran before the change.
 
     before, after: the host's GPU health before its change and now; command: the result of the user's own check, {} where there is none.
     """
@@ -24,6 +28,7 @@ class Second:
     look: Mapping[str, Any]
     gpus: int = 0
     changed: bool = False
+    running: tuple[str, ...] = ()
     before: Mapping[str, Any] = dc.field(default_factory=dict)
     after: Mapping[str, Any] = dc.field(default_factory=dict)
     command: Mapping[str, Any] = dc.field(default_factory=dict)
@@ -31,7 +36,7 @@ class Second:
 
 def why(second: Second) -> str:
     """What is wrong with a host that was changed a while ago, '' where nothing is."""
-    for judge in (rolled_back(second.changed), left_out.broken, not_desired, not_running, fewer_gpus(second.gpus)):
+    for judge in (rolled_back(second.changed), left_out.broken, not_desired, not_running(second.running), fewer_gpus(second.gpus)):
         found = judge(second.look)
         if found:
             return found
@@ -54,10 +59,20 @@ def not_desired(look: Mapping[str, Any]) -> str:
     return f"it is not as desired any more: {change.place(look['differences'][0])}" if look.get("differences") else ""
 
 
-def not_running(look: Mapping[str, Any]) -> str:
-    stopped = sorted({str(i.get("unit") or i.get("engine")) for i in chosen(look) if not i.get("running")})
-    # A directory tree has no number of a boot, and nothing runs there.
-    return f"{', '.join(stopped)} does not run" if stopped and (look.get("work") or {}).get("boot_id") else ""
+def not_running(before: tuple[str, ...]) -> Any:
+    """What ran before the change has to run after it. An engine that did not, or has no daemon, is no reason."""
+
+    def judge(look: Mapping[str, Any]) -> str:
+        seen = {str(i.get("key")): i for i in look.get("instances") or ()}
+        stopped = sorted({named(key, seen.get(key) or {}) for key in before if not (seen.get(key) or {}).get("running")})
+        # A directory tree has no number of a boot, and nothing runs there.
+        return f"{', '.join(stopped)} does not run" if stopped and (look.get("work") or {}).get("boot_id") else ""
+
+    return judge
+
+
+def named(key: str, instance: Mapping[str, Any]) -> str:
+    return str(instance.get("unit") or instance.get("engine") or key.partition(":")[0])
 
 
 def fewer_gpus(before: int) -> Any:
@@ -88,7 +103,14 @@ def refused(command: Mapping[str, Any]) -> str:
     last = (str(command.get("stderr") or "").strip() or str(command.get("stdout") or "").strip()).splitlines()[-1:]
     if "rc" not in command or command["rc"] is None:
         return f"{COMMAND} could not be run{left_out.detail(command.get('msg'))}"
+    if command["rc"] == ENDED_LATE:
+        return f"{COMMAND} did not end within {SECONDS} s"
     return f"{COMMAND} ended with {command['rc']}{': ' + last[0] if last else ''}"
+
+
+def argv(command: Sequence[str]) -> list[str]:
+    """The user's own check as it is run."""
+    return [*LIMIT, *command] if command else []
 
 
 def notes(second: Second) -> list[str]:
@@ -111,9 +133,3 @@ def diagnosis_notes(result: Mapping[str, Any]) -> list[str]:
 def logs(second: Second) -> tuple[Mapping[str, Any], Mapping[str, Any]]:
     before, after = (dict(health.get("kernel_log") or {}) for health in (second.before, second.after))
     return before, after
-
-
-def chosen(result: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    """The engines that were decided for."""
-    keys = {str(d.get("instance")) for d in (result.get("decision") or {}).get("decisions") or ()}
-    return [i for i in result.get("instances") or () if f"{i.get('engine')}:{i.get('config_path')}" in keys]

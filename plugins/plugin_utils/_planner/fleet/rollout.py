@@ -47,6 +47,7 @@ class Host:
     change: str
     restarts: tuple[str, ...] = ()
     gpus: int = 0
+    running: tuple[str, ...] = ()  # the engines that were configured and ran
 
 
 @dc.dataclass(frozen=True)
@@ -106,7 +107,8 @@ def judged(fleet: Fleet, settings: Settings) -> dict[str, Host]:
         state = LEFT_OUT if why[name] else DO if digest or name in fleet.first else DONE
         restarts = () if why[name] else tuple(change.of(result, name)["restarts"])
         gpus = len((result.get("driver") or {}).get("gpus") or ())
-        found[name] = Host(name, state, why[name], classes.get(name, ""), domains.get(name, ""), digest, restarts, gpus)
+        runs = hardware.running(result)
+        found[name] = Host(name, state, why[name], classes.get(name, ""), domains.get(name, ""), digest, restarts, gpus, runs)
     return found
 
 

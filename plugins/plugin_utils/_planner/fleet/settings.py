@@ -70,8 +70,17 @@ def of(options: Mapping[str, Any]) -> Settings:
 
 
 def given_of(options: Mapping[str, Any]) -> dict[str, Any]:
-    """Options that say something. AWX hands a question of a survey that nobody answered on as an empty text."""
-    return {name: value for name, value in options.items() if value is not None and not (isinstance(value, str) and not value.strip())}
+    """Options that say something. AWX hands a question of a survey that nobody answered on as an empty text.
+
+    max_failed: a list of what may say it, the rollout's own setting before that of all playbooks.
+    """
+    several = options.get("max_failed")
+    values = {**options, "max_failed": next(filter(says, several), None)} if isinstance(several, list | tuple) else options
+    return {name: value for name, value in values.items() if says(value)}
+
+
+def says(value: Any) -> bool:
+    return value is not None and not (isinstance(value, str) and not value.strip())
 
 
 # Settings of the other playbooks that a rollout does not read, with what it does read.

@@ -26,6 +26,26 @@ def second(**more: Any) -> dict[str, Any]:
     return {**found, **more}
 
 
+RAN = ("containerd:/etc/containerd/config.toml",)
+STOPPED = {"instances": [{**i, "running": False} for i in second()["instances"]]}
+# The keys of the engines that ran before the change, the second look, why the host fails.
+ENGINES: list[tuple[tuple[str, ...], dict[str, Any], str]] = [
+    (RAN, {}, ""),
+    (RAN, STOPPED, "containerd.service does not run"),
+    (RAN, {**STOPPED, "work": {"boot_id": ""}}, ""),
+    (RAN, {"instances": []}, "containerd does not run"),
+    ((), STOPPED, ""),  # it was stopped before the change, too
+    ((), {"instances": [{"key": "podman:/usr/bin/podman", "engine": "podman", "running": False}]}, ""),  # it has no daemon
+    (("docker:/run/docker.sock",), {"instances": [{"key": "docker:/run/docker.sock", "unit": "docker.service"}]},
+     "docker.service does not run"),  # without a file
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("ran", "more", "why"), ENGINES)
+def test_an_engine_that_ran_before_the_change_has_to_run_after_it(ran: tuple[str, ...], more: dict[str, Any], why: str) -> None:
+    assert health.why(health.Second(second(**more), 8, running=ran)) == why
+
+
 ENTRY = {"state": "rolled_back", "by": "the timer", "why": "containerd.service came up and has crashed since"}
 LOOKS = [
     (second(), ""),
@@ -33,8 +53,6 @@ LOOKS = [
     ({"failed": True, "msg": "not root"}, "the look at it failed: not root"),
     (second(problem="two files disagree"), "two files disagree"),
     (second(differences=[CHANGE]), "it is not as desired any more: /etc/containerd/config.toml enable_cdi"),
-    (second(instances=[{**i, "running": False} for i in second()["instances"]]), "containerd.service does not run"),
-    (second(instances=[{**i, "running": False} for i in second()["instances"]], work={"boot_id": ""}), ""),
     (second(driver={"state": "ok", "gpus": [{}] * 7}), "it had 8 GPUs before its change, and has 7"),
     (second(driver={"state": "broken", "evidence": "Xid 79", "gpus": []}), "its GPU driver was broken: Xid 79"),
     (
@@ -136,6 +154,7 @@ COMMANDS = [
     ({"rc": 3, "stdout": "one\ntwo\n", "stderr": ""}, "gpufleet_rollout_soak_command ended with 3: two"),
     ({"rc": 1, "stdout": "said", "stderr": "ECC errors\n"}, "gpufleet_rollout_soak_command ended with 1: ECC errors"),
     ({"rc": 1}, "gpufleet_rollout_soak_command ended with 1"),
+    ({"rc": 124, "stdout": "still asking"}, "gpufleet_rollout_soak_command did not end within 300 s"),
     ({"rc": None, "msg": "Timed out"}, "gpufleet_rollout_soak_command could not be run: Timed out"),
     ({"failed": True, "msg": "no such file"}, "gpufleet_rollout_soak_command could not be run: no such file"),
     ({"unreachable": True, "msg": "no route"}, "it was unreachable for gpufleet_rollout_soak_command: no route"),
@@ -145,6 +164,11 @@ COMMANDS = [
 @pytest.mark.parametrize(("result", "why"), COMMANDS)
 def test_a_command_of_the_user_has_to_end_with_0(result: dict[str, Any], why: str) -> None:
     assert health.why(health.Second(second(), 8, command=result)) == why
+
+
+def test_a_command_of_the_user_is_ended_by_the_host() -> None:
+    assert health.argv(()) == []
+    assert health.argv(("/bin/well", "--quick")) == ["timeout", "-k", "10", "300", "/bin/well", "--quick"]
 
 
 # ---------------------------------------------------------------- the diagnosis

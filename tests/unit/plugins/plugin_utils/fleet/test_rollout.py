@@ -20,7 +20,7 @@ CHANGE = {"what": "file", "path": "/etc/containerd/config.toml", "key": "enable_
 
 def looked(*differences: Mapping[str, Any], gpu: str = "L4", **more: Any) -> dict[str, Any]:
     """The look at a host with containerd 1.7 on Debian 12."""
-    key = {"engine": "containerd", "config_path": "/etc/containerd/config.toml"}
+    key = {"key": "containerd:/etc/containerd/config.toml", "engine": "containerd"}
     return {
         "differences": list(differences),
         "would_restart": ["containerd.service"] if differences else [],

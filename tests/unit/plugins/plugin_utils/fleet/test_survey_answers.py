@@ -70,6 +70,23 @@ def test_an_empty_answer_is_none(name: str, empty: str) -> None:
     assert judged(**{name: empty}) == judged()
 
 
+FAILED = [
+    # gpufleet_rollout_max_failed, gpufleet_max_failed, what is meant
+    ("", "", 0),
+    ("2", "", "2"),
+    ("", "5%", "5%"),
+    ("  ", 3, 3),
+    (0, "5%", 0),
+    ("0", 7, "0"),
+    ("2%", "5%", "2%"),
+]
+
+
+@pytest.mark.parametrize(("own", "of_all", "wanted"), FAILED)
+def test_an_empty_budget_is_that_of_all_playbooks(own: Any, of_all: Any, wanted: Any) -> None:
+    assert judged(max_failed=[own, of_all]) == judged(max_failed=wanted)
+
+
 WRONG = [
     ("until", "the end", "gpufleet_rollout_until is 'the end' (a rollout does not end there). Write it as end or canaries"),
     ("tasks", "driver.yml", "gpufleet_rollout_tasks is 'driver.yml' (it names no files)"),
