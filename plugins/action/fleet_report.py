@@ -38,7 +38,9 @@ class ActionModule(ActionBase):
             return {"changed": False, "files": [], "published": False}
         report = made(args, task_vars or {}, bool(self._task.check_mode))
         if args["directory"]:
-            return delivered(report, outside.directory(args["directory"]), target, args["files"])
+            found = delivered(report, outside.directory(args["directory"]), target, args["files"])
+            fleet_table.show([where(found["files"], len(report["hosts"])), ""])
+            return found
         with tempfile.TemporaryDirectory(prefix="gpufleet-") as place:  # of this run alone: it has nothing but its way out
             return {**delivered(report, Path(place), target, args["files"]), "files": []}
 
@@ -77,6 +79,11 @@ def delivered(report: document.Document, place: Path, target: Sequence[str], mor
     known = [Path(name).expanduser().absolute() for name in more if name]
     why = outside.publish(target, [*files, *(file for file in known if file.is_file())])
     return {**found, "published": not why, **({"warnings": [f"{outside.PUBLISH} failed: {why}"]} if why else {})}
+
+
+def where(files: Sequence[str], hosts: int) -> str:
+    (page,) = (name for name in files if name.endswith(HTML))
+    return f"The report of {outcomes.plural(hosts)} is {Path(page).absolute()}"
 
 
 def read(name: str) -> Any:

@@ -42,6 +42,7 @@ def test_each_playbook_leaves_a_report_of_its_hosts(tmp_path: Path) -> None:
         }
         status, words = play(tmp_path, hosts, playbook, **settings)
         assert status == ended, words
+        assert f"The report of 2 hosts is {tmp_path}/reports/{playbook}/report.html" in words
         found = read(tmp_path / "reports" / playbook)
         assert found["run"]["playbook"] == playbook
         assert found["hosts"]["gpu1"]["outcome"] == outcome
@@ -55,6 +56,7 @@ def test_reports_that_were_kept_are_put_together_without_a_host(tmp_path: Path) 
     kept = [f"{name}/report.json" for name in ("gpu1", "gpu2")]
     status, words = play(tmp_path, inventory(tmp_path, "dead1"), "report", gpufleet_report_from=kept, gpufleet_report_dir="whole")
     assert status == 0, words
+    assert f"The report of 2 hosts is {tmp_path}/whole/report.html" in words
     assert sorted(read(tmp_path / "whole")["hosts"]) == ["gpu1", "gpu2"]
 
 

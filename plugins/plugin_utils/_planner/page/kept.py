@@ -32,6 +32,9 @@ def require(data: Any, where: str) -> Mapping[str, Any]:
     """The first thing that is wrong with a file is said, and nothing of it is shown."""
     if not isinstance(data, dict) or not isinstance(data.get("hosts"), dict) or not isinstance(data.get("changes"), dict):
         raise PlanError("this is no report", where=where, why=f"{SETTING} names it", next=STEP)
+    if "run" not in data and "generated" not in data:  # it has hosts and changes as well, and a schema of its own
+        why = "it says of no run; a plan that gpufleet_rollout_plan_file has written looks like this"
+        raise PlanError("this is no report", where=where, why=why, next=STEP)
     if data.get("schema") != document.SCHEMA:
         why = f"this collection reads schema {document.SCHEMA}"
         raise PlanError(f"this report has schema {data.get('schema')!r}", where=where, why=why, next="Make the report again")

@@ -137,3 +137,11 @@ def test_a_damaged_report_is_refused_with_the_place(place: tuple[Any, ...], said
         inner[last] = value
     with pytest.raises(PlanError, match=said):
         kept.merged({"a.json": report}, AT)
+
+
+def test_the_plan_of_a_rollout_is_no_damaged_report() -> None:
+    plan = {"schema": 1, "hosts": {}, "changes": {}, "totals": {}}
+    with pytest.raises(
+        PlanError, match=r"plan.json: this is no report \(it says of no run; a plan that gpufleet_rollout_plan_file has written"
+    ):
+        kept.merged({"plan.json": plan}, AT)
