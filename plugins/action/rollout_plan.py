@@ -70,22 +70,23 @@ class ActionModule(ActionBase):
         """The plan without hosts that another rollout has; what it changes is this one's from here on."""
         hostvars = task_vars["hostvars"]
         require_fresh({host: hostvars[host] for host in seen.results})
-        known = {host: claims.identity(host, result, hostvars[host]) for host, result in seen.results.items()}
+        known = {host: claims.identities(host, result, hostvars[host]) for host, result in seen.results.items()}
         with claims.alone() as directory:
             earlier = claims.of_others(directory)
-            others = {host: earlier.taken[name] for host, name in known.items() if name in earlier.taken}
+            others = {host: who for host, ids in known.items() if (who := earlier.holder(ids))}
             whole = dc.replace(
                 seen,
                 others={**seen.others, **others},
                 proof=frozenset(host for host in known if hostvars[host].get("gpufleet_verify_image")),
-                proven=frozenset(host for host, name in known.items() if name in earlier.proven),
-                unproven=frozenset(host for host, name in known.items() if name in earlier.unproven),
+                proven=frozenset(host for host, ids in known.items() if earlier.is_proven(ids)),
+                unproven=frozenset(host for host, ids in known.items() if earlier.is_unproven(ids)),
             )
             found = rollout.plan(whole, wanted)
             if not self._task.check_mode:
                 begun = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
                 about = base.reference(self, task_vars).text
-                claims.take(directory, {known[host]: host for host in found.order}, set(known.values()), begun, about)
+                mine = {one: host for host in found.order for one in known[host]}
+                claims.take(directory, mine, {one for ids in known.values() for one in ids}, begun, about)
         return found
 
 

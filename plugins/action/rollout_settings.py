@@ -78,7 +78,10 @@ def read_plan(name: str) -> Mapping[str, Any]:
 
 
 def read_approval(name: str) -> bytes:
-    """A file that nobody else can have changed since it was approved, read once it was judged."""
+    """The file as it was approved, read once it was judged: one that everybody may write to says nothing.
+
+    Who shares the file with its owner or its group is for the owner to decide: the approval may well be another account's.
+    """
     handle = os.open(Path(name).expanduser(), os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)  # a pipe would never end
     with open(handle, "rb") as opened:
         found = os.fstat(handle)

@@ -24,8 +24,8 @@ description:
 notes:
   - Kubernetes needs the collection C(kubernetes.core) and the Python library C(kubernetes), and Slurm the program C(scontrol), each on the
     machine where the task runs. Commands of your own need C(timeout) of the GNU coreutils there.
-  - The Kubernetes account needs C(get), C(list) and C(patch) of nodes and C(list) of pods; with O(method=evict) also C(create) of
-    C(pods/eviction) and C(get) of pods.
+  - The Kubernetes account needs C(get), C(list) and C(patch) of nodes, C(get) and C(list) of pods, and C(list) of C(daemonsets) in the
+    group C(apps) for the lock of kured; with O(method=evict) also C(create) of C(pods/eviction).
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes
 attributes:

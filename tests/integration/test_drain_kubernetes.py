@@ -106,7 +106,7 @@ def test_a_node_is_cordoned_with_its_mark_waited_for_and_given_back_as_it_was(la
 
 HANDS = [
     ({"labels": {"nvidia.com/gpu-driver-upgrade-state": "drain-required"}}, "the driver upgrade of the GPU Operator"),
-    ({"lock": "gpu1"}, "kured (annotation weave.works/kured-node-lock of the DaemonSet kube-system/kured)"),
+    ({"lock": "gpu1"}, "kured is working on the node gpu1 (annotation weave.works/kured-node-lock of the DaemonSet kube-system/kured)"),
     ({"labels": {"nvidia.com/mig.config.state": "success"}, "lock": "gpu2"}, ""),
 ]
 

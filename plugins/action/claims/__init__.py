@@ -20,7 +20,7 @@ import json
 import os
 import re
 import subprocess
-from collections.abc import Callable, Collection, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -83,25 +83,39 @@ def alone() -> Iterator[Path]:
             yield directory
     except OSError as error:
         step = "Make it a directory that you alone may write to, or set ANSIBLE_HOME"
-        why = f"{error.strerror}; there a rollout says which hosts it has"
+        why = f"{error.strerror}; a rollout records in it which hosts it has"
         raise PlanError("this directory cannot be used", where=str(directory), why=why, next=step) from None
 
 
-def identity(host: str, result: Mapping[str, Any], variables: Mapping[str, Any]) -> str:
-    """A host whatever an inventory calls it: the boot of its kernel. A directory tree has none, and is known by its path."""
+def identities(host: str, result: Mapping[str, Any], variables: Mapping[str, Any]) -> tuple[str, ...]:
+    """By what a host is known. First the boot of its kernel, whatever an inventory calls it; a directory tree has none.
+
+    Then where this controller reaches it, also after a reboot, which may be a part of the rollout that has it.
+    """
     work = result.get("work") or {}
-    if work.get("boot_id"):
-        return f"{work.get('hostname')} {work['boot_id']}"
-    return f"{variables.get('ansible_host') or host} {variables.get('gpufleet_root') or '/'}"
+    port = f":{variables['ansible_port']}" if variables.get("ansible_port") else ""
+    place = f"{variables.get('ansible_host') or host}{port} {variables.get('gpufleet_root') or '/'}"
+    return (f"{work.get('hostname')} {work['boot_id']}", place) if work.get("boot_id") else (place,)
 
 
 @dc.dataclass(frozen=True)
 class Earlier:
-    """What others have said. taken: host, by its identity, -> who has it; proven, unproven: the hosts of runs that died."""
+    """What others have said. taken: identity of a host -> who has it; proven, unproven: the identities of the hosts of runs that died."""
 
     taken: Mapping[str, str]
     proven: frozenset[str]
     unproven: frozenset[str]
+
+    def holder(self, host: Sequence[str]) -> str:
+        """Who has a host, by its identities; '' for nobody."""
+        return next((self.taken[one] for one in host if one in self.taken), "")
+
+    def is_proven(self, host: Sequence[str]) -> bool:
+        """In the boot that it is in now."""
+        return host[0] in self.proven and not self.is_unproven(host)
+
+    def is_unproven(self, host: Sequence[str]) -> bool:
+        return any(one in self.unproven for one in host)
 
 
 def of_others(directory: Path) -> Earlier:
@@ -152,7 +166,8 @@ def take(directory: Path, hosts: Mapping[str, str], seen: Collection[str], begun
     for path in sorted(directory.glob("*.json")):
         claim, owner = _read(path)
         if lives(owner) is False:
-            rest = {identity: name for identity, name in claim["hosts"].items() if identity not in seen}
+            settled = {name for identity, name in claim["hosts"].items() if identity in seen}
+            rest = {identity: name for identity, name in claim["hosts"].items() if name not in settled}
             _write(path, {**claim, "hosts": rest}, owner)
     mine = process(os.getppid())
     if mine is not None:
@@ -169,7 +184,10 @@ def _write(path: Path, claim: Mapping[str, Any], owner: Process) -> None:
         path.unlink(missing_ok=True)
         return
     whole = path.with_suffix(".new")
-    whole.write_text(json.dumps({**claim, "schema": SCHEMA, "process": dc.asdict(owner)}), encoding="utf-8")
+    with whole.open("w", encoding="utf-8") as opened:
+        opened.write(json.dumps({**claim, "schema": SCHEMA, "process": dc.asdict(owner)}))
+        opened.flush()
+        os.fsync(opened.fileno())  # else a power loss may leave the new name with nothing in it
     whole.replace(path)
 
 

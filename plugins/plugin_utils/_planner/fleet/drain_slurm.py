@@ -26,6 +26,7 @@ SUFFIXES = {"*": "NOT_RESPONDING", "$": "MAINT", "~": "POWERED_DOWN", "#": "POWE
 SUFFIXES |= {"^": "REBOOT_ISSUED", "!": "POWER_DOWN"}
 # Slurm itself is about to reboot the node (scontrol reboot) or to switch it off (power saving).
 CLAIMED = {"REBOOT_REQUESTED", "REBOOT_ISSUED", "POWER_DOWN", "POWERING_DOWN", "POWERED_DOWN", "POWERING_UP"}
+TESTED = "this release of Slurm may print them in another way"
 ANY_MARK = re.compile(re.escape(MARK) + r" ([A-Za-z0-9_.-]+):")
 
 
@@ -52,7 +53,8 @@ def parse(text: str) -> SlurmNode:
     name, state = _only("NodeName", NAME, text), _only("State", STATE, text)
     reason = _only("Reason", REASON, text)
     if name is None or state is None:
-        raise PlanError("scontrol show node has an output without NodeName and State", next="Look at its version, and report this")
+        step = "Run `scontrol show node` and `scontrol --version` by hand where the task runs, and open an issue with both outputs"
+        raise PlanError("the output of scontrol show node has no NodeName or no State", why=TESTED, next=step)
     words = state[1]
     found = set()
     while words and words[-1] in "*$~#!%@^+-":
@@ -88,9 +90,7 @@ def standing(node: SlurmNode, rollout: str) -> Standing:
     """DOWN is never ours to end, even with our reason: slurmctld says that the node does not work."""
     said = f"{node.state}, reason {node.reason!r}" + (f" by {node.by}" if node.by else "")
     working = sorted(node.states & CLAIMED)
-    claimed = (
-        f"the node {node.name} is in other hands, those of Slurm, which reboots it or switches it off ({node.state})" if working else ""
-    )
+    claimed = f"Slurm is rebooting the node {node.name} or switching it off ({node.state})" if working else ""
     if node.states & BROKEN:
         text = f"the node {node.name} is {said}; Slurm resumes it when it works again, or a person does"
         return Standing("broken", text, node.name, claimed)

@@ -40,7 +40,7 @@ MARKS = (
     Mark("label", "nvidia.com/gpu-driver-upgrade-state", UPGRADING, GPU_OPERATOR, "until the state is upgrade-done"),
     Mark("label", "nvidia.com/mig.config.state", ("pending", "rebooting"), "the MIG manager", "until the state is success"),
     # kured sets it where it runs with --annotate-nodes, and takes it away after the reboot. most-recent-reboot-needed stays.
-    Mark("annotation", "weave.works/kured-reboot-in-progress", (), "kured, which reboots the host", "until the host has rebooted"),
+    Mark("annotation", "weave.works/kured-reboot-in-progress", (), "kured", "until the host has rebooted"),
     Mark("taint", "ToBeDeletedByClusterAutoscaler", (), "the cluster autoscaler", LEAVES),
     Mark("taint", "karpenter.sh/disrupted", (), "Karpenter", LEAVES),
     Mark("taint", "karpenter.sh/disruption", ("disrupting",), "Karpenter before 1.0", LEAVES),
@@ -82,7 +82,9 @@ def found(node: Mapping[str, Any]) -> str:
 
 def sentence(node: str, mark: Mark, value: str) -> str:
     said = f"{mark.kind} {mark.key}" + (f"={value[:63]}" if value else "")
-    return f"the node {node} is in other hands, those of {mark.owner} ({said}), {mark.ends}"
+    if mark.ends == LEAVES:
+        return f"{mark.owner} is taking the node {node} away ({said})"
+    return f"{mark.owner} is working on the node {node} ({said}) {mark.ends}"
 
 
 def locked(node: str, daemon_sets: Iterable[Mapping[str, Any]], now: datetime.datetime) -> str:
@@ -92,7 +94,7 @@ def locked(node: str, daemon_sets: Iterable[Mapping[str, Any]], now: datetime.da
         text = (metadata.get("annotations") or {}).get(KURED_LOCK)
         if text is not None and any(_holds(lock, node, now) for lock in _locks(str(text))):
             where = f"annotation {KURED_LOCK} of the DaemonSet {metadata.get('namespace')}/{metadata.get('name')}"
-            return f"the node {node} is in other hands, those of kured ({where}), until the host has rebooted"
+            return f"kured is working on the node {node} ({where}) until the host has rebooted"
     return ""
 
 

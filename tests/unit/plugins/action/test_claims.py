@@ -38,6 +38,52 @@ def test_a_rollout_has_its_hosts_until_it_is_known_to_be_dead(fields: dict[str, 
     assert claims._of(tmp_path, owner).exists() is (alive is not False), "what is not known to be dead is left alone"
 
 
+def known(boot: str, name: str = "gpu1", **variables: Any) -> tuple[str, ...]:
+    return claims.identities(name, {"work": {"hostname": "gpu1", "boot_id": boot} if boot else {}}, variables)
+
+
+SECOND_LOOKS = [
+    # the host as a second rollout sees it, whether it is the one that the first rollout has, and whether it is in the same boot
+    ("as before", known("b"), True, True),
+    ("rebooted by the first rollout", known("c"), True, False),
+    ("by another name in the inventory", known("b", "node-1", ansible_host="10.0.0.1"), True, True),
+    ("another host", known("d", "gpu2"), False, False),
+    ("another host behind the same address", known("d", ansible_port=2222), False, False),
+    ("a directory tree of the same name", known("", gpufleet_root="/srv/tree"), False, False),
+]
+
+
+@pytest.mark.parametrize(("seen", "same", "boot"), [case[1:] for case in SECOND_LOOKS], ids=[case[0] for case in SECOND_LOOKS])
+def test_a_host_that_a_rollout_has_is_recognised_after_its_reboot(seen: tuple[str, ...], same: bool, boot: bool, tmp_path: Path) -> None:
+    assert HERE
+    claim = {"hosts": dict.fromkeys(known("b"), "gpu1"), "ended": [], "begun": "2", "about": ""}
+    dead, path = dc.replace(HERE, started="1"), claims._of(tmp_path, HERE)
+    claims._write(path, claim, HERE)
+    assert bool(claims.of_others(tmp_path).holder(seen)) is same
+    path.unlink()
+
+    claims._write(claims._of(tmp_path, dead), claim, dead)
+    assert claims.of_others(tmp_path).is_unproven(seen) is same
+    claims._write(claims._of(tmp_path, dead), {**claim, "ended": list(claim["hosts"])}, dead)
+    assert claims.of_others(tmp_path).is_proven(seen) is boot, "a proof is of one boot"
+    claims.take(tmp_path, {}, set(seen), "3", "")
+    assert claims._of(tmp_path, dead).exists() is not same, "what is settled leaves nothing behind"
+
+
+def test_a_claim_is_on_the_disk_before_it_has_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An empty file after a power loss would stop every rollout."""
+    assert HERE
+    path, stored = claims._of(tmp_path, HERE), []
+
+    def synced(handle: int) -> None:
+        assert not path.exists()
+        stored.append(Path(f"/proc/self/fd/{handle}").read_text(encoding="utf-8"))
+
+    monkeypatch.setattr(claims.os, "fsync", synced)
+    claims._write(path, {"hosts": {"gpu1 b": "gpu1"}, "ended": [], "begun": "2", "about": ""}, HERE)
+    assert stored == [path.read_text(encoding="utf-8")]
+
+
 @pytest.mark.parametrize(
     ("mode", "owner", "refused"), [(0o700, 0, False), (0o755, 0, False), (0o777, 0, True), (0o770, 0, True), (0o700, 1001, True)]
 )

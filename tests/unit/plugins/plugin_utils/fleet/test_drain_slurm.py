@@ -37,6 +37,7 @@ CLAIMED = [
 @pytest.mark.parametrize(("state", "claimed"), CLAIMED)
 def test_a_node_that_slurm_reboots_or_switches_off_is_in_its_hands(state: str, claimed: bool) -> None:
     found = drain_slurm.standing(drain_slurm.parse(shown(state)), "r7")
+    assert found.obstacle.startswith("Slurm is rebooting the node gpu1 or switching it off (") is claimed
     assert bool(found.obstacle) is claimed
 
 
@@ -99,7 +100,7 @@ def test_how_a_node_stands(state: str, reason: str, standing: str, drained: bool
 
 
 def test_output_that_is_no_node_is_an_error() -> None:
-    with pytest.raises(PlanError, match="without NodeName and State"):
+    with pytest.raises(PlanError, match="has no NodeName or no State"):
         drain_slurm.parse("slurm_load_node error: Unable to contact slurm controller (connect failure)")
 
 
