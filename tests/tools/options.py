@@ -107,6 +107,8 @@ def variables(module: str) -> dict[str, dict[str, Any]]:
     documented = documentation(module)["options"]
     hand = BY_HAND.get(module, frozenset())
     found = {variable(module, option): of_role(module, text) for option, text in documented.items() if option not in hand}
+    for secret in arguments.SECRETS & documented.keys():
+        found[variable(module, secret)]["no_log"] = True
     return dict(sorted(found.items()))
 
 

@@ -10,6 +10,7 @@ the same options by the same names.
 from __future__ import annotations
 
 import dataclasses as dc
+import json
 import re
 from collections.abc import Mapping, Sequence
 from typing import Any
@@ -167,13 +168,18 @@ def job_template(wanted: Wanted, job: Job) -> Item:
 
 def as_text(settings: Mapping[str, Any]) -> dict[str, str]:
     """Settings as somebody would write them into a survey."""
-    return {name: written(value) for name, value in settings.items()}
+    return {name: as_answer(name, value) for name, value in settings.items()}
 
 
-def written(value: Any) -> str:
-    if isinstance(value, Sequence) and not isinstance(value, str):
-        return ",".join(written(item) for item in value)
-    return str(value).lower() if isinstance(value, bool) else str(value)
+WINDOW = "gpufleet_rollout_window"  # its days have commas between them, several windows have semicolons
+
+
+def as_answer(name: str, value: Any) -> str:
+    if isinstance(value, Sequence) and not isinstance(value, str) and not any(isinstance(item, Mapping | list | tuple) for item in value):
+        return (";" if name == WINDOW else ",").join(as_answer(name, item) for item in value)
+    if isinstance(value, str):
+        return value
+    return json.dumps(value, ensure_ascii=False) if isinstance(value, Mapping | bool | list | tuple) else str(value)
 
 
 def workflow_name(wanted: Wanted) -> str:

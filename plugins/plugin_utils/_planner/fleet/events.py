@@ -25,9 +25,17 @@ def line(event: str, at: str, change_ref: str, **values: Any) -> str:
 
 def start(plan: Mapping[str, Any]) -> dict[str, Any]:
     """plan: what rollout_plan returns."""
-    counts = Counter(host["state"] for host in plan["hosts"].values())
-    states = {"to_change": rollout.DO, "done": rollout.DONE, "left_out": rollout.LEFT_OUT}
-    return {"hosts": len(plan["hosts"]), **{key: counts[state] for key, state in states.items()}, "batches": len(plan["batches"])}
+    counts = Counter(kind(host) for host in plan["hosts"].values())
+    return {"hosts": len(plan["hosts"]), **{key: counts[key] for key in KINDS}, "batches": len(plan["batches"])}
+
+
+KINDS = ("to_change", "again", "done", "left_out")
+
+
+def kind(host: Mapping[str, Any]) -> str:
+    """What the plan has for a host. again: it is as desired, and is proven again or put back into service."""
+    state = str(host["state"])
+    return {rollout.DONE: "done", rollout.LEFT_OUT: "left_out"}.get(state) or ("to_change" if host["change"] else "again")
 
 
 def place(plan: Mapping[str, Any], number: int) -> dict[str, Any]:

@@ -168,14 +168,15 @@ def groups(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
 def told(rollout: Rollout) -> list[str]:
     """What a person reads before the first host is changed."""
     counts = {state: rollout.named(state) for state in (DO, DONE, LEFT_OUT)}
-    todo = f"{len(counts[DO])} to change in {len(rollout.batches)} batch{'' if len(rollout.batches) == 1 else 'es'}"
+    proofs = [name for name in counts[DO] if not rollout.hosts[name].change]
+    again = f" and {len(proofs)} to be proven or put back into service" if proofs else ""
+    todo = f"{len(counts[DO]) - len(proofs)} to change{again} in {len(rollout.batches)} batch{'' if len(rollout.batches) == 1 else 'es'}"
     rest = f"{len(counts[DONE])} already as desired, {len(counts[LEFT_OUT])} left out"
     lines = [f"{outcomes.plural(len(rollout.hosts))}: {todo}, {rest}"]
     lines += [f"  left out: {name}: {rollout.hosts[name].why}" for name in counts[LEFT_OUT]]
     for text in sorted({rollout.hosts[name].hardware for name in counts[DO]}):
         of_one = [name for name in counts[DO] if rollout.hosts[name].hardware == text]
         lines.append(f"  class {text}: {names.some(of_one)}")
-    proofs = [name for name in counts[DO] if not rollout.hosts[name].change]
     lines += [f"  as desired, to be proven or put back into service: {names.some(proofs)}"] if proofs else []
     for n, batch in enumerate(rollout.batches, 1):
         wave = "canaries" if batch.wave == CANARY else f"wave {batch.wave}"

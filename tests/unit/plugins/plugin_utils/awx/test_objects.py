@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx.objects import Wanted
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 ROOT = Path(__file__).resolve().parents[5]
@@ -54,6 +56,33 @@ def test_all_that_stands_in_a_survey_is_text() -> None:
         "gpufleet_fail_on_drift": "true",
         "gpufleet_serial": "3",
     }
+
+
+ANSWERS = [
+    # a setting as a user writes it, and as the survey has it
+    ("gpufleet_rollout_window", ["Mo,We 20:00-04:00 UTC", "Sa 00:00-24:00"], "Mo,We 20:00-04:00 UTC;Sa 00:00-24:00"),
+    ("gpufleet_rollout_window", "Mo,We 20:00-04:00; Sa 00:00-24:00", "Mo,We 20:00-04:00; Sa 00:00-24:00"),
+    ("gpufleet_rollout_waves", [1, "5%", "100%"], "1,5%,100%"),
+    ("gpufleet_rollout_domain", ["rack", "power_feed"], "rack,power_feed"),
+    ("gpufleet_fail_on_drift", True, "true"),
+    ("gpufleet_rollout_soak", 60, "60"),
+    ("gpufleet_rollout_tasks", {"change": "driver.yml"}, '{"change": "driver.yml"}'),
+    ("gpufleet_rollout_approved_changes", {"L4": ["5f0c1d2e3a4b5c6d"]}, '{"L4": ["5f0c1d2e3a4b5c6d"]}'),
+]
+
+
+@pytest.mark.parametrize(("name", "value", "text"), ANSWERS)
+def test_what_stands_in_a_survey_means_what_the_user_has_written(name: str, value: Any, text: str) -> None:
+    assert objects.as_answer(name, value) == text
+    if name.startswith(settings.PREFIX):
+        option = name.removeprefix(settings.PREFIX)
+        assert settings.of({option: text}) == settings.of({option: value})
+
+
+def test_no_secret_of_awx_is_logged() -> None:
+    assert {name for name, option in arguments.spec("awx").items() if option.get("no_log")} == {"password", "token"}
+    role = yaml.safe_load((ROOT / "roles/awx/meta/argument_specs.yml").read_text())["argument_specs"]["main"]["options"]
+    assert {name for name, option in role.items() if option.get("no_log")} == {"gpufleet_awx_password", "gpufleet_awx_token"}
 
 
 def test_a_schedule_answers_what_its_survey_requires() -> None:

@@ -8,7 +8,8 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout, settings
+from ansible_collections.gpufleet.nvidia.plugins.action import rollout_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, rollout, settings
 
 from tests.unit.plugins.plugin_utils.fleet.test_rollout import CHANGE, looked
 
@@ -51,3 +52,21 @@ def test_a_class_in_which_nothing_changes_is_not_proven_again() -> None:
 def test_people_read_which_hosts_are_only_proven() -> None:
     found = rollout.plan(rollout.Fleet(L4, proof=ALL), settings.of({}))
     assert "  as desired, to be proven or put back into service: done1" in rollout.told(found)
+
+
+COUNTS = [
+    # what is known of two hosts that are as desired and two to change: the line for people, and the numbers of the event
+    ({}, "4 hosts: 2 to change in 1 batch, 2 already as desired, 0 left out", {"to_change": 2, "again": 0, "done": 2}),
+    (
+        {"first": frozenset({"done1", "do1"})},
+        "4 hosts: 2 to change and 1 to be proven or put back into service in 1 batch, 1 already as desired, 0 left out",
+        {"to_change": 2, "again": 1, "done": 1},
+    ),
+]
+
+
+@pytest.mark.parametrize(("known", "line", "numbers"), COUNTS)
+def test_a_host_that_is_as_desired_is_none_to_change(known: dict[str, Any], line: str, numbers: dict[str, int]) -> None:
+    found = rollout.plan(rollout.Fleet(L4, **known), settings.of({"waves": "100%", "canaries": 1}))
+    assert rollout.told(found)[0] == line
+    assert {key: events.start(rollout_plan.plain(found))[key] for key in numbers} == numbers
