@@ -12,7 +12,7 @@ from typing import Any
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_batch
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import events, health, progress, rollout, settings
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, outcomes, registered
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, names, outcomes, registered
 
 SPEC = arguments.spec("rollout_report")
 
@@ -37,7 +37,7 @@ class ActionModule(ActionBase):
         found = rollout_batch.reached(plan, hostvars)
         results = {host: result(host, plan, hostvars[host], found) for host in plan["hosts"]}
         totals = outcomes.totals(results, check)
-        wrong = problem(totals, found)
+        wrong = problem(totals, found) or nothing_taken(totals, results, found)
         status = how(found, wrong, check)
         lines = fleet_hosts.lines(results, fleet_hosts.View(fleet_table.terminal(), False, check))
         why = found.ended or (waits(found) if status == "paused" else "")
@@ -78,6 +78,17 @@ def waits(found: progress.Progress) -> str:
 def problem(totals: Mapping[str, Any], found: progress.Progress) -> str:
     """A rollout that the gate has stopped is no success, whatever the numbers."""
     return outcomes.problem(totals) or (found.ended if found.ended and not found.paused else "")
+
+
+def nothing_taken(totals: Mapping[str, Any], results: Mapping[str, outcomes.Result], found: progress.Progress) -> str:
+    """A rollout that takes none of its hosts has done nothing. Of a small fleet one host may be left out in any case."""
+    idle = [host for host, r in results.items() if r.get("standing") == "left out"]
+    waiting = found.paused or (found.untried and len(idle) < len(results))  # the next run goes on
+    if not idle or waiting or any(totals[key] for key in ("changed", "would_change", "unchanged")):
+        return ""
+    first = sorted(idle, key=names.natural)[0]
+    said = f"no host was changed, and none is as desired: {len(idle)} of {outcomes.plural(len(results))} left out"
+    return f"{said}: {names.some(idle)} ({first}: {fleet_hosts.why(results[first], '')})"
 
 
 def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress) -> outcomes.Result:

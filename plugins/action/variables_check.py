@@ -17,6 +17,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import change_ref
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SPEC = arguments.spec("variables_check")
@@ -59,7 +60,7 @@ class ActionModule(ActionBase):
         # An empty text is a question of AWX's surveys that nobody answered.
         found += wrong_values({name: value for name, value in of_run.items() if value not in ("", None)}, JUDGED_RUN) + wrong_ticket(of_run)
         found += unusable(of_run.get("gpufleet_report_dir"))
-        found += names.grouped({host: wrong_values(hostvars[host]) for host in hosts})
+        found += names.grouped({host: wrong_of_host(hostvars[host]) for host in hosts})
         if tagged(variables, context.CLIARGS.get("args") or ()):
             found.append(names.TAGS)
         return {"changed": False, **({"failed": True, "msg": ". ".join([*found, "Nothing was done"])} if found else {})}
@@ -91,6 +92,35 @@ def unusable(directory: Any) -> list[str]:
 def own_variables(variables: Mapping[str, Any]) -> dict[str, Any]:
     """A host's variables with our prefix. Only settings of the run are read: a value may be a template that needs what is not there yet."""
     return {name: variables[name] if name in names.RUN else None for name in variables if str(name).startswith(names.PREFIX)}
+
+
+# What `gpufleet.nvidia.drain` judges before it asks about a host: wrong there, each host would be left out, and none would fail.
+DRAIN = {name: f"gpufleet_drain_{name}" for name in ("by", "commands", "interval", "method", "timeout")} | {
+    "rollout": "gpufleet_rollout_id"
+}
+DRAIN_SPEC = {name: option for name, option in arguments.spec("drain").items() if name in DRAIN}
+
+
+def wrong_of_host(variables: Mapping[str, Any]) -> list[str]:
+    return wrong_values(variables) or wrong_drain(variables)
+
+
+def wrong_drain(variables: Mapping[str, Any]) -> list[str]:
+    """What is wrong with the settings of the drain as a whole, each of which may be well by its type."""
+    try:
+        given = {option: variables[name] for option, name in DRAIN.items() if name in variables}
+    except AnsibleError:  # it is said where it is read, with the rest of what the host's task needs
+        return []
+    given = {option: value for option, value in given.items() if value not in ("", None)}
+    if not given:
+        return []
+    try:
+        drain.check_commands(given.get("commands"))
+        judged = ArgumentSpecValidator(DRAIN_SPEC).validate(given)
+        drain.check(judged.validated_parameters)
+    except PlanError as error:
+        return [str(error)]
+    return []
 
 
 def wrong_values(variables: Mapping[str, Any], judged: Mapping[str, Any] = JUDGED) -> list[str]:

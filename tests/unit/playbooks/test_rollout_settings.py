@@ -21,3 +21,18 @@ def test_a_fleet_that_is_to_be_uniform_is_judged_before_any_host_is_changed(tmp_
     assert "mixed container engines: containerd on gpu[1-2]; crio on gpu3 (gpufleet_fleet_policy is uniform" in said
     assert "gpufleet.nvidia.rollout does not read gpufleet_serial" in said
     assert changed(tmp_path) == []
+
+
+def test_a_wrong_setting_of_the_drain_ends_the_run_before_a_host_is_looked_at(tmp_path: Path) -> None:
+    misspelt = {"befor": ["/bin/true"], "after": ["/bin/true"]}
+    status, words = play(tmp_path, fleet(tmp_path, gpu1={"gpufleet_drain_commands": misspelt}), "rollout", "--limit", "gpu1:gpu2")
+    assert status == 2, words
+    assert "gpufleet_drain_commands has the unknown key 'befor'. Known keys are before, wait, after, marked (for gpu1)" in words
+    assert "node : " not in words, "nothing was looked at"
+
+
+def test_a_rollout_whose_only_host_is_left_out_is_no_success(tmp_path: Path) -> None:
+    status, words = play(tmp_path, fleet(tmp_path, gpu1={"gpufleet_drain": "always"}), "rollout", "--limit", "gpu1")
+    assert status == 2, words
+    said = " ".join(words.split())
+    assert "no host was changed, and none is as desired: 1 of 1 host left out: gpu1 (gpu1: gpufleet_drain is always" in said

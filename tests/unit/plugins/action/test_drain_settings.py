@@ -1,0 +1,58 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Settings of the drain that are wrong in themselves: the run ends over them before a host is looked at, and leaves none out for them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import variables_check
+
+BOTH = {"before": ["/bin/hold"], "after": ["/bin/release"]}
+GOOD: list[dict[str, Any]] = [
+    {},
+    {"gpufleet_drain": "never"},
+    {"gpufleet_drain_commands": BOTH},
+    {"gpufleet_drain_commands": {}},
+    {"gpufleet_drain_commands": {**BOTH, "wait": ["/bin/idle", 3]}, "gpufleet_drain_by": ["commands"]},
+    {"gpufleet_drain_commands": BOTH, "gpufleet_drain_by": "commands,slurm"},
+    {"gpufleet_drain_timeout": "7200", "gpufleet_drain_interval": 60},
+    {"gpufleet_rollout_id": "driver-580-2026-03"},
+    {"gpufleet_rollout_id": "", "gpufleet_drain_by": ""},  # questions of a survey that nobody answered
+]
+WRONG: list[tuple[dict[str, Any], str]] = [
+    (
+        {"gpufleet_drain_commands": {"befor": ["/bin/hold"], "after": ["/bin/release"]}},
+        "gpufleet_drain_commands has the unknown key 'befor'",
+    ),
+    ({"gpufleet_drain_commands": {"before": ["/bin/hold"]}}, "gpufleet_drain_commands has no after (a host that is taken out"),
+    (
+        {"gpufleet_drain_commands": {**BOTH, "before": "/bin/hold"}},
+        "gpufleet_drain_commands.before is '/bin/hold' (a string would need a shell",
+    ),
+    ({"gpufleet_drain_commands": '{"before": ["/bin/hold"]}'}, "gpufleet_drain_commands is no dictionary"),
+    ({"gpufleet_drain_commands": "/bin/hold"}, "gpufleet_drain_commands"),
+    ({"gpufleet_drain_by": ["commands"]}, "gpufleet_drain_by names commands, and gpufleet_drain_commands is not set"),
+    (
+        {"gpufleet_drain_by": ["slurm"], "gpufleet_drain_method": "evict"},
+        "gpufleet_drain_method is evict, and gpufleet_drain_by names slurm",
+    ),
+    ({"gpufleet_drain_timeout": 0}, "gpufleet_drain_timeout is 0 (it is no time from 1 to"),
+    ({"gpufleet_drain_timeout": 5}, "gpufleet_drain_interval is 10 (it is longer than gpufleet_drain_timeout, 5)"),
+    ({"gpufleet_rollout_id": "driver 580"}, "gpufleet_rollout_id is 'driver 580' (it marks nodes"),
+    ({"gpufleet_drain_by": ["lsf"]}, "gpufleet_drain_by"),
+]
+
+
+@pytest.mark.parametrize("given", GOOD)
+def test_settings_that_a_host_can_be_drained_with_are_taken(given: dict[str, Any]) -> None:
+    assert variables_check.wrong_drain(given) == []
+
+
+@pytest.mark.parametrize(("given", "sentence"), WRONG)
+def test_settings_that_no_host_can_be_drained_with_are_one_sentence(given: dict[str, Any], sentence: str) -> None:
+    found = variables_check.wrong_of_host(given)
+    assert len(found) == 1
+    assert sentence in found[0]
