@@ -141,6 +141,7 @@ options:
     description:
       - A file that O(plan_file) has written, and that somebody has approved. A host that plans something else by now is left out, and the
         report names what has moved. Containers that have started since change nothing.
+      - A file that everybody may write to is refused. Its owner and its group may change it after the approval, so they have to be trusted.
     type: str
     default: ''
   approved_changes:

@@ -134,7 +134,7 @@ def of_others(directory: Path) -> Earlier:
         about = f" ({claim['about']})" if claim["about"] else ""
         where = "" if alive else f" of {owner.machine}"
         text = f"the rollout in process {owner.number}{where}, begun {claim['begun']}{about}, has it until it ends"
-        text += "" if alive else f"; whether it does is not known here: remove {path} if it has ended"
+        text += "" if alive else f"; this machine cannot tell whether it still runs: remove {path} if it has ended"
         taken.update(dict.fromkeys(claim["hosts"], text))
     return Earlier(taken, frozenset(proven - unproven), frozenset(unproven))
 

@@ -34,6 +34,7 @@ def test_a_rollout_has_its_hosts_until_it_is_known_to_be_dead(fields: dict[str, 
     found = claims.of_others(tmp_path)
     assert ("gpu1 b" in found.taken) is (alive is not False)
     assert ("gpu1 b" in found.unproven) is (alive is False)
+    assert ("this machine cannot tell whether it still runs: remove" in found.taken.get("gpu1 b", "")) is (alive is None)
     claims.take(tmp_path, {}, {"gpu1 b"}, "3", "")
     assert claims._of(tmp_path, owner).exists() is (alive is not False), "what is not known to be dead is left alone"
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 from pathlib import Path
@@ -65,6 +66,16 @@ def test_an_approval_that_is_none_is_refused(made: object, sentence: str, tmp_pa
     made(tmp_path / "plan.json")
     with pytest.raises(PlanError, match=sentence):
         rollout_settings.read_plan(str(tmp_path / "plan.json"))
+
+
+@pytest.mark.parametrize(("mode", "accepted"), [(0o600, True), (0o644, True), (0o664, True), (0o666, False), (0o602, False)])
+def test_an_approval_may_be_shared_with_a_group_and_not_with_everybody(mode: int, accepted: bool, tmp_path: Path) -> None:
+    """With the umask 0002 a plan is its group's as well from the beginning."""
+    plan = tmp_path / "plan.json"
+    rollout_plan.write(str(plan), PLAN)
+    plan.chmod(mode)
+    with contextlib.nullcontext() if accepted else pytest.raises(PlanError, match="everybody may write to it"):
+        assert rollout_settings.read_plan(str(plan)) == PLAN
 
 
 def test_a_home_that_is_nobodys_is_named() -> None:
