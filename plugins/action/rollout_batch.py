@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
     health,
     progress,
     rollout,
+    room,
     settings,
     sink,
     window,
@@ -45,16 +46,16 @@ class ActionModule(ActionBase):
         found = before(plan, number, variables["hostvars"])
         classes = {host: str(plan["hosts"][host]["class"]) for host in plan["batches"][number]["hosts"]}
         teller = Teller(self, variables, wanted.events if not check else ())
+        earlier = reached(plan, variables["hostvars"])  # what has been told by now; that a batch is not known is found out here
         if args["point"] == "begin":
-            earlier = found
             found = as_planned(found, classes, variables.get("ansible_play_batch") or ())
             found = as_far_as(found, wanted, plan["batches"][number]["wave"])
             found = found if check else within_window(found, wanted)
+            found = room.begun(found, out_of_service(plan, number, variables["hostvars"]), rest(plan, number), room.limits(plan))
             fleet_table.show([begun(plan, number, found)])
             found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
             found = stopped(teller, earlier, found) if found.ended else teller.tell(found, events.BATCH, events.place(plan, number))
             return {**shaped(args, found, progress.held(found, classes)), "soaks": wanted.soak > 0 and not check, **teller.said}
-        begun_with = found
         started = {host: c for host, c in classes.items() if host not in progress.held(found, classes)}
         words = {host: word(variables["hostvars"][host], check) for host in started}
         second = wanted.soak > 0 and not check
@@ -70,7 +71,7 @@ class ActionModule(ActionBase):
         told = {host: about(host, words[host], sick.get(host, ""), plan, variables["hostvars"][host]) for host in events.ordered(words)}
         fleet_table.show([*(events.of_host(host, one) for host, one in told.items()), events.of_batch(number, plan, words, found)])
         found = teller.tell(found, events.GATE, {**events.place(plan, number), **events.gate(words, found, total)})
-        found = stopped(teller, begun_with, found)
+        found = stopped(teller, earlier, found)
         return {**shaped(args, found, {}), "warnings": [*warnings, *teller.said.get("warnings", ())]}
 
 
@@ -177,6 +178,21 @@ def reached(plan: Mapping[str, Any], hostvars: Mapping[str, Any]) -> progress.Pr
     """The progress of the last batch that began."""
     steps = (step_of(batch["hosts"], hostvars) for batch in reversed(plan["batches"]))
     return next((step for step in steps if step), progress.Progress())
+
+
+def rest(plan: Mapping[str, Any], number: int) -> list[dict[str, str]]:
+    """The batches that have not ended, as host -> class."""
+    return [{host: str(plan["hosts"][host]["class"]) for host in batch["hosts"]} for batch in plan["batches"][number:]]
+
+
+def out_of_service(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) -> list[str]:
+    """The hosts of earlier batches that this rollout holds out of service: with work that did not end, or failed, or lost."""
+    return [host for batch in plan["batches"][:number] for host in batch["hosts"] if is_out(hostvars[host])]
+
+
+def is_out(variables: Mapping[str, Any]) -> bool:
+    taken, back = (done(variables, name).get("outcome") for name in (registered.DRAINED, registered.UNDRAINED))
+    return taken in ("drained", "pending") and back not in ("in_service", "not_needed")
 
 
 def step_of(hosts: Sequence[str], hostvars: Mapping[str, Any], points: Sequence[str] = ("end", "begin")) -> progress.Progress | None:

@@ -179,6 +179,10 @@ def plain(found: rollout.Rollout) -> dict[str, Any]:
         "sizes": [len(batch.hosts) for batch in found.batches] or [1],
         "batches": [{"wave": b.wave, "hosts": list(b.hosts)} for b in found.batches],
         "hosts": {name: shown(host) for name, host in found.hosts.items()},
+        "limits": {
+            "allowed": dict(found.limits.allowed),
+            "groups": {h: found.limits.groups[h] for h in found.order if h in found.limits.groups},
+        },
     }
 
 

@@ -72,7 +72,8 @@ def how(found: progress.Progress, wrong: str, check: bool) -> str:
 
 def waits(found: progress.Progress) -> str:
     """Why hosts were not begun though nothing went wrong with any."""
-    return "; ".join(f"class {label} has not been tried: {why}" for label, why in found.untried.items())
+    classes = [f"class {label} has not been tried: {why}" for label, why in found.untried.items()]
+    return "; ".join([*classes, *found.full])
 
 
 def problem(totals: Mapping[str, Any], found: progress.Progress) -> str:
@@ -108,7 +109,7 @@ def result(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], fou
         if host in found.bad or started(host, variables):
             why = "it was lost within its batch, before its change had a result; whether it is in service is not known"
             return {**about, "unreachable": True, "msg": why}
-        why = found.ended or progress.of_class(found, planned["class"])
+        why = progress.held(found, {host: planned["class"]}).get(host, "")
         return {**about, "standing": "pending", "msg": why or "its batch did not start"}
     sick = found.unhealthy.get(host)
     noted = notes(host, plan, variables)

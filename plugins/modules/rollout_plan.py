@@ -92,6 +92,15 @@ hosts:
       change: 5f0c1d2e3a4b5c6d
       gpus: 8
       running: ['containerd:/etc/containerd/config.toml']
+limits:
+  description: How many hosts of a group may be out of service at once, and the groups of each host that is changed. A group that has no
+    number has no limit.
+  returned: success
+  type: dict
+  sample:
+    allowed: {partition gpu: 1}
+    groups:
+      gpu7: [partition gpu]
 approved_changes:
   description: The digests of the changes that each class has, for O(gpufleet.nvidia.rollout_settings#module:approved_changes).
   returned: success

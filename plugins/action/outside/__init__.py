@@ -105,8 +105,11 @@ def emit(sink: Sequence[str], line: str) -> str:
         return run(sink, line + "\n")
     try:
         place = judged(str(Path(sink[1]).expanduser().absolute().parent)) / Path(sink[1]).name
-        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW, MODE)
+        # A pipe that nobody reads would let the rollout wait for its reader.
+        handle = os.open(place, os.O_WRONLY | os.O_CREAT | os.O_APPEND | os.O_NOFOLLOW | os.O_NONBLOCK, MODE)
         with os.fdopen(handle, "a", encoding="utf-8") as stream:
+            if not stat.S_ISREG(os.fstat(handle).st_mode):
+                return f"{sink[1]}: it is no file that lines can be added to"
             stream.write(line + "\n")
     except (OSError, PlanError) as error:
         return f"{sink[1]}: {error.strerror if isinstance(error, OSError) else error}"

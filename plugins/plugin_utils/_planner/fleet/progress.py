@@ -27,6 +27,7 @@ class Progress:
 
     bad: host -> what became of it. unhealthy: host -> what the second look found. stopped: class -> why. ended: why no batch starts any
     more; paused: whether that is not a failure. untried: class -> why, where no canary has shown yet what becomes of it: no failure either.
+    full: why -> the hosts that waited, since too many of their group were out of service.
     """
 
     done: int = 0
@@ -34,6 +35,7 @@ class Progress:
     unhealthy: Mapping[str, str] = dc.field(default_factory=dict)
     stopped: Mapping[str, str] = dc.field(default_factory=dict)
     untried: Mapping[str, str] = dc.field(default_factory=dict)
+    full: Mapping[str, Sequence[str]] = dc.field(default_factory=dict)
     ended: str = ""
     paused: bool = False
     unheard: bool = False  # events did not reach their sink, which is said once
@@ -93,7 +95,11 @@ def held(progress: Progress, classes: Mapping[str, str]) -> dict[str, str]:
     """The hosts of a batch that do not start, each with the reason."""
     if progress.ended:
         return {host: progress.ended for host in classes}
-    return {host: why for host, c in classes.items() if (why := of_class(progress, c))}
+    return {host: why for host, c in classes.items() if (why := of_class(progress, c) or of_full(progress, host))}
+
+
+def of_full(progress: Progress, host: str) -> str:
+    return next((why for why, hosts in progress.full.items() if host in hosts), "")
 
 
 def of_class(progress: Progress, label: str) -> str:

@@ -61,6 +61,7 @@ class Rollout:
     hosts: Mapping[str, Host]
     batches: tuple[Batch, ...]
     changes: Mapping[str, Mapping[str, Any]]
+    limits: waves.Limit = waves.Limit({}, {})
 
     @property
     def order(self) -> list[str]:
@@ -89,7 +90,7 @@ def plan(fleet: Fleet, settings: Settings) -> Rollout:
     for name in sorted(hosts, key=names.natural):
         if hosts[name].change:
             shown.setdefault(hosts[name].change, change.of(fleet.results[name], name))
-    return Rollout(hosts, tuple(batches), shown)
+    return Rollout(hosts, tuple(batches), shown, limits)
 
 
 def judged(fleet: Fleet, settings: Settings) -> dict[str, Host]:

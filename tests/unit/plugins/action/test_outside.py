@@ -129,6 +129,15 @@ def test_events_go_through_no_link_and_a_failure_is_a_sentence(tmp_path: Path) -
     assert "No such file" in outside.emit(["file:", str(tmp_path / "nowhere/x")], "1")
 
 
+@pytest.mark.parametrize(("reads", "why"), [(False, "No such device or address"), (True, "it is no file that lines can be added to")])
+def test_events_wait_for_no_reader_of_a_pipe(tmp_path: Path, reads: bool, why: str) -> None:
+    os.mkfifo(tmp_path / "pipe")
+    reader = os.open(tmp_path / "pipe", os.O_RDONLY | os.O_NONBLOCK) if reads else None
+    assert outside.emit(["file:", str(tmp_path / "pipe")], "1") == f"{tmp_path}/pipe: {why}"
+    if reader is not None:
+        os.close(reader)
+
+
 SINKS = [
     # value, whether it may be a file, what it is, or why not
     ("", False, ()),

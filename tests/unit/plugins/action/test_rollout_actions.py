@@ -91,3 +91,55 @@ def test_how_a_rollout_ends(
     assert (found["status"], bool(found["problem"])) == (status, wrong)
     why = "class a has not been tried: its canary gpu1 could not be taken out of service"
     assert (f"the rollout is paused: {why}" in found["lines"]) is (known == UNTRIED and status == "paused")
+
+
+STOPS = [
+    # the results that the first batch has left when the second one begins; why it does not, and whether that is told as an event
+    ({"gpu1": {**CHANGED, registered.ROLLOUT_STEP: {**BEGUN, "point": "end"}}}, "", False),
+    ({"gpu1": CHANGED}, "what became of batch 1 of the rollout is not known", True),
+    ({"gpu1": {}}, "what became of batch 1 of the rollout is not known", True),
+    (
+        {"gpu1": {registered.ROLLOUT_STEP: {**BEGUN, "point": "end", "progress": {"ended": "1 failed"}}}},
+        "1 failed",
+        False,
+    ),  # told at its end
+]
+
+
+@pytest.mark.parametrize(("hosts", "why", "told"), STOPS)
+def test_a_rollout_that_stops_tells_it_once(hosts: dict[str, Any], why: str, told: bool, tmp_path: Path) -> None:
+    (tmp_path / "events").touch()
+    settings = {"events": str(tmp_path / "events")}
+    step = played(rollout_batch, {**hosts, "gpu2": {}}, "gpu2", point="begin", settings=settings, plan=plan(["gpu1"], ["gpu2"]))
+    assert step["ended"].startswith(why)
+    assert bool(step["ended"]) is bool(why)
+    assert ('"event": "stop"' in (tmp_path / "events").read_text()) is told
+
+
+def drained(outcome: str, back: str = "", **more: Any) -> dict[str, Any]:
+    step = {registered.ROLLOUT_STEP: {**BEGUN, "point": "end"}, registered.DRAINED: {"outcome": outcome}}
+    return {**step, **({registered.UNDRAINED: {"outcome": back}} if back else {}), **more}
+
+
+OUT = [
+    # what became of the first host; whether it is out of service when the next batch begins
+    (drained("not_needed"), False),
+    (drained("drained", "in_service"), False),
+    (drained("drained", "kept"), True),  # it does not work
+    (drained("drained", **{registered.FAILURE: {"failed": True}}), True),
+    (drained("pending"), True),  # gpufleet_drain_on_timeout: keep
+    (drained("left_out"), False),  # given back
+    ({**drained("drained"), registered.UNDRAINED: {"skipped": True}}, True),
+    ({**drained("drained"), registered.UNDRAINED: {"unreachable": True}}, True),
+]
+
+
+@pytest.mark.parametrize(("first", "out"), OUT)
+def test_a_host_that_stays_out_of_service_takes_the_room_of_the_next(first: dict[str, Any], out: bool) -> None:
+    limited = {
+        **plan(["gpu1"], ["gpu2"]),
+        "limits": {"allowed": {"partition p": 1}, "groups": {h: ["partition p"] for h in ("gpu1", "gpu2")}},
+    }
+    step = played(rollout_batch, {"gpu1": first, "gpu2": {}}, "gpu2", point="begin", settings={}, plan=limited)
+    assert ("gpu2" in step["held"], step["progress"]["paused"]) == (out, out)
+    assert ("gpu1 is still out of service" in step["ended"]) is out

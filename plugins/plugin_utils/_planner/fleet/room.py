@@ -1,0 +1,68 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Which hosts of a batch have to wait, since others of their group have not come back into service.
+
+The batches of a plan are within the limits as long as each host is back when its batch has ended. One whose work did not end in time, and
+one that failed while it was drained, stay out of service: with them the next batches would be more than the limit, batch by batch.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.progress import Progress, ended, held
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.waves import Limit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
+
+SETTING = "gpufleet_rollout_max_unavailable"
+
+
+def limits(plan: Mapping[str, Any]) -> Limit:
+    """Those of a plan, as rollout_plan returns it."""
+    known = plan.get("limits") or {}
+    return Limit(known.get("groups") or {}, known.get("allowed") or {})
+
+
+def begun(progress: Progress, out: Sequence[str], rest: Sequence[Mapping[str, str]], most: Limit) -> Progress:
+    """The progress with the hosts of the next batch that have to wait; paused where no host of a later one could start either.
+
+    out: the hosts that are out of service. rest: each batch that has not ended, the next one first, as host -> class.
+    """
+    if not out or progress.ended:
+        return progress
+    free = [[host for host in batch if host not in held(progress, batch)] for batch in rest]
+    here = waiting(out, free[0], most)
+    full = [group for group, number in counted(out, most).items() if number >= most.allowed.get(group, number + 1)]
+    if here and all(set(full) & set(most.groups.get(host, ())) for hosts in free for host in hosts):
+        return ended(progress, next(iter(here.values())), paused=True)
+    known = {text: list(hosts) for text, hosts in progress.full.items()}
+    for host, text in here.items():
+        known.setdefault(text, []).append(host)
+    return dc.replace(progress, full=known)
+
+
+def waiting(out: Sequence[str], batch: Iterable[str], most: Limit) -> dict[str, str]:
+    """The hosts of a batch for which there is no room, each with the reason."""
+    counts, found = counted(out, most), {}
+    for host in batch:
+        groups = most.groups.get(host, ())
+        full = next((group for group in groups if group in most.allowed and counts[group] >= most.allowed[group]), None)
+        if full is None:
+            counts.update(groups)
+        else:
+            found[host] = why(full, [name for name in out if full in most.groups.get(name, ())], most.allowed[full])
+    return found
+
+
+def counted(out: Iterable[str], most: Limit) -> Counter[str]:
+    return Counter(group for host in out for group in most.groups.get(host, ()))
+
+
+def why(group: str, out: Sequence[str], allowed: int) -> str:
+    there = f"{names.some(out)} {'is' if len(out) == 1 else 'are'} still out of service"
+    kind, _blank, name = group.partition(" ")
+    return f"{there}, and of the {kind}{name and ' '}{name} only {outcomes.plural(allowed)} may be at once ({SETTING})"
