@@ -50,7 +50,7 @@ class ActionModule(ActionBase):
         gate.require_policy(args["fleet_policy"], seen.results)
         seen = bound(seen, args["settings"]["approved"])
         found = rollout.plan(seen, wanted) if args["approvals"] else self._taken(seen, wanted, task_vars or {})
-        lines = rollout.told(found)
+        lines = rollout.told(found, batches=not args["approvals"])
         if args["settings"]["plan_file"]:
             write(args["settings"]["plan_file"], plan_file.document(found, seen.results))
         if args["settings"]["plan_file"] or not args["approvals"]:
@@ -98,8 +98,8 @@ def require_fresh(hosts: Mapping[str, Mapping[str, Any]]) -> None:
     stale = [host for host, of_host in hosts.items() if any(rollout_batch.done(of_host, name) for name in OF_A_ROLLOUT)]
     if stale:
         why = "a lost host could not be told from one with that result"
-        step = "Run the rollout by a command of its own"
-        raise PlanError(f"this command has results of a change of {names.some(stale)} already", why=why, next=step)
+        what = f"an earlier play of this ansible-playbook command has changed {names.some(stale)}"
+        raise PlanError(what, why=why, next="Run the rollout by itself")
 
 
 def fleet(task_vars: Mapping[str, Any], wanted: settings.Settings, name: str, tasks: Mapping[str, Any]) -> rollout.Fleet:

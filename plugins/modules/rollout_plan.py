@@ -30,8 +30,8 @@ options:
   approvals:
     description:
       - Whether the run only plans, for somebody to approve. Then the changes of each class are set as statistics, as C(set_stats) does,
-        under the name C(gpufleet_rollout_approved_changes), and the plan is printed only where it is also written to a file. In check mode
-        the statistics are set in any case.
+        under the name C(gpufleet_rollout_approved_changes), and the plan is printed only where it is also written to a file, without
+        batches. In check mode the statistics are set in any case.
     type: bool
     default: false
   fleet_policy:

@@ -166,12 +166,13 @@ def groups(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
     return found
 
 
-def told(rollout: Rollout) -> list[str]:
-    """What a person reads before the first host is changed."""
+def told(rollout: Rollout, *, batches: bool = True) -> list[str]:
+    """What a person reads before the first host is changed. batches: False where they would not be those of the rollout that follows."""
     counts = {state: rollout.named(state) for state in (DO, DONE, LEFT_OUT)}
     proofs = [name for name in counts[DO] if not rollout.hosts[name].change]
     again = f" and {len(proofs)} to be proven or put back into service" if proofs else ""
-    todo = f"{len(counts[DO]) - len(proofs)} to change{again} in {len(rollout.batches)} batch{'' if len(rollout.batches) == 1 else 'es'}"
+    number = f" in {len(rollout.batches)} batch{'' if len(rollout.batches) == 1 else 'es'}" if batches else ""
+    todo = f"{len(counts[DO]) - len(proofs)} to change{again}{number}"
     rest = f"{len(counts[DONE])} already as desired, {len(counts[LEFT_OUT])} left out"
     lines = [f"{outcomes.plural(len(rollout.hosts))}: {todo}, {rest}"]
     lines += [f"  left out: {name}: {rollout.hosts[name].why}" for name in counts[LEFT_OUT]]
@@ -179,7 +180,7 @@ def told(rollout: Rollout) -> list[str]:
         of_one = [name for name in counts[DO] if rollout.hosts[name].hardware == text]
         lines.append(f"  class {text}: {names.some(of_one)}")
     lines += [f"  as desired, to be proven or put back into service: {names.some(proofs)}"] if proofs else []
-    for n, batch in enumerate(rollout.batches, 1):
+    for n, batch in enumerate(rollout.batches if batches else (), 1):
         wave = "canaries" if batch.wave == CANARY else f"wave {batch.wave}"
         lines.append(f"  batch {n}, {wave}: {names.some(batch.hosts)}")
     return lines

@@ -113,10 +113,23 @@ def changes(report: Report) -> Markup:
     """Each change once, however many hosts share it."""
     if not report["changes"]:
         return nothing()
-    would = any(host["outcome"] == "would_change" for host in report["hosts"].values())
-    title = "What would change, and why" if would else "What changed, and why"
-    found = [change(digest, one, would) for digest, one in report["changes"].items()]
-    return section(title, "Hosts with the same change share an entry.", len(found), box(found), id_="changes")
+    would = {digest: any(outcome(report, host) == "would_change" for host in one["hosts"]) for digest, one in report["changes"].items()}
+    found = [change(digest, one, would[digest]) for digest, one in report["changes"].items()]
+    return section(
+        TITLE_OF_CHANGES[frozenset(would.values())], "Hosts with the same change share an entry.", len(found), box(found), id_="changes"
+    )
+
+
+# Reports that are put together have hosts that were changed, and hosts that would be.
+TITLE_OF_CHANGES = {
+    frozenset({True}): "What would change, and why",
+    frozenset({False}): "What changed, and why",
+    frozenset({True, False}): "What changed or would change, and why",
+}
+
+
+def outcome(report: Report, host: str) -> str:
+    return str((report["hosts"].get(host) or {}).get("outcome") or "")
 
 
 def change(digest: str, one: Mapping[str, Any], would: bool) -> Markup:

@@ -21,7 +21,7 @@ CHANGED = {registered.ROLLOUT_STEP: BEGUN, registered.CONVERGED: {"changed": Tru
 
 
 def plan(*batches: Iterable[str]) -> dict[str, Any]:
-    about = {"class": "a", "state": "do", "why": "", "domain": "", "change": "c", "gpus": 0}
+    about = {"class": "a", "state": "do", "why": "", "domain": "", "change": "c", "gpus": 0, "running": []}
     return {
         "batches": [{"wave": number, "hosts": list(hosts)} for number, hosts in enumerate(batches)],
         "hosts": {host: about for hosts in batches for host in hosts},

@@ -13,7 +13,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import registered
 
 HOSTILE = "\x1b]0;well\x07\x1b[2J\u202e"
-PLAN = {"hosts": {"gpu1": {"class": "a", "gpus": 0}}}
+PLAN = {"hosts": {"gpu1": {"class": "a", "gpus": 0, "running": []}}}
 LOOK = {registered.LOOK: {"row": {}}}
 
 

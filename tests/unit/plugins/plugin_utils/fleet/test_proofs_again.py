@@ -70,3 +70,10 @@ def test_a_host_that_is_as_desired_is_none_to_change(known: dict[str, Any], line
     found = rollout.plan(rollout.Fleet(L4, **known), settings.of({"waves": "100%", "canaries": 1}))
     assert rollout.told(found)[0] == line
     assert {key: events.start(rollout_plan.plain(found))[key] for key in numbers} == numbers
+
+
+def test_a_plan_that_is_none_of_a_rollout_names_no_batches() -> None:
+    """The playbook plan has neither waves nor drains: its batches would not be the rollout's."""
+    lines = rollout.told(rollout.plan(rollout.Fleet(L4), settings.of({})), batches=False)
+    assert lines[0] == "4 hosts: 2 to change, 2 already as desired, 0 left out"
+    assert not [line for line in lines if "batch" in line]

@@ -12,7 +12,7 @@ from html.parser import HTMLParser
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, html
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, html, sections
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,3 +114,20 @@ def test_a_fleet_that_is_as_desired_has_no_empty_sections() -> None:
 def test_a_rollout_says_how_it_ended_and_for_which_ticket() -> None:
     words = " ".join(Seen(page(reports.fleet(), status="paused", change_ref="CHG-7")).words)
     assert "the rollout is paused · change CHG-7" in words
+
+
+TITLES = [
+    # outcomes of the hosts of two changes: the title, and what is said of the units of each
+    ("would_change", "would_change", "What would change, and why", ["restart ", "restart "]),
+    ("changed", "rolled_back", "What changed, and why", ["restarted ", "restarted "]),
+    ("changed", "would_change", "What changed or would change, and why", ["restarted ", "restart "]),  # reports that are put together
+]
+
+
+@pytest.mark.parametrize(("first", "second", "title", "units"), TITLES)
+def test_each_change_says_whether_it_was_made(first: str, second: str, title: str, units: list[str]) -> None:
+    hosts = {"gpu1": {"outcome": first}, "gpu2": {"outcome": second}}
+    changes = {name: {"hosts": [name], "differences": [], "restarts": ["containerd.service"]} for name in hosts}
+    words = Seen(str(sections.changes({"hosts": hosts, "changes": changes}))).words
+    assert title in words
+    assert [word for word in words if word.startswith("restart")] == units
