@@ -51,6 +51,7 @@ class ActionModule(ActionBase):
         seen = bound(seen, args["settings"]["approved"])
         found = rollout.plan(seen, wanted) if args["approvals"] else self._taken(seen, wanted, task_vars or {})
         lines = rollout.told(found, batches=not args["approvals"])
+        lines += rollout.may_fail(found, wanted.max_failed)
         if args["settings"]["plan_file"]:
             write(args["settings"]["plan_file"], plan_file.document(found, seen.results))
         if args["settings"]["plan_file"] or not args["approvals"]:

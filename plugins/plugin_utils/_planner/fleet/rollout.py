@@ -186,6 +186,13 @@ def told(rollout: Rollout, *, batches: bool = True) -> list[str]:
     return lines
 
 
+def may_fail(rollout: Rollout, most: waves.Amount) -> list[str]:
+    """What a percentage comes to, which is none of few hosts."""
+    total = sum(len(batch.hosts) for batch in rollout.batches)
+    said = f"  may fail: {most.of(total)} of {outcomes.plural(total)} (gpufleet_rollout_max_failed: {most.text})"
+    return [said] if most.percent and total else []
+
+
 def digests(rollout: Rollout) -> list[tuple[str, str]]:
     """(class, change) of all that has something to do: what an approval passes on where jobs share no files."""
     return sorted({(h.hardware, h.change) for h in rollout.hosts.values() if h.state == DO and h.change})

@@ -14,6 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 DAYS = ("mo", "tu", "we", "th", "fr", "sa", "su")
 FORM = re.compile(r"(?:(?P<days>[A-Za-z,\-]+)\s+)?(?P<from>\d{1,2}:\d\d)-(?P<to>\d{1,2}:\d\d)(?:\s+(?P<zone>\S+))?")
+DAYS_ALONE = r"(?i)(mo|tu|we|th|fr|sa|su)([,-](mo|tu|we|th|fr|sa|su))*"
 MINUTES = 24 * 60
 EXAMPLE = "Mo-Fr 20:00-04:00 Europe/Berlin"
 
@@ -45,6 +46,11 @@ def parsed(setting: str, value: Any) -> tuple[Window, ...]:
 
 def one(setting: str, text: str) -> Window:
     found = FORM.fullmatch(text)
+    if re.fullmatch(DAYS_ALONE, text):
+        step = f"""Write it into a file for -e @file, or as JSON: -e '{{"{setting}": "{EXAMPLE}"}}'"""
+        raise PlanError(
+            f"{setting} has {text!r}", why="it has no times; of -e name=value Ansible keeps what stands before a blank", next=step
+        )
     if not found:
         raise PlanError(f"{setting} has {text!r}", why="it is no window", next=f"Write it as {EXAMPLE!r}")
     start, end = (minute(setting, text, found[name]) for name in ("from", "to"))

@@ -10,7 +10,7 @@ from collections import Counter
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import order, settings, waves, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import order, rollout, settings, waves, window
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -125,6 +125,23 @@ def test_several_windows_are_open_where_one_of_them_is() -> None:
     assert window.is_open((), {})
 
 
+# ---------------------------------------------------------------- how many may fail, as people read it
+
+MAY_FAIL = [
+    # setting, hosts that have something to do, what the plan says
+    ("2%", 49, "  may fail: 0 of 49 hosts (gpufleet_rollout_max_failed: 2%)"),
+    ("2%", 50, "  may fail: 1 of 50 hosts (gpufleet_rollout_max_failed: 2%)"),
+    (3, 49, ""),  # a number is what it says
+]
+
+
+@pytest.mark.parametrize(("most", "hosts", "line"), MAY_FAIL)
+def test_the_plan_says_what_a_percentage_comes_to(most: Any, hosts: int, line: str) -> None:
+    differs = {"what": "package", "path": "nvidia-container-toolkit", "key": None, "before": None, "after": "1"}
+    found = rollout.plan(rollout.Fleet({f"gpu{n}": {"differences": [differs], "would_restart": []} for n in range(hosts)}), settings.of({}))
+    assert "".join(rollout.may_fail(found, settings.of({"max_failed": most}).max_failed)) == line
+
+
 # ---------------------------------------------------------------- bad input
 
 WRONG = [
@@ -138,6 +155,12 @@ WRONG = [
     ({"max_unavailable": 0}, "gpufleet_rollout_max_unavailable is 0 (then no host could be taken)"),
     ({"max_left_out": "-1"}, "gpufleet_rollout_max_left_out is '-1'"),
     ({"max_failed": "200%"}, "gpufleet_rollout_max_failed is '200%' (it is more than 100%)"),
+    (
+        {"window": "Mo-Fr"},
+        "gpufleet_rollout_window has 'Mo-Fr' (it has no times; of -e name=value Ansible keeps what stands before a blank). Write",
+    ),
+    ({"window": "Sa,Su"}, "gpufleet_rollout_window has 'Sa,Su' (it has no times"),
+    ({"window": "nope"}, "gpufleet_rollout_window has 'nope' (it is no window)"),
     ({"canaries": "one"}, "gpufleet_rollout_canaries is 'one' (it is no whole number)"),
     ({"canaries": -1}, "gpufleet_rollout_canaries is -1"),
     ({"soak": "1 minute"}, "gpufleet_rollout_soak is '1 minute'"),
