@@ -52,6 +52,7 @@ class ActionModule(ActionBase):
             found = as_far_as(found, wanted, plan["batches"][number]["wave"])
             found = found if check else within_window(found, wanted)
             found = room.begun(found, out_of_service(plan, number, variables["hostvars"]), rest(plan, number), room.limits(plan))
+            found = found if check else before_first(found, wanted, number)
             fleet_table.show([begun(plan, number, found)])
             found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
             found = stopped(teller, earlier, found) if found.ended else teller.tell(found, events.BATCH, events.place(plan, number))
@@ -144,6 +145,11 @@ def asked(found: progress.Progress, wanted: settings.Settings) -> progress.Progr
         if not why:
             break
     return progress.ended(found, f"gpufleet_rollout_gate_check is not well: {why}") if why else found
+
+
+def before_first(found: progress.Progress, wanted: settings.Settings, number: int) -> progress.Progress:
+    """Asked before the first batch of a run as well: the run before may have stopped over an answer that is the same by now."""
+    return found if number or found.ended else asked(found, wanted)
 
 
 def answer(check: tuple[str, ...]) -> str:

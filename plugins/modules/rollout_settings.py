@@ -98,8 +98,8 @@ options:
     type: raw
   gate_check:
     description:
-      - What else must be well after each batch. An address that has to answer with a status of 2xx, or a command on the controller, a list
-        of words that no shell reads, which has to end with 0. The list may also be text in JSON.
+      - What else must be well before the first batch of a run, and after each batch. An address that has to answer with a status of 2xx, or
+        a command on the controller, a list of words that no shell reads, which has to end with 0. The list may also be text in JSON.
     type: raw
   gate_retries:
     description: How often O(gate_check) is asked again, ten seconds after each other, before the rollout stops.

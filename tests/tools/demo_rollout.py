@@ -6,6 +6,7 @@
 from __future__ import annotations
 
 import re
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -23,9 +24,12 @@ class RolloutFailed(Exception):
 
 def show(run: Run, settings: Path, place: Path) -> None:
     """Stop by a check outside, and go on once it is well. run: an Ansible command and the exit status that it has to end with."""
-    quiet, report = place / "no-alert", place / "report"
+    quiet, begun, report = place / "no-alert", place / "begun", place / "report"
     quiet.unlink(missing_ok=True)
-    check = f'{{"gpufleet_rollout_gate_check": ["test", "-e", "{quiet}"], "gpufleet_rollout_gate_retries": 0}}'
+    shutil.rmtree(begun, ignore_errors=True)
+    # Well before the first batch, when the directory can be made, and not after it.
+    alert = f"test -e {quiet} || mkdir {begun} 2>/dev/null"
+    check = f'{{"gpufleet_rollout_gate_check": ["sh", "-c", "{alert}"], "gpufleet_rollout_gate_retries": 0}}'
     command = ["ansible-playbook", "gpufleet.nvidia.rollout", "-e", f"@{settings}", "-e", CHANGE, "-e", CLASSES, "-e", check]
     command += ["-e", f"gpufleet_report_dir={report}"]
     print("After each batch the gate asks outside whether all is well. An alert fires:\n")

@@ -262,11 +262,16 @@ def test_files_of_ones_own_are_run_on_each_host_and_a_second_look_finds_what_wen
 
 
 def test_the_gate_asks_outside_after_each_batch(tmp_path: Path) -> None:
-    extra = {"gpufleet_rollout_gate_check": ["/bin/sh", "-c", "echo alert fires >&2; exit 3"], "gpufleet_rollout_gate_retries": 0}
+    fires = f"mkdir {tmp_path}/begun 2>/dev/null && exit 0; echo alert fires >&2; exit 3"
+    extra = {"gpufleet_rollout_gate_check": ["/bin/sh", "-c", fires], "gpufleet_rollout_gate_retries": 0}
     status, words = play(tmp_path, fleet(tmp_path), "rollout", *FEW, **extra)
     assert status == 2, words
     assert "gpufleet_rollout_gate_check is not well: /bin/sh ended with 3: alert fires" in words
     assert len(changed(tmp_path)) == 2, "the canaries"
+    status, words = play(tmp_path, tmp_path / "hosts.yml", "rollout", *FEW, **extra)
+    assert status == 2, words
+    assert "the rollout stops before batch 1 of" in words
+    assert len(changed(tmp_path)) == 2, "it is asked before the first batch of a run, too"
 
 
 def test_a_host_that_hangs_is_lost_and_the_others_go_on(tmp_path: Path) -> None:

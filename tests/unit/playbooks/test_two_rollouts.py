@@ -22,7 +22,8 @@ from tests.unit.playbooks.bare import play, written
 from tests.unit.playbooks.test_rollout import changed, fleet, told
 
 FEW = ("--limit", "gpu1:gpu2:gpu3:gpu9")
-# The gate of the first rollout: it says that the canaries are done, and goes on when it is let.
+# The gate of the first rollout: well before the canaries, then it says that they are done, and goes on when it is let.
+FIRST = "mkdir {0}/asked 2>/dev/null && exit 0; "
 GATE = "test -e {0}/once && exit 0; touch {0}/once; echo > {0}/waits; cat {0}/goes_on"
 
 
@@ -31,7 +32,7 @@ def waiting(place: Path, *, in_batch: bool = False) -> Iterator[subprocess.Popen
     """A rollout of four hosts that has changed its canaries, and waits in its gate, or in their batch before its end."""
     for name in ("waits", "goes_on"):
         os.mkfifo(place / name)
-    command = ["/bin/sh", "-c", GATE.format(place)]
+    command = ["/bin/sh", "-c", ("" if in_batch else FIRST.format(place)) + GATE.format(place)]
     written(place / "after.yml", json.dumps([{"ansible.builtin.command": {"argv": command}}]))
     where = {"gpufleet_rollout_tasks": {"after": "after.yml"}} if in_batch else {"gpufleet_rollout_gate_check": command}
     extra = {"gpufleet_hosts": "gpu_nodes", **where, "awx_user_name": "alice"}
