@@ -45,7 +45,6 @@ class Host:
     hardware: str
     domain: str
     change: str
-    restarts: tuple[str, ...] = ()
     gpus: int = 0
     running: tuple[str, ...] = ()  # the engines that were configured and ran
 
@@ -106,10 +105,9 @@ def judged(fleet: Fleet, settings: Settings) -> dict[str, Host]:
             why[name], digest = unapproved, ""
         # A host that is as desired, and still out of service since an earlier run ended, has to be put back.
         state = LEFT_OUT if why[name] else DO if digest or name in fleet.first else DONE
-        restarts = () if why[name] else tuple(change.of(result, name)["restarts"])
         gpus = len((result.get("driver") or {}).get("gpus") or ())
         runs = hardware.running(result)
-        found[name] = Host(name, state, why[name], classes.get(name, ""), domains.get(name, ""), digest, restarts, gpus, runs)
+        found[name] = Host(name, state, why[name], classes.get(name, ""), domains.get(name, ""), digest, gpus, runs)
     return found
 
 

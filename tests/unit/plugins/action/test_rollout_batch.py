@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.action import rollout_batch, rollout_report
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import outcomes, registered
 
 PLAN = {"batches": [{"wave": "canaries", "hosts": ["gpu1", "gpu2"]}, {"wave": "1", "hosts": ["gpu3"]}]}
@@ -56,7 +56,7 @@ def test_the_report_has_the_last_step_that_any_host_knows(steps: dict[str, Any],
     assert rollout_batch.reached(PLAN, hosts(**steps)).done == done
 
 
-ABOUT = {"class": "a", "state": "change"}
+ABOUT = {"class": "a", "state": rollout.DO}
 BEGIN: dict[str, Any] = {"point": "begin", "progress": {}, "ended": "", "held": {}}
 
 
