@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import inspect
 import json
 import os
 import stat
@@ -13,6 +14,9 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
+from ansible.errors import AnsibleError
+from ansible.playbook.block import Block
+from ansible.playbook.task import Task
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, plan_file, settings, window
@@ -40,6 +44,9 @@ class ActionModule(ActionBase):
             step = "Make the directory, or name another one"
             raise PlanError("there is no directory for this file", where=args["plan_file"], why=plan_file.FILE, next=step)
         tasks = files(settings.tasks_of(args["tasks"]))
+        for name, path in tasks.items():
+            if path:
+                require_tasks(self._loader, self._task.get_play(), path, name)
         soak = {"soak_command": list(found.soak_command), "soak_argv": health.argv(found.soak_command), "soak_limit": health.SECONDS + 60}
         shaped = {"changed": False, "settings": {**args, "tasks": tasks, **soak}}
         return {**shaped, "warnings": settings.unread(self._of_run(task_vars or {}))}
@@ -59,6 +66,38 @@ def files(tasks: Mapping[str, str]) -> dict[str, str]:
                 "there is no such file", where=path, why=f"gpufleet_rollout_tasks has it as {name}", next="Name a file of tasks"
             )
     return found
+
+
+# Read by Ansible when they are come to: from where, depends on what is set by then.
+LATER = ("import_tasks", "include_tasks", "import_role", "include_role", "meta", "include")
+
+
+def require_tasks(loader: Any, play: Any, path: str, name: str) -> None:
+    """What Ansible would refuse in a file of tasks. Refused in a batch, it ends the run without a report, with hosts out of service."""
+    trust = {"trusted_as_template": True} if "trusted_as_template" in inspect.signature(loader.load_from_file).parameters else {}
+    try:
+        data = loader.load_from_file(path, **trust)
+        require_list(loader, Block(play=play), [] if data is None else data)
+    except AnsibleError as error:
+        raise PlanError(
+            "this is no file of tasks that Ansible takes",
+            where=path,
+            why=f"gpufleet_rollout_tasks has it as {name}: {str(error).splitlines()[0]}",
+            next="Mend the file. No host was looked at",
+        ) from None
+
+
+def require_list(loader: Any, parent: Any, tasks: Any) -> None:
+    if not isinstance(tasks, list):
+        raise AnsibleError("it is no list of tasks")
+    for task in tasks:
+        if not isinstance(task, dict):
+            raise AnsibleError(f"{str(task)!r} is no task")
+        if "block" in task:
+            for part in ("block", "rescue", "always"):
+                require_list(loader, parent, task.get(part) or [])
+        elif not any(str(key).rpartition(".")[2] in LATER for key in task):
+            Task.load(dict(task), block=parent, loader=loader)
 
 
 LARGEST = 256 << 20  # bytes; ten thousand hosts of which each changes otherwise take less

@@ -36,3 +36,12 @@ def test_a_rollout_whose_only_host_is_left_out_is_no_success(tmp_path: Path) -> 
     assert status == 2, words
     said = " ".join(words.split())
     assert "no host was changed, and none is as desired: 1 of 1 host left out: gpu1 (gpu1: gpufleet_drain is always" in said
+
+
+def test_a_file_of_tasks_with_a_misspelt_keyword_ends_the_run_before_a_host_is_looked_at(tmp_path: Path) -> None:
+    bare.written(tmp_path / "driver.yml", "- ansible.builtin.debug:\n    msg: x\n  wen: true\n")
+    extra = {"gpufleet_rollout_tasks": {"change": "driver.yml"}}
+    status, words = play(tmp_path, fleet(tmp_path), "rollout", "--limit", "gpu1", **extra)
+    assert status == 2, words
+    assert "driver.yml: this is no file of tasks that Ansible takes" in " ".join(words.split())
+    assert "node : " not in words, "nothing was looked at"
