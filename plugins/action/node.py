@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import functools
 import time
 from typing import Any
 
@@ -23,10 +24,14 @@ SPEC = arguments.spec("node")
 node.questions(Policy())
 
 
-def planner(policy: Policy, obs: Observation) -> base.Outcome:
+def planner(policy: Policy, obs: Observation, done: bool = True) -> base.Outcome:
     seen = node.see(policy, obs)
     plan = node.plan(policy, obs, seen, transport.probe_source("nvml"), transport.resident_sources())
-    facts = {**node.facts(seen, plan, policy.state), **node.compared(seen, obs), "known_bad": node.known(policy, obs, seen, plan)}
+    facts = {
+        **node.facts(seen, plan, policy.state, done=done),
+        **node.compared(seen, obs),
+        "known_bad": node.known(policy, obs, seen, plan),
+    }
     after = metrics.after_rollback(policy, obs)
     return base.Outcome(plan, {**facts, "proof": None if base.acts(plan) else proof(policy, obs, seen)}, after)
 
@@ -46,6 +51,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         began = time.monotonic()
-        result = base.run(self, task_vars, module="node", spec=SPEC, questions=node.questions, planner=planner, single=False)
+        of_run = functools.partial(planner, done=not self._task.check_mode)
+        result = base.run(self, task_vars, module="node", spec=SPEC, questions=node.questions, planner=of_run, single=False)
         in_rollout = registered.ROLLOUT_STEP in (task_vars or {})
         return {**result, "seconds": round(time.monotonic() - began, 1)} if in_rollout else result

@@ -333,12 +333,12 @@ def plan_absent(policy: Policy, obs: Observation) -> Plan:
     return take_back.plan(policy, obs, CONFIGURED, [room.plan_absent(policy, obs) for room in rooms])
 
 
-def facts(seen: Seen, plan: Plan, state: str = "present") -> dict[str, Any]:
-    """What a result reports in addition to the plan."""
+def facts(seen: Seen, plan: Plan, state: str = "present", *, done: bool = False) -> dict[str, Any]:
+    """What a result reports in addition to the plan. done: the plan is carried out, and not only shown."""
     row: dict[str, Any] = {**host_table.row(seen.instances, seen.record, plan, seen.driver), "managed": not left_alone(seen.record)}
     stale = staleness.headline(seen.freshness)
     if state == "absent":
-        row = {**row, "injection": "-", "why": taken_back(plan)}
+        row = {**row, "injection": "-", "why": taken_back(plan, done)}
     elif stale:
         row = {**row, "why": f"{stale}; {row['why']}"}
     return {"decision": dc.asdict(seen.record), "row": row, "freshness": staleness.plain(seen.freshness)}
@@ -358,12 +358,12 @@ def left_alone(record: HostDecision) -> bool:
     return bool(record.refused) and not record.decisions and not record.skipped
 
 
-def taken_back(plan: Plan) -> str:
+def taken_back(plan: Plan, done: bool) -> str:
     """For the table: what becomes of the host, and what is left to do."""
     if not plan.changes:
         return "nothing that this collection wrote is here"
     left = f"; left for you to do: restart {' and '.join(plan.pending)}" if plan.pending else ""
-    return f"taken back: {files(plan)}{left}"
+    return f"{'taken back' if done else 'to be taken back'}: {files(plan)}{left}"
 
 
 def files(plan: Plan) -> str:

@@ -17,6 +17,8 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import surveys
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx.surveys import Question
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings as rollout_settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.variables import RUN
 
@@ -108,6 +110,19 @@ def require(wanted: Wanted) -> None:
     if unknown:
         why = "a setting of the whole run is wanted there, and variables of hosts belong into the inventory"
         raise PlanError(f"gpufleet_awx_settings has {', '.join(unknown)}", why=why, next=f"Name any of {', '.join(RUN)}")
+    require_values(wanted.settings)
+
+
+def require_values(values: Mapping[str, Any]) -> None:
+    """They become what stands in a survey at first: judged here as the playbooks judge them, one at a time, since a job may add others."""
+    for name, value in values.items():
+        try:
+            if name.startswith(rollout_settings.PREFIX):
+                rollout_settings.of({"soak": 1, name.removeprefix(rollout_settings.PREFIX): value})
+            elif name == "gpufleet_max_failed" and rollout_settings.says(value):
+                waves.amount(name, value)
+        except PlanError as error:
+            raise PlanError(error.what, where="gpufleet_awx_settings", why=error.why, next=error.next) from None
 
 
 # What AWX's ScheduleSerializer takes of RFC 5545 (awx/api/serializers.py).

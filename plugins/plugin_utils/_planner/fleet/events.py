@@ -57,10 +57,11 @@ def of_host(host: str, about: Mapping[str, Any]) -> str:
 
 
 def of_batch(number: int, plan: Mapping[str, Any], words: Mapping[str, str], found: Progress) -> str:
-    counts = Counter(words.values())
+    # A host that was changed and that the second look did not let pass is one that failed, and is counted once.
+    counts = Counter("failed" if host in found.unhealthy else word for host, word in words.items())
     here = ", ".join(f"{counts[word]} {one.total}" for word, one in outcomes.OUTCOMES.items() if counts[word]) or "no host started"
     total = sum(len(batch["hosts"]) for batch in plan["batches"])
-    bad = f", {len(found.bad)} failed, rolled back or lost: {names.some(found.bad)}" if found.bad else ""
+    bad = f", of which {len(found.bad)} failed, rolled back or lost: {names.some(found.bad)}" if found.bad else ""
     return f"batch {number + 1} of {len(plan['batches'])} ended: {here}; {found.done} of {total} hosts so far{bad}"
 
 

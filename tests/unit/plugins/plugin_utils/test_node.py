@@ -53,3 +53,17 @@ def test_resources_that_do_not_wait_for_one_another(rooms: tuple[Callable[[], Pl
     else:
         with pytest.raises(PlanError, match=comes):
             node.together(rooms)
+
+
+BACK = [
+    # files, carried out, what the table says
+    (2, True, "taken back: 2 files"),
+    (1, False, "to be taken back: 1 file"),
+    (0, False, "nothing that this collection wrote is here"),
+]
+
+
+@pytest.mark.parametrize(("files", "done", "why"), BACK)
+def test_what_is_only_shown_is_not_said_to_be_done(files: int, done: bool, why: str) -> None:
+    changes = tuple({"path": f"/etc/{n}", "op": "remove"} for n in range(files))
+    assert node.taken_back(Plan(changes=changes), done) == why

@@ -138,6 +138,9 @@ WRONG: list[tuple[dict[str, Any], str]] = [
     ({"drift_schedule": "daily"}, "gpufleet_awx_drift_schedule is 'daily' (AWX wants one DTSTART with a time zone, and one RRULE"),
     ({"drift_schedule": "DTSTART:20260101T030000 RRULE:FREQ=DAILY;INTERVAL=1"}, "with a time zone"),
     ({"drift_schedule": "DTSTART:20260101T030000Z RRULE:FREQ=DAILY"}, "and one RRULE with an INTERVAL"),
+    ({"settings": {"gpufleet_rollout_window": "nope"}}, "gpufleet_awx_settings: gpufleet_rollout_window has 'nope' (it is no window)"),
+    ({"settings": {"gpufleet_rollout_waves": ["200%"]}}, "gpufleet_awx_settings: gpufleet_rollout_waves is '200%' (it is more than 100%)"),
+    ({"settings": {"gpufleet_max_failed": "many"}}, "gpufleet_awx_settings: gpufleet_max_failed is 'many' (it is neither a number"),
     ({"settings": {"gpufleet_verify_image": "busybox"}}, "gpufleet_awx_settings has gpufleet_verify_image (a setting of the whole run is"),
 ]
 

@@ -155,6 +155,10 @@ COMMANDS = [
     ({"rc": 1, "stdout": "said", "stderr": "ECC errors\n"}, "gpufleet_rollout_soak_command ended with 1: ECC errors"),
     ({"rc": 1}, "gpufleet_rollout_soak_command ended with 1"),
     ({"rc": 124, "stdout": "still asking"}, "gpufleet_rollout_soak_command did not end within 300 s"),
+    (
+        {"rc": 127, "stderr": "timeout: failed to run command '/bin/well': No such file or directory"},
+        "gpufleet_rollout_soak_command ended with 127: timeout: failed to run command '/bin/well': No such file or directory",
+    ),
     ({"rc": None, "msg": "Timed out"}, "gpufleet_rollout_soak_command could not be run: Timed out"),
     ({"failed": True, "msg": "no such file"}, "gpufleet_rollout_soak_command could not be run: no such file"),
     ({"unreachable": True, "msg": "no route"}, "it was unreachable for gpufleet_rollout_soak_command: no route"),

@@ -10,7 +10,15 @@ from collections.abc import Mapping
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, hardware, progress, rollout, settings, waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
+    change,
+    events,
+    hardware,
+    progress,
+    rollout,
+    settings,
+    waves,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from hypothesis import given
 from hypothesis import strategies as st
@@ -287,3 +295,18 @@ def test_a_pause_is_no_failure_and_hides_none() -> None:
     assert (paused.ended, paused.paused) == ("the window is closed", True)
     stopped = after({"a": "failed"}, "0")
     assert progress.ended(stopped, "the window is closed", paused=True) == stopped
+
+
+ENDED = [
+    # what became of hosts, what the second look found, the line
+    ({"a": "yes"}, {}, "batch 1 of 2 ended: 1 changed; 1 of 2 hosts so far"),
+    ({"a": "yes"}, {"a": "no engine runs"}, "batch 1 of 2 ended: 1 failed; 1 of 2 hosts so far, of which 1 failed, rolled back or lost: a"),
+    ({"a": "rolled back"}, {}, "batch 1 of 2 ended: 1 rolled back; 1 of 2 hosts so far, of which 1 failed, rolled back or lost: a"),
+]
+
+
+@pytest.mark.parametrize(("words", "unhealthy", "line"), ENDED)
+def test_the_end_of_a_batch_counts_each_host_once(words: dict[str, str], unhealthy: dict[str, str], line: str) -> None:
+    batch = progress.Ended(words, dict.fromkeys(words, "L4"), False, unhealthy)
+    plan = {"batches": [{"hosts": ["a"]}, {"hosts": ["b"]}]}
+    assert events.of_batch(0, plan, words, progress.after(START, batch, 2, waves.Amount(0, False))) == line
