@@ -28,6 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import fleet_hosts, names, outcomes, registered
 
 SPEC = arguments.spec("rollout_batch")
+DECLINED = "a person has ended it before this batch (gpufleet_rollout_pause); run it again to go on"
 
 
 class ActionModule(ActionBase):
@@ -47,11 +48,14 @@ class ActionModule(ActionBase):
         classes = {host: str(plan["hosts"][host]["class"]) for host in plan["batches"][number]["hosts"]}
         teller = Teller(self, variables, wanted.events if not check else ())
         earlier = reached(plan, variables["hostvars"])  # what has been told by now; that a batch is not known is found out here
-        if args["point"] == "begin":
+        if args["point"] != "end":
             found = as_planned(found, classes, variables.get("ansible_play_batch") or ())
             found = as_far_as(found, wanted, plan["batches"][number]["wave"])
             found = found if check else within_window(found, wanted)
             found = room.begun(found, out_of_service(plan, number, variables["hostvars"]), rest(plan, number), room.limits(plan))
+            found = progress.ended(found, DECLINED, paused=True) if args["declined"] else found
+            if args["point"] == "ready":
+                return shaped(args, found, {})
             found = found if check else before_first(found, wanted, number)
             fleet_table.show([begun(plan, number, found)])
             found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))

@@ -24,10 +24,16 @@ extends_documentation_fragment:
   - gpufleet.nvidia.attributes.once
 options:
   point:
-    description: Whether the batch begins or ends.
+    description:
+      - Whether the batch begins or ends.
+      - V(ready) says whether it could begin now, and tells nobody, so that a person can be asked before.
     type: str
-    choices: [begin, end]
+    choices: [ready, begin, end]
     required: true
+  declined:
+    description: Whether a person who was asked does not want the batch. Then the rollout ends as C(paused).
+    type: bool
+    default: false
   settings:
     description: What M(gpufleet.nvidia.rollout_settings) returned as RV(gpufleet.nvidia.rollout_settings#module:settings).
     type: dict

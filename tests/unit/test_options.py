@@ -67,7 +67,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("settings",), ("rollout_plan", "rollout_batch", "rollout_report")),
     (("plan",), ("rollout_batch", "rollout_report")),
     (("approvals",), ("rollout_plan",)),
-    (("point",), ("rollout_batch",)),
+    (("declined", "point"), ("rollout_batch",)),
     (
         (
             "approved",

@@ -29,6 +29,9 @@ def tasks(entries: list[Mapping[str, Any]], limit: str = "") -> Iterator[tuple[s
 FOUND = [found for play in PLAYS for found in tasks(play["tasks"], str(play.get("timeout") or ""))]
 ORDER = [name for name, _limit in FOUND]
 EARLIER = [
+    # a person may answer when the window has closed
+    ("See whether there is a batch to ask for", "Ask before the batch"),
+    ("Ask before the batch", "Begin the batch"),
     # an error of a GPU that the user's files cause is one "since the change"
     ("Take it out of service where the change would end work", "Note the errors that its GPUs have had by now"),
     ("Note the errors that its GPUs have had by now", "Do what comes before the change"),

@@ -143,3 +143,14 @@ def test_a_host_that_stays_out_of_service_takes_the_room_of_the_next(first: dict
     step = played(rollout_batch, {"gpu1": first, "gpu2": {}}, "gpu2", point="begin", settings={}, plan=limited)
     assert ("gpu2" in step["held"], step["progress"]["paused"]) == (out, out)
     assert ("gpu1 is still out of service" in step["ended"]) is out
+
+
+def test_a_person_who_says_no_ends_the_rollout_as_paused() -> None:
+    """Before the batch has begun for anybody: with another result than a failure of all its hosts, after which no report comes."""
+    hosts = {"gpu1": {registered.ROLLOUT_STEP: {"point": "end", "progress": {"done": 1}}}, "gpu2": {}}
+    batches = plan(["gpu1"], ["gpu2"])
+    ready = played(rollout_batch, hosts, "gpu2", point="ready", settings={}, plan=batches)
+    assert (ready["ended"], ready["progress"]["done"]) == ("", 1)
+    begun = played(rollout_batch, hosts, "gpu2", point="begin", declined=True, settings={}, plan=batches)
+    assert begun["ended"].startswith("a person has ended it before this batch (gpufleet_rollout_pause)")
+    assert (begun["progress"]["paused"], set(begun["held"])) == (True, {"gpu2"})
