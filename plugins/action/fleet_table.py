@@ -96,13 +96,13 @@ def searcher(wanted: tuple[columns.Column, ...]) -> columns.Compile | None:
         try:
             expression = library.compile(path)
         except library.exceptions.JMESPathError as error:
-            raise PlanError(f"columns: {path!r} is not a JMESPath expression", why=str(error).splitlines()[0]) from None
+            raise PlanError(f"gpufleet_table_columns: {path!r} is not a JMESPath expression", why=str(error).splitlines()[0]) from None
 
         def found(value: Any) -> Any:
             try:
                 return expression.search(value)
             except library.exceptions.JMESPathError as error:
-                raise PlanError(f"columns: {path!r} cannot be evaluated", why=str(error).splitlines()[0]) from None
+                raise PlanError(f"gpufleet_table_columns: {path!r} cannot be evaluated", why=str(error).splitlines()[0]) from None
 
         return found
 

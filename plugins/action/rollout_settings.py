@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from ansible.errors import AnsibleError
+from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.playbook.block import Block
 from ansible.playbook.task import Task
 from ansible.plugins.action import ActionBase
@@ -35,6 +36,7 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         self._task.args = settings.given_of(self._task.args)
+        require_switch("pause", self._task.args.get("pause", False))
         args = arguments.of_task(self, SPEC)
         found = settings.of(args)
         require_zones(found.windows)
@@ -55,6 +57,15 @@ class ActionModule(ActionBase):
         return {
             name: self._templar.template(variables[name]) for name in (*settings.UNREAD, f"{settings.PREFIX}waves") if name in variables
         }
+
+
+def require_switch(name: str, value: Any) -> None:
+    """Judged before Ansible does, which would name the option and not the variable."""
+    try:
+        boolean(value)
+    except TypeError:
+        variable = f"{settings.PREFIX}{name}"
+        raise PlanError(f"{variable} is {value!r}", why="it is neither true nor false", next=f"Write it as {variable}: true") from None
 
 
 def files(tasks: Mapping[str, str]) -> dict[str, str]:

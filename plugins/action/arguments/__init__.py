@@ -31,6 +31,8 @@ LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)  # libyaml's, where PyYAM
 TEST_HOSTS = "GPUFLEET_TEST_HOSTS"
 SPEC_KEYS = ("type", "elements", "choices", "default", "required", "aliases")
 
+ROLES = "gpufleet.nvidia."
+NAMED_OTHERWISE = frozenset({"image", "timeout", "url"})  # options whose variables are not the option with the prefix
 SECRETS = frozenset({"password", "token"})  # ansible-test takes no `no_log` in a DOCUMENTATION
 
 
@@ -81,8 +83,17 @@ def of_task(action: ActionBase, spec_: Mapping[str, Any], *, docker: bool = Fals
     try:
         options.check(plain, docker=docker)
     except PlanError as error:
-        raise AnsibleActionFail(str(error), result=failure(error)) from None
+        named = as_variable(action, error, plain)
+        raise AnsibleActionFail(str(named), result=failure(named)) from None
     return plain
+
+
+def as_variable(action: ActionBase, error: PlanError, names: Mapping[str, Any]) -> PlanError:
+    """In a role of this collection an option is a variable of the user's, whose name has the prefix."""
+    role, name = getattr(action._task, "_role", None), error.what.split(" ")[0]
+    if role is None or not str(role.get_name()).startswith(ROLES) or name not in names or name in NAMED_OTHERWISE:
+        return error
+    return PlanError(PREFIX + error.what, where=error.where, why=error.why, next=error.next, line=error.line)
 
 
 def imitated() -> dict[str, str]:

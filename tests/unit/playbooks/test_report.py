@@ -207,7 +207,7 @@ def test_columns_of_ones_own_by_jmespath(place: Place) -> None:
 @pytest.mark.parametrize(("path", "said"), [("a[?", "is not a JMESPath expression"), ("join(',', nosuch)", "cannot be evaluated")])
 def test_a_wrong_path_is_an_error_that_names_it(path: str, said: str, place: Place) -> None:
     run = place.play(table(results="seen", columns=[{"title": "x", "path": path}]), ["gpu1"])
-    assert f"columns: {path!r} {said}" in " ".join((run.words + run.errors).split()).replace('\\"', '"')
+    assert f"gpufleet_table_columns: {path!r} {said}" in " ".join((run.words + run.errors).split()).replace('\\"', '"')
     assert run.status != 0
 
 

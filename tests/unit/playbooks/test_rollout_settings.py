@@ -45,3 +45,10 @@ def test_a_file_of_tasks_with_a_misspelt_keyword_ends_the_run_before_a_host_is_l
     assert status == 2, words
     assert "driver.yml: this is no file of tasks that Ansible takes" in " ".join(words.split())
     assert "node : " not in words, "nothing was looked at"
+
+
+def test_a_switch_that_is_none_is_named_as_the_users_variable(tmp_path: Path) -> None:
+    status, words = play(tmp_path, fleet(tmp_path), "rollout", "--limit", "gpu1", gpufleet_rollout_pause="maybe")
+    assert status == 2, words
+    assert "gpufleet_rollout_pause is 'maybe' (it is neither true nor false). Write it as gpufleet_rollout_pause: true" in words
+    assert "node : " not in words, "nothing was looked at"

@@ -43,6 +43,25 @@ def task(args: dict[str, Any]) -> Any:
     return SimpleNamespace(_task=SimpleNamespace(args=args))
 
 
+NAMED = [
+    # role, option, how the sentence begins
+    ("gpufleet.nvidia.node", {"engine_version": "new"}, "gpufleet_engine_version is 'new', which is not a version"),
+    ("gpufleet.nvidia.node", {"metrics_dir": "rel/dir"}, "gpufleet_metrics_dir is 'rel/dir', which is not an absolute path"),
+    ("gpufleet.nvidia.node", {"root": "tree"}, "gpufleet_root is 'tree', which is not an absolute path"),
+    ("example.site.gpu", {"root": "tree"}, "root is 'tree', which is not an absolute path"),
+    ("", {"root": "tree"}, "root is 'tree', which is not an absolute path"),
+]
+
+
+@pytest.mark.parametrize(("role", "args", "sentence"), NAMED)
+def test_a_wrong_value_is_named_as_the_user_has_set_it(role: str, args: dict[str, Any], sentence: str) -> None:
+    played = task(args)
+    played._task._role = SimpleNamespace(get_name=lambda: role) if role else None
+    with pytest.raises(AnsibleActionFail) as failed:
+        arguments.of_task(played, arguments.spec("node"))
+    assert str(failed.value).startswith(sentence)
+
+
 @pytest.mark.parametrize("module", MODULES)
 def test_every_option_of_a_module_has_a_type_and_a_description(module: str) -> None:
     for name, option in arguments.documentation(module)["options"].items():
