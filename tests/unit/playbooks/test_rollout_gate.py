@@ -59,3 +59,21 @@ def test_a_check_of_ones_own_after_the_soak_fails_the_host_and_stops_its_class(t
     assert status == 2, words
     assert told(words) == {"gpu1": "pending", "gpu2": "failed", "gpu9": "yes"}
     assert "gpufleet_rollout_soak_command ended with 4: 3 ECC errors" in " ".join(words.split())
+
+
+def test_a_host_that_is_kept_out_of_service_keeps_its_group_in_service(tmp_path: Path) -> None:
+    """Its work does not end. Of the hosts of its cluster one may be out of service, so no other one is taken, and gpu9 of another is."""
+    busy = {"gpufleet_drain_commands": {"before": ["/bin/true"], "wait": ["/bin/false"], "after": ["/bin/true"]}}
+    kept = {"gpufleet_drain": "always", "gpufleet_drain_timeout": 1, "gpufleet_drain_interval": 1, "gpufleet_drain_on_timeout": "keep"}
+    hosts = {host: {**kept, **busy} for host in ("gpu1", "gpu2", "gpu3")}
+    extra = {"gpufleet_rollout_canaries": 0, "gpufleet_rollout_waves": "100%"}
+    status, words = play(
+        tmp_path, fleet(tmp_path, gpu9={"gpufleet_cluster": "other"}, **hosts), "rollout", "--limit", "gpu1:gpu2:gpu3:gpu9", **extra
+    )
+    assert status == 0, words
+    assert told(words) == {"gpu1": "pending", "gpu2": "pending", "gpu3": "pending", "gpu9": "yes"}
+    assert words.count("not drained within 1 s") >= 1
+    whole = " ".join(words.split())
+    assert "the rollout is paused: " in whole
+    assert "is still out of service, and of the cluster only 1 host may be at once (gpufleet_rollout_max_unavailable)" in whole
+    assert len({host for batch in batches(words) for host in batch} & set(hosts)) <= 1, words
