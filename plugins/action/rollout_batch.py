@@ -57,7 +57,7 @@ class ActionModule(ActionBase):
             if args["point"] == "ready":
                 return shaped(args, found, {})
             found = found if check else before_first(found, wanted, number)
-            fleet_table.show([begun(plan, number, found)])
+            fleet_table.show([*(predicted(wanted, number) if check else ()), begun(plan, number, found)])
             found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
             found = stopped(teller, earlier, found) if found.ended else teller.tell(found, events.BATCH, events.place(plan, number))
             return {**shaped(args, found, progress.held(found, classes)), "soaks": wanted.soak > 0 and not check, **teller.said}
@@ -266,12 +266,25 @@ def as_far_as(found: progress.Progress, wanted: settings.Settings, wave: Any) ->
     return progress.ended(found, "its canaries are done (gpufleet_rollout_until: canaries); run it again for the waves", paused=True)
 
 
-def within_window(found: progress.Progress, wanted: settings.Settings) -> progress.Progress:
-    now = {w.zone: datetime.datetime.now(zoneinfo.ZoneInfo(w.zone)) for w in wanted.windows}
-    if window.is_open(wanted.windows, {zone: (t.weekday(), t.hour * 60 + t.minute) for zone, t in now.items()}):
-        return found
+def closed(wanted: settings.Settings) -> str:
+    """Why no batch starts now by the windows, '' where one may."""
+    at = {w.zone: datetime.datetime.now(zoneinfo.ZoneInfo(w.zone)) for w in wanted.windows}
+    now = {zone: (t.weekday(), t.hour * 60 + t.minute) for zone, t in at.items()}
+    if window.is_open(wanted.windows, now):
+        return ""
     named = "; ".join(w.text for w in wanted.windows)
-    return progress.ended(found, f"the window is closed (gpufleet_rollout_window: {named}); run it again within", paused=True)
+    return f"the window is closed (gpufleet_rollout_window: {named}); it opens {window.opens(wanted.windows, now)}"
+
+
+def within_window(found: progress.Progress, wanted: settings.Settings) -> progress.Progress:
+    why = closed(wanted)
+    return progress.ended(found, f"{why}; run it again within", paused=True) if why else found
+
+
+def predicted(wanted: settings.Settings, number: int) -> list[str]:
+    """What check mode says before its first batch, which it goes on with: a run now would pause there."""
+    why = "" if number else closed(wanted)
+    return [f"{why}. A run now would pause before its first batch"] if why else []
 
 
 def begun(plan: Mapping[str, Any], number: int, found: progress.Progress) -> str:

@@ -101,8 +101,24 @@ DRAIN = {name: f"gpufleet_drain_{name}" for name in ("by", "commands", "interval
 DRAIN_SPEC = {name: option for name, option in arguments.spec("drain").items() if name in DRAIN}
 
 
+VERSIONS = sorted(name for name in KNOWN if name.endswith("_version"))
+
+
 def wrong_of_host(variables: Mapping[str, Any]) -> list[str]:
-    return wrong_values(variables) or wrong_drain(variables)
+    return [*(wrong_values(variables) or wrong_drain(variables)), *wrong_versions(variables)]
+
+
+def wrong_versions(variables: Mapping[str, Any]) -> list[str]:
+    """Versions that YAML has read as numbers: 1.30 is 1.3 by then, which is another version."""
+    found = []
+    for name in VERSIONS:
+        try:
+            value = variables.get(name)
+        except AnsibleError:  # it is said where it is read, with the rest of what the host's task needs
+            continue
+        if isinstance(value, float):
+            found.append(f'{name} is the number {value}, of which YAML drops a last 0. Write the version in quotes: {name}: "1.30"')
+    return found
 
 
 def wrong_drain(variables: Mapping[str, Any]) -> list[str]:

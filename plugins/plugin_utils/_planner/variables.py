@@ -124,8 +124,8 @@ def _waves(serial: Any) -> list[str]:
     if serial is None or (isinstance(serial, str) and serial.startswith("[")):  # a list as text, which older ansible-core reads as a list
         return []
     sizes = [str(size).strip() for size in (serial if isinstance(serial, list) else [serial])]
-    wrong = [size or "''" for size in sizes if not re.fullmatch(r"0*[1-9]\d*\s*%?", size)] if sizes else ["no wave"]
-    says = "but the size of a wave is a number of hosts or a percentage, and more than 0; write it like"
+    wrong = [size or "''" for size in sizes if not re.fullmatch(r"0*(?:[1-9]\d*|(?:[1-9]\d?|100)\s*%)", size)] if sizes else ["no wave"]
+    says = "but the size of a wave is a number of hosts or a percentage, and more than 0, up to 100%; write it like"
     return [f"gpufleet_serial has {', '.join(wrong)}, {says} gpufleet_serial: {RUN['gpufleet_serial']}"] if wrong else []
 
 

@@ -78,6 +78,10 @@ def test_check_mode_predicts_the_batches_and_changes_nothing(tmp_path: Path) -> 
     status, words = play(tmp_path, inventory, "rollout", "--check", gpufleet_rollout_window="Mo 00:00-00:01 Pacific/Kiritimati")
     assert status == 0, words
     assert changed(tmp_path) == []
+    assert (
+        "the window is closed (gpufleet_rollout_window: Mo 00:00-00:01 Pacific/Kiritimati); it opens Mo 00:00 Pacific/Kiritimati" in words
+    )
+    assert words.count("A run now would pause before its first batch") == 1
     predicted = batches(words)
     status, words = play(tmp_path, inventory, "rollout")
     assert batches(words) == predicted

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import json
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -170,9 +171,13 @@ def paths(name: str, value: Any) -> tuple[str, ...]:
     return hardware.require_paths(f"{PREFIX}{name}", [str(v) for v in waves.listed(value)]) if value not in (None, "", []) else ()
 
 
+WRITTEN = {"host_timeout": "600, which is in seconds", "soak": "60, which is in seconds"}
+
+
 def number(name: str, value: Any) -> int:
     """A whole number that may have been written as text."""
     text = str(value).strip()
     if isinstance(value, bool) or not text.isascii() or not text.isdigit():
-        raise PlanError(f"{PREFIX}{name} is {value!r}", why="it is no whole number", next=f"Write it as {PREFIX}{name}: 1")
+        why = "it is less than 0" if re.fullmatch(r"-\d+", text) else "it is no whole number"
+        raise PlanError(f"{PREFIX}{name} is {value!r}", why=why, next=f"Write it as {PREFIX}{name}: {WRITTEN.get(name, '1')}")
     return int(text)

@@ -82,3 +82,15 @@ def days(setting: str, text: str, said: str) -> frozenset[int]:
 def is_open(windows: Sequence[Window], now: Mapping[str, tuple[int, int]]) -> bool:
     """now: zone -> (weekday, minute of the day) there. Without a window it is always open."""
     return not windows or any(w.holds(*now[w.zone]) for w in windows)
+
+
+def opens(windows: Sequence[Window], now: Mapping[str, tuple[int, int]]) -> str:
+    """When the first of closed windows opens, by its zone's own clock: `Mo 20:00 Europe/Berlin`."""
+    _wait, first = min(((wait(w, *now[w.zone]), w) for w in windows), key=lambda found: found[0])
+    day = DAYS[(now[first.zone][0] + (now[first.zone][1] + wait(first, *now[first.zone])) // MINUTES) % 7].capitalize()
+    return f"{day} {first.start // 60:02}:{first.start % 60:02} {first.zone}"
+
+
+def wait(window: Window, weekday: int, minute_: int) -> int:
+    """Minutes until a window opens the next time."""
+    return min(gap for day in window.days if (gap := ((day - weekday) * MINUTES + window.start - minute_) % (7 * MINUTES) or 7 * MINUTES))

@@ -162,7 +162,7 @@ WRONG = [
     ({"window": "Sa,Su"}, "gpufleet_rollout_window has 'Sa,Su' (it has no times"),
     ({"window": "nope"}, "gpufleet_rollout_window has 'nope' (it is no window)"),
     ({"canaries": "one"}, "gpufleet_rollout_canaries is 'one' (it is no whole number)"),
-    ({"canaries": -1}, "gpufleet_rollout_canaries is -1"),
+    ({"canaries": -1}, "gpufleet_rollout_canaries is -1 (it is less than 0)"),
     ({"soak": "1 minute"}, "gpufleet_rollout_soak is '1 minute'"),
     (
         {"soak": 5, "soak_command": "healthy"},
@@ -170,6 +170,10 @@ WRONG = [
     ),
     ({"soak_command": ["healthy"]}, "gpufleet_rollout_soak_command is set without gpufleet_rollout_soak"),
     ({"host_timeout": True}, "gpufleet_rollout_host_timeout is True"),
+    (
+        {"host_timeout": "10m"},
+        "gpufleet_rollout_host_timeout is '10m' (it is no whole number). Write it as gpufleet_rollout_host_timeout: 600, which",
+    ),
     ({"class": "gpu model"}, "gpufleet_rollout_class has 'gpu model' (it is no key path)"),
     ({"domain": ["{{ rack }}"]}, "gpufleet_rollout_domain has '{{ rack }}' (it is no key path)"),
     ({"gate_check": "curl x"}, "gpufleet_rollout_gate_check is 'curl x' (it is no address, and a command is a list of words)"),

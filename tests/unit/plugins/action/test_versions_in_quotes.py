@@ -1,0 +1,30 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A version without quotes is a number in YAML, and 1.30 another version by then."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+from ansible_collections.gpufleet.nvidia.plugins.action import variables_check
+
+CASES = [
+    # what stands in the inventory, the number that YAML makes of it
+    ("gpufleet_engine_version: 1.30", 1.3),
+    ("gpufleet_toolkit_version: 1.17", 1.17),  # nobody can tell it from 1.170
+    ('gpufleet_engine_version: "1.30"', None),
+    ("gpufleet_engine_version: 1.30.2", None),
+    ("gpufleet_engine_version: 26", None),
+    ("gpufleet_engine_version:", None),
+    ("{}", None),
+]
+
+
+@pytest.mark.parametrize(("text", "number"), CASES)
+def test_a_version_that_yaml_has_read_as_a_number_is_refused(text: str, number: Any) -> None:
+    name = text.split(":")[0]
+    said = f'{name} is the number {number}, of which YAML drops a last 0. Write the version in quotes: {name}: "1.30"'
+    assert variables_check.wrong_of_host(yaml.safe_load(text)) == ([said] if number else [])
