@@ -103,8 +103,8 @@ def combination(row: Mapping[str, Any], usual: Mapping[str, str], total: int) ->
     for key in document.SKEW:
         yield element("td", row[key] or "none", class_="t odd" if row[key] != usual[key] else "t", data_label=TITLES[key])
     number = len(row["hosts"])
-    share = element("svg", element("rect", width=f"{100 * number / total:.1f}", height=8), class_="bar", viewBox="0 0 100 8",
-                  preserveAspectRatio="none", aria_hidden="true")  # fmt: skip
+    length = element("rect", width=f"{100 * number / total:.1f}", height=8)
+    share = element("svg", length, class_="bar", viewBox="0 0 100 8", preserveAspectRatio="none", aria_hidden="true")
     yield element("td", f"{number}", share, class_="t", data_label="Hosts")
     yield element("td", names.some(row["hosts"], FEW), class_="soft a", data_label="Who")
 
