@@ -39,7 +39,7 @@ def test_a_rollout_whose_only_host_is_left_out_is_no_success(tmp_path: Path) -> 
 
 
 def test_a_file_of_tasks_with_a_misspelt_keyword_ends_the_run_before_a_host_is_looked_at(tmp_path: Path) -> None:
-    bare.written(tmp_path / "driver.yml", "- ansible.builtin.debug:\n    msg: x\n  wen: true\n")
+    bare.written(tmp_path / "driver.yml", "- block:\n    - ansible.builtin.debug:\n        msg: x\n      wen: true\n")
     extra = {"gpufleet_rollout_tasks": {"change": "driver.yml"}}
     status, words = play(tmp_path, fleet(tmp_path), "rollout", "--limit", "gpu1", **extra)
     assert status == 2, words
