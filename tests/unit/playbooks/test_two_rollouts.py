@@ -49,6 +49,10 @@ def waiting(place: Path, *, in_batch: bool = False) -> Iterator[subprocess.Popen
         finally:
             with contextlib.suppress(ProcessLookupError):
                 os.killpg(first.pid, signal.SIGKILL)
+            # Ansible's workers have sessions of their own, and the command of one may wait here, or be about to: it reads an end.
+            both = os.open(place / "goes_on", os.O_RDWR)
+            written(place / "ended", "").replace(place / "goes_on")
+            os.close(both)
 
 
 def second(place: Path, *arguments: str, **extra: object) -> tuple[int, str]:
