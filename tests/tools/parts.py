@@ -71,6 +71,7 @@ JUDGES = {
     "judge: others": ("docker_judge", "properties", "cdi_oracle", "cdi_reference"),
 }
 OTHERS = "lab: others"
+PLAYBOOKS = "tests/unit/playbooks"  # some 150 tests, each of which runs ansible-playbook a few times: as long as all other unit tests
 
 
 def files(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -99,7 +100,8 @@ def fast() -> list[Part]:
     """What needs no hosts, the longest first: `make check`."""
     return [
         target("unit-2.16"),
-        pytest_part("unit", BUSY, "tests/unit"),
+        pytest_part("unit: playbooks", BUSY, PLAYBOOKS),
+        pytest_part("unit", BUSY, "tests/unit", f"--ignore={PLAYBOOKS}"),
         *(Part(f"sanity-{core}", (sys.executable, "tests/tools/sanity.py", core), BUSY) for core in ("2.21", "2.20", "2.19")),
         *map(target, ("unit-2.18", "archive")),
         Part("unit-node", (sys.executable, "tests/tools/unit_matrix.py", *node_groups()), BUSY),
@@ -113,7 +115,7 @@ def parts() -> list[Part]:
     judges = [pytest_part(name, BUSY, *files(names)) for name, names in JUDGES.items()]
     others = [pytest_part(OTHERS, WAITING, *files(unnamed()))] if unnamed() else []
     molecule = on_lab("molecule", "--lab", "molecule", "molecule", "test", "--all")
-    first, rest = fast()[:5], fast()[5:]
+    first, rest = fast()[:6], fast()[6:]
     return mixed([*hosts[:2], *others, *hosts[2:], molecule], [*first, *judges, *rest])
 
 

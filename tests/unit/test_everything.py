@@ -47,8 +47,10 @@ def test_every_test_file_is_in_just_one_part() -> None:
 
     named = Counter(word for part in parts.parts() if part.counted for word in part.command if word.startswith("tests/"))
     files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests/integration").glob("test_*.py")}
-    assert set(named) == {*files, "tests/unit"}
+    assert set(named) == {*files, "tests/unit", parts.PLAYBOOKS}
     assert set(named.values()) == {1}
+    left_out = [word for part in parts.parts() if part.counted for word in part.command if word.startswith("--ignore=")]
+    assert left_out == [f"--ignore={parts.PLAYBOOKS}"], "what one part leaves out is a part of its own"
 
 
 def test_files_that_read_one_story_are_in_one_part() -> None:
