@@ -48,7 +48,8 @@ def pytest_part(name: str, load: float, *tests: str) -> Part:
 LAB = {
     "story": ("absent", "check_mode", "main_line", "weeks_later"),
     "faults": ("faults",),
-    "kubernetes": ("rollout_kubernetes", "drain_kubernetes"),
+    "kubernetes": ("rollout_kubernetes",),
+    "drains": ("drain_kubernetes", "drain_slurm"),
     "node_check": ("node_check",),
     "rollout": ("rollout_fleet", "rollout"),
     "cdi engines": ("cdi_engines", "cdi_mig"),
