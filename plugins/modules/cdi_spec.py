@@ -268,7 +268,7 @@ freshness:
         - what: nodes
           recorded: "/dev/nvidia-uvm 511:0"
           found: "/dev/nvidia-uvm 510:0"
-          why: records /dev/nvidia-uvm as 511:0, and it is 510:0 now
+          why: records /dev/nvidia-uvm as 511:0, but it is 510:0 now
   contains:
     path:
       description: The file.

@@ -50,7 +50,7 @@ def changed(**more: Any) -> dict[str, Any]:
 
 def fleet() -> dict[str, dict[str, Any]]:
     """One host of each kind, by what a report says of it."""
-    reasons = [{"what": "nodes", "why": "records /dev/nvidia-uvm as 511:0, and it is 510:0 now"}]
+    reasons = [{"what": "nodes", "why": "records /dev/nvidia-uvm as 511:0, but it is 510:0 now"}]
     return {
         "as-desired": looked(),
         "changed": changed(),

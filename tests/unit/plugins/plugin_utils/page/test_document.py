@@ -50,7 +50,7 @@ def test_what_needs_a_person_comes_first() -> None:
 TOLD = [
     # host, list, what the report says
     ("drifted", "drift", [{"path": reports.CONFIG, "state": "changed since"}]),
-    ("stale", "stale", [{"path": reports.SPEC, "why": "records /dev/nvidia-uvm as 511:0, and it is 510:0 now"}]),
+    ("stale", "stale", [{"path": reports.SPEC, "why": "records /dev/nvidia-uvm as 511:0, but it is 510:0 now"}]),
     ("restart", "pending", [{"unit": "crio.service", "since": "2026-01-31T16:58:44Z", "reason": "gpufleet.nvidia.node"}]),
     ("failed", "evidence", ["apt-get install ended with 100"]),
     ("rolled-back", "evidence", [
