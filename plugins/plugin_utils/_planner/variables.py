@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import gate, sink
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import sink, waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
@@ -132,7 +132,7 @@ def _waves(serial: Any) -> list[str]:
 def _failures(allowed: Any) -> list[str]:
     """What the gate would refuse only once hosts were looked at, and `plan` never reads."""
     try:
-        gate.budget(allowed, 1)
+        waves.amount("gpufleet_max_failed", allowed)
     except PlanError:
         return [f"gpufleet_max_failed is {allowed!r}, but it has to be a number of hosts, or a percentage like 10%"]
     return []

@@ -6,10 +6,10 @@
 from __future__ import annotations
 
 import dataclasses as dc
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
@@ -30,18 +30,8 @@ class GateDecision:
 
 def gate(lost: int, total: int, max_failed: int | str) -> GateDecision:
     """Counted over all waves so far. A percentage is rounded down: 10% of 15 hosts is one host."""
-    allowed = budget(max_failed, total)
+    allowed = waves.amount("max_failed", max_failed).of(total)
     return GateDecision(lost <= allowed, allowed, lost, total)
-
-
-def budget(max_failed: int | str, total: int) -> int:
-    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*(%?)\s*", str(max_failed))
-    number, percent = (float(found.group(1)), found.group(2)) if found else (-1.0, "")
-    if not found or (percent and number > 100) or (not percent and number != int(number)):
-        why = "it is neither a number of hosts nor a percentage"
-        raise PlanError(f"max_failed is {max_failed!r}", why=why, next="Use for example 2 or 10%")
-    # The small addend keeps 7% of 100 from being 6.999...
-    return int(number * total / 100 + 1e-9) if percent else int(number)
 
 
 def engines_by_host(results: Mapping[str, Mapping[str, Any]]) -> dict[str, list[str]]:

@@ -55,7 +55,14 @@ def test_gate(lost: int, total: int, max_failed: int | str, ok: bool, allowed: i
     assert (verdict.ok, verdict.allowed) == (ok, allowed)
 
 
-@pytest.mark.parametrize("wrong", ["", "-1", "1.5", "101%", "ten", "10%%", None])
-def test_a_budget_that_is_none(wrong: Any) -> None:
-    with pytest.raises(PlanError, match="neither a number of hosts nor a percentage"):
+NO_BUDGET = {
+    **dict.fromkeys(("", "-1", "ten", "10%%", None), "neither a number of hosts nor a percentage"),
+    "1.5": "no whole number of hosts",
+    "101%": "more than 100%",
+}
+
+
+@pytest.mark.parametrize(("wrong", "why"), NO_BUDGET.items())
+def test_a_budget_that_is_none(wrong: Any, why: str) -> None:
+    with pytest.raises(PlanError, match=why):
         gate.gate(0, 1, wrong)
