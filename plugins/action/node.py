@@ -33,7 +33,7 @@ def planner(policy: Policy, obs: Observation, done: bool = True) -> base.Outcome
         "known_bad": node.known(policy, obs, seen, plan),
     }
     after = metrics.after_rollback(policy, obs)
-    return base.Outcome(plan, {**facts, "proof": None if base.acts(plan) else proof(policy, obs, seen)}, after)
+    return base.Outcome(plan, {**facts, "proof": None if plan.acts else proof(policy, obs, seen)}, after)
 
 
 def proof(policy: Policy, obs: Observation, seen: node.Seen) -> dict[str, Any] | None:

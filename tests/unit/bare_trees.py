@@ -105,7 +105,7 @@ class Tree:
         same = [d for d in outcome.plan.differences if (type(d.before), d.before) == (type(d.after), d.after)]
         assert not same, f"shown as a difference, and none: {same}"
         answer: dict[str, Any] = {}
-        if base.acts(outcome.plan):
+        if outcome.plan.acts:
             request = base.transaction(outcome.plan, policy, seen, check=False, reason="test", pending=[])
             answer = transaction.run(json.loads(json.dumps(request)))
         return {"failed": False, **base.result(outcome, answer, check=False, diff=True, restart=policy.restart)}

@@ -185,7 +185,7 @@ def converge(
             seen = look(action, task_vars, wanted, questions(wanted), way, lasting(seen))
             seen, outcome = plan_from(seen, action, task_vars, wanted, planner, way)
             settled(outcome.plan)
-            answer = send(outcome.plan) if acts(outcome.plan) else {}
+            answer = send(outcome.plan) if outcome.plan.acts else {}
         if not answer.get("conflict") or attempt == 2:
             break
         seen, outcome = observe_and_plan(action, task_vars, wanted, questions, planner, way)
@@ -210,7 +210,7 @@ def reference(action: ActionBase, task_vars: Mapping[str, Any]) -> change_ref.Re
 
 def after_rollback(answer: Mapping[str, Any], plan: Plan, send: Callable[[Plan], dict[str, Any]]) -> tuple[str, ...]:
     """What a rollback leaves to be written, in a transaction of its own. Why that was not possible, which changes nothing else."""
-    if not answer.get("rolled_back") or not acts(plan):
+    if not answer.get("rolled_back") or not plan.acts:
         return ()
     wrong = differences_.trouble(send(plan))
     return (f"{plan.differences[0].path} does not tell of the rollback: {wrong}",) if wrong else ()
@@ -251,7 +251,7 @@ class Done:
 def stages(plan: Plan, check: bool) -> list[Plan]:
     """What to send now. Check mode does nothing first, so what follows cannot be planned better there: all is tried as it is planned."""
     if not check:
-        return list(plan.first) or ([plan] if acts(plan) else [])
+        return list(plan.first) or ([plan] if plan.acts else [])
     tried = [part for part in plan.first if part.validate]
     rest = merge([*(part for part in plan.first if not part.validate), dc.replace(plan, first=())])
     return [part for part in (*tried, rest) if part.validate]
@@ -309,10 +309,6 @@ def diffs(plan: Plan) -> list[dict[str, str]]:
     return diff_.for_ansible(plan.diffs, verbose=Display().verbosity > 0)
 
 
-def acts(plan: Plan) -> bool:
-    return bool(plan.first or plan.changes or plan.commands or plan.disable_units or plan.restarts)
-
-
 def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, reason: str, pending: list[str]) -> dict[str, Any]:
     """A plan as the executor's request."""
     here = wanted.root == "/"
@@ -351,7 +347,7 @@ def result(outcome: Outcome, answer: Mapping[str, Any], *, check: bool, diff: bo
     trouble = differences_.trouble(answer)
     beforehand = plan.beforehand if check or trouble else ()
     shaped: dict[str, Any] = {
-        "changed": acts(plan),
+        "changed": plan.acts,
         "differences": [dc.asdict(d) for d in plan.differences],
         "leftovers": [dc.asdict(left) for left in plan.leftovers],
         "actions": [word for part in parts for word in differences_.actions(part, restart)],

@@ -349,6 +349,11 @@ class Plan:
         return not (self.differences or self.changes or self.commands or self.first)
 
     @property
+    def acts(self) -> bool:
+        """Whether it does anything on the host, restarts that wait for someone included."""
+        return bool(self.first or self.changes or self.commands or self.disable_units or self.restarts)
+
+    @property
     def whole(self) -> Plan:
         """With what comes first, as one: what differs from the host as it was seen."""
         return merge([*self.first, dc.replace(self, first=())]) if self.first else self

@@ -41,13 +41,9 @@ def stopping(policy: Policy, judged: Judged) -> list[Row]:
 def with_advice(policy: Policy, judged: Judged, plan: Plan) -> Plan:
     """A plan with what the table says of it. Raises where a row stops it."""
     stops = stopping(policy, judged)
-    if stops and changes(plan):
+    if stops and plan.acts:
         raise refusal(judged, stops)
     return dc.replace(plan, advice=(*plan.advice, *map(sentence, judged.found), *not_known(judged)))
-
-
-def changes(plan: Plan) -> bool:
-    return bool(plan.first or plan.changes or plan.commands or plan.disable_units or plan.restarts)
 
 
 def refusal(judged: Judged, stops: Sequence[Row]) -> Stopped:

@@ -64,7 +64,7 @@ def plan(policy: Policy, obs: Observation, record: HostDecision, driver: Driver,
     file = own(policy, obs)
     known = parsed(file)
     now = int(float(obs.host.get("epoch") or 0))
-    acts = bool(others.first or others.changes or others.commands or others.disable_units or others.restarts or moved.changes)
+    acts = others.acts or bool(moved.changes)
     left = set(stale) - {str(change["path"]) for change in others.changes}
     text = written(
         {
