@@ -76,7 +76,9 @@ kernel_log:
       type: str
       returned: when known
     first:
-      description: The number of the oldest line that the kernel still has. The first one of a boot has the number 0.
+      description:
+        - The number of the oldest line that the kernel still has. The first one of a boot has the number 0.
+        - With more than 1000 errors, the number of the line from which on they are listed.
       type: int
       returned: when known
     last:
@@ -88,7 +90,7 @@ kernel_log:
       type: bool
       returned: when known
     errors:
-      description: The errors, oldest first.
+      description: The errors, oldest first. Of those with the same number on the same GPU, the newest 10.
       type: list
       elements: dict
       returned: always

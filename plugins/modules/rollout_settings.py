@@ -100,6 +100,7 @@ options:
     description:
       - What else must be well before the first batch of a run, and after each batch. An address that has to answer with a status of 2xx, or
         a command on the controller, a list of words that no shell reads, which has to end with 0. The list may also be text in JSON.
+      - A redirect of the address is not followed, and does not count as well.
     type: raw
   gate_retries:
     description: How often O(gate_check) is asked again, ten seconds after each other, before the rollout stops.

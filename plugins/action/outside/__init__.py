@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from http.client import InvalidURL
 from pathlib import Path
 from typing import Any
+from urllib.error import HTTPError
 from urllib.parse import urlsplit, urlunsplit
 
 from ansible.module_utils.urls import open_url
@@ -61,7 +62,7 @@ def write(place: Path, name: str, text: str, setting: str = DIRECTORY) -> Path:
     whole = place / f".{name}.{secrets.token_hex(8)}"
     try:
         handle = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, MODE)
-        with os.fdopen(handle, "w", encoding="utf-8") as stream:
+        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(text)
             os.fchmod(stream.fileno(), MODE)
         whole.replace(place / name)
@@ -74,9 +75,18 @@ def write(place: Path, name: str, text: str, setting: str = DIRECTORY) -> Path:
 
 def publish(sink: Sequence[str], files: Sequence[Path]) -> str:
     """Send files to an address, or give their names to a command. Why that failed, '' where it did not."""
-    if sink[0].startswith(("http://", "https://")):
-        return next((why for why in (put(sink[0], file) for file in files) if why), "")
-    return run([*sink, *map(str, files)])
+    if not sink[0].startswith(("http://", "https://")):
+        return next(filter(None, map(foreign, files)), "") or run([*sink, *map(str, files)])
+    return next((why for why in (foreign(file) or put(sink[0], file) for file in files) if why), "")
+
+
+def foreign(file: Path) -> str:
+    """Why a file is not sent, '' where it may be: who can write to its directory can put a link to any of this user's files there."""
+    try:
+        owner = file.lstat().st_uid
+    except OSError as error:
+        return f"{file}: {error.strerror}"
+    return "" if owner in (0, os.geteuid()) else f"{file} is not sent, since it belongs to the user {owner} by now"
 
 
 def put(address: str, file: Path) -> str:
@@ -84,13 +94,25 @@ def put(address: str, file: Path) -> str:
     parts = urlsplit(address)
     target = urlunsplit(parts._replace(path=f"{parts.path.rstrip('/')}/{file.name}"))
     headers = {"Content-Type": KINDS.get(file.suffix, "application/octet-stream")}
-    return send(target, file.read_bytes(), headers, "PUT")
+    try:
+        # Not through a link, other than one of this user's own, which nobody else can make.
+        handle = os.open(file, os.O_RDONLY | os.O_NONBLOCK | (0 if file.is_symlink() and not foreign(file) else os.O_NOFOLLOW))
+        with os.fdopen(handle, "rb") as stream:
+            data = stream.read()
+    except OSError as error:
+        return f"{file}: {error.strerror}"
+    return send(target, data, headers, "PUT")
 
 
 def send(address: str, data: bytes | None, headers: Mapping[str, str], method: str) -> str:
+    """A redirect is a failure: urllib follows that of a POST without its data, and a page to log in at answers 200 to everybody."""
+    given: dict[str, Any] = {"method": method, "data": data, "headers": dict(headers), "follow_redirects": "none"}
     try:
-        with open_url(address, method=method, data=data, headers=dict(headers), timeout=ADDRESS_SECONDS, http_agent="gpufleet.nvidia"):
+        with open_url(address, timeout=ADDRESS_SECONDS, http_agent="gpufleet.nvidia", **given):
             return ""  # open_url raises for each status that is not 2xx
+    except HTTPError as error:
+        redirect = ", a redirect, which is not followed: set the address that it leads to" if 300 <= error.code < 400 else ""
+        return f"{shown(address)}: HTTP Error {error.code}: {' '.join(str(error.reason).split())[:200]}{redirect}"
     except InvalidURL:  # its text quotes what stands behind the host, a signature too
         return f"{shown(address)}: the address cannot be asked, since it has a space or a port that is no number"
     except Exception as error:  # every library below has exceptions of its own

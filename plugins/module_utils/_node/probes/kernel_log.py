@@ -5,7 +5,8 @@
 
 Standard library only, Python 3.6. Arguments are one JSON object: {"path", "pattern"}. Of a line that matches, only what the pattern's
 groups hold leaves the host. Prints {"boot", "first", "last", "complete", "found": [{"sequence", "time", "groups"}]}, or {"why"}:
-why nothing is known, a sentence of this file. Numbers of records begin with 0 at each boot.
+why nothing is known, a sentence of this file. Numbers of records begin with 0 at each boot. Of matches with the same groups the newest
+are told; where there are too many others, `first` is the record from which on each of them is told.
 """
 
 import json
@@ -19,6 +20,7 @@ KERNELS = (1, 11)  # the number of /dev/kmsg (Documentation/admin-guide/devices.
 RECORD = 1 << 16  # a read takes one record, and fails where the record is longer (Documentation/ABI/testing/dev-kmsg)
 SECONDS = 10
 MOST = 1000  # matches that are told
+EACH = 10  # of those with the same groups: an application that fails over and over must not push another one's error out
 HEADER = re.compile(r"(\d+),(\d+),(\d+),[^;]*;(.*)", re.DOTALL)
 
 
@@ -89,7 +91,21 @@ def searched(lines, complete, pattern):
         if said:
             written = now - max(0.0, up - int(record.group(3)) / 1e6)
             found.append({"sequence": sequence, "time": int(written), "groups": said.groupdict()})
+    found = newest(found)
+    if len(found) > MOST:
+        first = found[-MOST - 1]["sequence"] + 1
     return {"boot": boot(), "first": first, "last": last, "complete": complete, "found": found[-MOST:]}
+
+
+def newest(found):
+    """The last few of each kind: whoever has seen all up to a record finds each kind that is new since."""
+    counts, kept = {}, []
+    for match in reversed(found):
+        kind = json.dumps(match["groups"], sort_keys=True)
+        counts[kind] = counts.get(kind, 0) + 1
+        if counts[kind] <= EACH:
+            kept.append(match)
+    return kept[::-1]
 
 
 def of_kernel(priority):

@@ -79,12 +79,13 @@ def diagnosis(obs: Observation) -> dict[str, Any]:
 
 
 def failed_tests(table: str) -> tuple[list[str], int]:
-    """The tests that failed, and how many verdicts there are. A line without a name goes on with the test above it."""
+    """The tests that failed, and how many were made: none that was skipped. A line without a name goes on with the test above it."""
     found: list[str] = []
     test, verdicts = "", 0
     for said in filter(None, map(VERDICT.match, table.splitlines())):
-        test, verdicts = said["test"] or test, verdicts + 1
-        if said["verdict"].lower() == "fail" and test not in found:
+        verdict = said["verdict"].lower()
+        test, verdicts = said["test"] or test, verdicts + (verdict != "skip")
+        if verdict == "fail" and test not in found:
             found.append(test)
     return found, verdicts
 

@@ -3,18 +3,22 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """What becomes of a host by the table: a plan that would change it is refused, or a sentence is said, as `known_bad` has it.
 
-A host where nothing is to be changed is never refused: it works as well as it did, and a run that fails there would mend nothing.
+A host where nothing is to be changed is never refused: it works as well as it did, and a run that fails there would mend nothing. What this
+collection records of a host is no change of it: the host's own upgrade of an engine leads to another record, and to nothing else.
 """
 
 from __future__ import annotations
 
 import dataclasses as dc
-from collections.abc import Sequence
+import posixpath
+from collections.abc import Mapping, Sequence
 from typing import Any
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import host, rules, table
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import Judged, Row
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import metrics
 
 SETTING = "known_bad (gpufleet_known_bad)"
 PAGE = "docs/known-bad.md"
@@ -41,9 +45,18 @@ def stopping(policy: Policy, judged: Judged) -> list[Row]:
 def with_advice(policy: Policy, judged: Judged, plan: Plan) -> Plan:
     """A plan with what the table says of it. Raises where a row stops it."""
     stops = stopping(policy, judged)
-    if stops and plan.acts:
+    if stops and changes(plan):
         raise refusal(judged, stops)
     return dc.replace(plan, advice=(*plan.advice, *map(sentence, judged.found), *not_known(judged)))
+
+
+def changes(plan: Plan) -> bool:
+    return dc.replace(plan, changes=tuple(change for change in plan.changes if not is_record(change))).acts
+
+
+def is_record(change: Mapping[str, Any]) -> bool:
+    path = str(change["path"])
+    return path in (decision_file.DECISION_PATH, decision_file.FACT_PATH) or posixpath.basename(path) == metrics.NAME
 
 
 def refusal(judged: Judged, stops: Sequence[Row]) -> Stopped:

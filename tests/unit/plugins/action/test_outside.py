@@ -19,15 +19,24 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 
 class Keeper(http.server.BaseHTTPRequestHandler):
-    """Keeps what is put there; /full/ has no room."""
+    """Keeps what is put there; /full/ has no room, and /moved/ leads to a page that answers everybody."""
 
     def do_PUT(self) -> None:
         body = self.rfile.read(int(self.headers["Content-Length"]))
         self.server.kept.append((self.command, self.path, self.headers["Content-Type"], body))  # type: ignore[attr-defined]
-        self.send_response(507 if self.path.startswith("/full") else 201)
-        self.end_headers()
+        self.answer(507 if self.path.startswith("/full") else 201)
 
     do_POST = do_PUT
+
+    def do_GET(self) -> None:
+        self.answer(200)
+
+    def answer(self, status: int) -> None:
+        moved = self.path.startswith("/moved")
+        self.send_response(int(self.path.rpartition("/")[2]) if moved else status)
+        if moved:
+            self.send_header("Location", "/login")
+        self.end_headers()
 
     def log_message(self, *_given: Any) -> None:
         """Nothing: the test reads what was kept."""
@@ -101,6 +110,35 @@ def test_a_failure_is_one_sentence_without_what_opens_the_address(tmp_path: Path
     assert "HTTP Error 507" in why
     assert "/full/report.html" in why
     assert "secret" not in why
+
+
+@pytest.mark.parametrize("method", ["GET", "POST", "PUT"])
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_a_redirect_is_no_success(server: Any, method: str, status: int) -> None:
+    """A page to log in at answers 200 to everybody, and has lost what was sent."""
+    where = address(server, f"/moved/{status}")
+    why = outside.send(where, None if method == "GET" else b"{}", {}, method)
+    assert why.startswith(f"{where}: HTTP Error {status}: ")
+    assert why.endswith(", a redirect, which is not followed: set the address that it leads to")
+
+
+def test_what_another_user_has_put_in_a_files_place_is_not_sent(tmp_path: Path, server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "key").write_text("secret")
+    file = tmp_path / "report.json"
+    file.symlink_to("key")
+    assert outside.publish([address(server)], [file]) == "", "a link of one's own is followed"
+    server.kept.clear()
+    owner = file.lstat().st_uid
+    os.chown(file, 12345, -1, follow_symlinks=False) if owner == 0 else monkeypatch.setattr(os, "geteuid", lambda: owner + 1)
+    for sink_ in ([address(server)], ["/bin/sh", "-c", 'cat "$1" >"$0"', str(tmp_path / "copy")]):
+        assert "report.json is not sent, since it belongs to the user" in outside.publish(sink_, [file])
+    assert server.kept == []
+    assert not (tmp_path / "copy").exists()
+
+
+def test_a_file_with_a_text_that_is_no_unicode_is_written_all_the_same(tmp_path: Path) -> None:
+    outside.write(tmp_path, "report.json", "a\udcffb")
+    assert [(path.name, path.read_text()) for path in tmp_path.iterdir()] == [("report.json", "a\\udcffb")]
 
 
 def test_a_command_gets_the_names_and_says_why_it_failed(tmp_path: Path) -> None:

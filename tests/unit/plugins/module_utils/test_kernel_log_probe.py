@@ -60,6 +60,31 @@ def test_a_log_without_a_line_is_known(written):
     assert (said["first"], said["last"], said["found"], said["complete"]) == (None, None, [], True)
 
 
+def flood(*xids):
+    """Lines with these errors, numbered from 0 on; each a kind of its own by its GPU, where it is a pair (Xid, GPU)."""
+    pairs = [xid if isinstance(xid, tuple) else (xid, 0) for xid in xids]
+    return "".join("4,%d,%d,-;NVRM: Xid (PCI:%08x:41:00): %d, pid=1\n" % (n, n + 1, gpu, xid) for n, (xid, gpu) in enumerate(pairs))
+
+
+# The errors in the order of the log, and what is told: the numbers of lines with Xid 79, how many of others, the first line it speaks for.
+FLOODS = [
+    ([79] + [31] * 2000, [0], 10, 0),  # an application of whoever may use a GPU cannot push the error of the GPU out
+    ([31] * 2000 + [79], [2000], 10, 0),
+    ([79] * 30, list(range(20, 30)), 0, 0),
+    ([79] + [(31, gpu) for gpu in range(999)], [0], 999, 0),
+    ([79] + [(31, gpu) for gpu in range(1500)], [], 1000, 501),
+]
+
+
+@ROOT
+@pytest.mark.parametrize(("errors", "lost", "others", "first"), FLOODS)
+def test_many_errors_of_one_kind_hide_no_other(written, errors, lost, others, first):
+    said = probe(written(flood(*errors)))
+    assert [e["sequence"] for e in said["found"] if e["groups"]["xid"] == "79"] == lost
+    assert len([e for e in said["found"] if e["groups"]["xid"] != "79"]) == others
+    assert (said["first"], said["last"]) == (first, len(errors) - 1)
+
+
 def test_what_is_not_the_kernels_log_is_not_read(written, tmp_path):
     (tmp_path / "link").symlink_to("/dev/tty")
     os.mkfifo(str(tmp_path / "fifo"))

@@ -205,6 +205,15 @@ DIAGNOSES = [
     (0, DCGM_3.format("Fail - All"), True, ["NVML Library"], ""),  # old releases end with 0 all the same
     (226, DCGM_3.format("Fail"), True, ["NVML Library"], ""),
     (0, DCGM_3.format("Warn - GPU: 0"), True, [], ""),
+    (0, DCGM_3.format("Skip - All"), True, [], ""),  # another one passed
+    (
+        0,
+        DCGM_3.format("Skip - All").replace("Denylist                  | Pass", "Denylist                  | Skip"),
+        False,
+        [],
+        NO_RESULT.format(0),
+    ),
+    (0, DCGM_4.format("Skip", "Skip").replace("GPU0: Pass", "GPU0: Skip"), False, [], NO_RESULT.format(0)),
     (0, DCGM_4.format("Pass", "Pass"), True, [], ""),
     (226, DCGM_4.format("Fail", "Fail"), True, ["software"], ""),
     (226, DCGM_4.format("Pass", "Fail"), True, ["software"], ""),

@@ -5,9 +5,11 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decision_file
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import left_out
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad import table, verdict
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.known_bad.rules import Judged, Row
@@ -20,11 +22,20 @@ STOPS, SAID = BY_ID["toolkit-1.18.0-wrong-directory"], BY_ID["toolkit-escape-202
 BOTH = Judged((STOPS, SAID))
 CHANGES = Plan(changes=({"op": "write", "path": "/etc/containerd/config.toml"},))
 NOTHING = Plan()
+RECORDS = Plan(
+    changes=tuple(
+        {"op": "write", "path": path}
+        for path in (decision_file.DECISION_PATH, decision_file.FACT_PATH, "/var/lib/prometheus/node-exporter/gpufleet.prom")
+    )
+)
 
 # The setting, the plan, and whether it is refused; advice otherwise.
 POLICIES: list[tuple[Any, Plan, bool, int]] = [
     ("stop", CHANGES, True, 0),
     ("stop", NOTHING, False, 2),
+    ("stop", RECORDS, False, 2),  # an engine that the host has upgraded by itself
+    ("stop", Plan(changes=(*RECORDS.changes, *CHANGES.changes)), True, 0),
+    ("stop", dc.replace(RECORDS, restarts=(Restart("containerd.service"),)), True, 0),
     ("stop", Plan(first=(Plan(),)), True, 0),
     ("stop", Plan(restarts=(Restart("containerd.service"),)), True, 0),
     ("stop", Plan(disable_units=("a.service",)), True, 0),
