@@ -8,15 +8,21 @@ from __future__ import annotations
 import dataclasses as dc
 import datetime
 import json
-import os
-import tempfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
 from ansible.module_utils.parsing.convert_bool import boolean
 from ansible.plugins.action import ActionBase
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, claims, fleet_table, rollout_batch, rollout_settings
+from ansible_collections.gpufleet.nvidia.plugins.action import (
+    arguments,
+    base,
+    claims,
+    fleet_table,
+    outside,
+    rollout_batch,
+    rollout_settings,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import slices
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import (
     approval,
@@ -148,24 +154,9 @@ def bound(seen: rollout.Fleet, approved: str) -> rollout.Fleet:
 
 
 def write(name: str, document: Mapping[str, Any]) -> None:
-    """In one step, so nobody reads half a plan. The file on the way is a new one: in a shared directory a name can be a link of others'."""
+    """For those who may read it by the umask: a plan names what is configured on every host."""
     path = Path(name).expanduser().absolute()
-    text = json.dumps(document, indent=1, ensure_ascii=False) + "\n"
-    try:
-        handle, whole = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-        try:
-            with open(handle, "w", encoding="utf-8") as opened:
-                opened.write(text)
-            mask = os.umask(0o022)  # there is no other way to ask for it; this process does nothing else
-            os.umask(mask)
-            os.chmod(whole, 0o666 & ~mask)
-            os.replace(whole, path)
-        except OSError:
-            os.unlink(whole)
-            raise
-    except OSError as error:
-        step = "Name a file in a directory of yours"
-        raise PlanError("this file cannot be written", where=name, why=f"{plan_file.FILE}: {error.strerror}", next=step) from None
+    outside.write(path.parent, path.name, json.dumps(document, indent=1, ensure_ascii=False) + "\n", plan_file.FILE, mode=None)
 
 
 def looked(variables: Mapping[str, Any], name: str) -> dict[str, Any]:

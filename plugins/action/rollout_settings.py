@@ -20,7 +20,7 @@ from ansible.playbook.block import Block
 from ansible.playbook.task import Task
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, plan_file, settings, window
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import health, plan_file, settings, sink, window
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SPEC = arguments.spec("rollout_settings")
@@ -49,7 +49,11 @@ class ActionModule(ActionBase):
         for name, path in tasks.items():
             if path:
                 require_tasks(self._loader, self._task.get_play(), path, name)
-        soak = {"soak_command": list(found.soak_command), "soak_argv": health.argv(found.soak_command), "soak_limit": health.SECONDS + 60}
+        soak = {
+            "soak_command": list(found.soak_command),
+            "soak_argv": health.argv(found.soak_command),
+            "soak_limit": sink.COMMAND_SECONDS + 60,
+        }
         shaped = {"changed": False, "settings": {**args, "tasks": tasks, **soak}}
         return {**shaped, "warnings": settings.unread(self._of_run(task_vars or {}))}
 

@@ -53,6 +53,19 @@ def test_it_is_written_in_one_place_of_each_side(value: tuple[str, ...]) -> None
     assert found == ONCE[value]
 
 
+# a part of a line -> the files that may have it
+PARTS = {
+    "1e-9": {"waves.py"},  # that rounds a percentage of hosts
+    ".disable_units or ": {"model.py"},  # whether a plan acts
+    '("http://", "https://")': {"sink.py"},
+}
+
+
+@pytest.mark.parametrize("part", PARTS)
+def test_a_rule_is_written_in_one_place(part: str) -> None:
+    assert {path.name for path in PLUGINS.rglob("*.py") if part in path.read_text(encoding="utf-8")} == PARTS[part]
+
+
 def test_an_absent_timeout_is_a_named_one() -> None:
     """How long a part of a transaction may take is used for the part, and summed for the deadline: a number of its own would part them."""
     numbers = [

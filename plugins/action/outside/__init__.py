@@ -21,14 +21,14 @@ from urllib.error import HTTPError
 from urllib.parse import urlsplit, urlunsplit
 
 from ansible.module_utils.urls import open_url
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import FILE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import COMMAND_SECONDS, FILE, SCHEMES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 # For everyone who may enter the directory: the page is made to be shown, a web server is another user, and no hidden value is in it.
 MODE = 0o644
 DIRECTORY, PUBLISH = "gpufleet_report_dir", "gpufleet_report_publish"
 KINDS = {".html": "text/html; charset=utf-8", ".json": "application/json"}
-ADDRESS_SECONDS, COMMAND_SECONDS = 60, 300
+ADDRESS_SECONDS = 60
 
 
 def directory(name: str) -> Path:
@@ -57,25 +57,30 @@ def judged(name: str) -> Path:
     return place
 
 
-def write(place: Path, name: str, text: str, setting: str = DIRECTORY) -> Path:
-    """In one step, so nobody reads half a file; a link of that name is replaced, and what it leads to is left alone."""
+def write(place: Path, name: str, text: str, setting: str = DIRECTORY, mode: int | None = MODE) -> Path:
+    """In one step, so nobody reads half a file; a link of that name is replaced, and what it leads to is left alone.
+
+    The file on the way is a new one: in a shared directory a name that can be guessed may be a link of others'.
+    mode None: as the umask has it.
+    """
     whole = place / f".{name}.{secrets.token_hex(8)}"
     try:
-        handle = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, MODE)
+        handle = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666 if mode is None else mode)
         with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
             stream.write(text)
-            os.fchmod(stream.fileno(), MODE)
+            if mode is not None:
+                os.fchmod(stream.fileno(), mode)
         whole.replace(place / name)
     except OSError as error:
         whole.unlink(missing_ok=True)
-        step = f"Name a directory that this user can write to in {setting}"
+        step = f"Name a place that this user can write to in {setting}"
         raise PlanError("this file cannot be written", where=str(place / name), why=error.strerror or "", next=step) from None
     return place / name
 
 
 def publish(sink: Sequence[str], files: Sequence[Path]) -> str:
     """Send files to an address, or give their names to a command. Why that failed, '' where it did not."""
-    if not sink[0].startswith(("http://", "https://")):
+    if not sink[0].startswith(SCHEMES):
         return next(filter(None, map(foreign, files)), "") or run([*sink, *map(str, files)])
     return next((why for why in (foreign(file) or put(sink[0], file) for file in files) if why), "")
 
@@ -121,7 +126,7 @@ def send(address: str, data: bytes | None, headers: Mapping[str, str], method: s
 
 def emit(sink: Sequence[str], line: str) -> str:
     """One event: to an address, to a command, or to the end of a file. Why that failed, '' where it did not."""
-    if sink[0].startswith(("http://", "https://")):
+    if sink[0].startswith(SCHEMES):
         return send(sink[0], line.encode(), {"Content-Type": "application/json"}, "POST")
     if sink[0] != FILE:
         return run(sink, line + "\n")

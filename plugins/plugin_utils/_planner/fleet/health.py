@@ -10,10 +10,10 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, gpu_health, left_out
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import COMMAND_SECONDS
 
 COMMAND = "gpufleet_rollout_soak_command"
-SECONDS = 300
-LIMIT = ("timeout", "-k", "10", str(SECONDS))  # timeout(1) of the host ends the command, so that it is not the task that is ended
+LIMIT = ("timeout", "-k", "10", str(COMMAND_SECONDS))  # timeout(1) of the host ends the command, so that it is not the task that is ended
 ENDED_LATE = 124  # its exit status
 
 
@@ -104,7 +104,7 @@ def refused(command: Mapping[str, Any]) -> str:
     if "rc" not in command or command["rc"] is None:
         return f"{COMMAND} could not be run{left_out.detail(command.get('msg'))}"
     if command["rc"] == ENDED_LATE:
-        return f"{COMMAND} did not end within {SECONDS} s"
+        return f"{COMMAND} did not end within {COMMAND_SECONDS} s"
     return f"{COMMAND} ended with {command['rc']}{': ' + last[0] if last else ''}"
 
 

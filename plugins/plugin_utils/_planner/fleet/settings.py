@@ -145,7 +145,7 @@ def check_of(value: Any) -> tuple[str, ...]:
         return ()
     listed = list_of(value)
     words = tuple(str(v) for v in listed) if isinstance(listed, list) else (str(listed).strip(),)
-    if not isinstance(listed, list) and not words[0].startswith(("http://", "https://")):
+    if not isinstance(listed, list) and not words[0].startswith(sink.SCHEMES):
         step = f"Write it as {PREFIX}gate_check: https://..., or as a list of words, [/usr/local/bin/healthy, fleet]"
         raise PlanError(f"{PREFIX}gate_check is {value!r}", why="it is no address, and a command is a list of words", next=step)
     return words

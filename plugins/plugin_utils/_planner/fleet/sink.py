@@ -11,6 +11,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 FILE = "file:"  # the first word of a sink that is a file
 SCHEMES = ("http://", "https://")
+COMMAND_SECONDS = 300  # that a command of the user's may take, on the controller and on a host
 
 
 def parsed(setting: str, value: Any, *, file: bool = False) -> tuple[str, ...]:

@@ -30,6 +30,16 @@ def test_a_plan_is_written_through_no_link_of_others(tmp_path: Path) -> None:
     assert {p.name for p in tmp_path.iterdir()} == {"precious", "plan.json", f".plan.json.{os.getpid()}"}
 
 
+@pytest.mark.parametrize(("umask", "mode"), [(0o077, 0o600), (0o022, 0o644), (0o002, 0o664)])
+def test_a_plan_is_for_those_who_may_read_it_by_the_umask(umask: int, mode: int, tmp_path: Path) -> None:
+    before = os.umask(umask)
+    try:
+        rollout_plan.write(str(tmp_path / "plan.json"), PLAN)
+    finally:
+        os.umask(before)
+    assert (tmp_path / "plan.json").stat().st_mode & 0o777 == mode
+
+
 def test_a_plan_that_cannot_be_written_leaves_nothing(tmp_path: Path) -> None:
     (tmp_path / "plan.json").mkdir()
     with pytest.raises(PlanError, match="plan.json: this file cannot be written"):
