@@ -12,6 +12,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 SETTING = "gpufleet_rollout_approved_changes"  # the variable, and the statistic of the run that passes it on
 DIGEST = re.compile(rf"[0-9a-f]{{{change.LENGTH}}}")
@@ -59,7 +60,7 @@ def refusal(approved: Approved | None, text: str, digest: str, result: Mapping[s
         return ""
     planned = change.of(result, host)
     places = [change.place(d) for d in planned["differences"]] + [f"a restart of {unit}" for unit in planned["restarts"]]
-    shown = "; ".join(places[:3]) + (f"; and {len(places) - 3} more" if len(places) > 3 else "")
+    shown = names.few(places, 3, "; ")
     if text not in approved:
         return f"its class, {text}, is not in {SETTING}; it plans {digest}: {shown}"
     return f"it plans something else than what was approved for its class ({SETTING}): {digest}: {shown}"

@@ -15,6 +15,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
 
 KERNEL_LOG = "/dev/kmsg"
 # `NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python, ...`; with MIG the instance follows the address, older drivers have no `PCI:`.
@@ -111,8 +112,7 @@ def sick(errors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
 
 def told(errors: Sequence[Mapping[str, Any]]) -> str:
     """`Xid 79 of the GPU 0000:41:00 (2026-01-31T16:58:44Z), Xid 31 ... and 3 more`."""
-    shown = [f"Xid {e['xid']} of the GPU {e['pci']} ({e['time']})" for e in errors[:SHOWN]]
-    return ", ".join(shown) + (f" and {len(errors) - SHOWN} more" if len(errors) > SHOWN else "")
+    return names.few([f"Xid {e['xid']} of the GPU {e['pci']} ({e['time']})" for e in errors], SHOWN)
 
 
 SHOWN = 3

@@ -93,11 +93,6 @@ def moved(approved: Mapping[str, Any], results: Mapping[str, Mapping[str, Any]])
             found[host] = "it is not in the approved plan"
             continue
         before = approved["changes"].get(known.get("change")) or {}
-        told = change.moved(before, change.of(result, host))
-        found[host] = f"it plans something else than what was approved: {some(told)}"
+        sentences = change.moved(before, change.of(result, host))
+        found[host] = f"it plans something else than what was approved: {names.few(sentences, 3, '; ')}"
     return found
-
-
-def some(sentences: Sequence[str], limit: int = 3) -> str:
-    more = f"; and {len(sentences) - limit} more" if len(sentences) > limit else ""
-    return "; ".join(sentences[:limit]) + more

@@ -56,5 +56,4 @@ def one(same: list[tuple[str, Leftover]], width: int, fates: Mapping[str, str]) 
 
 def place(left: Leftover) -> str:
     keys = [str(key) for key in left.get("settings") or ()]
-    more = f" and {len(keys) - KEYS_SHOWN} more" if len(keys) > KEYS_SHOWN else ""
-    return f"{', '.join(keys[:KEYS_SHOWN])}{more} in {left.get('path')}" if keys else str(left.get("path"))
+    return f"{names.few(keys, KEYS_SHOWN)} in {left.get('path')}" if keys else str(left.get("path"))

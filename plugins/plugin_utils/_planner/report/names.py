@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 SHOWN = 5
 ADDRESS = re.compile(r"[\d.]+")
@@ -64,6 +64,13 @@ def stretches(numbers: list[int]) -> list[tuple[int, int]]:
         else:
             found.append((number, number))
     return found
+
+
+def few(texts: Sequence[str], limit: int, separator: str = ", ") -> str:
+    """The first few texts as they are, and how many are not shown."""
+    rest = len(texts) - limit
+    before = separator.strip(", ")  # sentences keep their semicolon
+    return separator.join(texts[:limit]) + (f"{before} and {rest} more" if rest > 0 else "")
 
 
 def some(names: Iterable[str], limit: int = SHOWN) -> str:

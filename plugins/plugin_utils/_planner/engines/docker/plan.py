@@ -28,7 +28,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import diff
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import diff, names
 
 # CDI is there behind features.cdi from 25.0, and on unless features.cdi is false from 28.2 (its release notes).
 CDI_SINCE = (25, 0)
@@ -296,9 +296,7 @@ class Cost:
 
     @property
     def text(self) -> str:
-        names = ", ".join(self.containers[:NAMED])
-        more = f" and {len(self.containers) - NAMED} more" if len(self.containers) > NAMED else ""
-        return f"{len(self.containers)} running container(s) ({names}{more})"
+        return f"{len(self.containers)} running container(s) ({names.few(self.containers, NAMED)})"
 
 
 def cost(obs: Observation, instance: Instance, after: json_text.JsonDocument, flags: tuple[str, ...]) -> Cost:

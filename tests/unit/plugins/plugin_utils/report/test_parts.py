@@ -45,6 +45,19 @@ def test_names_of_hosts(hosts: list[str], text: str) -> None:
     assert names.some(hosts) == text
 
 
+FEW = [
+    ([], 2, ", ", ""),
+    (["a", "b"], 2, ", ", "a, b"),
+    (["a", "b", "c"], 2, ", ", "a, b and 1 more"),
+    (["it is new", "it is gone", "it moved"], 1, "; ", "it is new; and 2 more"),
+]
+
+
+@pytest.mark.parametrize(("texts", "limit", "separator", "text"), FEW)
+def test_a_few_texts(texts: list[str], limit: int, separator: str, text: str) -> None:
+    assert names.few(texts, limit, separator) == text
+
+
 @given(st.lists(st.from_regex(r"[a-z]{0,2}[0-9]{0,3}(\.[a-z])?", fullmatch=True), max_size=60))
 def test_no_host_is_counted_twice_or_left_out(hosts: list[str]) -> None:
     assert sum(count for _text, count in names.runs(hosts)) == len(set(hosts))
