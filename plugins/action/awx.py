@@ -17,6 +17,7 @@ from ansible.plugins.loader import module_loader
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.awx import objects
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.sentences import last_line
 
 SPEC = arguments.spec("awx")
 # Our option -> the one of all modules of awx.awx.
@@ -76,7 +77,7 @@ class ActionModule(ActionBase):
         if result.get("failed"):
             done = [name for name, changed in made.items() if changed]
             so_far = f"{', '.join(done)} {'was' if len(done) == 1 else 'were'} made or updated before" if done else "nothing was changed"
-            why = str(result.get("msg") or "it gave no reason").strip().splitlines()[-1]
+            why = last_line(str(result.get("msg") or "")) or "it gave no reason"
             step = f"Mend that and run this again; {so_far}"
             raise PlanError(f"AWX's {item.kind.replace('_', ' ')} '{item.name}' could not be made", why=why, next=step)
         return bool(result.get("changed"))

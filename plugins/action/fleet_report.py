@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import datetime
 import json
 import tempfile
 from collections.abc import Mapping, Sequence
@@ -46,7 +45,7 @@ class ActionModule(ActionBase):
 
 
 def made(args: Mapping[str, Any], task_vars: Mapping[str, Any], check: bool) -> document.Document:
-    now = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = outside.now()
     if args["sources"]:
         return kept.merged({name: read(name) for name in args["sources"]}, now)
     about = document.About(args["playbook"], now, check, args["status"], args["change_ref"])

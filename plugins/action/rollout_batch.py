@@ -91,7 +91,7 @@ class Teller:
     def tell(self, found: progress.Progress, event: str, values: Mapping[str, Any]) -> progress.Progress:
         if not self.sink:
             return found
-        at = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+        at = outside.now()
         why = outside.emit(self.sink, events.line(event, at, self.reference, **values))
         if why and not found.unheard:
             self.said = {"warnings": [f"{events.SETTING} failed, and the rollout goes on without: {why}"]}

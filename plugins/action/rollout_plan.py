@@ -6,7 +6,6 @@
 from __future__ import annotations
 
 import dataclasses as dc
-import datetime
 import json
 from collections.abc import Mapping
 from pathlib import Path
@@ -90,7 +89,7 @@ class ActionModule(ActionBase):
             )
             found = rollout.plan(whole, wanted)
             if not self._task.check_mode:
-                begun = datetime.datetime.now(datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+                begun = outside.now()
                 about = base.reference(self, task_vars).text
                 mine = {one: host for host in found.order for one in known[host]}
                 claims.take(directory, mine, {one for ids in known.values() for one in ids}, begun, about)

@@ -18,6 +18,7 @@ from ansible.errors import AnsibleConnectionFailure, AnsibleError
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, drain_kubernetes, drain_slurm, other_owners
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report.sentences import last_line
 
 CALL = 60  # seconds that one call which changes something may take
 CONFLICTS = 5
@@ -73,11 +74,6 @@ class Calls:
 def said(result: Mapping[str, Any]) -> str:
     """The last line of what a module said."""
     return last_line(str(result.get("stderr") or result.get("msg") or "")) or "no message"
-
-
-def last_line(text: str) -> str:
-    lines = text.strip().splitlines()
-    return lines[-1][:300] if lines else ""
 
 
 def of(

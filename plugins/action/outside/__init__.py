@@ -9,6 +9,7 @@ A package with one file, since ansible-test wants a module for every other file 
 from __future__ import annotations
 
 import contextlib
+import datetime
 import os
 import secrets
 import stat
@@ -23,6 +24,7 @@ from urllib.parse import urlsplit, urlunsplit
 from ansible.module_utils.urls import open_url
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import COMMAND_SECONDS, FILE, SCHEMES
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import sentences, values
 
 # For everyone who may enter the directory: the page is made to be shown, a web server is another user, and no hidden value is in it.
 MODE = 0o644
@@ -76,6 +78,10 @@ def write(place: Path, name: str, text: str, setting: str = DIRECTORY, mode: int
         step = f"Name a place that this user can write to in {setting}"
         raise PlanError("this file cannot be written", where=str(place / name), why=error.strerror or "", next=step) from None
     return place / name
+
+
+def now() -> str:
+    return values.moment(datetime.datetime.now(datetime.timezone.utc))
 
 
 def publish(sink: Sequence[str], files: Sequence[Path]) -> str:
@@ -152,8 +158,8 @@ def run(command: Sequence[str], text: str | None = None) -> str:
         return f"{command[0]} did not end within {COMMAND_SECONDS} s"
     except (OSError, ValueError) as error:
         return f"{command[0]}: {' '.join(str(error).split()) or type(error).__name__}"
-    last = (done.stderr.strip() or done.stdout.strip()).splitlines()[-1:]
-    return f"{command[0]} ended with {done.returncode}{': ' + last[0] if last else ''}" if done.returncode else ""
+    last = sentences.last_line(done.stderr, done.stdout)
+    return f"{command[0]} ended with {done.returncode}{': ' + last if last else ''}" if done.returncode else ""
 
 
 def shown(address: str) -> str:

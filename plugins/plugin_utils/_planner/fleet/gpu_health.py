@@ -15,7 +15,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, values
 
 KERNEL_LOG = "/dev/kmsg"
 # `NVRM: Xid (PCI:0000:41:00): 79, pid=1234, name=python, ...`; with MIG the instance follows the address, older drivers have no `PCI:`.
@@ -62,7 +62,7 @@ def kernel_log(obs: Observation, path: str) -> dict[str, Any]:
 
 
 def clock(seconds: int) -> str:
-    return datetime.datetime.fromtimestamp(int(seconds), tz=datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return values.moment(datetime.datetime.fromtimestamp(int(seconds), tz=datetime.timezone.utc))
 
 
 def diagnosis(obs: Observation) -> dict[str, Any]:

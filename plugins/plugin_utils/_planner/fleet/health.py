@@ -11,6 +11,7 @@ from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import change, gpu_health, left_out
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.sink import COMMAND_SECONDS
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import sentences
 
 COMMAND = "gpufleet_rollout_soak_command"
 LIMIT = ("timeout", "-k", "10", str(COMMAND_SECONDS))  # timeout(1) of the host ends the command, so that it is not the task that is ended
@@ -100,12 +101,12 @@ def refused(command: Mapping[str, Any]) -> str:
         return f"it was unreachable for {COMMAND}{left_out.detail(command.get('msg'))}"
     if command.get("rc") == 0:
         return ""
-    last = (str(command.get("stderr") or "").strip() or str(command.get("stdout") or "").strip()).splitlines()[-1:]
+    last = sentences.last_line(str(command.get("stderr") or ""), str(command.get("stdout") or ""))
     if "rc" not in command or command["rc"] is None:
         return f"{COMMAND} could not be run{left_out.detail(command.get('msg'))}"
     if command["rc"] == ENDED_LATE:
         return f"{COMMAND} did not end within {COMMAND_SECONDS} s"
-    return f"{COMMAND} ended with {command['rc']}{': ' + last[0] if last else ''}"
+    return f"{COMMAND} ended with {command['rc']}{': ' + last if last else ''}"
 
 
 def argv(command: Sequence[str]) -> list[str]:

@@ -12,6 +12,15 @@ from collections.abc import Iterable
 OWN = re.compile(r"\S*\d\S*")
 
 
+LONGEST_LINE = 300
+
+
+def last_line(*outputs: str) -> str:
+    """The last line of the first output that has one, for example of the standard error, else of the standard output; '' for none."""
+    lines = next((output.strip().splitlines() for output in outputs if output.strip()), [""])
+    return lines[-1][:LONGEST_LINE]
+
+
 def key(sentence: str, host: str = "") -> str:
     """Equal for sentences that differ in such words only."""
     return " ".join("#" if OWN.fullmatch(word) or (host and host in word) else word for word in sentence.split())

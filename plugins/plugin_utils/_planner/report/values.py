@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import datetime
 import json
 import re
 from collections.abc import Callable
@@ -52,6 +53,11 @@ def _key(name: str) -> str:
 
 def _json(value: Any) -> str:
     return "not set" if value is None else short(json.dumps(value, ensure_ascii=False, default=str))
+
+
+def moment(at: datetime.datetime) -> str:
+    """As the journal of a host has it, too. at: in UTC."""
+    return at.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def short(text: str) -> str:

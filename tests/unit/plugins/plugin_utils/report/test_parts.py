@@ -183,3 +183,18 @@ def test_a_long_word_is_broken_between_its_parts(word: str, width: int, lines: l
 def test_a_word_of_megabytes_is_wrapped_in_linear_time() -> None:
     """One host's message must not hold up the table of all: what is copied again for each line takes an hour here."""
     assert len(layout.wrap("x" * 8_000_000, 80)) == 100_000
+
+
+LAST = [
+    (("",), ""),
+    ((" \n",), ""),
+    (("no such node\n",), "no such node"),
+    (("Traceback\n  File x\nValueError: y\n\n", "on standard output"), "ValueError: y"),
+    (("\n", "first\nlast"), "last"),
+    (("x" * 301,), "x" * 300),
+]
+
+
+@pytest.mark.parametrize(("outputs", "line"), LAST)
+def test_the_last_line_of_what_a_program_printed(outputs: tuple[str, ...], line: str) -> None:
+    assert sentences.last_line(*outputs) == line
