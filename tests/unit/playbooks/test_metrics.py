@@ -41,6 +41,9 @@ def test_metrics_come_and_go_with_the_host(tmp_path: Path) -> None:
     status, words = play(tmp_path, inventory, "rollback")
     assert status == 0, words
     assert list(file.parent.iterdir()) == []
+    file.parent.rmdir()
+    status, words = play(tmp_path, inventory, "rollback")
+    assert status == 0, f"node_exporter is gone, and everything is given back all the same: {words}"
 
 
 def flat(words: str) -> str:

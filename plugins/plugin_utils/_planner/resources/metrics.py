@@ -86,10 +86,16 @@ def put(file: File, text: str) -> Plan:
 
 
 def after_rollback(policy: Policy, obs: Observation) -> Plan:
-    """What is written where the plan is rolled back, and this file with it: all as before, but for the time of the rollback."""
+    """What is written where the plan is rolled back, and this file with it: all as before, but for the time of the rollback.
+
+    Nothing where it cannot be written. Whether that is an error the plan has said by then: it is none of `state: absent`, or without GPUs.
+    """
     if not policy.metrics_dir or left_out(policy, obs):
         return Plan()
-    file = own(policy, obs)
+    try:
+        file = own(policy, obs)
+    except PlanError:
+        return Plan()
     now = int(float(obs.host.get("epoch") or 0))
     before = (file.content or MARK) if file.exists else MARK
     kept = "".join(line for line in before.splitlines(keepends=True) if BACK not in line)

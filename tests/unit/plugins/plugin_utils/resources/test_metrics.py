@@ -120,6 +120,15 @@ def test_a_place_that_is_not_fit_is_said_and_nothing_is_written(files: dict[str,
     assert "gpufleet_metrics_dir" in str(refused.value)
 
 
+@pytest.mark.parametrize(("files", "why"), REFUSED)
+def test_a_place_that_is_not_fit_stops_nothing_that_writes_no_metrics(files: dict[str, Any], why: str) -> None:
+    """Everything is given back where node_exporter went first, and a host without GPUs has no metrics."""
+    seen = obs(files=files, host={"epoch": 10.0})
+    assert metrics.plan_absent(POLICY, seen) == Plan()
+    assert metrics.plan(POLICY, seen, dc.replace(RECORD, decisions=()), DRIVER, (), Plan()) == Plan()
+    assert metrics.after_rollback(POLICY, seen) == Plan(), why
+
+
 def test_a_directory_that_is_not_roots_is_advice_and_the_rest_of_the_host_goes_on() -> None:
     """As Debian's postinst of prometheus-node-exporter leaves it."""
     seen = obs(files={PLACE: {**DIRECTORY[PLACE], "untrusted": "/var/lib/prometheus belongs to user prometheus"}}, host={"epoch": 10.0})
