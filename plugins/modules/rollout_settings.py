@@ -56,6 +56,7 @@ options:
         (C(gpufleet_slurm_partition)) and failure domain, as a number or as a percentage of its hosts in this run, rounded down, and at
         least one. Hosts without a cluster count as one cluster. A wave is cut into batches of that size, with the gate after each.
       - Unset it is one where hosts are drained or O(tasks) have a file C(change), and no limit elsewhere.
+      - Whatever is set, servers of k3s, RKE2 and k0s that restart for their change do so one after another in each cluster.
     type: raw
   max_left_out:
     description:

@@ -14,8 +14,9 @@ import dataclasses as dc
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, change, hardware, left_out, order, waves
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, change, hardware, left_out, order, room, waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.settings import Settings
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
 
@@ -83,7 +84,7 @@ def plan(fleet: Fleet, settings: Settings) -> Rollout:
     line.sort(key=lambda h: (h not in fleet.first, bool(hosts[h].change)))  # stable: else the order is as it was
     first = canaries(line, hosts, settings.canaries, fleet)
     found = [first, *waves.cut([h for h in line if h not in set(first)], settings.waves)]
-    limits = waves.limit(settings.max_unavailable, groups(hosts, fleet), fleet.drained)
+    limits = waves.limit(settings.max_unavailable, groups(hosts, fleet), fleet.drained, servers(hosts, fleet))
     batches = [Batch(n, tuple(batch)) for n, wave in enumerate(found) for batch in waves.batches(wave, limits)]
     shown: dict[str, Mapping[str, Any]] = {}
     for name in sorted(hosts, key=names.natural):
@@ -155,13 +156,28 @@ def groups(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, list[str]]:
     """The groups in which only so many hosts may be out of service: cluster, partitions, failure domain."""
     found = {}
     for name, host in hosts.items():
-        variables = fleet.variables.get(name) or {}
-        partitions = variables.get("gpufleet_slurm_partition") or ()
-        by_ca = (fleet.results[name].get("work") or {}).get("cluster")
-        of_one = [f"cluster {variables.get('gpufleet_cluster') or by_ca or ''}"]
+        partitions = (fleet.variables.get(name) or {}).get("gpufleet_slurm_partition") or ()
+        of_one = [f"cluster {cluster(fleet, name)}"]
         of_one += [f"partition {p}" for p in ([partitions] if isinstance(partitions, str) else partitions)]
         found[name] = [*of_one, *([f"domain {host.domain}"] if host.domain else [])]
     return found
+
+
+def cluster(fleet: Fleet, host: str) -> str:
+    """By the inventory, else by its CA; '' where neither says it: such hosts count as one cluster."""
+    named = (fleet.variables.get(host) or {}).get("gpufleet_cluster")
+    return str(named or (fleet.results[host].get("work") or {}).get("cluster") or "")
+
+
+def servers(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, str]:
+    """The hosts whose change restarts a program that the cluster's API and its database run in, each with the group of its like.
+
+    Two of three members of etcd that restart at once have no quorum, so these go one after another, and the restart of one ends when its
+    API serves again. A single node's cluster is a group of its own: a thousand such hosts do not wait for each other.
+    """
+    units = set(known.server_units())
+    restarts = {name: change.of(fleet.results[name], name)["restarts"] for name, host in hosts.items() if host.state == DO}
+    return {name: f"{room.SERVERS} of cluster {cluster(fleet, name)}".strip() for name, of_one in restarts.items() if units & set(of_one)}
 
 
 def told(rollout: Rollout, *, batches: bool = True) -> list[str]:

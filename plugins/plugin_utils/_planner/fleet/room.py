@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet.wav
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import names, outcomes
 
 SETTING = "gpufleet_rollout_max_unavailable"
+SERVERS = "servers"  # the kind of a group that no setting widens
 
 
 def limits(plan: Mapping[str, Any]) -> Limit:
@@ -31,7 +32,10 @@ def begun(progress: Progress, out: Sequence[str], rest: Sequence[Mapping[str, st
     """The progress with the hosts of the next batch that have to wait; paused where no host of a later one could start either.
 
     out: the hosts that are out of service. rest: each batch that has not ended, the next one first, as host -> class.
+    A server that did not come through may not serve its cluster's API, so it counts among the servers, drained or not.
     """
+    missing = {host: of_servers(host, most) for host in progress.bad if host not in out and of_servers(host, most)}
+    out, most = [*out, *missing], dc.replace(most, groups={**most.groups, **missing})
     if not out or progress.ended:
         return progress
     free = [[host for host in batch if host not in held(progress, batch)] for batch in rest]
@@ -43,6 +47,10 @@ def begun(progress: Progress, out: Sequence[str], rest: Sequence[Mapping[str, st
     for host, text in here.items():
         known.setdefault(text, []).append(host)
     return dc.replace(progress, full=known)
+
+
+def of_servers(host: str, most: Limit) -> list[str]:
+    return [group for group in most.groups.get(host, ()) if group.startswith(f"{SERVERS} ")]
 
 
 def waiting(out: Sequence[str], batch: Iterable[str], most: Limit) -> dict[str, str]:
@@ -63,6 +71,8 @@ def counted(out: Iterable[str], most: Limit) -> Counter[str]:
 
 
 def why(group: str, out: Sequence[str], allowed: int) -> str:
-    there = f"{names.some(out)} {'is' if len(out) == 1 else 'are'} still out of service"
     kind, _blank, name = group.partition(" ")
+    if kind == SERVERS:
+        return f"{names.some(out)} {'has' if len(out) == 1 else 'have'} not come through, and the {group} are changed one after another"
+    there = f"{names.some(out)} {'is' if len(out) == 1 else 'are'} still out of service"
     return f"{there}, and of the {kind}{name and ' '}{name} only {outcomes.plural(allowed)} may be at once ({SETTING})"

@@ -97,13 +97,22 @@ class Limit:
     allowed: Mapping[str, int]  # group -> hosts; a group that is not there has no limit
 
 
-def limit(most: Amount | None, groups: Mapping[str, Sequence[str]], drained: frozenset[str]) -> Limit:
-    """One rule per group, of all its hosts in this run; at least one host. Without a setting, one of the hosts that are drained."""
+def limit(
+    most: Amount | None, groups: Mapping[str, Sequence[str]], drained: frozenset[str], single: Mapping[str, str] | None = None
+) -> Limit:
+    """One rule per group, of all its hosts in this run; at least one host. Without a setting, one of the hosts that are drained.
+
+    single: host -> a group of which one host may be changed at once, whatever the setting.
+    """
     if most is not None:
         sizes = Counter(group for of_one in groups.values() for group in of_one)
-        return Limit(groups, {group: max(1, most.of(size)) for group, size in sizes.items()})
-    of_drained = {host: of_one for host, of_one in groups.items() if host in drained}
-    return Limit(of_drained, {group: 1 for of_one in of_drained.values() for group in of_one})
+        found, allowed = dict(groups), {group: max(1, most.of(size)) for group, size in sizes.items()}
+    else:
+        found = {host: of_one for host, of_one in groups.items() if host in drained}
+        allowed = {group: 1 for of_one in found.values() for group in of_one}
+    for host, group in (single or {}).items():
+        found[host], allowed[group] = [*found.get(host, ()), group], 1
+    return Limit(found, allowed)
 
 
 def batches(wave: Sequence[str], limits: Limit) -> list[list[str]]:

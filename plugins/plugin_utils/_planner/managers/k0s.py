@@ -15,4 +15,5 @@ K0S = Manager(
     socket="/run/k0s/containerd.sock",
     homes=("/etc/k0s/", "/var/lib/k0s/", "/run/k0s/"),
     units=("k0scontroller.service", "k0sworker.service"),
+    servers=("k0scontroller.service",),
 )

@@ -16,4 +16,5 @@ K3S = Manager(
     socket="/run/k3s/containerd/containerd.sock",
     homes=("/var/lib/rancher/k3s/",),
     units=("k3s.service", "k3s-agent.service"),
+    servers=("k3s.service",),
 )

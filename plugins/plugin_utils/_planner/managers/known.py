@@ -61,6 +61,11 @@ def own_engine_units() -> list[str]:
     return [unit for m in MANAGERS if m.own_engine for unit in m.units]
 
 
+def server_units() -> list[str]:
+    """What takes a part of its cluster's API with it when it restarts."""
+    return [unit for m in MANAGERS for unit in m.servers]
+
+
 def executables() -> list[str]:
     """The names of files that a containerd may run from."""
     return [DAEMON, *(m.place.executable for m in MANAGERS if m.place and m.place.executable)]

@@ -42,6 +42,7 @@ class Manager:
     socket: str = ""
     homes: tuple[str, ...] = ()  # a configuration or a program below one of these is its own
     units: tuple[str, ...] = ()
+    servers: tuple[str, ...] = ()  # those of `units` that the cluster's API and its database run in as well
     os_ids: tuple[str, ...] = ()
     own_engine: bool = True  # brings a containerd of its own, next to which a plain one may run
     kubernetes: bool = True  # comes with Kubernetes

@@ -16,4 +16,5 @@ RKE2 = Manager(
     socket="/run/k3s/containerd/containerd.sock",
     homes=("/var/lib/rancher/rke2/",),
     units=("rke2-server.service", "rke2-agent.service"),
+    servers=("rke2-server.service",),
 )

@@ -5,7 +5,14 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import rollout, settings, work
+from collections import Counter
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, rollout, room, settings, waves, work
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.unit.plugins.plugin_utils.fleet.test_rollout import CHANGE, looked
 
@@ -20,3 +27,70 @@ def test_each_cluster_has_its_own_limit_and_the_name_in_the_inventory_counts_fir
     assert [len(b.hosts) for b in rollout.plan(rollout.Fleet(hosts), wanted).batches] == [2, 2]
     named = {name: {"gpufleet_cluster": "one"} for name in hosts}
     assert [len(b.hosts) for b in rollout.plan(rollout.Fleet(hosts, named), wanted).batches] == [1, 1, 1, 1]
+
+
+# ---------------------------------------------------------------- servers
+
+
+def restarting(unit: str, cluster: str) -> dict[str, Any]:
+    """The look at a host whose change restarts this unit."""
+    return {**looked(CHANGE), "would_restart": [unit], "work": {"cluster": cluster}}
+
+
+FLEETS = [
+    # what restarts, on how many hosts, in how many clusters; the sizes of the batches
+    ("k3s.service", 3, 1, [1, 1, 1]),
+    ("rke2-server.service", 3, 1, [1, 1, 1]),
+    ("k0scontroller.service", 3, 1, [1, 1, 1]),
+    ("k3s-agent.service", 3, 1, [3]),
+    ("rke2-agent.service", 3, 1, [3]),
+    ("containerd.service", 3, 1, [3]),
+    ("k3s.service", 500, 500, [500]),  # the single nodes of an edge
+    ("k3s.service", 6, 2, [2, 2, 2]),
+]
+
+
+@pytest.mark.parametrize(("unit", "hosts", "clusters", "sizes"), FLEETS)
+def test_servers_of_one_cluster_go_one_after_another_and_nobody_else_waits(unit: str, hosts: int, clusters: int, sizes: list[int]) -> None:
+    fleet = rollout.Fleet({f"n{n}": restarting(unit, f"ca-{n % clusters}") for n in range(hosts)})
+    found = rollout.plan(fleet, settings.of({"waves": "100%", "canaries": 0}))
+    assert [len(batch.hosts) for batch in found.batches] == sizes
+
+
+def test_each_server_unit_is_a_unit_of_its_manager() -> None:
+    assert all(set(m.servers) <= set(m.units) for m in known.MANAGERS)
+    assert known.server_units() == ["k3s.service", "rke2-server.service", "k0scontroller.service"]
+
+
+def test_servers_whose_cluster_nobody_knows_count_as_one_cluster() -> None:
+    fleet = rollout.Fleet({f"n{n}": restarting("k3s.service", "") for n in range(3)})
+    assert [len(b.hosts) for b in rollout.plan(fleet, settings.of({"waves": "100%", "canaries": 0})).batches] == [1, 1, 1]
+
+
+@given(st.lists(st.tuples(st.sampled_from(["a", "b", "c"]), st.booleans()), min_size=1, max_size=20), st.sampled_from([None, 1, 3, "50%"]))
+def test_whatever_the_setting_no_two_servers_of_a_cluster_are_in_one_batch(hosts: list[tuple[str, bool]], most: Any) -> None:
+    units = {True: "k3s.service", False: "k3s-agent.service"}
+    fleet = rollout.Fleet({f"n{n}": restarting(units[server], cluster) for n, (cluster, server) in enumerate(hosts)})
+    found = rollout.plan(fleet, settings.of({"max_unavailable": most}))
+    for batch in found.batches:
+        servers = Counter(hosts[int(name[1:])][0] for name in batch.hosts if hosts[int(name[1:])][1])
+        assert max(servers.values(), default=0) <= 1
+
+
+BROKEN = [
+    # what became of the first server, whether the second one of its cluster waits
+    ("failed", True),
+    ("lost", True),
+    ("rolled back", True),
+    ("", False),
+]
+
+
+@pytest.mark.parametrize(("word", "waits"), BROKEN)
+def test_a_server_that_did_not_come_through_keeps_the_others_of_its_cluster_waiting(word: str, waits: bool) -> None:
+    limits = waves.Limit({"s1": ["servers of cluster a"], "s2": ["servers of cluster a"]}, {"servers of cluster a": 1})
+    reached = progress.Progress(bad={"s1": word} if word else {})
+    rest = [{"s2": "x", "other": "x"}]
+    held = progress.held(room.begun(reached, [], rest, limits), rest[0])
+    why = "s1 has not come through, and the servers of cluster a are changed one after another"
+    assert held == ({"s2": why} if waits else {})
