@@ -11,10 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import arguments
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import host_files
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import health
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import model, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import settings
 
 PLUGINS = Path(__file__).resolve().parents[2] / "plugins"
 # what it is -> the planner's, the node's
@@ -65,6 +67,11 @@ PARTS = {
 @pytest.mark.parametrize("part", PARTS)
 def test_a_rule_is_written_in_one_place(part: str) -> None:
     assert {path.name for path in PLUGINS.rglob("*.py") if part in path.read_text(encoding="utf-8")} == PARTS[part]
+
+
+def test_a_rollout_has_the_defaults_that_its_module_names() -> None:
+    named = {name: option.get("default") for name, option in arguments.spec("rollout_settings").items()}
+    assert settings.of(named) == settings.of({}) == settings.Settings()
 
 
 def test_an_absent_timeout_is_a_named_one() -> None:

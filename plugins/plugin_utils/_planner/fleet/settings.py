@@ -6,9 +6,10 @@
 from __future__ import annotations
 
 import dataclasses as dc
+import functools
 import json
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import approval, hardware, sink, waves, window
@@ -41,27 +42,11 @@ class Settings:
 def of(options: Mapping[str, Any]) -> Settings:
     """Options by their names without the prefix; None where one is not set."""
     given = given_of(options)
-    most = given.get("max_unavailable")
-    found = Settings(
-        hardware_class=paths("class", given.get("class")) or hardware.CLASS,
-        domain=paths("domain", given.get("domain")),
-        canaries=number("canaries", given.get("canaries", 1)),
-        waves=waves.parsed(f"{PREFIX}waves", given.get("waves", list(waves.DEFAULT))),
-        max_unavailable=None if most in (None, "") else waves.amount(f"{PREFIX}max_unavailable", most),
-        max_left_out=waves.amount(f"{PREFIX}max_left_out", given.get("max_left_out", "10%")),
-        max_failed=waves.amount(f"{PREFIX}max_failed", given.get("max_failed", 0)),
-        seed=str(given.get("seed", "")),
-        windows=window.parsed(f"{PREFIX}window", given.get("window")),
-        soak=number("soak", given.get("soak", 0)),
-        soak_command=command_of(given.get("soak_command")),
-        gate_check=check_of(given.get("gate_check")),
-        gate_retries=number("gate_retries", given.get("gate_retries", 3)),
-        approved_changes=approval.parsed(given.get("approved_changes")),
-        until=until_of(given.get("until", UNTIL[0])),
-        events=sink.parsed(f"{PREFIX}events", list_of(given.get("events")), file=True),
-    )
+    found = Settings(**{field: read(given[name]) for name, (field, read) in READ.items() if name in given})
     if found.max_unavailable is not None and found.max_unavailable.number <= 0:
-        raise PlanError(f"{PREFIX}max_unavailable is {most!r}", why="then no host could be taken", next="Say at least 1")
+        raise PlanError(
+            f"{PREFIX}max_unavailable is {given['max_unavailable']!r}", why="then no host could be taken", next="Say at least 1"
+        )
     if found.soak_command and not found.soak:
         why, step = "it is run after a soak, and there is none", f"Set {PREFIX}soak: 60 too"
         raise PlanError(f"{PREFIX}soak_command is set without {PREFIX}soak", why=why, next=step)
@@ -181,3 +166,32 @@ def number(name: str, value: Any) -> int:
         why = "it is less than 0" if re.fullmatch(r"-\d+", text) else "it is no whole number"
         raise PlanError(f"{PREFIX}{name} is {value!r}", why=why, next=f"Write it as {PREFIX}{name}: {WRITTEN.get(name, '1')}")
     return int(text)
+
+
+def numbered(name: str) -> Callable[[Any], int]:
+    return functools.partial(number, name)
+
+
+def sized(name: str) -> Callable[[Any], Amount]:
+    return functools.partial(waves.amount, f"{PREFIX}{name}")
+
+
+# option -> its field, and how what is given is read. What is not given stays as the field has it.
+READ: Mapping[str, tuple[str, Callable[[Any], Any]]] = {
+    "class": ("hardware_class", lambda value: paths("class", value) or hardware.CLASS),
+    "domain": ("domain", functools.partial(paths, "domain")),
+    "canaries": ("canaries", numbered("canaries")),
+    "waves": ("waves", functools.partial(waves.parsed, f"{PREFIX}waves")),
+    "max_unavailable": ("max_unavailable", sized("max_unavailable")),
+    "max_left_out": ("max_left_out", sized("max_left_out")),
+    "max_failed": ("max_failed", sized("max_failed")),
+    "seed": ("seed", str),
+    "window": ("windows", functools.partial(window.parsed, f"{PREFIX}window")),
+    "soak": ("soak", numbered("soak")),
+    "soak_command": ("soak_command", command_of),
+    "gate_check": ("gate_check", check_of),
+    "gate_retries": ("gate_retries", numbered("gate_retries")),
+    "approved_changes": ("approved_changes", approval.parsed),
+    "until": ("until", until_of),
+    "events": ("events", lambda value: sink.parsed(f"{PREFIX}events", list_of(value), file=True)),
+}
