@@ -31,11 +31,14 @@ class Refused(Exception):
 
 
 class Orchestrator(Protocol):
-    """Who can take a host out of service. try_only: judge the change as far as that is possible, and do nothing."""
+    """Who can take a host out of service. try_only: judge the change as far as that is possible, and do nothing.
+
+    left: seconds that a question which itself waits may take.
+    """
 
     def standing(self) -> drain.Standing: ...
     def take_out(self, *, try_only: bool = False) -> None: ...
-    def waiting(self, left: int) -> str: ...
+    def waiting(self, left: int, /) -> str: ...
     def give_back(self, *, try_only: bool = False) -> None: ...
     def keep(self, why: str, *, try_only: bool = False) -> None: ...
 
@@ -166,7 +169,7 @@ class Commands:
             self.begun.append("before")
             self._must("before")
 
-    def waiting(self, left: int) -> str:
+    def waiting(self, left: int, /) -> str:
         if not self.args["commands"].get("wait"):
             return ""
         status, _output, error = self._run("wait", left)
@@ -224,7 +227,7 @@ class Slurm:
         if not try_only and self.standing().state not in ("ours", "broken"):
             raise Refused("Slurm took the drain, and shows somebody else's")
 
-    def waiting(self, left: int) -> str:
+    def waiting(self, _left: int, /) -> str:
         node = self.node()
         if drain_slurm.standing(node, self.args["rollout"]).state in ("others", "in_service"):
             raise Refused(f"somebody has changed the node {node.name} meanwhile ({node.state}, reason {node.reason!r})")
@@ -301,7 +304,7 @@ class Kubernetes:
         why = self.args["reason"] or self.why
         self._patch("hold the node", lambda node: drain_kubernetes.hold(node, self.args["rollout"], why, how), "in_service", try_only)
 
-    def waiting(self, left: int) -> str:
+    def waiting(self, _left: int, /) -> str:
         node = self.node()
         standing = drain_kubernetes.standing(node, self.args["rollout"])
         if standing.state in ("others", "in_service"):

@@ -177,7 +177,6 @@ def require_program(wanted):
 # root: which directory is its /
 # groups: /proc/PID/cgroup
 Process = collections.namedtuple("Process", "pid ppid start uids exe deleted argv users pids root groups")
-PROCESS_ROWS = ("user", "user namespace", "PID namespace", "root directory", "service", "main process", "unit")
 _DELETED = " (deleted)"
 _GENERATIONS = 64
 
