@@ -123,6 +123,43 @@ def test_the_package_database_names_the_version_that_runs(lab: Lab, kind: str) -
     assert f" v{version} " in said(lab, kind, package, "--version")
 
 
+RANCHER = [kind for kind in CARRIED if KINDS[kind].tree == "rancher"]
+HANDLER = """{{{{ template "base" . }}}}
+[plugins.{table}.containerd.runtimes.other]
+runtime_type = "io.containerd.runc.v2"
+"""
+
+
+def restarted(lab: Lab, kind: str, template: str, text: str) -> int:
+    """The status of a restart with this file of a user."""
+    home = f"{Path(KINDS[kind].state[0]).parent}/etc/containerd"
+    place = f"printf %s '{text}' >{home}/{template}" if text else f"rm {home}/{template}"
+    return lab.exec(name_of(kind), ["sh", "-ec", f"{place}; systemctl reset-failed; systemctl restart {KINDS[kind].service}"]).returncode
+
+
+@pytest.mark.parametrize("kind", RANCHER)
+def test_what_stands_for_k3s_renders_a_template_of_the_user_by_gos_rules(lab: Lab, kind: str) -> None:
+    old = kind.endswith("1.7")
+    template = "config.toml.tmpl" if old else "config-v3.toml.tmpl"
+    table = '"io.containerd.grpc.v1.cri"' if old else '"io.containerd.cri.v1.runtime"'
+    assert restarted(lab, kind, template, HANDLER.format(table=table)) == 0
+    assert '"other":' in said(lab, kind, "/opt/lab/bin/crictl", "info")
+    twice = HANDLER.format(table=table).replace("other", "runc")
+    for broken in ('{{ template "base" .', "{{ .NoSuchField }}", twice):
+        assert restarted(lab, kind, template, broken) != 0
+    assert restarted(lab, kind, template, "") == 0
+    assert '"other":' not in said(lab, kind, "/opt/lab/bin/crictl", "info")
+
+
+@pytest.mark.parametrize(("kind", "read"), [(kind, not kind.endswith("1.7")) for kind in RANCHER])
+def test_a_drop_in_is_read_by_the_releases_that_import_it(lab: Lab, kind: str, read: bool) -> None:
+    text = HANDLER.format(table='"io.containerd.cri.v1.runtime"').partition("\n")[2]
+    said(lab, kind, "mkdir", "-p", f"{Path(KINDS[kind].state[0]).parent}/etc/containerd/config-v3.toml.d")
+    assert restarted(lab, kind, "config-v3.toml.d/10-other.toml", "version = 3\n" + text) == 0
+    assert ('"other":' in said(lab, kind, "/opt/lab/bin/crictl", "info")) is read
+    assert restarted(lab, kind, "config-v3.toml.d/10-other.toml", "") == 0
+
+
 def test_ansible_reaches_every_host_as_root_and_by_sudo(lab: Lab) -> None:
     for more in ([], ["-e", "ansible_user=ops", "--become"]):
         done = lab.run([str(ANSIBLE), "gpu_nodes", "-m", "ansible.builtin.command", "-a", "id -u", *more])

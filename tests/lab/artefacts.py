@@ -119,6 +119,8 @@ GO_TOOLS: dict[str, GoTool] = {
     "kubernetes-1.34": _kubernetes("v1.34.4"),
     # The last of the releases that edit configurations in place.
     "nvidia-toolkit-1.17": GoTool(stamps=(("github.com/NVIDIA/nvidia-container-toolkit/internal/info.version", "1.17.8"),)),
+    # Our own stand-in for k3s and RKE2, of nothing but Go's standard library.
+    "rancher": GoTool(static=True),
 }
 
 
@@ -133,7 +135,8 @@ def go_version() -> str:
 def go_tool(name: str) -> Path:
     """The directory with the programs of one entry of GO_TOOLS, built on first use."""
     tool, module = GO_TOOLS[name], HERE / "gomods" / name
-    key = digest(module / "go.mod", module / "go.sum", repr(tool), go_version(), *(["static"] if tool.static else []))
+    own = sorted(path for path in module.iterdir() if path.suffix in (".go", ".tmpl"))  # of modules that fetch nothing
+    key = digest(module / "go.mod", module / "go.sum", repr(tool), go_version(), *(["static"] if tool.static else []), *own)
     what = f"{name}: downloading its sources and compiling them with Go"
     return cached("bin", name, key, functools.partial(_build_go, tool, module), what)
 

@@ -29,6 +29,9 @@ PAUSE_NAMES = {
     "containerd-2.1-forky": "registry.k8s.io/pause:3.10",
     "containerd-2.3": "registry.k8s.io/pause:3.10.2",
     "containerd-2.4": "registry.k8s.io/pause:3.10.2",
+    "k3s-like": "registry.k8s.io/pause:3.10",
+    "k3s-like-1.7": "registry.k8s.io/pause:3.10",
+    "rke2-like": "registry.k8s.io/pause:3.10",
     "crio-1.34": "registry.k8s.io/pause:3.10",
     "crio-1.34-containerd-1.7": "registry.k8s.io/pause:3.10",
 }

@@ -19,6 +19,10 @@ class Kind:
     state: tuple[str, ...]  # directories that must not lie on the hosts' overlay: engines mount overlays there themselves
     programs: str = ""  # name in artefacts.GO_TOOLS
     places: tuple[tuple[str, str], ...] = ()  # (program, directory in the host)
+    lends: str = ""  # the kind whose engine's programs in /usr/bin are taken as well
+    renamed: tuple[tuple[str, str], ...] = ()  # (program, file in the host): of those built or lent
+    files: tuple[tuple[str, str], ...] = ()  # (path, text): what differs between kinds of one tree
+    links: tuple[tuple[str, str], ...] = ()  # (path, what it points to)
     package: str = ""  # the Debian package whose files the programs replace ...
     version: str = ""  # ... and the version that the host's package database then names, so the two agree
     default_config: tuple[str, ...] = ()  # the program and arguments that print its default configuration ...
@@ -56,6 +60,75 @@ def _crio(packages: tuple[str, ...] = CRIO, state: tuple[str, ...] = CRIO_STATE)
     return Kind("trixie", packages, "crio", "crio.service", state, programs="crio-1.34", places=(("crio", "/usr/bin"),))
 
 
+def _rancher(program: str, role: str, engine: str, release: str, home: str, unit: str) -> Kind:
+    """k3s or RKE2. What stands for it renders the configuration and starts the containerd of another kind as its child.
+
+    role: server or agent. release: which files of a user it reads (gomods/rancher/render.go). home: of the bundled programs.
+    """
+    service = unit.rpartition("/")[2]
+    data = f"/var/lib/rancher/{program}"
+    programs = f"{data}/data/{home}/bin"
+    # k3s: one file of all its programs, chosen by name. RKE2: each its own.
+    daemon = "k3s" if program == "k3s" else "containerd"
+    return Kind(
+        suite="trixie",
+        packages=("runc", "containernetworking-plugins"),
+        tree="rancher",
+        service=service,
+        state=(f"{data}/agent/containerd",),
+        programs="rancher",
+        lends=engine,
+        renamed=(
+            ("rancher", f"/usr/local/bin/{program}"),
+            ("containerd", f"{programs}/{daemon}"),
+            *((name, f"{programs}/{name}") for name in ("containerd-shim-runc-v2", "ctr")),
+        ),
+        files=(
+            ("/etc/lab-rancher", f"{release}\n"),
+            ("/etc/lab-program", f"{program}\n"),
+            (f"/etc/rancher/{program}/config.yaml", "# settings of this node\n"),
+            (unit, RANCHER_UNIT.format(program=program, role=role, unit=service.removesuffix(".service"))),
+        ),
+        links=(
+            (f"{programs}/runc", "/usr/local/sbin/runc"),
+            *(
+                [(f"{programs}/containerd", daemon), (f"{data}/data/current", home)]
+                if daemon != "containerd"
+                else [(f"{data}/bin", programs)]
+            ),
+        ),
+    )
+
+
+# As the projects' own installers write them, as far as a service is concerned.
+RANCHER_UNIT = """[Unit]
+Description={program} {role}
+Wants=network-online.target
+After=network-online.target
+
+[Install]
+WantedBy=multi-user.target
+
+[Service]
+Type=notify
+EnvironmentFile=-/etc/default/%N
+EnvironmentFile=-/etc/sysconfig/%N
+EnvironmentFile=-/etc/systemd/system/{unit}.service.env
+KillMode=process
+Delegate=yes
+LimitNOFILE=1048576
+TasksMax=infinity
+TimeoutStartSec=0
+Restart=always
+RestartSec=5s
+ExecStart=/usr/local/bin/{program} {role}
+"""
+K3S_UNIT = "/etc/systemd/system/{0}.service"
+RKE2_UNIT = "/usr/local/lib/systemd/system/{0}.service"
+K3S_HOME = "5f4ac3bd1cbb5b8a4e7d2a1b0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7"
+RKE2_HOME = "v1.35.4-rke2r1-3f8d2c1b0a9e"
+
+
 KINDS: dict[str, Kind] = {
     "containerd-1.6": Kind("bookworm", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
     "containerd-1.7": Kind("trixie", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
@@ -71,6 +144,10 @@ KINDS: dict[str, Kind] = {
     "docker-20.10": Kind("bookworm", ("docker.io",), "docker", "docker.service", DOCKER_STATE),
     "docker": Kind("trixie", ("docker.io", "docker-cli"), "docker", "docker.service", DOCKER_STATE),
     "docker-28": Kind("forky", ("docker.io", "docker-cli"), "docker", "docker.service", DOCKER_STATE),
+    # Releases of k3s and RKE2 from spring 2026 on read drop-ins; those before 2025 have containerd 1.7 and one template.
+    "k3s-like": _rancher("k3s", "server", "containerd-2.3", "drop-ins", K3S_HOME, K3S_UNIT.format("k3s")),
+    "k3s-like-1.7": _rancher("k3s", "agent", "containerd-1.7", "old-template", K3S_HOME, K3S_UNIT.format("k3s-agent")),
+    "rke2-like": _rancher("rke2", "agent", "containerd-2.3", "drop-ins", RKE2_HOME, RKE2_UNIT.format("rke2-agent")),
     # No daemon: the socket unit stands for the engine, and the images come with it.
     "podman-4.3": Kind("bookworm", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),
     "podman-5.4": Kind("trixie", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),

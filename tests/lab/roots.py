@@ -17,7 +17,7 @@ import subprocess
 from pathlib import Path
 
 from .artefacts import LabError, cached, digest, go_tool, run
-from .kinds import Kind
+from .kinds import KINDS, Kind
 
 BASE_PACKAGES = (
     "systemd-sysv", "dbus", "openssh-server", "sudo", "python3", "python3-apt", "iproute2", "procps", "kmod", "iptables", "nftables",
@@ -92,8 +92,15 @@ def package_layer(root: Path, packages: tuple[str, ...]) -> Path:
 def program_layer(kind: Kind, lower: list[Path]) -> Path:
     """The programs built with Go in their places, and the package database of the host saying so."""
     programs = go_tool(kind.programs)
-    key = digest(json.dumps([programs.name, [path.name for path in lower], kind.places, kind.package, kind.version, kind.default_config]))
-    return cached("layers", kind.programs, key, functools.partial(_build_programs, kind, programs, lower))
+    lent = lenders(kind)
+    made_of = [programs.name, [path.name for path in lower], kind.places, kind.package, kind.version, kind.default_config]
+    key = digest(json.dumps([*made_of, *([kind.renamed, [path.name for path in lent]] if lent else [])]))
+    return cached("layers", kind.programs, key, functools.partial(_build_programs, kind, programs, lower, lent))
+
+
+def lenders(kind: Kind) -> list[Path]:
+    """The layers of the kind whose engine this one runs."""
+    return layers(KINDS[kind.lends]) if kind.lends else []
 
 
 def isolated(script: str, *arguments: str) -> None:
@@ -110,11 +117,15 @@ def _build_layer(root: Path, packages: tuple[str, ...], out: Path) -> None:
     isolated(BUILD_LAYER, str(root), str(out), *packages)
 
 
-def _build_programs(kind: Kind, programs: Path, lower: list[Path], out: Path) -> None:
-    for name, directory in kind.places:
-        target = out / directory.lstrip("/") / name
+def _build_programs(kind: Kind, programs: Path, lower: list[Path], lent: list[Path], out: Path) -> None:
+    wanted = [(programs / name, f"{directory}/{name}") for name, directory in kind.places]
+    wanted += [
+        (programs / name if (programs / name).exists() else _first(lent, Path("usr/bin", name)), file) for name, file in kind.renamed
+    ]
+    for source, file in wanted:
+        target = out / file.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copy2(programs / name, target)
+        shutil.copy2(source, target)
     if kind.config:
         target = out / kind.config.lstrip("/")
         target.parent.mkdir(parents=True, exist_ok=True)

@@ -66,6 +66,10 @@ def write(tree: Path, spec: Spec, kind: Kind, address: str, public_key: str, low
     _put(tree, "etc/lab-host", f"ADDRESS={address}\nGATEWAY={GATEWAY}\n")
     _put(tree, "etc/apt/sources.list", "# The hosts of the lab reach no mirror, only the lab's own repository.\n")
     _accounts(tree, lower, public_key)
+    for path, text in kind.files:
+        _put(tree, path.lstrip("/"), text)
+    for path, target in kind.links:
+        _link(tree / path.lstrip("/"), target)
     _units(tree, kind)
     fakegpu.install(tree, spec.gpus)
     _put(tree, KERNEL_LOG.lstrip("/"), "")

@@ -39,7 +39,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers 
 
 from tests.fixtures import earlier_content as earlier
 from tests.fixtures import public_configurations as public
-from tests.lab.kinds import KINDS
+from tests.lab.kinds import KINDS, Kind
 
 DOCS = ROOT / "docs"
 BLOCK = re.compile(r"(<!-- table (\S+) -->\n)(.*?)(<!-- end -->)", re.DOTALL)
@@ -195,8 +195,13 @@ def modes() -> str:
 
 
 def kinds() -> str:
-    rows = [[name, "built from its Go module" if kind.programs else f"Debian {kind.suite}'s packages"] for name, kind in KINDS.items()]
-    return table(["host of the lab", "engine"], rows)
+    return table(["host of the lab", "engine"], ([name, engine_of(kind)] for name, kind in KINDS.items()))
+
+
+def engine_of(kind: Kind) -> str:
+    if kind.lends:
+        return f"imitated: what renders the configuration and starts containerd; that is the one of `{kind.lends}`"
+    return "built from its Go module" if kind.programs else f"Debian {kind.suite}'s packages"
 
 
 # ---------------------------------------------------------------- docs/adoption.md

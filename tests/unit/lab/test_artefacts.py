@@ -180,7 +180,17 @@ def test_the_cache_builds_once_and_keeps_nothing_of_a_failure(tmp_path: Path, mo
     assert len(calls) == 1
 
 
-@pytest.mark.parametrize("name", artefacts.GO_TOOLS)
+OWN = [name for name in artefacts.GO_TOOLS if any((artefacts.HERE / "gomods" / name).glob("*.go"))]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_programs_of_ours_fetch_nothing(name: str) -> None:
+    module = artefacts.HERE / "gomods" / name
+    assert "require" not in (module / "go.mod").read_text()
+    assert (module / "go.sum").read_text() == ""
+
+
+@pytest.mark.parametrize("name", [name for name in artefacts.GO_TOOLS if name not in OWN])
 def test_go_programs_are_pinned_by_version_and_hash(name: str) -> None:
     module = artefacts.HERE / "gomods" / name
     tools = re.findall(r"^(?:tool |\t)([\w./-]+/cmd/[\w.-]+)$", (module / "go.mod").read_text(), re.MULTILINE)
