@@ -269,7 +269,7 @@ def _tags(root, question):
         if doubt:
             raise trust.refusal(question["path"], doubt)
         data = host_files.read_regular(root, host_files.resolve(root, question["path"])[0], question.get("max", host_files.MIB))
-    return leaves.tagged(data, question["keep"], question["prefixes"])
+    return leaves.tagged(data, question["keep"], question["prefixes"], question.get("moves") or ())
 
 
 def _which(root, question):

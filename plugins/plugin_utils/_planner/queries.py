@@ -139,18 +139,29 @@ def command(
     return {**q, "process": process if isinstance(process, str) else dict(process)} if process else q
 
 
-def tags(path: str, prefixes: Sequence[Sequence[str]], keep: Keep, *, max: int = 1 << 20) -> Question:
-    """How the keys of a TOML file that are not sent compare with those of another. prefixes: the tables below which they are compared."""
-    places = [list(prefix) for prefix in prefixes]
-    return {"id": f"tags:{path}", "kind": "tags", "path": path, "prefixes": places, "keep": keep, "max": max}
+Places = Sequence[Sequence[str]]
+Moves = Sequence[tuple[Sequence[str], Sequence[str]]]
 
 
-def printed_tags(argv: list[str], prefixes: Sequence[Sequence[str]], keep: Keep, process: Mapping[str, int] | None = None) -> Question:
+def tags(path: str, prefixes: Places, keep: Keep, moves: Moves = (), *, max: int = 1 << 20) -> Question:
+    """How the keys of a TOML file that are not sent compare with those of another. prefixes: the tables below which they are compared.
+
+    moves: pairs of paths; a string at the first counts as the list of it at the second.
+    """
+    return {"id": f"tags:{path}", "kind": "tags", "path": path, "max": max, **_compared(prefixes, keep, moves)}
+
+
+def printed_tags(
+    argv: list[str], prefixes: Places, keep: Keep, moves: Moves = (), process: Mapping[str, int] | None = None
+) -> Question:  # fmt: skip
     """The same of what a program prints."""
-    q: Question = {
-        "id": "tags:" + " ".join(argv), "kind": "tags", "argv": argv, "timeout": 10, "prefixes": [list(p) for p in prefixes], "keep": keep,
-    }  # fmt: skip
+    q: Question = {"id": "tags:" + " ".join(argv), "kind": "tags", "argv": argv, "timeout": 10, **_compared(prefixes, keep, moves)}
     return {**q, "process": dict(process)} if process else q
+
+
+def _compared(prefixes: Places, keep: Keep, moves: Moves) -> Question:
+    pairs = [[list(source), list(target)] for source, target in moves]
+    return {"prefixes": [list(prefix) for prefix in prefixes], "keep": keep, **({"moves": pairs} if pairs else {})}
 
 
 def package(names: list[str], *, candidates: bool = False) -> Question:

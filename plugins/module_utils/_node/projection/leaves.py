@@ -19,11 +19,13 @@ MOST = 20000  # of one text
 MAX_DEPTH = 256  # of tables and arrays in each other: dotted keys in inline tables make more levels than any program writes
 
 
-def tagged(data, keep, prefixes):
+def tagged(data, keep, prefixes, moves=()):
     """{"prefixes": as asked, "leaves": [[number of the prefix, line, tag of the path below it, tag of the value], ...], "fault": None}.
 
     Each leaf below the longest of the prefixes that leads to it, unless `keep` shows it. A value that is zero or empty has "" for its tag:
     programs that print all they know print those of keys that nobody has set. fault: why the text is not TOML, by code and line.
+    moves: [[path, path], ...]; a string at the first is tagged as the list of it at the second, for programs that read it so. Where the
+    second is there as well both are tagged as they are.
     """
     try:
         root, lines = _read(data)
@@ -32,15 +34,32 @@ def tagged(data, keep, prefixes):
     places = keep.get("places") or []
     found = []
     for path, value in _leaves(root, []):
+        line = _line(lines, path)
+        path, value = _moved(root, moves, path, value)
         under = [number for number, prefix in enumerate(prefixes) if path[: len(prefix)] == list(prefix)]
         if not under or _shown(places, path, value):
             continue
         number = max(under, key=lambda at: len(prefixes[at]))
         below = path[len(prefixes[number]) :]
-        found.append([number, _line(lines, path), keyed.tag(below), keyed.tag([below, value]) if value else ""])
+        found.append([number, line, keyed.tag(below), keyed.tag([below, value]) if value else ""])
         if len(found) > MOST:
             raise host_files.NodeError("too-large", "a text with more than %d keys that are not shown" % MOST)
     return {"prefixes": prefixes, "leaves": found, "fault": None}
+
+
+def _moved(root, moves, path, value):
+    for source, target in moves:
+        if path == source and isinstance(value, str) and value and not _there(root, target):
+            return target, [value]
+    return path, value
+
+
+def _there(root, path):
+    for name in path:
+        if not isinstance(root, dict) or name not in root:
+            return False
+        root = root[name]
+    return True
 
 
 def _shown(places, path, value):

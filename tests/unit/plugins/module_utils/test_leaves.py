@@ -62,6 +62,28 @@ def test_what_means_something_else_has_other_tags(name):
     assert tags(one) != tags(other)
 
 
+ONE, LIST = "[p.c]\none = 'x'\n", "[p.c]\nlist = ['x']\n"
+# Two texts, and whether they have the same tags where p.c.one is read as the list p.c.list.
+MOVED = {
+    "a string and the list of it": (ONE, LIST, True),
+    "a string beside an empty list, and the list": (ONE + "list = []\n", LIST, False),
+    "another string": ("[p.c]\none = 'y'\n", LIST, False),
+    "a list of more": (ONE, "[p.c]\nlist = ['x', 'y']\n", False),
+    "two keys that disagree, and the list": (ONE.replace("x", "y") + "list = ['x']\n", LIST, False),
+    "no string": ("[p.c]\none = 1\n", "[p.c]\nlist = [1]\n", False),
+    "a key of that name elsewhere": ("[p.d]\none = 'x'\n", "[p.d]\nlist = ['x']\n", False),
+}
+
+
+@pytest.mark.parametrize("name", MOVED)
+def test_a_string_that_a_program_reads_as_a_list_of_another_name_is_tagged_as_that(name):
+    one, other, same = MOVED[name]
+    moves = [[["p", "c", "one"], ["p", "c", "list"]]]
+    found, expected = (leaves.tagged(text.encode(), KEEP, [["p"]], moves)["leaves"] for text in (one, other))
+    assert ([leaf[2:] for leaf in found] == [leaf[2:] for leaf in expected]) is same
+    assert tags(one) != tags(other), "without moves they are different keys"
+
+
 def test_equal_values_of_different_keys_have_different_tags():
     assert len({value for _number, _key, value in tags('[p]\na = "x"\nb = "x"\n')}) == 2
 

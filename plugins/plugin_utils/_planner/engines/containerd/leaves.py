@@ -21,6 +21,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projectio
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
 HIDDEN = "tag "  # begins the last part of a key that is not known here
+# containerd reads the first as the second since 2.1 (plugins/cri/runtime, migrateConfig; of version 3 it moves none), and prints it so in
+# `config dump`. Both names are tagged alike on every release: 1.x and 2.0 know the first one alone.
+MOVES = tuple(
+    ((*table, "cni", "bin_dir"), (*table, "cni", "bin_dirs")) for table in (containerd_places.V1_NAMES, containerd_places.V2_NAMES)
+)
 ZERO = ""  # in the place of such a key's tag: nothing, zero, false
 
 
@@ -54,7 +59,7 @@ def require(obs: Observation, files: FileSet, *more: queries.Question) -> None:
 
 
 def _question(files: FileSet, file: ConfigFile) -> queries.Question:
-    return queries.tags(file.path, prefixes(handlers(files)), files.keep)
+    return queries.tags(file.path, prefixes(handlers(files)), files.keep, MOVES)
 
 
 def _tables(file: ConfigFile) -> list[Path]:
@@ -112,7 +117,7 @@ def of_release(obs: Observation, files: FileSet, instance: Instance) -> dict[Pat
     if not instance.binary:
         return {}
     argv = [instance.binary, "config", "default"]
-    answer = _tags_of(obs, queries.printed_tags(argv, prefixes(handlers(files)), files.keep, instance.process))
+    answer = _tags_of(obs, queries.printed_tags(argv, prefixes(handlers(files)), files.keep, MOVES, instance.process))
     return {path: leaf for table in containerd_places.TABLES for path, leaf in _tagged(answer, table, None).items()}
 
 

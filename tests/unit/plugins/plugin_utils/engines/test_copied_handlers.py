@@ -70,7 +70,8 @@ def test_candidates_are_in_the_tools_order_and_never_nvidias() -> None:
 def test_defaults_that_are_no_toml_are_not_taken_for_none() -> None:
     """The program prints something else than a configuration, such as a warning on its standard output."""
     files = FileSet("/etc/containerd/config.toml", ())
-    question = queries.printed_tags(["/usr/bin/containerd", "config", "default"], containerd_leaves.prefixes(()), files.keep)
+    argv, compared = ["/usr/bin/containerd", "config", "default"], containerd_leaves.prefixes(())
+    question = queries.printed_tags(argv, compared, files.keep, containerd_leaves.MOVES)
     answer = {"prefixes": question["prefixes"], "leaves": [], "fault": {"code": "toml-equals", "line": 3}}
     with pytest.raises(QueryFailed, match=r"line 3 is not valid TOML \(toml-equals\)"):
         containerd_leaves.of_release(Observation({}, {question["id"]: answer}), files, instance("2.1.9"))
