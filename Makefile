@@ -13,7 +13,7 @@ RUN := PATH="$(CURDIR)/$(BIN):$$PATH" ANSIBLE_COLLECTIONS_PATH="$(CURDIR)/.cache
 LAB := PATH="$(CURDIR)/$(BIN):$$PATH" $(PYTHON) -m tests.lab
 
 .DEFAULT_GOAL := help
-.PHONY: adopted help venv demo test check lint types sanity archive unit unit-2.16 unit-2.18 unit-node integration judges molecule soak lab-up lab-down bench docs clean
+.PHONY: adopted help venv demo test check matrix lint types sanity archive unit unit-2.16 unit-2.18 unit-node integration judges molecule soak lab-up lab-down bench docs clean
 
 help: ## Say what each target does
 	@awk -F ':.*## ' '/^[a-zA-Z0-9_.-]+:.*## / {printf "  make %-12s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -21,11 +21,14 @@ help: ## Say what each target does
 demo: venv ## Show the main job on a small fleet of real hosts: plan, site, a cut link, proofs (FLEET=all: more engines; YES=1: ask nothing)
 	@$(RUN) YES="$(YES)" python tests/tools/demo.py --fleet $(or $(FLEET),debian)
 
-test: venv ## Everything: the fast tier, molecule, and the tests on the lab's real engines
+test: venv ## Everything: `make matrix`, molecule, and the tests on the lab's real engines
 	@$(RUN) python tests/tools/everything.py
 
-check: venv ## The fast tier: lint, types, sanity, archive, unit; no root, no lab
+check: venv ## The fast tier, a few minutes: lint, types, sanity and unit tests on the newest ansible-core; no root, no lab
 	@$(RUN) python tests/tools/everything.py --fast
+
+matrix: venv ## All that needs no root and no lab: `make check`, played playbooks, every ansible-core and Python at hand, the archive
+	@$(RUN) python tests/tools/everything.py --matrix
 
 lint: venv ## Check style: ruff, yamllint, ansible-lint (production profile), changelog fragments, licences, documentation
 	$(RUN) ruff check .
@@ -48,10 +51,10 @@ unit: venv ## Run the unit tests on the newest ansible-core
 	$(RUN) python -m pytest -q tests/unit
 
 unit-2.16: venv ## Run the unit tests on ansible-core 2.16, the oldest that is promised
-	$(RUN) python tests/tools/unit_matrix.py core-2-16
+	$(RUN) python tests/tools/unit_matrix.py core-2-16 core-2-16-playbooks
 
 unit-2.18: venv ## Run the playbooks' tests that lean on ansible-core on 2.18, too
-	$(RUN) python tests/tools/unit_matrix.py core-2-18
+	$(RUN) python tests/tools/unit_matrix.py core-2-18-playbooks
 
 unit-node: venv ## Run the node side's unit tests on Python 3.6, 3.8 and 3.13, as far as they are at hand
 	$(RUN) python tests/tools/unit_matrix.py node-3-6 node-3-8 node-3-13

@@ -3,7 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run everything, and end with a closing line like pytest's.
 
-    everything.py [--fast] [PART...]        without a name: all of tests/tools/parts.py; with --fast what needs no hosts
+    everything.py [--fast|--matrix] [PART...]   without a name: all of tests/tools/parts.py; what needs no hosts, or the fast half of that
 
 Parts run side by side as far as the processors go: a test on hosts waits for half of its time. One line says when a part begins and when
 it has ended. What a part prints goes to .cache/test-logs; of a part that fails it is shown, at once and whole. The others go on, so that
@@ -31,8 +31,9 @@ from pathlib import Path
 from typing import NoReturn
 
 from environments import ROOT
-from parts import LOGS, Part, fast, parts
+from parts import LOGS, Part, fast, matrix, parts
 
+SMALLER = {"--fast": fast, "--matrix": matrix}
 LIMIT = 30 * 60.0  # seconds; a part that hangs must end before the whole run's limit of an hour
 GRACE = 60.0  # seconds that a part has to take its hosts down
 # pytest's closing line without its frame: "2 failed, 7912 passed in 2248.83s (0:37:28)"
@@ -189,8 +190,9 @@ def stopped(number: int, _frame: object) -> NoReturn:
 
 def main(arguments: Sequence[str]) -> int:
     """Run what is named, or all, and sum up."""
-    known = {part.name: part for part in (fast() if "--fast" in arguments else parts())}
-    names = [word for word in arguments if word != "--fast"]
+    table = next((SMALLER[word] for word in arguments if word in SMALLER), parts)
+    known = {part.name: part for part in table()}
+    names = [word for word in arguments if word not in SMALLER]
     unknown = [name for name in names if name not in known]
     if unknown:
         print(f"everything.py: there is no part {', '.join(unknown)}; there are: {', '.join(known)}", file=sys.stderr)

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""The parts of `make test` and `make check`: each is one command that shares nothing with the others, so they run side by side.
+"""The parts of `make test`, `make matrix` and `make check`: each is one command that shares nothing with the others; they run side by side.
 
 A file of tests/integration boots its own hosts in a lab of its own, so it can be a part of its own. Files are put together where they read
 the same story, or where they are short. A file that is named nowhere is in the part `lab: others`, so none can be forgotten.
@@ -13,6 +13,7 @@ import sys
 from dataclasses import dataclass
 
 from environments import CACHE, ROOT
+from sanity import CORES
 
 # How much of a processor a part keeps busy. A test on hosts waits for at least half of its time: for boots, restarts and time limits.
 BUSY, WAITING = 1.0, 0.5
@@ -46,30 +47,30 @@ def pytest_part(name: str, load: float, *tests: str) -> Part:
 
 # name -> files of tests/integration; the longest first. Judges start no hosts: engines' own programs judge files there, and AWX's run jobs.
 LAB = {
-    "story": ("absent", "check_mode", "main_line", "weeks_later"),
-    "faults": ("faults",),
-    "kubernetes": ("rollout_kubernetes",),
     "drains": ("drain_kubernetes", "drain_slurm"),
-    "node_check": ("node_check",),
     "rollout": ("rollout_fleet", "rollout"),
-    "cdi engines": ("cdi_engines", "cdi_mig"),
-    "disasters": ("disasters", "executor", "gpu_operator"),
-    "rollback": ("rollback", "taken_back_whole"),
-    "two engines": ("two_engines", "nvidia_ctk_hosts", "other_writers"),
-    "lab": ("lab", "device_nodes"),
-    "first day": ("first_day", "docker", "examples"),
-    "cdi specs": ("cdi_spec", "cdi_validated", "cdi_bad_hosts", "freshness"),
     "what leaves": ("bad_input", "failed_queries", "hidden_bytes", "what_leaves"),
+    "story": ("absent", "check_mode", "main_line", "weeks_later"),
+    "kubernetes": ("rollout_kubernetes",),
     "adoption": ("faults_adoption", "gpu_operator_crio", "spelled_options", "example_projects"),
+    "first day": ("first_day", "docker", "examples"),
     "ways": ("transport", "local_user", "oldest_core", "reports", "waves"),
+    "faults": ("faults",),
+    "rollback": ("rollback", "taken_back_whole"),
+    "disasters": ("disasters", "executor", "gpu_operator"),
+    "two engines": ("two_engines", "nvidia_ctk_hosts", "other_writers"),
+    "cdi specs": ("cdi_spec", "cdi_validated", "cdi_bad_hosts", "freshness"),
+    "lab": ("lab", "device_nodes"),
+    "cdi engines": ("cdi_engines", "cdi_mig"),
+    "node_check": ("node_check",),
 }
 JUDGES = {
-    "judge: containerd": ("containerd_judge", "runtime_config", "operator_drop_in"),
     "judge: nvidia-ctk": ("nvidia_ctk", "public_nvidia_ctk", "nothing_lowered"),
-    "judge: public": ("public_configurations", "crio_adoption", "crio_judge"),
-    "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
     "awx": ("awx_objects", "awx_workflow", "runners"),
+    "judge: public": ("public_configurations", "crio_adoption", "crio_judge"),
+    "judge: containerd": ("containerd_judge", "runtime_config", "operator_drop_in"),
     "judge: others": ("docker_judge", "properties", "cdi_oracle", "cdi_reference"),
+    "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
 }
 OTHERS = "lab: others"
 PLAYBOOKS = "tests/unit/playbooks"  # some 150 tests, each of which runs ansible-playbook a few times: as long as all other unit tests
@@ -92,22 +93,43 @@ def on_lab(name: str, *command: str) -> Part:
     return Part(name, (sys.executable, str(ROOT / "tests/tools/on_lab_machines.py"), *command), WAITING)
 
 
-def node_groups() -> list[str]:
-    """The Pythons on which the node side's tests run besides the one that the part `unit` runs on."""
-    return [f"node-{version.replace('.', '-')}" for version in ("3.6", "3.8", "3.13") if version != f"3.{sys.version_info.minor}"]
+def matrix_part(name: str, *sets: str) -> Part:
+    """Unit tests in environments of other Pythons and other ansible-core releases."""
+    return Part(name, (sys.executable, "tests/tools/unit_matrix.py", *sets), BUSY)
+
+
+def sanity_part(core: str) -> Part:
+    return Part(f"sanity-{core}", (sys.executable, "tests/tools/sanity.py", core), BUSY)
 
 
 def fast() -> list[Part]:
-    """What needs no hosts, the longest first: `make check`."""
+    """What tells most in a few minutes: the newest ansible-core, and the node side on the oldest Python. `make check`."""
     return [
-        target("unit-2.16"),
-        pytest_part("unit: playbooks", BUSY, PLAYBOOKS),
         pytest_part("unit", BUSY, "tests/unit", f"--ignore={PLAYBOOKS}"),
-        *(Part(f"sanity-{core}", (sys.executable, "tests/tools/sanity.py", core), BUSY) for core in ("2.21", "2.20", "2.19")),
-        *map(target, ("unit-2.18", "archive")),
-        Part("unit-node", (sys.executable, "tests/tools/unit_matrix.py", *node_groups()), BUSY),
-        *map(target, ("lint", "types")),
+        sanity_part(CORES[-1]),
+        target("lint"),
+        target("types"),
+        matrix_part("unit-node-3.6", "node-3-6"),
     ]
+
+
+def releases() -> list[Part]:
+    """What else needs no hosts, the longest first: playbooks as they are played, other releases of ansible-core and Python, the archive."""
+    newest = f"node-3-{sys.version_info.minor}"  # the part `unit` runs the node side's tests on it
+    return [
+        matrix_part("playbooks-2.16", "core-2-16-playbooks"),
+        pytest_part("playbooks", BUSY, PLAYBOOKS),
+        matrix_part("playbooks-2.18", "core-2-18-playbooks"),
+        matrix_part("unit-2.16", "core-2-16"),
+        *map(sanity_part, reversed(CORES[:-1])),
+        target("archive"),
+        matrix_part("unit-node", *(name for name in ("node-3-8", "node-3-13") if name != newest)),
+    ]
+
+
+def matrix() -> list[Part]:
+    """All that needs no hosts: `make matrix`."""
+    return [*releases()[:3], *fast()[:2], *releases()[3:], *fast()[2:]]
 
 
 def parts() -> list[Part]:
@@ -116,8 +138,8 @@ def parts() -> list[Part]:
     judges = [pytest_part(name, BUSY, *files(names)) for name, names in JUDGES.items()]
     others = [pytest_part(OTHERS, WAITING, *files(unnamed()))] if unnamed() else []
     molecule = on_lab("molecule", "--lab", "molecule", "molecule", "test", "--all")
-    first, rest = fast()[:6], fast()[6:]
-    return mixed([*hosts[:2], *others, *hosts[2:], molecule], [*first, *judges, *rest])
+    long, short = matrix()[:6], matrix()[6:]
+    return mixed([*hosts, *others, molecule], [*long, *judges, *short])
 
 
 def mixed(waiting: list[Part], busy: list[Part]) -> list[Part]:

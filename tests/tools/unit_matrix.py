@@ -3,8 +3,9 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """Run unit tests in the environments of other Pythons and other ansible-core releases.
 
-    unit_matrix.py core-2-16              all unit tests but the node side's, which imports no Ansible
-    unit_matrix.py core-2-18              the playbooks' runs that lean on how ansible-core counts, loses and templates
+    unit_matrix.py core-2-16              all unit tests but the node side's, which imports no Ansible, and the playbooks' runs
+    unit_matrix.py core-2-16-playbooks    the playbooks' runs
+    unit_matrix.py core-2-18-playbooks    of them those that lean on how ansible-core counts, loses and templates
     unit_matrix.py node-3-6 node-3-8      the node side's, without Ansible
 
 A missing interpreter is named and passed over: not every machine has every Python.
@@ -25,25 +26,29 @@ OF_THE_CORE = tuple(
     f"{PLAYBOOKS}/test_{name}.py" for name in ("runs", "rollout", "rollout_losses", "drain", "empty_answers", "words_of_a_host")
 )
 
-# group -> the arguments of pytest; every other group runs the node side's
-TESTS = {"core-2-16": ("tests/unit", f"--ignore={NODE_SIDE}"), "core-2-18": OF_THE_CORE}
+# tests of an environment, which the beginning of the name names -> the arguments of pytest; every other name runs the node side's
+TESTS = {
+    "core-2-16": ("tests/unit", f"--ignore={NODE_SIDE}", f"--ignore={PLAYBOOKS}"),
+    "core-2-16-playbooks": (PLAYBOOKS,),
+    "core-2-18-playbooks": OF_THE_CORE,
+}
 # What is drawn at random is drawn in full on the newest release; here so many times.
 EXAMPLES = {"GPUFLEET_EXAMPLES": "5"}
 
 
-def run(group: str) -> bool:
-    """Run the tests of one group and say whether they passed."""
-    tests = TESTS.get(group, (NODE_SIDE,))
+def run(name: str) -> bool:
+    """Run the tests of one name and say whether they passed."""
+    tests = TESTS.get(name, (NODE_SIDE,))
     try:
-        programs = environments.ensure(group)
+        programs = environments.ensure(name.removesuffix("-playbooks"))
     except environments.NoInterpreter as error:
-        print(f"== {group}: not run here, {error}", flush=True)
+        print(f"== {name}: not run here, {error}", flush=True)
         return True
-    print(f"== {group}: {' '.join(tests)}", flush=True)
+    print(f"== {name}: {' '.join(tests)}", flush=True)
     command = [str(programs / "python"), "-m", "pytest", "-q", *tests]
     return subprocess.run(command, cwd=environments.ROOT, env={**EXAMPLES, **os.environ}, check=False).returncode == 0
 
 
 if __name__ == "__main__":
-    results = [run(group) for group in sys.argv[1:]]
+    results = [run(name) for name in sys.argv[1:]]
     sys.exit(0 if all(results) else 1)

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import ast
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -51,6 +52,26 @@ def test_every_test_file_is_in_just_one_part() -> None:
     assert set(named.values()) == {1}
     left_out = [word for part in parts.parts() if part.counted for word in part.command if word.startswith("--ignore=")]
     assert left_out == [f"--ignore={parts.PLAYBOOKS}"], "what one part leaves out is a part of its own"
+
+
+def test_each_smaller_run_is_a_part_of_the_greater_one() -> None:
+    import parts
+
+    names = [{part.name for part in table()} for table in (parts.fast, parts.matrix, parts.parts)]
+    assert names[0] < names[1] < names[2]
+    assert [part.name for part in parts.matrix() if part.memory == parts.HOSTS_NEED] == [], "no hosts"
+
+
+def test_every_release_is_in_just_one_part() -> None:
+    """Unit tests of the newest Python and ansible-core run in the environment that this runs in."""
+    import environments
+    import parts
+    import sanity
+    import unit_matrix
+
+    run = Counter(word for part in parts.parts() for word in part.command if re.match(r"(core|node)-\d|\d\.\d+$", word))
+    nodes = {name for name in environments.INTERPRETERS if name.startswith("node-")} - {f"node-3-{sys.version_info.minor}"}
+    assert run == Counter({*unit_matrix.TESTS, *nodes, *sanity.CORES})
 
 
 def test_files_that_read_one_story_are_in_one_part() -> None:
