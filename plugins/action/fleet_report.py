@@ -13,7 +13,7 @@ from typing import Any
 
 from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, fleet_table, outside, rollout_batch, rollout_report
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import sink
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, sink
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.page import document, html, kept
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import escape, outcomes, registered
@@ -59,12 +59,13 @@ def told(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> tuple[outcome
         return fleet_table.gathered(task_vars, args), {}
     plan, hostvars = args["plan"], task_vars["hostvars"]
     found = rollout_batch.reached(plan, hostvars)
-    results = {host: with_history(rollout_report.result(host, plan, hostvars[host], found), hostvars[host]) for host in plan["hosts"]}
+    results = {host: reported(host, plan, base.Once(hostvars[host]), found) for host in plan["hosts"]}
     return results, {host: str(planned["class"]) for host, planned in plan["hosts"].items()}
 
 
-def with_history(result: outcomes.Result, variables: Mapping[str, Any]) -> outcomes.Result:
+def reported(host: str, plan: Mapping[str, Any], variables: Mapping[str, Any], found: progress.Progress) -> outcomes.Result:
     """A change returns the name of its own entry in the journal; the look before it has those of all earlier ones."""
+    result = rollout_report.result(host, plan, variables, found)
     return {**result, "journal": (variables.get(registered.LOOK) or {}).get("journal") or []}
 
 
@@ -90,5 +91,5 @@ def read(name: str) -> Any:
         return kept.require(json.loads(Path(name).expanduser().read_text(encoding="utf-8")), name)
     except OSError as error:
         raise PlanError("this file cannot be read", where=name, why=error.strerror or "", next=kept.STEP) from None
-    except ValueError as error:
+    except (ValueError, RecursionError) as error:
         raise PlanError("this file is no JSON", where=name, why=str(error), next=kept.STEP) from None

@@ -47,12 +47,13 @@ class ActionModule(ActionBase):
         found = before(plan, number, variables["hostvars"])
         classes = {host: str(plan["hosts"][host]["class"]) for host in plan["batches"][number]["hosts"]}
         teller = Teller(self, variables, wanted.events if not check else ())
-        earlier = reached(plan, variables["hostvars"])  # what has been told by now; that a batch is not known is found out here
+        earlier = reached(plan, variables["hostvars"], number)  # what has been told by now; that a batch is not known is found out here
         if args["point"] != "end":
             found = as_planned(found, classes, variables.get("ansible_play_batch") or ())
             found = as_far_as(found, wanted, plan["batches"][number]["wave"])
             found = found if check else within_window(found, wanted)
-            found = room.begun(found, out_of_service(plan, number, variables["hostvars"]), rest(plan, number), room.limits(plan))
+            most = room.limits(plan)
+            found = room.begun(found, out_of_service(plan, number, variables["hostvars"], most.groups), rest(plan, number), most)
             found = progress.ended(found, DECLINED, paused=True) if args["declined"] else found
             if args["point"] == "ready":
                 return shaped(args, found, {})
@@ -62,10 +63,11 @@ class ActionModule(ActionBase):
             found = stopped(teller, earlier, found) if found.ended else teller.tell(found, events.BATCH, events.place(plan, number))
             return {**shaped(args, found, progress.held(found, classes)), "soaks": wanted.soak > 0 and not check, **teller.said}
         started = {host: c for host, c in classes.items() if host not in progress.held(found, classes)}
-        words = {host: word(variables["hostvars"][host], check) for host in started}
+        known = {host: base.Once(variables["hostvars"][host]) for host in started}
+        words = {host: word(known[host], check) for host in started}
         second = wanted.soak > 0 and not check
         well = [host for host, said in words.items() if said in ("yes", "no")] if second else []
-        sick = {host: health.why(second_look(host, plan, variables["hostvars"][host])) for host in well}
+        sick = {host: health.why(second_look(host, plan, known[host])) for host in well}
         canaries = plan["batches"][number]["wave"] == rollout.CANARY
         total = sum(len(batch["hosts"]) for batch in plan["batches"])
         ended = progress.Ended(words, classes, canaries, {host: why for host, why in sick.items() if why})
@@ -73,7 +75,7 @@ class ActionModule(ActionBase):
         came = [host for host, said in words.items() if said in ("yes", "no") and not sick.get(host)]
         warnings = [] if check else noted(lambda: claims.ended(came))
         found = found if check or found.ended else asked(found, wanted)
-        told = {host: about(host, words[host], sick.get(host, ""), plan, variables["hostvars"][host]) for host in events.ordered(words)}
+        told = {host: about(host, words[host], sick.get(host, ""), plan, known[host]) for host in events.ordered(words)}
         fleet_table.show([*(events.of_host(host, one) for host, one in told.items()), events.of_batch(number, plan, words, found)])
         found = teller.tell(found, events.GATE, {**events.place(plan, number), **events.gate(words, found, total)})
         found = stopped(teller, earlier, found)
@@ -180,13 +182,15 @@ def before(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) ->
     ended = step_of(plan["batches"][number - 1]["hosts"], hostvars, ("end",))
     if ended is None:
         what = f"what became of batch {number} of the rollout is not known, so batch {number + 1} does not begin"
-        return progress.ended(reached(plan, hostvars), f"{what}: none of its hosts has the result of its gate. Run the rollout again")
+        why = f"{what}: none of its hosts has the result of its gate. Run the rollout again"
+        return progress.ended(reached(plan, hostvars, number), why)
     return ended
 
 
-def reached(plan: Mapping[str, Any], hostvars: Mapping[str, Any]) -> progress.Progress:
-    """The progress of the last batch that began."""
-    steps = (step_of(batch["hosts"], hostvars) for batch in reversed(plan["batches"]))
+def reached(plan: Mapping[str, Any], hostvars: Mapping[str, Any], number: int | None = None) -> progress.Progress:
+    """The progress of the last batch that began. number: of the batch that is at work, after which none has."""
+    batches = plan["batches"] if number is None else plan["batches"][: number + 1]
+    steps = (step_of(batch["hosts"], hostvars) for batch in reversed(batches))
     return next((step for step in steps if step), progress.Progress())
 
 
@@ -195,9 +199,13 @@ def rest(plan: Mapping[str, Any], number: int) -> list[dict[str, str]]:
     return [{host: str(plan["hosts"][host]["class"]) for host in batch["hosts"]} for batch in plan["batches"][number:]]
 
 
-def out_of_service(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any]) -> list[str]:
-    """The hosts of earlier batches that this rollout holds out of service: with work that did not end, or failed, or lost."""
-    return [host for batch in plan["batches"][:number] for host in batch["hosts"] if is_out(hostvars[host])]
+def out_of_service(plan: Mapping[str, Any], number: int, hostvars: Mapping[str, Any], grouped: Collection[str]) -> list[str]:
+    """The hosts of earlier batches that this rollout holds out of service: with work that did not end, or failed, or lost.
+
+    grouped: the hosts that a limit counts; no other is looked at.
+    """
+    earlier = (host for batch in plan["batches"][:number] for host in batch["hosts"])
+    return [host for host in earlier if host in grouped and is_out(hostvars[host])]
 
 
 def is_out(variables: Mapping[str, Any]) -> bool:
@@ -207,8 +215,13 @@ def is_out(variables: Mapping[str, Any]) -> bool:
 
 def step_of(hosts: Sequence[str], hostvars: Mapping[str, Any], points: Sequence[str] = ("end", "begin")) -> progress.Progress | None:
     """The latest step of a batch, None where it has none. A host that was lost within the batch knows only how that began."""
-    steps = [hostvars[host].get(registered.ROLLOUT_STEP) or {} for host in hosts]
-    return next((progress.of(step["progress"]) for point in points for step in steps if step.get("point") == point), None)
+    seen: dict[str, Mapping[str, Any]] = {}
+    for host in hosts:
+        step = hostvars[host].get(registered.ROLLOUT_STEP) or {}
+        if step.get("point") == points[0]:  # mostly of the first: Ansible takes half a millisecond and more for each value of a host
+            return progress.of(step["progress"])
+        seen.setdefault(str(step.get("point") or ""), step)
+    return next((progress.of(seen[point]["progress"]) for point in points if point in seen), None)
 
 
 def word(variables: Mapping[str, Any], check: bool) -> str:

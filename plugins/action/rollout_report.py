@@ -35,7 +35,7 @@ class ActionModule(ActionBase):
         check = bool(self._task.check_mode)
         hostvars = (task_vars or {})["hostvars"]
         found = rollout_batch.reached(plan, hostvars)
-        results = {host: result(host, plan, hostvars[host], found) for host in plan["hosts"]}
+        results = {host: result(host, plan, base.Once(hostvars[host]), found) for host in plan["hosts"]}
         totals = outcomes.totals(results, check)
         wrong = problem(totals, found) or nothing_taken(totals, results, found)
         status = how(found, wrong, check)

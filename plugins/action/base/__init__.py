@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import functools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
@@ -45,6 +45,35 @@ class Outcome:
     plan: Plan
     facts: Mapping[str, Any] = dc.field(default_factory=dict)
     rolled_back: Plan = Plan()  # carried out by itself where the plan was rolled back
+
+
+MISSING = object()
+
+
+class Once(Mapping[str, Any]):
+    """The variables of a host, each of which is read once.
+
+    Ansible merges all variables of a host for each `hostvars[host]`, and templates a value for each time that it is read: some milliseconds
+    for a look, which was most of what a rollout cost on the controller. Kept as long as this is: for one host after the other, since the
+    values of ten thousand hosts are a gigabyte.
+    """
+
+    def __init__(self, variables: Mapping[str, Any]) -> None:
+        self._variables = variables
+        self._read: dict[str, Any] = {}
+
+    def __getitem__(self, name: str) -> Any:
+        if name not in self._read:
+            self._read[name] = self._variables.get(name, MISSING)
+        if self._read[name] is MISSING:
+            raise KeyError(name)
+        return self._read[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._variables)
+
+    def __len__(self) -> int:
+        return len(self._variables)
 
 
 Planner = Callable[[Policy, Observation], Outcome]

@@ -135,7 +135,7 @@ def parsed(file: File) -> dict[str, Any]:
     """{} for anything that is no record; it is then replaced."""
     try:
         value = json.loads(file.content or "{}")
-    except ValueError:
+    except (ValueError, RecursionError):
         return {}
     return value if isinstance(value, dict) else {}
 

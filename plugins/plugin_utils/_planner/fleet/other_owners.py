@@ -102,7 +102,7 @@ def _locks(text: str) -> list[Mapping[str, Any]]:
     """One lock, or those of a kured with --concurrency. What is no lock of kured's holds no node."""
     try:
         value = json.loads(text)
-    except ValueError:
+    except (ValueError, RecursionError):
         return []
     locks = value.get("locks") if isinstance(value, dict) and "locks" in value else [value]
     return [lock for lock in locks if isinstance(lock, dict)] if isinstance(locks, list) else []

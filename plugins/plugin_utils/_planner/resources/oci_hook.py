@@ -139,7 +139,7 @@ def expecting(file: File, plan: Plan) -> Plan:
 def parsed(file: File) -> Any:
     try:
         return json.loads(file.content or "null") if file.exists else None
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
 
 

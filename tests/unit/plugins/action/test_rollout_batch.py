@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.action import rollout_batch, rollout_report
+from ansible_collections.gpufleet.nvidia.plugins.action import base, rollout_batch, rollout_report
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import progress, rollout, settings
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import outcomes, registered
 
@@ -109,3 +110,23 @@ FAR = [
 def test_a_run_until_its_canaries_pauses_before_the_first_wave(until: str, wave: Any, why: str) -> None:
     found = rollout_batch.as_far_as(progress.Progress(), settings.of({"until": until}), wave)
     assert (found.ended.startswith(why), bool(found.ended), found.paused) == (True, bool(why), bool(why))
+
+
+class Counted(dict[str, Any]):
+    """Variables of a host that count how often a value is read: Ansible templates it each time."""
+
+    def __init__(self, values: dict[str, Any]) -> None:
+        super().__init__(values)
+        self.reads: Counter[str] = Counter()
+
+    def get(self, name: str, default: Any = None) -> Any:
+        self.reads[name] += 1
+        return super().get(name, default)
+
+
+def test_each_value_of_a_host_is_read_once_for_its_line_in_the_report() -> None:
+    variables = Counted({registered.LOOK: {"decision": {}}, registered.CONVERGED: {"changed": True}, registered.ROLLOUT_STEP: BEGIN})
+    planned = {"class": "a", "state": rollout.DO, "gpus": 1, "running": []}
+    found = rollout_report.result("gpu1", {"hosts": {"gpu1": planned}}, base.Once(variables), progress.Progress())
+    assert found["changed"]
+    assert max(variables.reads.values()) == 1

@@ -128,3 +128,8 @@ def test_a_host_in_other_hands_is_left_out_and_one_that_has_nothing_to_do_is_don
     found = rollout.plan(seen, settings.of({"max_left_out": 1}))
     assert {name: host.state for name, host in found.hosts.items()} == {"a": "left out", "b": "done", "c": "do"}
     assert found.hosts["a"].why == others["a"]
+
+
+def test_an_annotation_that_no_json_reader_gets_through_holds_no_node() -> None:
+    """Whoever may annotate a DaemonSet must not end a rollout by it."""
+    assert not other_owners.locked("gpu1", [{"metadata": {"annotations": {other_owners.KURED_LOCK: "[" * 200_000}}}], NOW)
