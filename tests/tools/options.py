@@ -36,12 +36,19 @@ ENTRIES: Mapping[str, Mapping[str, str]] = {
     "toolkit": {"main": "toolkit_repository"},
     "drain": dict.fromkeys(("main", "check", "drain", "undrain", "keep"), "drain"),
     "awx": {"main": "awx"},
+    "bundle": {"main": "bundle"},
 }
 # Options that carry another name as a variable, since there it has to say what of.
 NAMES: Mapping[str, Mapping[str, str]] = {
     "awx": {option: f"awx_{option}" for option in arguments.documentation("awx")["options"]},
     "node_check": {"image": "verify_image", "timeout": "verify_timeout", "node_result": "verify_node_result"},
     "toolkit_repository": {"url": "toolkit_repository", "key": "toolkit_key", "key_fingerprint": "toolkit_key_fingerprint"},
+    "bundle": {
+        **{option: f"bundle_{option}" for option in ("file", "versions", "architectures", "formats")},
+        "url": "toolkit_repository",
+        "key": "toolkit_key",
+        "key_fingerprint": "toolkit_key_fingerprint",
+    },
     "drain": {
         **{o: f"drain_{o}" for o in ("by", "commands", "driver_changes", "interval", "method", "on_timeout", "reason", "timeout")},
         "policy": "drain",

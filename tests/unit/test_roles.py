@@ -20,7 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = "gpufleet.nvidia."
-ROLES = ("awx", "drain", "node", "toolkit", "verify")
+ROLES = ("awx", "bundle", "drain", "node", "toolkit", "verify")
 SPEC_KEYS = ("type", "elements", "choices", "default")
 GROUP: list[str] = yaml.safe_load((ROOT / "meta/runtime.yml").read_text())["action_groups"]["node"]
 
@@ -35,8 +35,10 @@ DRAIN = {
     "context": "kubernetes_context",
 }
 AWX = {option: f"awx_{option}" for option in arguments.spec("awx")}
+BUNDLE = {**TOOLKIT, **{option: f"bundle_{option}" for option in ("file", "versions", "architectures", "formats")}}
 ENTRIES = [
     ("awx", "main", "awx", AWX),
+    ("bundle", "main", "bundle", BUNDLE),
     ("node", "main", "node", {}),
     ("node", "look", "node_info", {}),
     ("verify", "main", "node_check", VERIFY),

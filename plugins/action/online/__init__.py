@@ -16,8 +16,10 @@ from pathlib import Path
 from typing import Any
 
 from ansible import constants
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 LONGEST = 1 << 16
+LARGEST = 1 << 28  # bytes of a package
 SECONDS = 20
 
 
@@ -38,6 +40,24 @@ def fetch(url: str) -> dict[str, Any]:
     with contextlib.suppress(OSError):
         _keep(kept, text)
     return {"content": text}
+
+
+def download(url: str) -> bytes | None:
+    """What is at an address, None where nothing is there. Any other failure is a PlanError, and never read as nothing."""
+    from ansible.module_utils.urls import open_url
+
+    step = "See that the controller reaches this address, through https_proxy where it needs a proxy"
+    try:
+        with open_url(url, timeout=SECONDS, http_agent="gpufleet.nvidia") as answer:
+            data: bytes = answer.read(LARGEST + 1)
+    except Exception as error:  # every library below has exceptions of its own
+        if getattr(error, "code", 0) == 404 or isinstance(getattr(error, "reason", None), FileNotFoundError):
+            return None
+        why = " ".join(str(error).split())[:200] or type(error).__name__
+        raise PlanError("the controller cannot fetch this", where=url, why=why, next=step) from None
+    if len(data) > LARGEST:
+        raise PlanError("the controller does not fetch this", where=url, why=f"it is larger than {LARGEST >> 20} MiB", next=step)
+    return data
 
 
 def _kept(url: str) -> Path:

@@ -59,7 +59,7 @@ def judged(name: str) -> Path:
     return place
 
 
-def write(place: Path, name: str, text: str, setting: str = DIRECTORY, mode: int | None = MODE) -> Path:
+def write(place: Path, name: str, text: str | bytes, setting: str = DIRECTORY, mode: int | None = MODE) -> Path:
     """In one step, so nobody reads half a file; a link of that name is replaced, and what it leads to is left alone.
 
     The file on the way is a new one: in a shared directory a name that can be guessed may be a link of others'.
@@ -68,8 +68,8 @@ def write(place: Path, name: str, text: str, setting: str = DIRECTORY, mode: int
     whole = place / f".{name}.{secrets.token_hex(8)}"
     try:
         handle = os.open(whole, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW, 0o666 if mode is None else mode)
-        with os.fdopen(handle, "w", encoding="utf-8", errors="backslashreplace") as stream:
-            stream.write(text)
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(text if isinstance(text, bytes) else text.encode("utf-8", "backslashreplace"))
             if mode is not None:
                 os.fchmod(stream.fileno(), mode)
         whole.replace(place / name)

@@ -61,7 +61,7 @@ RESULTS = frozenset(
     f"{PREFIX}{name}"
     for name in (
         *("node_info", "node_result", "verify_result", "cdi_result", "toolkit_result", "fleet", "shown", "totals"),
-        "awx_result",
+        *("awx_result", "bundle_result"),
         *("drain_check", "drain_result", "undrain_result", "keep_result"),
         *("rollout", "rollout_settings", "rollout_plan", "rollout_step", "rollout_failure", "rollout_end", "rollout_status"),
         *("rollout_asked", "rollout_ready", "rollout_answer"),

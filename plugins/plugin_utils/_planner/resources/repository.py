@@ -113,7 +113,7 @@ def fingerprint(key: str) -> str:
     if not key.partition(BEGIN)[2].partition(END)[0].strip():
         raise PlanError("the repository key is not an armored OpenPGP public key", why=f"no {BEGIN}", next="Pass the text of the .asc file")
     try:
-        body = _primary(_dearmored(key))
+        body = _primary(dearmored(key))
     except ValueError as error:
         raise PlanError("the repository key cannot be read", why=str(error), next="Fetch it again; it may be truncated") from error
     except IndexError as error:
@@ -121,11 +121,20 @@ def fingerprint(key: str) -> str:
     return hashlib.sha1(b"\x99" + len(body).to_bytes(2, "big") + body).hexdigest().upper()  # noqa: S324 - the format's own digest
 
 
+def packets(key: str) -> list[tuple[int, bytes]]:
+    """(type, body) of each packet of a key whose fingerprint was taken."""
+    data, at, found = dearmored(key), 0, []
+    while at < len(data):
+        kind, body, at = _packet(data, at)
+        found.append((kind, body))
+    return found
+
+
 def _more(what: str) -> PlanError:
     return PlanError("the repository key is more than one key", why=f"it holds {what}", next=ONE_KEY)
 
 
-def _dearmored(key: str) -> bytes:
+def dearmored(key: str) -> bytes:
     """The bytes of the one armored block. Strict, lest a package manager's parser find more in it than this one."""
     lines = [line.rstrip() for line in key.replace("\r\n", "\n").strip().split("\n")]
     if lines[0] != BEGIN or lines[-1] != END:

@@ -1,0 +1,160 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""An archive of packages as a file: made of the same bytes in the same order each time, and read without believing any of it.
+
+Nothing is ever unpacked by a name that is written in it. A package with one file, since ansible-test wants a module for every other file
+below plugins/action.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import io
+import json
+import os
+import tarfile
+from collections.abc import Iterable, Iterator, Mapping
+from pathlib import Path
+from typing import IO
+
+from ansible import constants
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import listed, manifest
+
+BLOCK = 1 << 20
+COPYRIGHT = 1 << 20  # bytes of a copyright file that are read
+
+
+def packed(content: Mapping[str, bytes]) -> bytes:
+    """The archive: the manifest first, the others by name, nobody's and of no time."""
+    stream = io.BytesIO()
+    with tarfile.open(fileobj=stream, mode="w", format=tarfile.PAX_FORMAT) as archive:
+        for name in sorted(content, key=lambda name: (name != manifest.NAME, name)):
+            member = tarfile.TarInfo(name)
+            member.size, member.mode = len(content[name]), 0o644
+            archive.addfile(member, io.BytesIO(content[name]))
+    return stream.getvalue()
+
+
+def judged(file: str) -> manifest.Manifest:
+    """The manifest of an archive of which every byte was compared. PlanError with one sentence where anything is wrong.
+
+    Every process of one run of Ansible shares what one of them found of the very same file.
+    """
+    path = Path(file).expanduser()
+    try:
+        with path.open("rb") as stream:
+            found = os.fstat(stream.fileno())
+            words = json.dumps([str(path.absolute()), found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns])
+            known = Path(constants.DEFAULT_LOCAL_TMP) / f"gpufleet-archive-{hashlib.sha256(words.encode()).hexdigest()}"
+            with contextlib.suppress(OSError, ValueError):
+                return manifest.parsed(known.read_text(encoding="utf-8"))
+            text = _verified(stream)
+    except OSError as error:
+        step = "Name a file of this controller in bundle_file (gpufleet_bundle_file)"
+        raise manifest.refused(file, error.strerror or type(error).__name__, step) from None
+    except ValueError as error:
+        raise manifest.refused(file, str(error)) from None
+    with contextlib.suppress(OSError):
+        spare = known.with_name(f"{known.name}.{os.getpid()}")
+        spare.write_text(text, encoding="utf-8")
+        spare.replace(known)
+    return manifest.parsed(text)
+
+
+def taken(file: str, names: Iterable[str]) -> dict[str, bytes]:
+    """These files of an archive. Their bytes are compared with the manifest once more: the archive may be another by now."""
+    known, wanted = judged(file), set(names)
+    try:
+        with Path(file).expanduser().open("rb") as stream:
+            found = {member.name: _read(archive, member) for archive, member in _members(stream) if member.name in wanted}
+    except (OSError, ValueError) as error:
+        raise manifest.refused(file, str(error)) from None
+    for name in wanted:
+        if name not in found or hashlib.sha256(found[name]).hexdigest() != known.files[name].sha256:
+            raise manifest.refused(file, f"{name} is not what it was when this run began", "Leave the file alone while hosts are changed")
+    return found
+
+
+def _verified(stream: IO[bytes]) -> str:
+    """The text of the manifest; ValueError where a file is missing, is more than is listed, or has other bytes."""
+    text, listed_, seen = "", None, set()
+    for archive, member in _members(stream):
+        if listed_ is None:
+            if member.name != manifest.NAME or member.size > manifest.LONGEST:
+                raise ValueError(f"it does not begin with a {manifest.NAME}")
+            text = _read(archive, member).decode("utf-8", "replace")
+            listed_ = manifest.parsed(text).files
+            continue
+        file = listed_.get(member.name)
+        if file is None or member.name in seen:
+            raise ValueError(f"it holds {ascii(member.name)[:80]}, which its {manifest.NAME} does not list, or lists once")
+        seen.add(member.name)
+        if (member.size, _digest(archive, member)) != (file.size, file.sha256):
+            raise ValueError(f"{member.name} has not the bytes that its {manifest.NAME} says")
+    if listed_ is None:
+        raise ValueError("it is empty")
+    if set(listed_) - seen:
+        raise ValueError(f"{min(set(listed_) - seen)} is missing in it")
+    return text
+
+
+def _members(stream: IO[bytes]) -> Iterator[tuple[tarfile.TarFile, tarfile.TarInfo]]:
+    with _whole(), tarfile.open(fileobj=stream, mode="r:") as archive:
+        for member in archive:
+            if not member.isreg() or member.issparse():
+                raise ValueError(f"it holds {ascii(member.name)[:80]}, which is not a regular file")
+            yield archive, member
+
+
+@contextlib.contextmanager
+def _whole() -> Iterator[None]:
+    """What tarfile finds wrong, as a sentence."""
+    try:
+        yield
+    except (tarfile.TarError, EOFError) as error:
+        raise ValueError(f"it is truncated, or no tar archive: {str(error) or type(error).__name__}") from None
+
+
+def _blocks(archive: tarfile.TarFile, member: tarfile.TarInfo) -> Iterator[bytes]:
+    stream = archive.extractfile(member)
+    with _whole():
+        while stream and (block := stream.read(BLOCK)):
+            yield block
+
+
+def _read(archive: tarfile.TarFile, member: tarfile.TarInfo) -> bytes:
+    return b"".join(_blocks(archive, member))
+
+
+def _digest(archive: tarfile.TarFile, member: tarfile.TarInfo) -> str:
+    digest = hashlib.sha256()
+    for block in _blocks(archive, member):
+        digest.update(block)
+    return digest.hexdigest()
+
+
+def licences_of_deb(name: str, data: bytes) -> tuple[str, ...]:
+    """What /usr/share/doc/NAME/copyright of a Debian package says; () where it cannot be read."""
+    try:
+        with tarfile.open(fileobj=io.BytesIO(_part_of_deb(data))) as archive:
+            wanted = f"usr/share/doc/{name}/copyright"
+            for member in archive:
+                if member.name.removeprefix("./") == wanted and member.isreg() and member.size <= COPYRIGHT:
+                    return listed.licences(_read(archive, member).decode("utf-8", "replace"))
+    except (tarfile.TarError, EOFError, OSError, ValueError):
+        return ()
+    return ()
+
+
+def _part_of_deb(data: bytes) -> bytes:
+    """data.tar.* of an ar archive (deb(5)), b'' where there is none."""
+    at = 8
+    while data[:8] == b"!<arch>\n" and at + 60 <= len(data):
+        header = data[at : at + 60]
+        size, at = int(header[48:58]), at + 60
+        if header.startswith(b"data.tar"):
+            return data[at : at + size]
+        at += size + size % 2
+    return b""

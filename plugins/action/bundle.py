@@ -1,0 +1,244 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Make an archive of the toolkit's packages for hosts without a network. Only indexes and the chosen packages are fetched."""
+
+from __future__ import annotations
+
+import bz2
+import dataclasses as dc
+import gzip
+import hashlib
+import lzma
+import shutil
+import subprocess
+import tempfile
+import zlib
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from ansible.plugins.action import ActionBase
+from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, base, online, outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import key as keys
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import listed, manifest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository
+
+SPEC = arguments.spec("bundle")
+SECONDS = 60  # within which a signature is judged
+BAD = ("BADSIG", "EXPSIG", "EXPKEYSIG", "REVKEYSIG", "ERRSIG")
+FAMILY = {manifest.APT: "debian", manifest.RPM: "fedora"}
+UNPACK: Mapping[str, Callable[[bytes], bytes]] = {".gz": gzip.decompress, ".xz": lzma.decompress, ".bz2": bz2.decompress}
+
+
+@dc.dataclass(frozen=True)
+class Source:
+    """One repository for one architecture, with the key that signed it."""
+
+    format: str
+    architecture: str
+    address: str
+    key: str
+
+    def fetched(self, path: str) -> bytes:
+        """PlanError where it is not there."""
+        data = online.download(f"{self.address}/{path}")
+        if data is None:
+            raise listed.damaged("the repository does not have this file", f"{self.address}/{path}", "it is needed for the archive")
+        return data
+
+
+class ActionModule(ActionBase):
+    _supports_check_mode = True
+    _supports_async = False
+    _requires_connection = False
+    BYPASS_HOST_LOOP = True
+
+    @base.shown
+    def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
+        super().run(tmp, task_vars)
+        args = arguments.of_task(self, SPEC)
+        path = Path(args["file"]).expanduser().absolute()
+        if not path.parent.is_dir():
+            step = "Make the directory, or name another one"
+            raise PlanError(
+                "there is no directory for this file", where=str(path), why="bundle_file (gpufleet_bundle_file) names it", next=step
+            )
+        require_gpgv()
+        key = key_of(args)
+        content: dict[str, bytes] = {manifest.KEY: (key.strip() + "\n").encode()}
+        made = [part(source, args["versions"], content) for source in sources(args, key)]
+        told = manifest.Manifest(
+            manifest.Key(repository.fingerprint(key), keys.expires(key)),
+            tuple(made),
+            {name: manifest.File(hashlib.sha256(data).hexdigest(), len(data)) for name, data in sorted(content.items())},
+        )
+        text = manifest.text(told)
+        manifest.parsed(text)  # what is made is what is read
+        data = archives.packed({**content, manifest.NAME: text.encode()})
+        changed = not holds(path, data)
+        if changed and not self._task.check_mode:
+            outside.write(path.parent, path.name, data, "gpufleet_bundle_file")
+        return {
+            "changed": changed,
+            "file": str(path),
+            "sha256": hashlib.sha256(data).hexdigest(),
+            "size": len(data),
+            "key": dc.asdict(told.key),
+            "packages": [dict(dc.asdict(p), architecture=r.architecture, format=r.format) for r in made for p in r.packages],
+        }
+
+
+def holds(path: Path, data: bytes) -> bool:
+    try:
+        return path.stat().st_size == len(data) and path.read_bytes() == data
+    except OSError:
+        return False
+
+
+def key_of(args: Mapping[str, Any]) -> str:
+    """The armored key, whose fingerprint is the expected one. NVIDIA's is fetched, and known by its fingerprint."""
+    key, expected = args["key"], args["key_fingerprint"]
+    if args["url"] == repository.NVIDIA:
+        expected = expected or repository.FINGERPRINT
+        key = key or (online.download(repository.KEY_URL) or b"").decode("utf-8", "replace")
+    elif not key:
+        step = "Give the armored text of its key in key (gpufleet_toolkit_key)"
+        raise PlanError("there is no key for the repository", where=args["url"], why="its signature could not be verified", next=step)
+    repository.require_expected(repository.fingerprint(key), expected)
+    return str(key)
+
+
+def sources(args: Mapping[str, Any], key: str) -> list[Source]:
+    """Each kind of repository for each architecture, in one order whatever the order of the options."""
+    wanted = [(form, machine) for form in sorted(set(args["formats"])) for machine in sorted(set(args["architectures"]))]
+    found = [Source(form, machine, address(args["url"], form, machine), key) for form, machine in wanted]
+    twice = {source.address for source in found}
+    if len(twice) < len(found):
+        step = "Write $(ARCH) or $basearch where the architecture stands in it, or make one archive for each"
+        what = "one address cannot be that of several repositories"
+        raise PlanError(what, where=args["url"], why="several architectures or formats are asked for", next=step)
+    return found
+
+
+def address(url: str, form: str, machine: str) -> str:
+    plain = repository.FAMILIES[FAMILY[form]].nvidia if url == repository.NVIDIA else url
+    return plain.replace("$(ARCH)", repository.DEBIAN_NAMES.get(machine, machine)).replace("$basearch", machine).rstrip("/")
+
+
+def part(source: Source, versions: Sequence[str], content: dict[str, bytes]) -> manifest.Repository:
+    """What the archive holds of one repository; its files are added to the content."""
+    indexes, offers = (of_apt if source.format == manifest.APT else of_rpm)(source)
+    packages = []
+    for offer in listed.chosen(offers, versions, source.address):
+        data = compared(source, offer.file, source.fetched(offer.file.path))
+        licences = offer.licences or archives.licences_of_deb(offer.name, data)
+        packages.append(manifest.Package(offer.name, offer.version, offer.file.path, licences))
+        indexes[offer.file.path] = data
+    names = {package.file for package in packages}
+    shown = outside.shown(source.address)
+    found = manifest.Repository(source.format, source.architecture, shown, tuple(sorted(set(indexes) - names)), tuple(packages))
+    content.update({f"{found.place}/{name}": data for name, data in indexes.items()})
+    return found
+
+
+def of_apt(source: Source) -> tuple[dict[str, bytes], tuple[listed.Offer, ...]]:
+    """Indexes, and what they offer. apt reads InRelease first, and Release with Release.gpg where there is none."""
+    signed = online.download(f"{source.address}/InRelease")
+    if signed is not None:
+        release, found = verified(source, "InRelease", signed), {"InRelease": signed}
+    else:
+        release, proof = source.fetched("Release"), source.fetched("Release.gpg")
+        verified(source, "Release", release, proof)
+        found = {"Release": release, "Release.gpg": proof}
+    text = None
+    for file in listed.of_release(release.decode("utf-8", "replace"), source.address):
+        data = online.download(f"{source.address}/{file.path}")  # a repository need not have all that its Release lists
+        if data is not None:
+            found[file.path] = compared(source, file, data)
+            text = unpacked(source, file.path, data)
+    if text is None:
+        raise listed.damaged("the repository does not have its list of packages", source.address, "none that its Release names is there")
+    return found, listed.of_packages(text.decode("utf-8", "replace"), source.address)
+
+
+def of_rpm(source: Source) -> tuple[dict[str, bytes], tuple[listed.Offer, ...]]:
+    top, proof = source.fetched("repodata/repomd.xml"), source.fetched("repodata/repomd.xml.asc")
+    verified(source, "repodata/repomd.xml", top, proof)
+    found = {"repodata/repomd.xml": top, "repodata/repomd.xml.asc": proof}
+    files = listed.of_repomd(top, source.address)
+    for file in files.values():
+        found[file.path] = compared(source, file, source.fetched(file.path))
+    primary = files["primary"].path
+    return found, listed.of_primary(unpacked(source, primary, found[primary]), source.architecture, source.address)
+
+
+def compared(source: Source, file: listed.Listed, data: bytes) -> bytes:
+    """The bytes, which are those that the signed metadata names."""
+    if hashlib.new(file.algorithm, data).hexdigest() != file.digest or file.size not in (-1, len(data)):
+        why = f"the signed metadata has another {file.algorithm} or size for it"
+        raise listed.damaged("the repository's file is not the one that it has signed", f"{source.address}/{file.path}", why)
+    return data
+
+
+def unpacked(source: Source, name: str, data: bytes) -> bytes:
+    unpack = UNPACK.get(Path(name).suffix)
+    if unpack is None and Path(name).suffix in ("", ".xml"):
+        return data
+    try:
+        if unpack:
+            return unpack(data)
+        why = "this release reads gz, xz and bz2"
+    except (OSError, EOFError, ValueError, zlib.error, lzma.LZMAError) as error:
+        why = str(error)
+    raise listed.damaged("the repository's index cannot be unpacked", f"{source.address}/{name}", why)
+
+
+def require_gpgv() -> str:
+    """The program that judges signatures; Python has none."""
+    found = shutil.which("gpgv") or shutil.which("gpgv2")
+    if not found:
+        step = "Install gnupg (the package gpgv on Debian, gnupg2 on RHEL) on this controller"
+        raise PlanError("signatures cannot be verified on this controller", why="there is no gpgv", next=step)
+    return str(found)
+
+
+def verified(source: Source, name: str, data: bytes, proof: bytes | None = None) -> bytes:
+    """The signed text, as gpgv gives it back. proof: a signature beside it; without one it is part of the text."""
+    with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
+        place = Path(folder)
+        (place / "key.gpg").write_bytes(repository.dearmored(source.key))
+        (place / "signed").write_bytes(data if proof is None else proof)
+        command = [require_gpgv(), "--homedir", folder, "--status-fd", "1", "--keyring", str(place / "key.gpg")]
+        if proof is None:
+            command += ["--output", str(place / "text"), str(place / "signed")]
+        else:
+            (place / "text").write_bytes(data)
+            command += [str(place / "signed"), str(place / "text")]
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, errors="replace", check=False, timeout=SECONDS)  # noqa: S603
+        except subprocess.TimeoutExpired:
+            raise refused(source, name, f"gpgv did not end within {SECONDS} s") from None
+        why = refusal(done.stdout, repository.fingerprint(source.key))
+        if why:
+            raise refused(source, name, why)
+        return (place / "text").read_bytes()
+
+
+def refusal(status: str, fingerprint: str) -> str:
+    """Why a signature does not count, by what gpgv says for programs (doc/DETAILS of GnuPG); '' where it does."""
+    said = [line.split()[1:] for line in status.splitlines() if line.startswith("[GNUPG:] ") and len(line.split()) > 1]
+    words = {line[0] for line in said}
+    if "EXPKEYSIG" in words:
+        return "its key has expired; the repository's operator may have renewed it"
+    bad = [word for word in BAD if word in words]
+    if bad:
+        return f"gpgv says {bad[0]}" + (": another key has signed it" if "NO_PUBKEY" in words else "")
+    good = "GOODSIG" in words and any(line[0] == "VALIDSIG" and line[-1] == fingerprint for line in said)
+    return "" if good else f"it has no signature of the key {fingerprint}"
+
+
+def refused(source: Source, name: str, why: str) -> PlanError:
+    step = "Name the repository's own key in toolkit_key (gpufleet_toolkit_key), or another repository"
+    return PlanError("the signature of the repository does not count", where=f"{outside.shown(source.address)}/{name}", why=why, next=step)

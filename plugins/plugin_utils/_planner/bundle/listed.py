@@ -1,0 +1,183 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What the signed metadata of a repository lists: files with their digests, and packages. For apt's and for rpm's repositories.
+
+Every text here was verified before: the top one by its signature, those below by the digest that the one above has for them.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from xml.etree import ElementTree
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import versions
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle.manifest import RELATIVE, VERSION
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.decide import LEGACY_PACKAGES as NEEDED
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
+
+# Digests that are strong enough, the strongest first. NVIDIA's repositories have SHA-512 alone.
+DIGESTS = {"sha512": 128, "sha256": 64}
+PACKAGES = re.compile(r"Packages(?:\.(?:gz|xz|bz2))?")
+REPO, COMMON = "{http://linux.duke.edu/metadata/repo}", "{http://linux.duke.edu/metadata/common}"
+LICENSE = "{http://linux.duke.edu/metadata/rpm}license"
+MIRROR = "Ask the operator of the repository, or name another one"
+
+
+@dc.dataclass(frozen=True)
+class Listed:
+    """A file as the metadata above it names it. size: -1 where it does not say."""
+
+    path: str
+    algorithm: str
+    digest: str
+    size: int
+
+
+@dc.dataclass(frozen=True)
+class Offer:
+    name: str
+    version: str
+    file: Listed
+    licences: tuple[str, ...] = ()
+
+
+def damaged(what: str, where: str, why: str) -> PlanError:
+    return PlanError(what, where=where, why=why, next=MIRROR)
+
+
+def _listed(path: str, digests: Mapping[str, str], size: str, where: str) -> Listed:
+    """One file; PlanError for a name that leads out of the repository, or without a digest that counts."""
+    name = path.removeprefix("./")
+    if not RELATIVE.fullmatch(name):
+        raise damaged(f"the repository names the file {ascii(path)[:80]}", where, "a name has to lead to a place within it")
+    algorithm = next((a for a, length in DIGESTS.items() if re.fullmatch(f"[0-9a-f]{{{length}}}", digests.get(a, ""))), "")
+    if not algorithm:
+        raise damaged(f"the repository has no digest of {name} that is strong enough", where, f"it needs one of {', '.join(DIGESTS)}")
+    return Listed(name, algorithm, digests[algorithm], int(size) if size.isascii() and size.isdigit() else -1)
+
+
+# --- apt (https://wiki.debian.org/DebianRepository/Format) --------------------------------------------------------------
+
+
+def of_release(text: str, where: str) -> tuple[Listed, ...]:
+    """The indexes of packages of a flat repository that its Release names."""
+    found: dict[str, dict[str, str]] = {}
+    sizes: dict[str, str] = {}
+    for field, value in _fields(text):
+        if field.lower() in DIGESTS:
+            for line in value.splitlines():
+                words = line.split()
+                if len(words) == 3 and PACKAGES.fullmatch(words[2].removeprefix("./")):
+                    found.setdefault(words[2], {})[field.lower()] = words[0]
+                    sizes[words[2]] = words[1]
+    if not found:
+        raise damaged("the repository is not a flat one of packages for apt", where, "its Release names no Packages file beside it")
+    return tuple(_listed(path, digests, sizes[path], where) for path, digests in sorted(found.items()))
+
+
+def of_packages(text: str, where: str) -> tuple[Offer, ...]:
+    found = []
+    for stanza in re.split(r"\n[ \t]*\n", text):
+        fields = {field.lower(): value for field, value in _fields(stanza)}
+        if fields.get("package") in packages.FAMILY and VERSION.fullmatch(fields.get("version", "")):
+            digests = {name: fields.get(name, "") for name in DIGESTS}
+            file = _listed(fields.get("filename", ""), digests, fields.get("size", ""), where)
+            found.append(Offer(fields["package"], fields["version"], file))
+    return tuple(found)
+
+
+def _fields(text: str) -> Iterator[tuple[str, str]]:
+    """(field, value) of a control stanza; lines that go on with a value are kept as lines."""
+    field, lines = "", []
+    for line in text.splitlines():
+        if line[:1] in (" ", "\t"):
+            lines.append(line.strip())
+            continue
+        if field:
+            yield field, "\n".join(lines)
+        field, _colon, value = line.partition(":")
+        lines = [value.strip()]
+    if field:
+        yield field, "\n".join(lines)
+
+
+def licences(copyright_file: str) -> tuple[str, ...]:
+    """The names of licences in a debian/copyright; () where it is not in the format that has such fields."""
+    if not re.match(r"\s*Format:", copyright_file):
+        return ()
+    named = re.findall(r"(?m)^License:[ \t]*(\S[^\n]*)$", copyright_file)
+    return tuple(dict.fromkeys(name.strip()[:200] for name in named))
+
+
+# --- rpm (createrepo_c) -------------------------------------------------------------------------------------------------
+
+
+def of_repomd(data: bytes, where: str) -> Mapping[str, Listed]:
+    """kind -> file. Databases for yum are left out: dnf and zypper read the XML."""
+    found = {}
+    for entry in _xml(data, where).findall(f"{REPO}data"):
+        kind = entry.get("type", "")
+        if not kind.endswith("_db"):
+            found[kind] = _of_xml(entry, REPO, where, entry.findtext(f"{REPO}size", ""))
+    if "primary" not in found:
+        raise damaged("the repository is not one of packages for rpm", where, "its repomd.xml names no primary index")
+    return found
+
+
+def of_primary(data: bytes, machine: str, where: str) -> tuple[Offer, ...]:
+    found = []
+    for entry in _xml(data, where).findall(f"{COMMON}package"):
+        version = entry.find(f"{COMMON}version")
+        name = entry.findtext(f"{COMMON}name", "")
+        if name in packages.FAMILY and version is not None and entry.findtext(f"{COMMON}arch") in (machine, "noarch"):
+            size = entry.find(f"{COMMON}size")
+            file = _of_xml(entry, COMMON, where, "" if size is None else size.get("package", ""))
+            licence = entry.findtext(f"{COMMON}format/{LICENSE}", "").strip()
+            found.append(Offer(name, f"{version.get('ver')}-{version.get('rel')}", file, (licence[:200],) if licence else ()))
+    return tuple(found)
+
+
+def _xml(data: bytes, where: str) -> ElementTree.Element:
+    try:
+        return ElementTree.fromstring(data)  # noqa: S314 - its signature, or the digest in the signed file above, was verified
+    except ElementTree.ParseError as error:
+        raise damaged("the repository's metadata is not XML", where, str(error)) from None
+
+
+def _of_xml(entry: ElementTree.Element, space: str, where: str, size: str) -> Listed:
+    location, checksum = entry.find(f"{space}location"), entry.find(f"{space}checksum")
+    digests = {} if checksum is None else {checksum.get("type", ""): (checksum.text or "").strip()}
+    return _listed("" if location is None else location.get("href", ""), digests, size, where)
+
+
+# --- which of them ------------------------------------------------------------------------------------------------------
+
+
+def chosen(offers: Iterable[Offer], wanted: Sequence[str], where: str) -> tuple[Offer, ...]:
+    """The whole family in each wanted version, in the newest where none is named. They depend on one another by equal versions."""
+    by_version: dict[str, dict[str, Offer]] = {}
+    for offer in offers:
+        by_version.setdefault(offer.version, {}).setdefault(offer.name, offer)
+    whole = {version: found for version, found in by_version.items() if set(NEEDED) <= set(found)}
+    if not whole:
+        raise damaged("the repository does not have the toolkit's packages", where, f"it needs {', '.join(NEEDED)}")
+    names = [_matching(version, whole, where) for version in wanted] if wanted else [max(whole, key=_order)]
+    return tuple(found for name in dict.fromkeys(names) for found in sorted(whole[name].values(), key=lambda offer: offer.name))
+
+
+def _matching(wanted: str, whole: Mapping[str, object], where: str) -> str:
+    fitting = [version for version in whole if packages.fits(version, wanted)]
+    if not fitting:
+        newest = ", ".join(sorted(whole, key=_order, reverse=True)[:5])
+        step = f"Name one of those in bundle_versions (gpufleet_bundle_versions), or none for the newest. It has {newest}"
+        raise PlanError(f"the repository does not have the toolkit's packages in version {wanted}", where=where, next=step)
+    return max(fitting, key=_order)
+
+
+def _order(version: str) -> tuple[bool, versions.Version, str]:
+    known = versions.parse(version)
+    return known is not None, known or versions.Version(0, 0), version

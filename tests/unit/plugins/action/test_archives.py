@@ -1,0 +1,177 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Archives of packages: the same bytes each time, and read without believing any of it."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import os
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from ansible import constants
+from ansible_collections.gpufleet.nvidia.plugins.action import archives
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit import bundles
+
+DEB = "nvidia-container-toolkit-base_1.20.1-1_amd64.deb"
+
+
+@pytest.fixture(autouse=True)
+def own_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where the processes of one run keep what they share."""
+    (tmp_path / "run").mkdir()
+    monkeypatch.setattr(constants, "DEFAULT_LOCAL_TMP", str(tmp_path / "run"))
+
+
+def test_what_is_packed_is_read(tmp_path: Path) -> None:
+    place = tmp_path / "bundle.tar"
+    place.write_bytes(bundles.archive())
+    assert archives.judged(str(place)) == bundles.told(bundles.content())
+    name = f"apt/x86_64/{DEB}"
+    assert archives.taken(str(place), [name]) == {name: bundles.content()[name]}
+
+
+def test_nobody_and_no_time_is_in_an_archive() -> None:
+    with tarfile.open(fileobj=io.BytesIO(bundles.archive())) as archive:
+        assert {(m.uid, m.gid, m.uname, m.gname, m.mtime, m.mode) for m in archive} == {(0, 0, "", "", 0, 0o644)}
+
+
+NAMES = st.text("abcdefghijklmnopqrstuvwxyz0123456789._-~/\u00e9", min_size=1, max_size=150).filter(lambda name: not name.endswith("/"))
+
+
+@given(st.dictionaries(NAMES, st.binary(max_size=200), max_size=8), st.randoms(use_true_random=False))
+def test_the_same_files_make_the_same_bytes(files: dict[str, bytes], chance: object) -> None:
+    """In whatever order they come, and whatever the umask and the time are."""
+    shuffled = list(files.items())
+    chance.shuffle(shuffled)  # type: ignore[attr-defined]
+    assert archives.packed(dict(shuffled)) == archives.packed(files)
+
+
+def repacked(change: Callable[[dict[str, bytes]], object]) -> bytes:
+    """An archive whose files were changed, while its manifest was not."""
+    files = bundles.content()
+    text = manifest.text(bundles.told(files)).encode()
+    change(files)
+    return archives.packed({**files, manifest.NAME: text})
+
+
+def joined(one: bytes, other: bytes) -> bytes:
+    """Two archives as one."""
+    with tarfile.open(fileobj=io.BytesIO(one)) as archive:
+        end = max(m.offset_data + (m.size + 511) // 512 * 512 for m in archive)
+    return one[:end] + other
+
+
+CUT = len(bundles.archive())
+BAD: dict[str, tuple[bytes, str]] = {
+    "another file in a package's place": (
+        repacked(lambda f: f.update({f"apt/x86_64/{DEB}": b"x" * len(f[f"apt/x86_64/{DEB}"])})),
+        f"apt/x86_64/{DEB} has not the bytes that its manifest.json says",
+    ),
+    "a longer package": (repacked(lambda f: f.update({f"apt/x86_64/{DEB}": f[f"apt/x86_64/{DEB}"] + b"x"})), "has not the bytes"),
+    "another key": (repacked(lambda f: f.update({"key.asc": b"yek\n"})), "key.asc has not the bytes"),
+    "a missing index": (repacked(lambda f: f.pop("apt/x86_64/InRelease")), "apt/x86_64/InRelease is missing in it"),
+    "a file more": (repacked(lambda f: f.update({"more": b""})), "it holds 'more', which its manifest.json does not list"),
+    "a file twice": (
+        joined(bundles.archive(), bundles.tar({"key.asc": b"key\n"})),
+        "it holds 'key.asc', which its manifest.json does not list",
+    ),
+    "a manifest twice": (joined(bundles.archive(), bundles.tar({manifest.NAME: b"{}"})), "it holds 'manifest.json'"),
+    "a name that leads out": (joined(bundles.archive(), bundles.tar({"../../etc/cron.d/x": b""})), "it holds '../../etc/cron.d/x'"),
+    "an absolute name": (joined(bundles.archive(), bundles.tar({"/etc/cron.d/x": b""})), "it holds '/etc/cron.d/x'"),
+    "a symbolic link": (
+        joined(bundles.archive(), bundles.tar({"key.asc": b""}, tarfile.SYMTYPE)),
+        "'key.asc', which is not a regular file",
+    ),
+    "a hard link": (joined(bundles.archive(), bundles.tar({"key.asc": b""}, tarfile.LNKTYPE)), "'key.asc', which is not a regular file"),
+    "a device": (joined(bundles.archive(), bundles.tar({"key.asc": b""}, tarfile.CHRTYPE)), "'key.asc', which is not a regular file"),
+    "a directory": (joined(bundles.archive(), bundles.tar({"apt": b""}, tarfile.DIRTYPE)), "'apt', which is not a regular file"),
+    "no manifest": (archives.packed(bundles.content()), "it does not begin with a manifest.json"),
+    "a manifest that is none": (archives.packed({manifest.NAME: b"{}"}), "its schema is None"),
+    "a manifest without end": (archives.packed({manifest.NAME: b" " * (manifest.LONGEST + 1)}), "it does not begin with a manifest.json"),
+    "cut off in a package": (bundles.archive()[: CUT // 2], "truncated|is missing in it|has not the bytes"),
+    "cut off in its first block": (bundles.archive()[:300], "it is truncated, or no tar archive"),
+    "nothing": (b"", "it is truncated, or no tar archive"),
+    "only zeros": (b"\0" * 10240, "it is empty"),
+    "compressed": (gzip.compress(bundles.archive()), "it is truncated, or no tar archive"),
+    "something else": (b"PK\x03\x04" + b"x" * 5000, "it is truncated, or no tar archive"),
+}
+
+
+@pytest.mark.parametrize(("data", "says"), BAD.values(), ids=BAD)
+def test_an_archive_that_is_not_whole_is_refused_in_one_sentence(data: bytes, says: str, tmp_path: Path) -> None:
+    place = tmp_path / "bundle.tar"
+    place.write_bytes(data)
+    for _time in (1, 2):  # no verdict is kept of what was refused
+        with pytest.raises(PlanError, match=says) as caught:
+            archives.judged(str(place))
+        assert str(caught.value).startswith(f"{place}: this archive of packages cannot be used (")
+        assert str(caught.value).isprintable()
+    assert [*(tmp_path / "run").iterdir()] == []
+
+
+@given(st.integers(min_value=0, max_value=CUT - 1))
+def test_no_cut_goes_unnoticed_where_it_takes_bytes(at: int) -> None:
+    """What is cut of the zeros at the end of an archive was never part of a file."""
+    data = bundles.archive()[:at]
+    try:
+        text = archives._verified(io.BytesIO(data))
+    except ValueError:
+        return
+    assert text == manifest.text(bundles.told(bundles.content()))
+    assert bundles.archive()[at:].strip(b"\0") == b""
+
+
+@pytest.mark.parametrize("name", ["missing.tar", "run"])
+def test_a_file_that_cannot_be_read_is_refused_by_its_name(name: str, tmp_path: Path) -> None:
+    with pytest.raises(PlanError, match=f"{name}: this archive of packages cannot be used .*Name a file of this controller"):
+        archives.judged(str(tmp_path / name))
+
+
+def test_one_process_of_a_run_reads_it_for_all(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    place = tmp_path / "bundle.tar"
+    place.write_bytes(bundles.archive())
+    archives.judged(str(place))
+    monkeypatch.setattr(archives, "_verified", lambda _stream: pytest.fail("it was read again"))
+    assert archives.judged(str(place)) == bundles.told(bundles.content())
+
+
+def test_an_archive_that_changes_while_hosts_do_is_not_used(tmp_path: Path) -> None:
+    """With its old size and time, so that what was found of it still counts."""
+    place, name = tmp_path / "bundle.tar", f"apt/x86_64/{DEB}"
+    place.write_bytes(bundles.archive())
+    archives.judged(str(place))
+    found = place.stat()
+    with place.open("r+b") as stream:
+        stream.write(repacked(lambda f: f.update({name: b"x" * len(f[name])})))
+    os.utime(place, ns=(found.st_atime_ns, found.st_mtime_ns))
+    with pytest.raises(PlanError, match=f"{DEB} is not what it was when this run began"):
+        archives.taken(str(place), [name])
+
+
+def test_licences_are_read_from_a_package() -> None:
+    assert archives.licences_of_deb("libnvidia-container1", bundles.deb("libnvidia-container1")) == ("Apache-2.0",)
+
+
+ODD = {
+    "no package": b"PK\x03\x04",
+    "nothing": b"",
+    "of another package": bundles.deb("other"),
+    "in free text": bundles.deb("libnvidia-container1", "Do as you like.\n"),
+    "cut off": bundles.deb("libnvidia-container1")[:150],
+    "a size that is none": bundles.deb("libnvidia-container1").replace(b"4         `", b"x         `"),
+}
+
+
+@pytest.mark.parametrize("data", ODD.values(), ids=ODD)
+def test_a_licence_that_cannot_be_read_is_left_out(data: bytes) -> None:
+    assert archives.licences_of_deb("libnvidia-container1", data) == ()
