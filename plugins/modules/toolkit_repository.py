@@ -42,7 +42,7 @@ options:
     type: str
     default: ""
 notes:
-  - Support for dnf and zypper is written from those tools' documentation. The project's test hosts have apt only.
+  - dnf 4 and zypper are tested on Debian hosts that have these tools, not on Red Hat's and SUSE's systems. dnf5 has not been tested.
 seealso:
   - module: gpufleet.nvidia.node
 """

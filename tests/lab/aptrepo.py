@@ -61,11 +61,11 @@ def _build(programs: Path, out: Path) -> None:
     (home / "Packages").write_bytes(index)
     (home / "Packages.gz").write_bytes(gzip.compress(index, mtime=0))
     (home / "Release").write_text(_release([home / "Packages", home / "Packages.gz"]))
-    with _key("lab@gpufleet.invalid") as gpg:
+    with key("lab@gpufleet.invalid") as gpg:
         run([*gpg, "--clearsign", "--output", str(home / "InRelease"), str(home / "Release")])
         run([*gpg, "--armor", "--detach-sign", "--output", str(home / "Release.gpg"), str(home / "Release")])
         run([*gpg, "--armor", "--export", "--output", str(out / "gpgkey")])
-    with _key("stranger@gpufleet.invalid") as gpg:
+    with key("stranger@gpufleet.invalid") as gpg:
         run([*gpg, "--armor", "--export", "--output", str(out / "wrong.asc")])
     shutil.copy2(out / "gpgkey", out / "key.asc")
 
@@ -102,18 +102,30 @@ def _release(indexes: list[Path]) -> str:
 
 
 @contextlib.contextmanager
-def _key(address: str) -> Iterator[list[str]]:
-    """A new key in a keyring of its own, as the beginning of a gpg command line; keyring and agent are gone afterwards."""
+def key(address: str, now: str = "", lasts: str = "never") -> Iterator[list[str]]:
+    """A new key in a keyring of its own, as the beginning of a gpg command line; keyring and agent are gone afterwards.
+
+    now: the time that gpg is told, as it wants to have it; lasts: how long the key is valid from then on.
+    """
     with tempfile.TemporaryDirectory(prefix="gpufleet-gpg-") as home:
-        gpg = ["gpg", "--batch", "--quiet", "--yes", "--homedir", home]
+        gpg = ["gpg", "--batch", "--quiet", "--yes", "--homedir", home, *(["--faked-system-time", now] if now else [])]
         try:
-            run([*gpg, "--pinentry-mode", "loopback", "--passphrase", "", "--quick-generate-key", address, "rsa3072", "sign", "never"])
+            run([*gpg, "--pinentry-mode", "loopback", "--passphrase", "", "--quick-generate-key", address, "rsa3072", "sign", lasts])
             yield gpg
         finally:
             run(["gpgconf", "--homedir", home, "--kill", "all"])
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
+    """Below /rpm/ the repositories for dnf and zypper (rpmrepo.py), which are there where a host of the lab needs them."""
+
+    def translate_path(self, path: str) -> str:
+        if path.startswith("/rpm/"):
+            from . import rpmrepo
+
+            return str(rpmrepo.nvidia_rpms()) + super().translate_path(path.removeprefix("/rpm")).removeprefix(self.directory)
+        return super().translate_path(path)
+
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002 (the base class names it so)
         """Nobody reads it."""
 

@@ -37,6 +37,9 @@ CRIO = ("conmon", "crun", "runc", "skopeo", "containernetworking-plugins", "libs
 # Slurm's controller, node daemon and commands, and what they trust each other by.
 SLURM = ("slurmctld", "slurmd", "slurm-client", "munge")
 CRIO_STATE = ("/var/lib/containers",)
+# Package managers of other distributions, as Debian packages them; rpmrepo.py has what makes a host take itself for one of those.
+DNF = ("rpm", "dnf", "dnf-plugins-core", "createrepo-c")
+ZYPPER = ("rpm", "zypper")
 DOCKER_STATE = ("/var/lib/docker", "/var/lib/containerd")
 
 
@@ -131,6 +134,8 @@ RKE2_HOME = "v1.35.4-rke2r1-3f8d2c1b0a9e"
 
 KINDS: dict[str, Kind] = {
     "containerd-1.6": Kind("bookworm", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
+    "containerd-1.6-dnf": Kind("bookworm", (*CONTAINERD, *DNF), "containerd", "containerd.service", CONTAINERD_STATE),
+    "containerd-1.6-zypper": Kind("bookworm", (*CONTAINERD, *ZYPPER), "containerd", "containerd.service", CONTAINERD_STATE),
     "containerd-1.7": Kind("trixie", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
     "containerd-2.1": _newer_containerd("2.1", "2.1.9"),
     "containerd-2.1-forky": Kind("forky", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),

@@ -19,7 +19,7 @@ from pathlib import Path
 from types import TracebackType
 from typing import Any
 
-from . import artefacts, cgroup, claims, doctor, fleet, hosts, inventory, network, roots, seed
+from . import artefacts, cgroup, claims, doctor, fleet, hosts, inventory, network, roots, rpmrepo, seed
 from .artefacts import LabError, run
 from .hosts import Host
 from .kinds import KINDS
@@ -127,6 +127,8 @@ class Lab:
             found = list(pool.map(lambda name: [seed.client_layer(name, with_client=self.client), *roots.layers(KINDS[name])], kinds))
             if packages:
                 packages.result()
+                if {rpmrepo.DNF, rpmrepo.ZYPPER} & set(kinds):
+                    rpmrepo.nvidia_rpms()
         return dict(zip(kinds, found, strict=True))
 
     def _carried(self, specs: dict[str, fleet.Spec], names: Sequence[str]) -> dict[str, fleet.Spec]:

@@ -63,6 +63,7 @@ LAB = {
     "lab": ("lab", "device_nodes"),
     "cdi engines": ("cdi_engines", "cdi_mig"),
     "node_check": ("node_check",),
+    "packages": ("rpm_hosts",),
 }
 JUDGES = {
     "judge: nvidia-ctk": ("nvidia_ctk", "public_nvidia_ctk", "nothing_lowered"),

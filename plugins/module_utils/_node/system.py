@@ -28,6 +28,7 @@ _MANAGERS_ENVIRONMENT = "/proc/1/environ"
 _PLAIN_UNIT = re.compile(r"[\w.:-]+\.(?:service|socket|path|timer|target|mount|scope|slice)\Z")
 _DPKG_INSTALLED = ("installed", "triggers-awaited", "triggers-pending")
 _RPM_DATABASES = ("/var/lib/rpm", "/usr/lib/sysimage/rpm")
+_OF_RPM = {"rhel", "centos", "fedora", "suse", "opensuse"}  # os-release(5), ID and ID_LIKE
 _RPM_FORMAT = "%{NAME} %|EPOCH?{%{EPOCH}:}|%{VERSION}-%{RELEASE}\\n"
 OF_PROCESSES = ("MainPID", "FragmentPath", "DropInPaths")
 
@@ -47,17 +48,33 @@ def packages(root, names, candidates=False):
     candidates: True asks what could be installed, "first missing" of those only that are not installed, and only where the first of all
     is none that is (apt-cache takes its time).
     """
-    if os.path.exists(host_files.full(root, "/var/lib/dpkg/status")):
+    database = _database(root)
+    if database == "dpkg":
         answer = {"manager": "dpkg", "installed": _dpkg(root, names), "candidates": {}}
         wanted = [name for name in names if candidates is True or not (answer["installed"][names[0]] or answer["installed"][name])]
         if candidates and wanted and not root:
             answer.update(_offered_by_apt(wanted))
         return answer
-    if any(os.path.isdir(host_files.full(root, path)) for path in _RPM_DATABASES):
+    if database == "rpm":
         if root:
             raise host_files.NodeError("offline", "reading an rpm database takes running rpm, and nothing is run in another root directory")
         return {"manager": "rpm", "installed": _rpm(names), "candidates": {}}
     return {"manager": "none", "installed": {name: None for name in names}, "candidates": {}}
+
+
+def _database(root):
+    """Whose database tells what is installed. dpkg and rpm are packages of one another's distributions: where both are, that decides."""
+    found = ["dpkg"] if os.path.exists(host_files.full(root, "/var/lib/dpkg/status")) else []
+    found += ["rpm"] if any(os.path.isdir(host_files.full(root, path)) for path in _RPM_DATABASES) else []
+    if len(found) == 2 and _OF_RPM & set(_distribution(root)):
+        return "rpm"
+    return found[0] if found else "none"
+
+
+def _distribution(root):
+    """The words of ID and ID_LIKE in os-release."""
+    text = host_files.read_text(root, "/etc/os-release") or host_files.read_text(root, "/usr/lib/os-release") or ""
+    return " ".join(re.findall(r"^ID(?:_LIKE)?=[\"']?([^\"'\n]*)", text, re.MULTILINE)).split()
 
 
 def _dpkg(root, names):

@@ -315,9 +315,14 @@ def before(policy: Policy, obs: Observation, record: HostDecision, installing: P
     them are kept from writing as well by the same transaction that brings them.
     """
     some, names = bool(installing.commands), packages.missing(policy, obs, record)
-    source = repository.needed(policy, obs, missing=some, offered=lambda: packages.offered(obs, names)) if record.packages else Plan()
+    source = Plan()
+    if record.packages:
+        offered = functools.partial(packages.offered, obs, names)
+        source = repository.needed(policy, obs, missing=some, offered=offered, slow=packages.asks(obs))
     if not some:
         return merge([installing, source])
+    trusting = repository.trusting(policy, obs, source)
+    installing = dc.replace(installing, commands=(*trusting, *installing.commands))
     return Plan(first=(*([source] if source.changes else []), merge([installing, others])))
 
 

@@ -95,6 +95,8 @@ class Command(_Argv, total=False):
     why: str
     env: Mapping[str, str]
     undo: list[str] | None
+    undo_within: float  # seconds, of what is not undone while the host boots
+    accepts: list[int]  # exit statuses that are no failure, besides 0
 
 
 class Words(TypedDict):
@@ -105,9 +107,13 @@ class Words(TypedDict):
     without: Sequence[str]
 
 
-class Sign(TypedDict):
+class _SignKeys(TypedDict):
     pattern: str
     says: str
+
+
+class Sign(_SignKeys, total=False):
+    anywhere: bool  # of what is refused: on stdout, too, and not on stderr alone
 
 
 class _ValidatorKeys(TypedDict):

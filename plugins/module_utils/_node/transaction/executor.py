@@ -185,7 +185,7 @@ class Transaction(object):
         if self.name:
             return
         self.phase = "backup"
-        wanted = [{"argv": entry["argv"], "undo": entry.get("undo")} for entry in self.request.get("commands_before") or []]
+        wanted = [{key: entry.get(key) for key in ("argv", "undo", "undo_within")} for entry in self.request.get("commands_before") or []]
         known = self.request.get("causes") or []
         self.memory = self.memory._replace(opened={"commands": wanted, "causes": known, "guarded": bool(self.program)})
         self.memory.opened["program"] = os.path.basename(self.program or "")  # which is not to be removed as long as this is open
@@ -217,7 +217,7 @@ class Transaction(object):
             said = found["stdout"] + found["stderr"]
             ran = {"argv": command["argv"], "rc": found["rc"], "causes": [], "why": command.get("why", "")}
             self.answer["ran"].append(ran)
-            if found["rc"] != 0:
+            if found["rc"] not in [0] + (command.get("accepts") or []):
                 end = "no end within %g s" % limit if found["timed_out"] else "exit status %d" % found["rc"]
                 ran["causes"] = causes.recognised(said, self.request.get("causes"))
                 self._keep_words(command["argv"], said)

@@ -198,8 +198,19 @@ def _undo_commands(meta, was, outcome, booting):
     for command in reversed(meta["commands"][: was.get("ran", len(meta["commands"]))]):
         if command.get("undo"):
             with _noting(outcome):
-                found = commands.run(command["undo"], 10 if booting else 600)
-                outcome["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})
+                _undo(command, outcome, booting)
+
+
+def _undo(command, outcome, booting):
+    """What takes long, as a package manager does, would be killed in its middle by a boot that waits for it: that is left to a person."""
+    shown, within = " ".join(command["undo"]), command.get("undo_within") or 600
+    if booting and command.get("undo_within"):
+        raise host_files.NodeError("failed", "the command was cut short, and a boot cannot undo it; run: %s" % shown)
+    found = commands.run(command["undo"], 10 if booting else within)
+    outcome["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})
+    if found["rc"] != 0:
+        end = "no end within %d s" % within if found["timed_out"] else "exit status %d" % found["rc"]
+        raise host_files.NodeError("failed", "%s: %s" % (shown, end))
 
 
 def _way_back(unit, before):

@@ -213,6 +213,8 @@ def _validate(check, request, stage, tolerate_missing):
         if before["rc"] == 0:  # else there is nothing to compare with: what stood there before was no valid configuration
             findings, lines = _differences(before["stdout"], stdout, check.get("allow") or [], check.get("names") or [])
             words += "\n".join(lines)
+    if found["rc"] and not before:
+        news = news + stdout.splitlines()  # zypper's way to say why it fails
     known_causes = causes.recognised("\n".join(news), request.get("causes")) if findings else []
     report.update(rc=found["rc"], causes=known_causes, findings=findings[:MAX_FINDINGS], words=words)
     return report
@@ -237,7 +239,7 @@ def _own_findings(check, found, stdout, stderr, timeout):
         return ["it printed more than can be compared"]
     findings = ["exit status %d" % found["rc"]] if found["rc"] else []
     for unwanted in check.get("refuse") or []:
-        if any(re.search(unwanted["pattern"], line) for line in stderr):
+        if any(re.search(unwanted["pattern"], line) for line in stderr + (stdout.splitlines() if unwanted.get("anywhere") else [])):
             findings.append(unwanted["says"])
     for wanted in check.get("require") or []:
         if not any(re.search(wanted["pattern"], line) for line in stdout.splitlines()):

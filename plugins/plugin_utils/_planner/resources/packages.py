@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses as dc
 import posixpath
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers
 
 BASE = "nvidia-container-toolkit-base"
 # They depend on one another by equal versions, so they move together or not at all.
@@ -29,18 +30,12 @@ FAMILY = (
     "libnvidia-container-tools",
     "libnvidia-container1",
 )
-NO_MATCH = 104  # zypper's own status
-AVAILABLE: Mapping[str, queries.Question] = {
-    "dnf": queries.command(["dnf", "-q", "repoquery", "--qf", "%{name} %{evr}", BASE], timeout=120, shows=(BASE,)),
-    "zypper": queries.command(["zypper", "--non-interactive", "-q", "search", "--match-exact", "-s", BASE], timeout=120, shows=(BASE,)),
-}
 WHY: Mapping[str, str] = {
     BASE: "the NVIDIA runtime and its tools; CDI needs nothing else",
     "nvidia-container-toolkit": "the prestart hook, which legacy injection runs",
     "libnvidia-container-tools": "nvidia-container-cli, which the hook runs",
     "libnvidia-container1": "the library of nvidia-container-cli",
 }
-TIMEOUT = 900
 # The toolkit's own word, which only a host is asked for that has it from no package.
 CTK = "/usr/bin/nvidia-ctk"
 BANNER = r"^NVIDIA Container Toolkit CLI version \d+\.\d+[\w.+~-]*"
@@ -85,8 +80,8 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     version = pin(policy, obs)
     if policy.packages == "ignore" or policy.root != "/":
         return Plan(advice=missing_advice(policy, obs, wrong))
-    install = MANAGERS.get(manager(obs))
-    if install is None:
+    installer = installers.INSTALLERS.get(manager(obs))
+    if installer is None:
         return Plan(advice=(f"no supported package manager found; install {', '.join(wrong)} by hand",))
     moved = [n for n in FAMILY if n not in wanted and obs.package(n) and not fits(obs.package(n) or "", version)] if version else []
     names = [*wanted, *moved]
@@ -97,11 +92,17 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
         ),
         commands=(
             *refresh(manager(obs), [n for n in (*wrong, *moved) if not known(obs, wrong).get(n)]),
-            {"argv": install(names, version, bool(policy.toolkit_version)), "timeout": TIMEOUT, "why": why},
+            installer.command(names, version, bool(policy.toolkit_version), why, present(obs, names)),
         ),
         advice=reload_advice(obs),
         beforehand=unknown_advice(version),
     )
+
+
+def present(obs: Observation, names: list[str]) -> str:
+    """The one version that all of these have, '' where one of them is missing or differs."""
+    found = {obs.package(name) or "" for name in names}
+    return found.pop() if len(found) == 1 else ""
 
 
 def missing(policy: Policy, obs: Observation, record: HostDecision) -> list[str]:
@@ -115,18 +116,23 @@ def missing(policy: Policy, obs: Observation, record: HostDecision) -> list[str]
 def offered(obs: Observation, names: list[str]) -> bool:
     """Whether a configured repository has these packages, as far as the host's package lists know.
 
-    apt says so in the look; dnf and zypper, which may have to load their lists for it, are asked where it matters.
+    apt says so in the look; dnf and zypper are asked where it matters.
     """
-    question = AVAILABLE.get(manager(obs))
+    question = installers.available(manager(obs), BASE)
     if question is None:
         missing_ = [name for name in names if not obs.package(name)]
         offers = known(obs, missing_)
         require_known(obs, missing_)
         return all(offers.get(name) for name in missing_)
-    answer = obs.attempt(question)
-    if "error" in answer or answer.get("timed_out") or answer.get("rc") not in (0, NO_MATCH):
-        raise not_known(" ".join(question["argv"]), "it did not work")
-    return bool(obs.package(BASE)) or BASE in str(answer.get("stdout"))
+    found = installers.versions(obs.attempt(question), BASE)
+    if found is None:
+        raise not_known(" ".join(question["argv"]).replace("\n", "\\n"), "it did not work")
+    return bool(obs.package(BASE) or found)
+
+
+def asks(obs: Observation) -> bool:
+    """Whether a package manager is started to tell what is offered."""
+    return installers.available(manager(obs), BASE) is not None
 
 
 def require_known(obs: Observation, names: list[str]) -> None:
@@ -187,36 +193,11 @@ def manager(obs: Observation) -> str:
     return "zypper" if "suse" in f"{release.get('ID', '')} {release.get('ID_LIKE', '')}" else "dnf"
 
 
-def apt(names: list[str], version: str, downgrade: bool) -> list[str]:
-    """Configuration files that were changed stay as they are; nothing is asked."""
-    exact = [f"{n}={apt_version(version)}" if version else n for n in names]
-    options = ["-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold", "-o", "DPkg::Lock::Timeout=120"]
-    return ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", *options, *(["--allow-downgrades"] if downgrade else []), *exact]
-
-
-def apt_version(version: str) -> str:
-    return version if "-" in version else f"{version}-*"
-
-
-def dnf(names: list[str], version: str, downgrade: bool) -> list[str]:
-    """Written from dnf's documentation; the lab has Debian hosts only. `install` of an older version downgrades by itself."""
-    return ["dnf", "install", "-y", "--setopt=install_weak_deps=False", *(f"{n}-{version}" if version else n for n in names)]
-
-
-def zypper(names: list[str], version: str, downgrade: bool) -> list[str]:
-    """Written from zypper's documentation; the lab has Debian hosts only."""
-    options = ["--no-recommends", *(["--oldpackage"] if downgrade else [])]
-    return ["zypper", "--non-interactive", "install", *options, *(f"{n}={version}" if version else n for n in names)]
-
-
 def refresh(name: str, unknown: list[str]) -> tuple[transaction.Command, ...]:
     """apt knows what its lists say, and a repository that was added a moment ago is in no list yet; dnf and zypper look by themselves."""
     if name != "apt" or not unknown:
         return ()
-    return ({"argv": ["apt-get", "update"], "timeout": TIMEOUT, "why": "the lists on the host do not have the packages yet"},)
-
-
-MANAGERS: Mapping[str, Callable[[list[str], str, bool], list[str]]] = {"apt": apt, "dnf": dnf, "zypper": zypper}
+    return ({"argv": ["apt-get", "update"], "timeout": installers.TIMEOUT, "why": "the lists on the host do not have the packages yet"},)
 
 
 def missing_advice(policy: Policy, obs: Observation, wrong: list[str]) -> tuple[str, ...]:

@@ -11,12 +11,13 @@ from __future__ import annotations
 
 import base64
 import dataclasses as dc
+import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
@@ -34,6 +35,12 @@ HEADER = re.compile(r"[A-Za-z][A-Za-z-]*: [ -~]*")
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 FINGERPRINTS = re.compile(r"[0-9A-F]{40}")
 EXPECTED = "toolkit_key_fingerprint (gpufleet_toolkit_key_fingerprint)"
+# zypper warns of it and goes on, where apt and dnf refuse.
+EXPIRED: transaction.Sign = {
+    "pattern": r"The gpg key signing file .* has expired",
+    "says": "the key of the repository has expired: give the renewed one in toolkit_key (gpufleet_toolkit_key)",
+    "anywhere": True,
+}
 CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}")
 # Signature, primary key, trust, user id, subkey, user attribute (RFC 4880, 4.3).
 PRIMARY, PACKETS = 6, (2, 6, 12, 13, 14, 17)
@@ -60,7 +67,6 @@ FAMILIES: Mapping[str, Family] = {
         "# gpufleet.nvidia\nTypes: deb\nURIs: {url}\nSuites: /\nSigned-By: {key}\n",
         "https://nvidia.github.io/libnvidia-container/stable/deb/$(ARCH)",
     ),
-    # Written from the formats' documentation; not exercised by the lab, which has Debian hosts only.
     "fedora": Family(
         "dnf",
         "/etc/pki/rpm-gpg/RPM-GPG-KEY-gpufleet-nvidia",
@@ -225,13 +231,17 @@ def wanted(policy: Policy) -> bool:
     return bool(policy.toolkit_repository) and policy.root == "/" and policy.packages == "present"
 
 
-def needed(policy: Policy, obs: Observation, *, missing: bool, offered: Callable[[], bool]) -> Plan:
+def needed(policy: Policy, obs: Observation, *, missing: bool, offered: Callable[[], bool], slow: bool = False) -> Plan:
     """The repository as a transaction of its own. missing: packages have to be installed; offered: a configured repository has them.
+
+    slow: to answer that a package manager is started, and one that never read a repository cannot tell what is in it. So it goes last.
 
     One that the user names is there from now on; NVIDIA's only comes where it has to.
     """
     default = policy.toolkit_repository == NVIDIA
-    if not wanted(policy) or (default and (not missing or offered() or configured(obs))):
+    source = functools.partial(configured, obs)
+    reasons = (source, offered) if slow else (offered, source)
+    if not wanted(policy) or (default and (not missing or reasons[0]() or reasons[1]())):
         return Plan()
     where = family(obs.host.get("os_release") or {})
     found = plan(obs, url=policy.toolkit_repository, key=policy.toolkit_key, expected=policy.toolkit_key_fingerprint, state="present")
@@ -241,6 +251,52 @@ def needed(policy: Policy, obs: Observation, *, missing: bool, offered: Callable
     require_reachable(obs, url)
     more = f"The packages come from {url}" + (f". {MIRROR}" if default else f", as {OPTIONS} says")
     return dc.replace(found, beforehand=(more,), **checked(where))
+
+
+def trusting(policy: Policy, obs: Observation, source: Plan) -> tuple[transaction.Command, ...]:
+    """What has rpm trust our key before zypper installs: zypper believes the keys in rpm's database alone."""
+    where = FAMILIES["suse"]
+    if not (_zypper(obs) and wanted(policy)):
+        return ()
+    if not source.changes and not obs.raw(queries.file(where.key_path, content=False)).get("exists"):
+        return ()
+    package = rpm_name(fingerprint(policy.toolkit_key) if policy.toolkit_key else FINGERPRINT)
+    if _rpm_has(obs, package):
+        return ()
+    why = "zypper reads the repository with the keys that rpm trusts"
+    return ({"argv": ["rpmkeys", "--import", where.key_path], "timeout": 60, "why": why, "undo": ["rpm", "--erase", package]},)
+
+
+def distrusting(obs: Observation) -> Plan:
+    """rpm's trust in our key goes with the repository, unless another source of NVIDIA's packages may need it."""
+    where = FAMILIES["suse"]
+    key = obs.file(where.key_path) if _zypper(obs) else None
+    if key is None or not key.exists or any(f["path"] != where.list_path for f in obs.raw(SOURCES).get("files") or ()):
+        return Plan()
+    try:
+        package = rpm_name(fingerprint(key.content or ""))
+    except PlanError:  # it is no key by now; the file goes all the same
+        return Plan()
+    if not _rpm_has(obs, package):
+        return Plan()
+    why = "zypper needs the repository's key no more"
+    command: transaction.Command = {"argv": ["rpm", "--erase", package], "timeout": 60, "why": why}
+    return Plan(commands=({**command, "undo": ["rpmkeys", "--import", where.key_path]},))
+
+
+def rpm_name(found: str) -> str:
+    """The package by which rpm's database has a key: gpg-pubkey and the last eight digits of its fingerprint."""
+    return f"gpg-pubkey-{found[-8:].lower()}"
+
+
+def _rpm_has(obs: Observation, package: str) -> bool:
+    return bool(obs.raw(queries.command(["rpm", "--query", package], timeout=30, shows=(r"^gpg-pubkey-[0-9a-f-]+",))).get("rc") == 0)
+
+
+def _zypper(obs: Observation) -> bool:
+    release = obs.host.get("os_release") or {}
+    found = next((LIKE[name] for name in [release.get("ID", ""), *release.get("ID_LIKE", "").split()] if name in LIKE), "")
+    return found == "suse"
 
 
 def configured(obs: Observation) -> bool:
@@ -265,12 +321,39 @@ def require_reachable(obs: Observation, url: str) -> None:
 
 
 def checked(where: Family) -> dict[str, Any]:
-    """How the two files are tried before they are put in place: apt reads the repository with them, in a state of its own.
+    """How the two files are tried before they are put in place: the package manager reads the repository, in a state of its own."""
+    return {"apt": _checked_by_apt, "dnf": _checked_by_dnf, "zypper": _checked_by_zypper}[where.manager](where)
 
-    dnf and zypper have no such way; there the installation that follows is the test.
+
+def _staged(where: Family, sources: str, key: str, argvs: Iterable[list[str]], refuse: Iterable[transaction.Sign] = ()) -> dict[str, Any]:
+    """sources, key: where the copies lie beneath the directory of the check."""
+    why = f"{where.manager} reads the repository before it is put in place"
+    return {
+        "stage_files": ({"name": sources, "source": where.list_path}, {"name": key, "source": where.key_path}),
+        "substitute": ((where.key_path, f"{{stage}}/{key}"),),
+        "validate": tuple({"argv": argv, "timeout": 120, "why": why, "refuse": [*refuse]} for argv in argvs),
+    }
+
+
+def _checked_by_dnf(where: Family) -> dict[str, Any]:
+    """-y takes the staged key into the state of its own. Plugins would add repositories of theirs, or want to know who this host is."""
+    own = {"reposdir": "", "cachedir": "/cache", "persistdir": "/state", "logdir": "/log"}
+    state = [f"--setopt={name}={{stage}}{path}" for name, path in own.items()]
+    argv = ["dnf", "-q", "-y", "--noplugins", *state, "--setopt=skip_if_unavailable=False", "makecache"]
+    return _staged(where, "gpufleet-nvidia.repo", "gpufleet-nvidia.asc", [argv])
+
+
+def _checked_by_zypper(where: Family) -> dict[str, Any]:
+    """In a root of its own, whose rpm trusts the staged key: zypper knows no other place for keys.
+
+    With --gpg-auto-import-keys it would also take a key that lies beside the repository's metadata, which is whoever's answers there.
     """
-    if where.manager != "apt":
-        return {}
+    keys = ["rpmkeys", "--root", "{stage}", "--import", "{stage}/gpufleet-nvidia.asc"]
+    argv = ["zypper", "--non-interactive", "--root", "{stage}", "refresh"]
+    return _staged(where, "etc/zypp/repos.d/gpufleet-nvidia.repo", "gpufleet-nvidia.asc", [keys, argv], [EXPIRED])
+
+
+def _checked_by_apt(where: Family) -> dict[str, Any]:
     staged = "{stage}/gpufleet-nvidia"
     options = {
         "Dir::Etc::sourcelist": f"{staged}.sources",
@@ -283,14 +366,7 @@ def checked(where: Family) -> dict[str, Any]:
         "APT::Update::Error-Mode": "any",
     }
     argv = ["apt-get", "-q", "update", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
-    return {
-        "stage_files": (
-            {"name": "gpufleet-nvidia.sources", "source": where.list_path},
-            {"name": "gpufleet-nvidia.asc", "source": where.key_path},
-        ),
-        "substitute": ((where.key_path, f"{staged}.asc"),),
-        "validate": ({"argv": argv, "timeout": 120, "why": "apt reads the repository before it is put in place"},),
-    }
+    return _staged(where, "gpufleet-nvidia.sources", "gpufleet-nvidia.asc", [argv])
 
 
 def nvidias_key(obs: Observation) -> str:
@@ -352,7 +428,7 @@ def _file(now: File, text: str, what: str, after: str) -> Plan:
 
 def plan_absent(policy: Policy, obs: Observation) -> Plan:
     """The files of every family, where they exist or the journal has what stood there before."""
-    return _taken_back(obs, sorted(PATHS, key=lambda path: path.startswith(KEY_PLACES)))
+    return merge([distrusting(obs), _taken_back(obs, sorted(PATHS, key=lambda path: path.startswith(KEY_PLACES)))])
 
 
 def _taken_back(obs: Observation, paths: Iterable[str]) -> Plan:

@@ -55,6 +55,25 @@ def test_packages_of_rpm(monkeypatch, systemd):
     assert found == {"manager": "rpm", "installed": {"containerd.io": "1:1.7.2-1.el8", "none": None}, "candidates": {}}
 
 
+BOTH = {
+    # os-release of a host that has a database of dpkg and one of rpm -> whose counts
+    "Debian, with rpm": ("ID=debian", "dpkg"),
+    "Ubuntu, with rpm": ("ID=ubuntu\nID_LIKE=debian", "dpkg"),
+    "Rocky, with dpkg from EPEL": ('ID="rocky"\nID_LIKE="rhel centos fedora"', "rpm"),
+    "Fedora, with dpkg": ("ID=fedora", "rpm"),
+    "SLES, with dpkg": ('ID="sles"\nID_LIKE="suse"', "rpm"),
+    "a system without a name": ("", "dpkg"),
+}
+
+
+@pytest.mark.parametrize(("release", "database"), BOTH.values(), ids=BOTH)
+def test_where_both_databases_are_the_distribution_decides(tmp_path, release, database):
+    tree(tmp_path, var__lib__dpkg__status=DPKG, etc__os_release=release)
+    (tmp_path / "etc/os_release").rename(tmp_path / "etc/os-release")
+    (tmp_path / "var/lib/rpm").mkdir()
+    assert system._database(str(tmp_path)) == database
+
+
 def test_no_package_manager(tmp_path):
     assert ask(root=tmp_path, kind="package", names=["x"]) == {"manager": "none", "installed": {"x": None}, "candidates": {}}
 

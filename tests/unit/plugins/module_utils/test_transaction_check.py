@@ -160,6 +160,23 @@ def test_a_command_that_fails_stops_everything_and_undoes_the_ones_before(node):
     assert node.config.read_text() == CONFIG
 
 
+def test_an_exit_status_that_a_command_may_have_is_no_failure(node):
+    """zypper has one that says: installed, and a repository beside it is broken."""
+    assert node.run([], commands_before=[{"argv": ["sh", "-c", "exit 106"], "accepts": [106]}])["error"] is None
+    other = node.run([], id="2" * 32, commands_before=[{"argv": ["sh", "-c", "exit 106"], "accepts": [107]}])
+    assert other["error"]["phase"] == "command"
+
+
+def test_a_command_that_fails_half_way_is_undone_itself_and_who_cannot_says_so(node):
+    made = node.etc / "made"
+    half = {"argv": ["sh", "-c", "touch %s; exit 1" % made], "undo": ["rm", str(made)], "undo_within": 60}
+    found = node.run([], commands_before=[half])
+    assert (found["error"]["phase"], found["changed"], made.exists()) == ("command", False, False)
+    found = node.run([], id="2" * 32, commands_before=[dict(half, undo=["sh", "-c", "exit 3"])])
+    assert (found["error"]["phase"], found["changed"], made.exists()) == ("rollback", True, True)
+    assert "sh -c exit 3: exit status 3 (while rolling back after: " in found["error"]["message"]
+
+
 def test_a_file_that_a_package_wrote_meanwhile_is_a_conflict(node):
     install = [{"argv": ["sh", "-c", "mkdir -p %s; echo theirs > %s" % (node.dropin.parent, node.dropin)]}]
     found = node.run([node.write(node.dropin, "ours\n", expect=None)], commands_before=install)

@@ -45,6 +45,20 @@ LINES = {
     "E: Version '1.99-1' for 'libnvidia-container1' was not found": "no repository on this host has version 1.99-1 of libnvidia-container1",
     "E: Failed to fetch https://user:pw@mirror/dists/InRelease  401  Unauthorized": "a repository cannot be reached",
     "E: Could not get lock /var/lib/dpkg/lock-frontend": "another package manager is running",
+    "All matches were filtered out by exclude filtering for argument: libnvidia-container1-1.20.1":
+        "the package libnvidia-container1-1.20.1 is held at another version on this host (dnf versionlock, or exclude= in dnf's "
+        "configuration)",
+    "E: Held packages were changed and -y was used without --allow-change-held-packages.":
+        "a package is held on this host (apt-mark showhold, zypper locks)",
+    "  remove lock to allow installation of libnvidia-container1-1.20.1-1.x86_64[x]":
+        "a package is held on this host (apt-mark showhold, zypper locks)",
+    "No provider of 'libnvidia-container1=1.99.0' found.": "no repository on this host has the package libnvidia-container1",
+    "File 'repomd.xml' from repository 'NVIDIA' is unsigned, continue? [yes/no] (no): no":
+        "the repository's metadata is not signed, as on a mirror that rebuilt it, and NVIDIA's packages carry no signature of their "
+        "own; mirror the metadata as it is (with repomd.xml.asc), or sign it and set toolkit_key (gpufleet_toolkit_key)",
+    "Error: Failed to download metadata for repo 'x': repomd.xml GPG signature verification error: Bad GPG signature":
+        "a repository is not signed with the configured key; for toolkit_repository that is toolkit_key (gpufleet_toolkit_key)",
+    "System management is locked by the application with pid 716 (zypper).": "another package manager is running",
     "open /x: no space left on device": "no space is left on a file system",
     'level=fatal msg="login failed: password=hunter2"': "",
 }  # fmt: skip

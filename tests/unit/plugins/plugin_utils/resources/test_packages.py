@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, packages
 
 from tests.unit.builders import obs
 from tests.unit.records import record
@@ -76,11 +76,14 @@ def test_lists_are_refreshed_only_where_they_lack_something(case: str, policy: P
     assert plan.commands[-1]["argv"][-1].partition("=")[0] == BASE
 
 
+INSTALL = ["dnf", "install", "-y", "--refresh", "--setopt=install_weak_deps=False"]
+
+
 @pytest.mark.parametrize(
     ("os_id", "policy", "argv"),
     [
-        ("rocky", CDI, ["dnf", "install", "-y", "--setopt=install_weak_deps=False", BASE]),
-        ("fedora", Policy(toolkit_version="1.20.1"), ["dnf", "install", "-y", "--setopt=install_weak_deps=False", f"{BASE}-1.20.1"]),
+        ("rocky", CDI, [*INSTALL, BASE]),
+        ("fedora", Policy(toolkit_version="1.20.1"), [*INSTALL, f"{BASE}-1.20.1"]),
         ("opensuse-leap", CDI, ["zypper", "--non-interactive", "install", "--no-recommends", BASE]),
         (
             "suse",
@@ -91,6 +94,11 @@ def test_lists_are_refreshed_only_where_they_lack_something(case: str, policy: P
 )
 def test_rpm(os_id: str, policy: Policy, argv: list[str]) -> None:
     assert [c["argv"] for c in planned(policy, {}, "", "rpm", os_id).commands] == [argv]
+
+
+def test_zypper_waits_for_the_lock_and_a_broken_repository_beside_ours_is_no_failure() -> None:
+    (command,) = planned(CDI, {}, "", "rpm", "suse").commands
+    assert (command["env"], command["accepts"]) == ({"ZYPP_LOCK_TIMEOUT": "120"}, [106])
 
 
 def test_an_upgrade_warns_of_the_reload_and_a_first_installation_does_not() -> None:
@@ -129,17 +137,22 @@ def test_a_host_that_has_the_base_package_is_asked_for_offers_of_the_others_only
     assert [word for word in install["argv"] if "nvidia" in word] == [f"{name}={OLD}" for name in ALL]
 
 
-DNF, ZYPPER = packages.AVAILABLE["dnf"], packages.AVAILABLE["zypper"]
+DNF, ZYPPER = (installers.available(name, BASE) or {} for name in ("dnf", "zypper"))
+UNREAD = f"{installers.UNREAD}.\nNo matching items found.\n"
 OFFERED: dict[str, tuple[str, str, dict[str, Any], bool]] = {
     # package database, distribution, what is known -> whether a configured repository has the base package
     "apt knows it": ("dpkg", "debian", {"candidates": {BASE: NEW}}, True),
     "apt does not": ("dpkg", "debian", {"candidates": {BASE: None}}, False),
     "it is installed, in another version": ("dpkg", "debian", {"packages": {BASE: OLD}}, True),
     "dnf finds it": ("rpm", "rocky", {"answers": {DNF["id"]: {"rc": 0, "stdout": f"{BASE} {NEW}\n"}}}, True),
+    "dnf5 ends no line": ("rpm", "fedora", {"answers": {DNF["id"]: {"rc": 0, "stdout": f"{BASE} {NEW}"}}}, True),
     "dnf finds nothing": ("rpm", "rocky", {"answers": {DNF["id"]: {"rc": 0, "stdout": ""}}}, False),
     "zypper finds it": ("rpm", "suse", {"answers": {ZYPPER["id"]: {"rc": 0, "stdout": f"  | {BASE} | package | {NEW}"}}}, True),
+    "zypper finds it, and a repository is broken": (
+        "rpm", "suse", {"answers": {ZYPPER["id"]: {"rc": 106, "stdout": f"{installers.UNREAD}\n  | {BASE} | package | {NEW}"}}}, True),
+    "zypper has no repository": ("rpm", "suse", {"answers": {ZYPPER["id"]: {"rc": 6, "stdout": ""}}}, False),
     "zypper finds nothing": ("rpm", "suse", {"answers": {ZYPPER["id"]: {"rc": 104, "stdout": ""}}}, False),
-}
+}  # fmt: skip
 
 
 def known(manager: str, os_id: str, **there: Any) -> Any:
@@ -177,6 +190,21 @@ def test_dnf_is_asked_only_here() -> None:
 
 
 SILENT = [{"rc": 1, "stdout": ""}, {"rc": None, "timed_out": True}, {"error": {"kind": "not-found", "message": ""}}]
+
+
+BROKEN = [
+    {"rc": 104, "stdout": UNREAD},
+    {"rc": 104, "stdout": "", "stderr": UNREAD},
+    {"rc": 106, "stdout": UNREAD},
+    {"rc": 7, "stdout": ""},
+]
+
+
+@pytest.mark.parametrize("answer", BROKEN)
+def test_zypper_that_could_not_read_a_repository_is_not_taken_for_one_that_has_nothing(answer: dict[str, Any]) -> None:
+    """zypper search ends with 104, "no match", also where a repository was skipped; what it says is all that tells."""
+    with pytest.raises(PlanError, match="is not known .*zypper --non-interactive -q search"):
+        packages.offered(known("rpm", "suse", answers={ZYPPER["id"]: answer}), [BASE])
 
 
 @pytest.mark.parametrize("answer", SILENT)

@@ -233,6 +233,25 @@ def test_nvidias_own_address_is_in_each_package_managers_words() -> None:
     }
 
 
+CHECKS = {
+    # distribution -> the programs that read the staged repository, and with what
+    "debian": [("apt-get", "Dir::Etc::sourceparts=-")],
+    "rocky": [("dnf", "--setopt=reposdir={stage}")],
+    "sles": [("rpmkeys", "{stage}/gpufleet-nvidia.asc"), ("zypper", "{stage}")],
+}
+
+
+@pytest.mark.parametrize("os_id", CHECKS)
+def test_the_package_manager_reads_the_repository_before_it_is_put_in_place(os_id: str) -> None:
+    where = repository.family({"ID": os_id, "ID_LIKE": {"rocky": "rhel", "sles": "suse"}.get(os_id, "")})
+    found = repository.checked(where)
+    assert all(
+        check["argv"][0] == name and word in check["argv"] for check, (name, word) in zip(found["validate"], CHECKS[os_id], strict=True)
+    )
+    assert {staged["source"] for staged in found["stage_files"]} == {where.list_path, where.key_path}
+    assert "--gpg-auto-import-keys" not in str(found), "zypper would take the key that lies beside the metadata"
+
+
 def test_apt_reads_the_repository_before_it_is_put_in_place() -> None:
     plan = needed({}, True, False)
     (check,) = plan.validate
@@ -240,6 +259,64 @@ def test_apt_reads_the_repository_before_it_is_put_in_place() -> None:
     assert "Dir::Etc::sourceparts=-" in check["argv"]
     assert plan.substitute == ((repository.FAMILIES["debian"].key_path, "{stage}/gpufleet-nvidia.asc"),)
     assert "toolkit_repository (gpufleet_toolkit_repository)" in plan.beforehand[0]
+
+
+IN_RPM = f"gpg-pubkey-{FINGERPRINT[-8:].lower()}"
+TRUSTED = {
+    # distribution, our repository comes, our key is there -> what rpm is told
+    "dnf has keys of its own": ("rocky", True, True, False),
+    "the repository comes": ("sles", True, False, True),
+    "it is there": ("sles", False, True, True),
+    "the packages come from elsewhere": ("sles", False, False, False),
+    "a distribution that is not known": ("plan9", True, True, False),
+}
+
+
+@pytest.mark.parametrize(("os_id", "comes", "there", "told"), TRUSTED.values(), ids=TRUSTED)
+def test_rpm_trusts_our_key_before_zypper_installs(os_id: str, comes: bool, there: bool, told: bool) -> None:
+    key = repository.FAMILIES["suse"].key_path
+    like = {"ID": os_id, "ID_LIKE": {"rocky": "rhel", "sles": "suse"}.get(os_id, "")}
+    source = Plan(changes=({"op": "remove", "path": "/x"},)) if comes else Plan()
+    for known in (False, True):
+        here = Observation(
+            {"os_release": like}, {f"stat:{key}": {"exists": there}, f"command:rpm --query {IN_RPM}": {"rc": int(not known)}}
+        )
+        commands = [(c["argv"], c["undo"]) for c in repository.trusting(Policy(**MIRROR), here, source)]
+        assert commands == ([(["rpmkeys", "--import", key], ["rpm", "--erase", IN_RPM])] if told and not known else [])
+
+
+GOES = {
+    # rpm has our key, another source of NVIDIA's packages -> rpm loses it
+    "as we left it": (True, "", True),
+    "somebody has removed it": (False, "", False),
+    "another source may need it": (True, "/etc/zypp/repos.d/nvidia-container-toolkit.repo", False),
+}
+
+
+@pytest.mark.parametrize(("there", "other", "goes"), GOES.values(), ids=GOES)
+def test_rpm_no_longer_trusts_our_key_when_the_repository_goes(there: bool, other: str, goes: bool) -> None:
+    here = seen("sles", "suse", key=armor(OLD), list="ours")
+    rest = {f"file:{path}": {"exists": False} for path in repository.PATHS}
+    paths = [repository.FAMILIES["suse"].list_path, *([other] if other else [])]
+    more = {repository.SOURCES["id"]: {"files": [{"path": path, "type": "file"} for path in paths]}}
+    found = Observation(here.host, {**rest, **here.answers, **more, f"command:rpm --query {IN_RPM}": {"rc": 0 if there else 1}})
+    gone = repository.plan_absent(Policy(state="absent"), found)
+    assert [c["argv"] for c in gone.commands] == ([["rpm", "--erase", IN_RPM]] if goes else [])
+    assert [c["op"] for c in gone.changes] == ["remove", "remove"]
+
+
+def test_a_package_manager_that_has_to_be_started_is_asked_last() -> None:
+    """One that never read a configured repository, whose key nobody has accepted yet, fails at it."""
+    asked: list[str] = []
+
+    def offered() -> bool:
+        asked.append("dnf")
+        return False
+
+    source = {repository.SOURCES["id"]: {"files": [{"path": "/etc/yum.repos.d/gpufleet-nvidia.repo", "type": "file"}]}}
+    here = Observation({"os_release": {"ID": "rocky"}}, source)
+    assert repository.needed(Policy(), here, missing=True, offered=offered, slow=True).empty
+    assert asked == []
 
 
 REFUSED = {

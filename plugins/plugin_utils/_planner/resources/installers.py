@@ -1,0 +1,100 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The package managers: how each is told to install, how it is asked what a repository has, and what its exit statuses mean.
+
+Each runs on hosts of the lab (tests/integration/test_rpm_hosts.py): dnf 4.14, which RHEL 9 has as well, and zypper 1.14.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction
+
+TIMEOUT = 900
+LOCK_TIMEOUT = 120  # seconds that another package manager is waited for
+# zypper(8), EXIT CODES. search says NO_MATCH also where a repository could not be read, with a sentence more.
+NO_MATCH, NO_REPOSITORIES, SKIPPED = 104, 6, 106
+UNREAD = "Some of the repositories have not been refreshed because of an error"
+VERSION = r"[\w.:+~^-]+"
+
+
+@dc.dataclass(frozen=True)
+class Installer:
+    """argv: of names, version and whether a downgrade is meant. accepts: exit statuses of an installation that is complete, besides 0."""
+
+    argv: Callable[[Sequence[str], str, bool], list[str]]
+    environment: Mapping[str, str] = dc.field(default_factory=dict)
+    accepts: tuple[int, ...] = ()
+
+    def command(self, names: Sequence[str], version: str, downgrade: bool, why: str, back: str = "") -> transaction.Command:
+        """back: the version that all of them have now. Where an installation fails, a part of the set may have moved."""
+        found: transaction.Command = {"argv": self.argv(names, version, downgrade), "timeout": TIMEOUT, "why": why}
+        if self.environment:
+            found["env"] = dict(self.environment)
+        if back:
+            found |= {"undo": self.argv(names, back, True), "undo_within": TIMEOUT}
+        if self.accepts:
+            found["accepts"] = list(self.accepts)
+        return found
+
+
+def _apt(names: Sequence[str], version: str, downgrade: bool) -> list[str]:
+    """Configuration files that were changed stay as they are; nothing is asked."""
+    exact = [f"{n}={_apt_version(version)}" if version else n for n in names]
+    options = ["-y", "--no-install-recommends", "-o", "Dpkg::Options::=--force-confold", "-o", f"DPkg::Lock::Timeout={LOCK_TIMEOUT}"]
+    return ["env", "DEBIAN_FRONTEND=noninteractive", "apt-get", "install", *options, *(["--allow-downgrades"] if downgrade else []), *exact]
+
+
+def _apt_version(version: str) -> str:
+    return version if "-" in version else f"{version}-*"
+
+
+def _dnf(names: Sequence[str], version: str, downgrade: bool) -> list[str]:
+    """`install` of an older version downgrades by itself. Its lists may be two days old, so a new version takes --refresh.
+
+    It waits for another package manager as long as that works. -y also says yes to the keys that `gpgkey=` of a repository names.
+    """
+    return ["dnf", "install", "-y", "--refresh", "--setopt=install_weak_deps=False", *(f"{n}-{version}" if version else n for n in names)]
+
+
+def _zypper(names: Sequence[str], version: str, downgrade: bool) -> list[str]:
+    options = ["--no-recommends", *(["--oldpackage"] if downgrade else [])]
+    return ["zypper", "--non-interactive", "install", *options, *(f"{n}={version}" if version else n for n in names)]
+
+
+INSTALLERS: Mapping[str, Installer] = {
+    "apt": Installer(_apt),
+    "dnf": Installer(_dnf),
+    # SKIPPED: all is installed, and a repository that was not needed for it is broken.
+    "zypper": Installer(_zypper, {"ZYPP_LOCK_TIMEOUT": str(LOCK_TIMEOUT)}, (SKIPPED,)),
+}
+
+
+def available(manager: str, name: str) -> queries.Question | None:
+    """What the host's repositories have of a package. apt says so in the look; the others may have to load their lists for it.
+
+    dnf passes over a repository that it cannot read where its configuration says so (Fedora's does), which would look like one without
+    the package. dnf5 ends no line by itself.
+    """
+    shows = (rf"\b{name} {VERSION}$", rf"\b{name} +\| package +\| {VERSION}", UNREAD)
+    fmt = "%{name} %{evr}\n"
+    argv = {
+        "dnf": ["dnf", "-q", "repoquery", "--setopt=skip_if_unavailable=False", "--latest-limit=1", "--qf", fmt, name],
+        "zypper": ["zypper", "--non-interactive", "-q", "search", "--match-exact", "-s", name],
+    }.get(manager)
+    return queries.command(argv, timeout=120, shows=shows) if argv else None
+
+
+def versions(answer: Mapping[str, Any], name: str) -> list[str] | None:
+    """The versions in the answer, the newest first as both tools print them; None where the tool could not tell."""
+    if "error" in answer or answer.get("timed_out") or answer.get("rc") not in (0, NO_MATCH, NO_REPOSITORIES, SKIPPED):
+        return None
+    lines = [line.replace("|", " ").split() for line in str(answer.get("stdout")).splitlines()]
+    found = [words[words.index(name) :] for words in lines if name in words]
+    if not found and (answer["rc"] == SKIPPED or UNREAD in f"{answer.get('stdout')}{answer.get('stderr')}"):
+        return None
+    return list(dict.fromkeys(words[-1] for words in found if len(words) > 1))

@@ -1,0 +1,148 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Hosts with dnf and with zypper: NVIDIA's packages from a repository that is signed as NVIDIA's, up and down, and all that is refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository as data
+
+from tests.lab import rpmrepo
+from tests.tools.onlab import Fleet, Run
+
+pytestmark = pytest.mark.lab
+
+DNF, ZYPPER = "rpm-dnf", "rpm-zypper"
+HOSTS = (DNF, ZYPPER)
+FAMILY = {DNF: data.FAMILIES["fedora"], ZYPPER: data.FAMILIES["suse"]}
+PACKAGES = rpmrepo.LAB_PACKAGES
+ADDRESS = "http://10.77.0.1:8099/rpm"
+
+
+@pytest.fixture(scope="module")
+def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
+    gpus = {"gpus": 2, "driver": "ok"}
+    found: Fleet = boot(
+        {
+            DNF: {"kind": rpmrepo.DNF, **gpus, "files": rpmrepo.files(rpmrepo.ROCKY)},
+            ZYPPER: {"kind": rpmrepo.ZYPPER, **gpus, "files": rpmrepo.files(rpmrepo.SLES)},
+        }
+    )
+    for host in HOSTS:
+        found.bring(host, rpmrepo.nvidia_rpms() / f"{rpmrepo.SYSTEM}.rpm", "/root/system.rpm")
+        found.shell(host, "rpm --install --force-debian /root/system.rpm 2>&1")
+    return found
+
+
+def options(repository: str = rpmrepo.SIGNED, key: str = "key.asc", **more: Any) -> dict[str, Any]:
+    """All four packages: legacy injection takes the hook and its tools."""
+    address = f"{ADDRESS}/{repository.removesuffix('x86_64')}$basearch"
+    text = Path(rpmrepo.nvidia_rpms(), key).read_text()
+    return {"toolkit_repository": address, "toolkit_key": text, "cdi": "disabled", "toolkit_version": rpmrepo.OLD, **more}
+
+
+def installed(fleet: Fleet, host: str) -> dict[str, str]:
+    listed = fleet.shell(host, f"rpm -q --qf '%{{NAME}} %{{VERSION}}-%{{RELEASE}}\\n' {' '.join(PACKAGES)}", fails=True)
+    return dict(line.split() for line in listed.splitlines() if "not installed" not in line)
+
+
+def nothing(fleet: Fleet, host: str) -> bool:
+    """Neither a file of the repository nor a package."""
+    where = FAMILY[host]
+    there = fleet.shell(host, f"ls {where.key_path} {where.list_path} 2>/dev/null", fails=True)
+    return (there, installed(fleet, host)) == ("", {})
+
+
+# ---------------------------------------------------------------- what is refused, before anything is put in place
+
+UNSIGNED = "a repository is not signed with the configured key"
+REFUSED = {
+    "another key than the one that signed": (rpmrepo.SIGNED, "wrong.asc", UNSIGNED),
+    "another signer, whose key lies beside the metadata": (rpmrepo.STRANGER, "key.asc", UNSIGNED),
+    "a mirror that rebuilt the metadata": (rpmrepo.REBUILT, "key.asc", "metadata is not signed, as on a mirror that rebuilt it"),
+    "a key that has expired": (rpmrepo.EXPIRED, "expired.asc", "key"),
+}
+
+
+@pytest.mark.parametrize(("repository", "key", "says"), REFUSED.values(), ids=REFUSED)
+def test_a_repository_that_cannot_be_believed_is_refused_before_it_is_put_in_place(
+    fleet: Fleet, repository: str, key: str, says: str
+) -> None:
+    run = fleet.task("node", HOSTS, options(repository, key)).of("node")
+    for host in HOSTS:
+        assert (run[host]["status"], run[host]["changed"]) == ("failed", False), run[host]
+        assert says in run[host]["msg"], run[host]["msg"]
+        assert nothing(fleet, host)
+
+
+# ---------------------------------------------------------------- one version after another
+
+
+@pytest.fixture(scope="module")
+def fresh(fleet: Fleet) -> tuple[Run, Run, Run]:
+    """Check mode, the run, a second run."""
+    return (
+        fleet.task("node", HOSTS, options(), arguments=["--check", "--diff"]),
+        fleet.task("node", HOSTS, options()),
+        fleet.task("node", HOSTS, options()),
+    )
+
+
+@pytest.mark.parametrize("host", HOSTS)
+def test_the_packages_come_as_a_set_as_it_was_announced_and_a_second_run_changes_nothing(
+    fleet: Fleet, fresh: tuple[Run, Run, Run], host: str
+) -> None:
+    check, run, again = (found.of("node")[host] for found in fresh)
+    assert (check["changed"], run["changed"], again["changed"]) == (True, True, False), (run.get("msg"), run)
+    assert run["status"] == "ok", (run["msg"], fleet.shell(host, "tail -n 40 /var/lib/gpufleet/said/*"))
+    for key in ("differences", "restarted"):
+        assert check[key] == run[key], key
+    where = FAMILY[host]
+    assert {where.key_path, where.list_path, *PACKAGES} <= {d["path"] for d in run["differences"]}
+    assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.OLD)
+    assert fresh[2].operations[host] == 1, (again, fresh[2].words)
+
+
+def test_a_failing_upgrade_is_taken_back_as_a_set(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+    """Both package managers leave a part of the set in the new version."""
+    for host in HOSTS:
+        fleet.shell(host, f"touch {rpmrepo.FAILS}")
+    run = fleet.task("node", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("node")
+    for host in HOSTS:
+        assert (run[host]["status"], run[host]["changed"]) == ("failed", False), run[host]
+        assert "a script of a package failed" in run[host]["msg"], run[host]["msg"]
+        assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.OLD)
+        fleet.shell(host, f"rm {rpmrepo.FAILS}")
+
+
+HOLD = {DNF: "dnf -q versionlock add {}", ZYPPER: "zypper --non-interactive addlock {}"}
+RELEASE = {DNF: "dnf -q versionlock clear", ZYPPER: "zypper --non-interactive removelock {}"}
+
+
+def test_packages_that_are_held_stay_and_move_up_and_down_when_they_are_released(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+    for host in HOSTS:
+        fleet.shell(host, HOLD[host].format(" ".join(PACKAGES)))
+    run = fleet.task("node", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("node")
+    for host in HOSTS:
+        assert run[host]["status"] == "failed"
+        assert "held" in run[host]["msg"], run[host]["msg"]
+        fleet.shell(host, RELEASE[host].format(" ".join(PACKAGES)))
+    for version in (rpmrepo.NEW, rpmrepo.OLD):
+        moved = fleet.task("node", HOSTS, options(toolkit_version=version))
+        assert moved.status == 0, moved.words
+        for host in HOSTS:
+            assert installed(fleet, host) == dict.fromkeys(PACKAGES, version)
+
+
+def test_absent_takes_the_repository_away_and_leaves_the_packages(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+    gone = fleet.task("node", HOSTS, options(state="absent"))
+    assert gone.status == 0, gone.words
+    for host in HOSTS:
+        where = FAMILY[host]
+        assert fleet.shell(host, f"ls {where.key_path} {where.list_path} 2>/dev/null", fails=True) == ""
+        assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.OLD)
+    assert fleet.shell(ZYPPER, "rpm -qa 'gpg-pubkey*'") == ""
