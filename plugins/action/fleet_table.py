@@ -14,6 +14,7 @@ from ansible import constants
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report import (
     columns,
@@ -54,7 +55,9 @@ class ActionModule(ActionBase):
         laid_out, count = VIEWS[args["view"]]
         lines, counts = laid_out(results, view(args, check)), count(results, check)
         show(["", *lines, ""])
-        report = {"changed": False, "lines": lines, "totals": counts, "problem": outcomes.problem(counts, args["fail_on_drift"])}
+        lost = waves.amount("gpufleet_max_lost", args["max_lost"]).of(len(results), up=True)
+        problem = outcomes.problem(counts, args["fail_on_drift"], lost)
+        report = {"changed": False, "lines": lines, "totals": counts, "problem": problem}
         # What set_stats returns, so AWX can branch on it and other callbacks can show it.
         return {**report, "ansible_stats": {"data": {"gpufleet_totals": counts}, "per_host": False, "aggregate": False}}
 

@@ -17,7 +17,7 @@ from ansible.plugins.action import ActionBase
 from ansible_collections.gpufleet.nvidia.plugins.action import arguments, base, outside
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import change_ref
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import variables as names
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.fleet import drain, waves
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 
 SPEC = arguments.spec("variables_check")
@@ -59,7 +59,7 @@ class ActionModule(ActionBase):
         found = names.problems({host: own_variables(hostvars[host]) for host in hosts}, of_run, KNOWN, args["own"])
         # An empty text is a question of AWX's surveys that nobody answered.
         found += wrong_values({name: value for name, value in of_run.items() if value not in ("", None)}, JUDGED_RUN) + wrong_ticket(of_run)
-        found += unusable(of_run.get("gpufleet_report_dir"))
+        found += unusable(of_run.get("gpufleet_report_dir")) + wrong_number("gpufleet_max_lost", of_run.get("gpufleet_max_lost"))
         found += names.grouped({host: wrong_of_host(hostvars[host]) for host in hosts})
         if tagged(variables, context.CLIARGS.get("args") or ()):
             found.append(names.TAGS)
@@ -70,6 +70,13 @@ class ActionModule(ActionBase):
         play = self._task.get_variable_manager().get_vars(play=self._task.get_play())
         templar = self._templar.copy_with_new_env(available_variables=play)
         return {name: templar.template(play[name]) for name in names.RUN if name in play}
+
+
+def wrong_number(name: str, value: Any) -> list[str]:
+    try:
+        return [] if value in ("", None) or waves.amount(name, value) else []
+    except PlanError as error:
+        return [str(error)]
 
 
 def wrong_ticket(of_run: Mapping[str, Any]) -> list[str]:

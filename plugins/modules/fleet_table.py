@@ -72,6 +72,12 @@ options:
     description: Whether RV(problem) also speaks of hosts that would change, or that a run would refuse.
     type: bool
     default: false
+  max_lost:
+    description:
+      - How many hosts may be lost before RV(problem) speaks of them, as a number or as a percentage such as V(10%), rounded up.
+      - A large fleet always has some hosts that do not answer.
+    type: raw
+    default: 0
   width:
     description: Columns of text; V(0) takes E(COLUMNS), else the terminal's width, else 120.
     type: int
@@ -142,7 +148,7 @@ totals:
 problem:
   description:
     - Why the run should not end as a success, in one sentence, empty where it may. Hosts that failed, were rolled back, were lost or not
-      reached; with O(fail_on_drift) also those that would change or be refused.
+      reached, more of them lost than O(max_lost) allows; with O(fail_on_drift) also those that would change or be refused.
   returned: always
   type: str
   sample: "of 3 hosts: 1 lost: gpu3"

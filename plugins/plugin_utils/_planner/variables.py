@@ -25,6 +25,7 @@ RUN: Mapping[str, str] = {
     "gpufleet_max_failed": "1",
     "gpufleet_fleet_policy": "uniform",
     "gpufleet_fail_on_drift": "true",
+    "gpufleet_max_lost": '"10%"',
     "gpufleet_table_columns": "{...}",
     "gpufleet_change_ref": "CHG0012345",
     "gpufleet_report_dir": "/srv/www/gpu-fleet",

@@ -143,6 +143,8 @@ ENDS = [
     ("plan", ["gpu1"], OF_A_WORKFLOW, True, "HOST ISO gpu1 strict 1 host: 1 would change"),
     ("plan", ["gpu1"], DRIFT, False, "of 1 host: 1 would change (gpufleet_fail_on_drift is true)"),
     ("plan", ["gpu1", "lost1"], (), False, "2 hosts: 1 lost, 1 would change"),
+    ("plan", ["gpu1", "lost1"], ("-e", "gpufleet_max_lost=50%"), True, "2 hosts: 1 lost, 1 would change"),
+    ("plan", ["lost1"], ("-e", "gpufleet_max_lost=1"), False, "1 host: 1 lost"),
     ("plan", ["lost1"], (), False, "1 host: 1 lost"),
     ("plan", ["gpu1", "gpu2"], WRONG, False, "2 hosts: 2 failed"),
     ("plan", ["gpu1", "crio1"], UNIFORM, False, "2 hosts: 2 would change"),

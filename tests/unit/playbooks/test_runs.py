@@ -92,6 +92,7 @@ def test_a_setting_that_would_be_ignored_ends_the_run_before_it_begins(name: str
     [
         ("plan", {"gpufleet_fleet_policy": "unifrm"}, "value of gpufleet_fleet_policy must be one of: per_host, uniform, got: unifrm"),
         ("plan", {"gpufleet_max_failed": "lots", "gpufleet_fail_on_drift": "perhaps"}, "gpufleet_max_failed is 'lots', but it has to be"),
+        ("plan", {"gpufleet_max_lost": "few"}, "gpufleet_max_lost is 'few' (it is neither a number of hosts nor a percentage)"),
         ("site", {"gpufleet_fail_on_drift": "perhaps"}, "The value 'perhaps' is not a valid boolean"),
         ("site", {"gpufleet_serial": 0}, "gpufleet_serial has 0, but the size of a wave is a number of hosts or a percentage, and more"),
     ],

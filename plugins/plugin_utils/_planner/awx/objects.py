@@ -75,7 +75,7 @@ class Job:
 
 
 JOBS = (
-    Job("plan", "What would change, and why. Changes nothing.", (surveys.HOSTS, surveys.FAIL_ON_DRIFT), sliced=True),
+    Job("plan", "What would change, and why. Changes nothing.", (surveys.HOSTS, surveys.FAIL_ON_DRIFT, surveys.MAX_LOST), sliced=True),
     Job("rollout", "Bring the change through the fleet: canaries, waves, a gate after each.", (surveys.UNTIL, *surveys.ROLLOUT)),
     Job("verify", "Prove with containers that GPUs get into them.", (surveys.HOSTS,), sliced=True),
     Job("rollback", "Give back what was there before.", (surveys.HOSTS, surveys.CHANGE_REF, surveys.SERIAL, surveys.SITE_MAX_FAILED)),
@@ -119,7 +119,7 @@ def require_values(values: Mapping[str, Any]) -> None:
         try:
             if name.startswith(rollout_settings.PREFIX):
                 rollout_settings.of({"soak": 1, name.removeprefix(rollout_settings.PREFIX): value})
-            elif name == "gpufleet_max_failed" and rollout_settings.says(value):
+            elif name in ("gpufleet_max_failed", "gpufleet_max_lost") and rollout_settings.says(value):
                 waves.amount(name, value)
         except PlanError as error:
             raise PlanError(error.what, where="gpufleet_awx_settings", why=error.why, next=error.next) from None

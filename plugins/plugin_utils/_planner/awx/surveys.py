@@ -36,6 +36,12 @@ FAIL_ON_DRIFT = Question(
     "false",
     ("false", "true"),
 )
+MAX_LOST = Question(
+    "gpufleet_max_lost",
+    "How many hosts may be lost?",
+    "A number, or a percentage such as 10%. With more that do not answer, the job fails.",
+    "10%",
+)
 UNTIL = Question(
     "gpufleet_rollout_until",
     "Until where?",

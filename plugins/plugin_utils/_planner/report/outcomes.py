@@ -102,9 +102,11 @@ def plural(number: int) -> str:
     return f"{number} host{'' if number == 1 else 's'}"
 
 
-def problem(counts: Mapping[str, Any], fail_on_drift: bool = False) -> str:
-    """Why a run must not end with exit status 0, '' where it may."""
-    wrong = [f"{counts[key]} {key.replace('_', ' ')}" for key in WRONG if counts.get(key)]
+def problem(counts: Mapping[str, Any], fail_on_drift: bool = False, max_lost: int = 0) -> str:
+    """Why a run must not end with exit status 0, '' where it may. max_lost: so many hosts may be lost, if others are not."""
+    allowed = counts.get("lost", 0) <= max_lost and counts.get("lost") != counts["hosts"]
+    kinds = [key for key in WRONG if counts.get(key) and not (key == "lost" and allowed)]
+    wrong = [f"{counts[key]} {key.replace('_', ' ')}" for key in kinds]
     drifted = [f"{counts[o.key]} {o.total}" for o in OUTCOMES.values() if o.key in DRIFT and counts.get(o.key)] if fail_on_drift else []
     why = " (gpufleet_fail_on_drift is true)" if drifted else ""
     bad = counts["needs_person"] if wrong else []

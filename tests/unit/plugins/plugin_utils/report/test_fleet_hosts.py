@@ -216,6 +216,21 @@ def test_when_a_run_is_no_success(results: list[dict[str, Any]], drift: bool, se
     assert outcomes.problem(outcomes.totals({str(n): r for n, r in enumerate(results)}), drift) == sentence
 
 
+LOST = [
+    # how many of three hosts were lost, how many may be, the sentence
+    (1, 0, "of 3 hosts: 1 lost: 0"),
+    (1, 1, ""),
+    (2, 1, "of 3 hosts: 2 lost: [0-1]"),
+    (3, 3, "of 3 hosts: 3 lost: [0-2]"),  # a run that reaches nobody has done nothing
+]
+
+
+@pytest.mark.parametrize(("lost", "allowed", "sentence"), LOST)
+def test_some_hosts_of_a_fleet_may_be_out_of_reach(lost: int, allowed: int, sentence: str) -> None:
+    results = {str(n): {"unreachable": True} if n < lost else result() for n in range(3)}
+    assert outcomes.problem(outcomes.totals(results), max_lost=allowed) == sentence
+
+
 class Counted(dict[str, Any]):
     """A result that counts how often it is read."""
 
