@@ -45,7 +45,7 @@ class ActionModule(ActionBase):
         if args["file"]:
             return self._written(items, objects.as_variables(wanted(args)), args["file"])
         require_collection(args["collection"])
-        access = {theirs: args[ours] for ours, theirs in ACCESS.items() if args[ours] is not None}
+        access = {parameter: args[option] for option, parameter in ACCESS.items() if args[option] is not None}
         made: dict[str, bool] = {}  # what has a name, the project and its image for example, and whether any of that was changed
         shown = []
         for item in items:

@@ -43,7 +43,7 @@ class ActionModule(ActionBase):
         if needed and not by:
             return self._without(args, decision)
         if state == "checked" and args["policy"] == "never":
-            return told("not_needed", decision.why, {}, 0)
+            return shaped("not_needed", decision.why, {}, 0)
         about = base.reference(self, variables)
         args = {**args, "reason": about.before(args["reason"]) if args["reason"] else ""}
         every = draining.of(self, variables, args, work, about.before(decision.why), by)
@@ -62,7 +62,7 @@ class ActionModule(ActionBase):
         why = drain.no_orchestrator(decision)
         if args["policy"] == "always":
             raise PlanError(why, next="Set gpufleet_drain_by and what it needs, or gpufleet_drain: auto")
-        return told("not_needed", why, {}, 0)
+        return shaped("not_needed", why, {}, 0)
 
 
 def tasks_of(variables: Mapping[str, Any]) -> Mapping[str, Any]:
@@ -93,7 +93,7 @@ class Run:
 
     def drain(self) -> dict[str, Any]:
         """A drain that an earlier run of this rollout has left is taken up, also where the host would not have to be drained by now."""
-        already = drain.ours(self.standings)
+        already = drain.held(self.standings)
         obstacle = drain.obstacle(self.standings)
         if obstacle and (self.args["policy"] != "never" or already):
             return self._end("left_out", obstacle, failed=True)
@@ -142,7 +142,7 @@ class Run:
         for who in reversed(whom):
             try:
                 standing = self.every[who].standing()
-                if standing.state == "ours":
+                if standing.state == "held":
                     self.every[who].give_back()
                 elif standing.state != "in_service":
                     failed.append(f"{who} has not put it back into service: {standing.text}")
@@ -158,7 +158,7 @@ class Run:
             # As above: a node reports itself again some time after its agent was restarted, and nobody announces it here.
             time.sleep(min(self.args["interval"], max(0.0, end - time.monotonic())))
             standings = {who: one.standing() for who, one in self.every.items()}
-        held = [who for who in mine if standings[who].state == "ours"]
+        held = [who for who in mine if standings[who].state == "held"]
         broken = "; ".join(s.text for s in standings.values() if s.state == "broken")
         if broken:
             return self._end("kept", f"not put back into service: {broken}", failed=True)
@@ -171,13 +171,13 @@ class Run:
 
     def keep(self) -> dict[str, Any]:
         why = drain.text_of(self.args["reason"], "a change of this host failed")
-        held = drain.ours(self.standings)
+        held = drain.held(self.standings)
         for who in held:
             self.every[who].keep(why, try_only=self.check)
         return self._end("kept" if held else "not_needed", why if held else "this rollout does not hold it", changed=bool(held))
 
     def _end(self, outcome: str, why: str, *, failed: bool = False, changed: bool = False, seconds: int = 0) -> dict[str, Any]:
-        found = told(outcome, "; ".join([why, *self.silent]), self.standings, seconds, changed=changed)
+        found = shaped(outcome, "; ".join([why, *self.silent]), self.standings, seconds, changed=changed)
         return {**found, "failed": True, "msg": why} if failed else found
 
 
@@ -189,6 +189,6 @@ def still(one: draining.Orchestrator, left: int) -> str:
         return str(error)
 
 
-def told(outcome: str, why: str, standings: Mapping[str, drain.Standing], seconds: int, *, changed: bool = False) -> dict[str, Any]:
+def shaped(outcome: str, why: str, standings: Mapping[str, drain.Standing], seconds: int, *, changed: bool = False) -> dict[str, Any]:
     nodes = {who: dc.asdict(s) for who, s in standings.items()}
     return {"changed": changed, "outcome": outcome, "why": why, "by": list(standings), "nodes": nodes, "seconds": seconds}

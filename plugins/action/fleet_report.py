@@ -49,11 +49,11 @@ def made(args: Mapping[str, Any], task_vars: Mapping[str, Any], check: bool) -> 
     if args["sources"]:
         return kept.merged({name: read(name) for name in args["sources"]}, now)
     about = document.About(args["playbook"], now, check, args["status"], args["change_ref"])
-    results, classes = told(args, task_vars)
+    results, classes = of_this_run(args, task_vars)
     return document.of({host: escape.result(result) for host, result in results.items()}, about, classes)
 
 
-def told(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> tuple[outcomes.Results, Mapping[str, str]]:
+def of_this_run(args: Mapping[str, Any], task_vars: Mapping[str, Any]) -> tuple[outcomes.Results, Mapping[str, str]]:
     """The results that the table of the same run shows."""
     if not args["plan"]:
         return fleet_table.gathered(task_vars, args), {}

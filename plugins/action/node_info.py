@@ -30,7 +30,7 @@ def planner(policy: Policy, obs: Observation) -> base.Outcome:
     kept = journal.journal(obs)
     entries = list(kept.get("journal") or ())
     shown = {"journal": entries, "history": [journal.history(entry) for entry in entries]}
-    runs = work.told(policy, obs, plan.whole, kubelet=seen.kubelet.present)
+    runs = work.as_result(policy, obs, plan.whole, kubelet=seen.kubelet.present)
     return base.Outcome(plan, {**node.info(seen, plan, obs, policy.state), **shown, "work": runs, "problem": problem, "known_bad": known})
 
 

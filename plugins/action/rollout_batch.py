@@ -46,8 +46,8 @@ class ActionModule(ActionBase):
         check = bool(self._task.check_mode)
         found = before(plan, number, variables["hostvars"])
         classes = {host: str(plan["hosts"][host]["class"]) for host in plan["batches"][number]["hosts"]}
-        teller = Teller(self, variables, wanted.events if not check else ())
-        earlier = reached(plan, variables["hostvars"], number)  # what has been told by now; that a batch is not known is found out here
+        writer = EventWriter(self, variables, wanted.events if not check else ())
+        earlier = reached(plan, variables["hostvars"], number)  # what has been reported by now; that a batch is not known is found out here
         if args["point"] != "end":
             found = as_planned(found, classes, variables.get("ansible_play_batch") or ())
             found = as_far_as(found, wanted, plan["batches"][number]["wave"])
@@ -60,8 +60,8 @@ class ActionModule(ActionBase):
             found = found if check else before_first(found, wanted, number)
             fleet_table.show([*(predicted(wanted, number) if check else ()), begun(plan, number, found)])
             found = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
-            found = stopped(teller, earlier, found) if found.ended else teller.tell(found, events.BATCH, events.place(plan, number))
-            return {**shaped(args, found, progress.held(found, classes)), "soaks": wanted.soak > 0 and not check, **teller.said}
+            found = stopped(writer, earlier, found) if found.ended else writer.write(found, events.BATCH, events.place(plan, number))
+            return {**shaped(args, found, progress.held(found, classes)), "soaks": wanted.soak > 0 and not check, **writer.result}
         started = {host: c for host, c in classes.items() if host not in progress.held(found, classes)}
         known = {host: base.Once(variables["hostvars"][host]) for host in started}
         words = {host: word(known[host], check) for host in started}
@@ -75,28 +75,28 @@ class ActionModule(ActionBase):
         came = [host for host, said in words.items() if said in ("yes", "no") and not sick.get(host)]
         warnings = [] if check else noted(lambda: claims.ended(came))
         found = found if check or found.ended else asked(found, wanted)
-        told = {host: about(host, words[host], sick.get(host, ""), plan, known[host]) for host in events.ordered(words)}
-        fleet_table.show([*(events.of_host(host, one) for host, one in told.items()), events.of_batch(number, plan, words, found)])
-        found = teller.tell(found, events.GATE, {**events.place(plan, number), **events.gate(words, found, total)})
-        found = stopped(teller, earlier, found)
-        return {**shaped(args, found, {}), "warnings": [*warnings, *teller.said.get("warnings", ())]}
+        by_host = {host: about(host, words[host], sick.get(host, ""), plan, known[host]) for host in events.ordered(words)}
+        fleet_table.show([*(events.of_host(host, one) for host, one in by_host.items()), events.of_batch(number, plan, words, found)])
+        found = writer.write(found, events.GATE, {**events.place(plan, number), **events.gate(words, found, total)})
+        found = stopped(writer, earlier, found)
+        return {**shaped(args, found, {}), "warnings": [*warnings, *writer.result.get("warnings", ())]}
 
 
-class Teller:
+class EventWriter:
     """The sink of events of one task. That it failed is said once in a rollout."""
 
     def __init__(self, action: ActionBase, variables: Mapping[str, Any], sink: Sequence[str]) -> None:
         self.sink = sink
         self.reference = base.reference(action, variables).text if sink else ""
-        self.said: dict[str, Any] = {}
+        self.result: dict[str, Any] = {}
 
-    def tell(self, found: progress.Progress, event: str, values: Mapping[str, Any]) -> progress.Progress:
+    def write(self, found: progress.Progress, event: str, values: Mapping[str, Any]) -> progress.Progress:
         if not self.sink:
             return found
         at = outside.now()
         why = outside.emit(self.sink, events.line(event, at, self.reference, **values))
         if why and not found.unheard:
-            self.said = {"warnings": [f"{events.SETTING} failed, and the rollout goes on without: {why}"]}
+            self.result = {"warnings": [f"{events.SETTING} failed, and the rollout goes on without: {why}"]}
         return dc.replace(found, unheard=found.unheard or bool(why))
 
 
@@ -109,11 +109,11 @@ def noted(write: Callable[[], None]) -> list[str]:
     return []
 
 
-def stopped(teller: Teller, earlier: progress.Progress, found: progress.Progress) -> progress.Progress:
-    """Told when it happens, and not for every batch that does not start any more."""
+def stopped(writer: EventWriter, earlier: progress.Progress, found: progress.Progress) -> progress.Progress:
+    """Reported when it happens, and not for every batch that does not start any more."""
     if earlier.ended or not found.ended:
         return found
-    return teller.tell(found, events.STOP, {"why": found.ended, "paused": found.paused})
+    return writer.write(found, events.STOP, {"why": found.ended, "paused": found.paused})
 
 
 def about(host: str, said: str, sick: str, plan: Mapping[str, Any], variables: Mapping[str, Any]) -> dict[str, Any]:

@@ -55,7 +55,7 @@ class ActionModule(ActionBase):
         gate.require_policy(args["fleet_policy"], seen.results)
         seen = bound(seen, args["settings"]["approved"])
         found = rollout.plan(seen, wanted) if args["approvals"] else self._taken(seen, wanted, task_vars or {})
-        lines = rollout.told(found, batches=not args["approvals"])
+        lines = rollout.lines(found, batches=not args["approvals"])
         lines += rollout.may_fail(found, wanted.max_failed)
         if args["settings"]["plan_file"]:
             write(args["settings"]["plan_file"], plan_file.document(found, seen.results))
@@ -66,9 +66,9 @@ class ActionModule(ActionBase):
         if not args["approvals"]:
             shaped["warnings"] = sliced(task_vars or {})
         if not (args["approvals"] or self._task.check_mode):
-            teller = rollout_batch.Teller(self, task_vars or {}, wanted.events)
-            unheard = teller.tell(progress.Progress(), events.START, events.start(shaped)).unheard
-            said = [*shaped["warnings"], *teller.said.get("warnings", ())]
+            writer = rollout_batch.EventWriter(self, task_vars or {}, wanted.events)
+            unheard = writer.write(progress.Progress(), events.START, events.start(shaped)).unheard
+            said = [*shaped["warnings"], *writer.result.get("warnings", ())]
             return {**shaped, "unheard": unheard, "warnings": said}
         return {**shaped, "ansible_stats": {"data": {approval.SETTING: changes}, "per_host": False, "aggregate": False}}
 
@@ -103,7 +103,7 @@ def require_fresh(hosts: Mapping[str, Mapping[str, Any]]) -> None:
     """The gate reads what the batches register. What an earlier play of this command has left would pass for the result of a lost host."""
     stale = [host for host, of_host in hosts.items() if any(rollout_batch.done(of_host, name) for name in OF_A_ROLLOUT)]
     if stale:
-        why = "a lost host could not be told from one with that result"
+        why = "a lost host could not be distinguished from one with that result"
         what = f"an earlier play of this ansible-playbook command has changed {names.some(stale)}"
         raise PlanError(what, why=why, next="Run the rollout by itself")
 
@@ -140,7 +140,7 @@ def sliced(variables: Mapping[str, Any]) -> list[str]:
 
 def drained_before(check: Mapping[str, Any]) -> bool:
     """Whether an earlier run of this rollout has taken the host out of service, and nobody has put it back."""
-    return any(node.get("state") == "ours" for node in (check.get("nodes") or {}).values())
+    return any(node.get("state") == "held" for node in (check.get("nodes") or {}).values())
 
 
 def bound(seen: rollout.Fleet, approved: str) -> rollout.Fleet:

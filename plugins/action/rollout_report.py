@@ -46,16 +46,16 @@ class ActionModule(ActionBase):
         lines += [f"change: {about.text}"] if about.text else []
         fleet_table.show(["", *lines, ""])
         sink = settings.of(args["settings"]).events if args["settings"] and not check else ()
-        teller = rollout_batch.Teller(self, task_vars or {}, sink)
+        writer = rollout_batch.EventWriter(self, task_vars or {}, sink)
         stats = {"gpufleet_totals": totals, "gpufleet_rollout_result": status, "gpufleet_rollout_totals": totals}
         shaped = {"changed": False, "lines": lines, "status": status, "totals": totals, "problem": wrong, **dc.asdict(about)}
         counts = {key: value for key, value in totals.items() if isinstance(value, int)}
         heard = dc.replace(found, unheard=found.unheard or bool(plan.get("unheard")))
-        teller.tell(heard, events.END, {"status": status, "totals": counts, "why": why or wrong})
-        # At last, when all has been told: where the disk is full, for example, this ends with a warning.
+        writer.write(heard, events.END, {"status": status, "totals": counts, "why": why or wrong})
+        # At last, when all has been reported: where the disk is full, for example, this ends with a warning.
         begun = [host for host, r in results.items() if r.get("standing") not in ("pending", "left out")]
         warnings = [] if check else rollout_batch.noted(lambda: claims.give_up(begun))
-        shaped = {**shaped, "warnings": [*teller.said.get("warnings", ()), *warnings]}
+        shaped = {**shaped, "warnings": [*writer.result.get("warnings", ()), *warnings]}
         return {**shaped, "ansible_stats": {"data": stats, "per_host": False, "aggregate": False}}
 
 

@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""Those who take a host out of service: commands of the user's, Slurm, Kubernetes. Each is asked and told where the task runs.
+"""Those who take a host out of service: commands of the user's, Slurm, Kubernetes. Each is asked and given its orders where the task runs.
 
 A package of one file, since ansible-test wants a module for every other file below plugins/action.
 """
@@ -27,7 +27,7 @@ HUNG = (124, 137)  # what timeout(1) ends with
 
 
 class Refused(Exception):
-    """An orchestrator did not do what it was told; its sentence."""
+    """An orchestrator did not do what it was asked; its sentence."""
 
 
 class Orchestrator(Protocol):
@@ -96,12 +96,12 @@ def of(
         return drain.node_names(args[setting], of_host, host, every, f"gpufleet_{setting}")
 
     # The cluster knows the boot of each node. A host that does not tell its own could call itself as any node.
-    told = work if work.boot_id else dc.replace(work, hostname="")
+    known = work if work.boot_id else dc.replace(work, hostname="")
 
     makers: Mapping[str, Callable[[], Orchestrator]] = {
         drain.COMMANDS: lambda: Commands(calls, args, host, why),
         drain.SLURM: lambda: Slurm(calls, args, names("slurm_node"), why),
-        drain.KUBERNETES: lambda: Kubernetes(calls, args, names("kubernetes_node", told), why, work.boot_id),
+        drain.KUBERNETES: lambda: Kubernetes(calls, args, names("kubernetes_node", known), why, work.boot_id),
     }
     return {who: makers[who]() for who in by}
 
@@ -153,11 +153,11 @@ class Commands:
 
     def standing(self) -> drain.Standing:
         if not self.args["commands"].get("marked"):
-            return drain.Standing("ours" if self.begun or self._of_this_play() else "in_service", "", self.host)
+            return drain.Standing("held" if self.begun or self._of_this_play() else "in_service", "", self.host)
         status, _output, error = self._run("marked", CALL)
         if status in (125, 126, 127, *HUNG):  # 125 is env's or timeout's own
             raise self._failed("marked", status, error)
-        return drain.Standing("in_service" if status else "ours", "", self.host)
+        return drain.Standing("in_service" if status else "held", "", self.host)
 
     def _of_this_play(self) -> bool:
         """Whether an earlier task of this run has drained the host; otherwise it would be put back though nobody took it."""
@@ -224,7 +224,7 @@ class Slurm:
 
     def take_out(self, *, try_only: bool = False) -> None:
         self._update("DRAIN", self.args["reason"], "in_service", try_only)
-        if not try_only and self.standing().state not in ("ours", "broken"):
+        if not try_only and self.standing().state not in ("held", "broken"):
             raise Refused("Slurm took the drain, and shows somebody else's")
 
     def waiting(self, _left: int, /) -> str:
@@ -235,11 +235,11 @@ class Slurm:
 
     def give_back(self, *, try_only: bool = False) -> None:
         node = self.node()
-        if not try_only and drain_slurm.standing(node, self.args["rollout"]).state == "ours":
+        if not try_only and drain_slurm.standing(node, self.args["rollout"]).state == "held":
             self._scontrol("resume the node", [f"nodename={node.name}", "state=resume"])
 
     def keep(self, why: str, *, try_only: bool = False) -> None:
-        self._update("", why, "ours", try_only)
+        self._update("", why, "held", try_only)
 
     def _update(self, state: str, text: str, wanted: str, try_only: bool) -> None:
         """Mark the node, only if it still stands as it was seen: the mark of this rollout on another's drain would make it ours to end."""
@@ -342,10 +342,10 @@ class Kubernetes:
         raise drain_kubernetes.failure(result, "evict the node's pods")
 
     def give_back(self, *, try_only: bool = False) -> None:
-        self._patch("put the node back", drain_kubernetes.release, "ours", try_only)
+        self._patch("put the node back", drain_kubernetes.release, "held", try_only)
 
     def keep(self, why: str, *, try_only: bool = False) -> None:
-        self._patch("mark the node", lambda node: drain_kubernetes.reason(node, why), "ours", try_only)
+        self._patch("mark the node", lambda node: drain_kubernetes.reason(node, why), "held", try_only)
 
     def _patch(self, doing: str, change: Callable[[Mapping[str, Any]], drain_kubernetes.Patch], wanted: str, try_only: bool) -> None:
         """Change the node as it was read. Where somebody was faster it is read again, and changed only if it still stands the same."""

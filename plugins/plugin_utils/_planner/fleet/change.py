@@ -81,11 +81,11 @@ def without_host(word: str, host: str) -> str:
 def moved(before: Mapping[str, Any], after: Mapping[str, Any]) -> list[str]:
     """What a change has that another one had not, and the other way round, one sentence each."""
     was, is_ = ({json.dumps(d, sort_keys=True): d for d in c.get("differences") or ()} for c in (before, after))
-    told = [f"{place(d)} is new in the plan" for key, d in is_.items() if key not in was]
-    told += [f"{place(d)} is in the plan no more" for key, d in was.items() if key not in is_]
+    moved = [f"{place(d)} is new in the plan" for key, d in is_.items() if key not in was]
+    moved += [f"{place(d)} is in the plan no more" for key, d in was.items() if key not in is_]
     restarts = [set(c.get("restarts") or ()) for c in (before, after)]
-    told += [f"{unit} would restart" for unit in sorted(restarts[1] - restarts[0])]
-    return told + [f"{unit} would not restart any more" for unit in sorted(restarts[0] - restarts[1])]
+    moved += [f"{unit} would restart" for unit in sorted(restarts[1] - restarts[0])]
+    return moved + [f"{unit} would not restart any more" for unit in sorted(restarts[0] - restarts[1])]
 
 
 def place(difference: Mapping[str, Any]) -> str:

@@ -38,9 +38,9 @@ class Work:
 
     @staticmethod
     def of(result: Mapping[str, Any]) -> Work:
-        told: Mapping[str, Any] = result.get("work") or {}
-        lists = {key: tuple(str(v) for v in told.get(key) or ()) for key in ("orchestrators", "ends", "gpu_processes")}
-        return Work(str(told.get("hostname") or ""), str(told.get("boot_id") or ""), **lists)
+        known: Mapping[str, Any] = result.get("work") or {}
+        lists = {key: tuple(str(v) for v in known.get(key) or ()) for key in ("orchestrators", "ends", "gpu_processes")}
+        return Work(str(known.get("hostname") or ""), str(known.get("boot_id") or ""), **lists)
 
 
 @dc.dataclass(frozen=True)
@@ -153,7 +153,7 @@ def text_of(reason: str, why: str) -> str:
 class Standing:
     """How an orchestrator sees a node now.
 
-    state: in_service, ours (out of service by this rollout), others (by someone else), broken (it does not work, whoever it belongs to).
+    state: in_service, held (out of service by this rollout), others (by someone else), broken (it does not work, whoever it belongs to).
     text: one sentence without its end, '' for in_service.
     claimed: who else is working on the host, by a mark that keeps no work off it; '' for nobody.
     """
@@ -173,8 +173,8 @@ def obstacle(standings: Mapping[str, Standing]) -> str:
     return "; ".join(f"{who}: {s.obstacle}" for who, s in standings.items() if s.obstacle)
 
 
-def ours(standings: Mapping[str, Standing]) -> tuple[str, ...]:
-    return tuple(who for who, s in standings.items() if s.state == "ours")
+def held(standings: Mapping[str, Standing]) -> tuple[str, ...]:
+    return tuple(who for who, s in standings.items() if s.state == "held")
 
 
 def no_orchestrator(decision: DrainDecision) -> str:

@@ -74,7 +74,7 @@ def not_ready(node: Mapping[str, Any]) -> str:
 def holder(node: Mapping[str, Any], rollout: str) -> str:
     """Whose the node is, whether or not it works. A mark without a cordon or a taint holds nothing: somebody has put it back by hand."""
     held = cordoned(node) or any(_our_taint(t) for t in taints(node))
-    return "in_service" if not held else "ours" if marks_of(node).get(ROLLOUT, "") == rollout else "others"
+    return "in_service" if not held else "held" if marks_of(node).get(ROLLOUT, "") == rollout else "others"
 
 
 def standing(node: Mapping[str, Any], rollout: str) -> Standing:
@@ -83,8 +83,8 @@ def standing(node: Mapping[str, Any], rollout: str) -> Standing:
     if broken:
         return Standing("broken", f"the node {name} is not Ready ({broken})", name, claimed)
     held = holder(node, rollout)
-    if held == "ours":
-        return Standing("ours", f"the node {name} is held by this rollout", name, claimed)
+    if held == "held":
+        return Standing("held", f"the node {name} is held by this rollout", name, claimed)
     if held == "others" and mark:
         return Standing("others", f"the node {name} is held by the rollout {mark}", name, claimed)
     if held == "others":
@@ -94,9 +94,9 @@ def standing(node: Mapping[str, Any], rollout: str) -> Standing:
 
 def require_same_machine(node: Mapping[str, Any], boot_id: str) -> None:
     """A node of the same name in another cluster is another machine."""
-    theirs = str(((node.get("status") or {}).get("nodeInfo") or {}).get("bootID") or "")
-    if boot_id and theirs and theirs != boot_id:
-        why = f"the cluster knows its boot as {theirs}, and the host's is {boot_id}"
+    known = str(((node.get("status") or {}).get("nodeInfo") or {}).get("bootID") or "")
+    if boot_id and known and known != boot_id:
+        why = f"the cluster knows its boot as {known}, and the host's is {boot_id}"
         step = f"Check gpufleet_kubernetes_node, {ACCESS}; after a reboot wait until the kubelet has reported"
         raise PlanError(f"the node {name_of(node)} is another machine than this host", why=why, next=step)
 

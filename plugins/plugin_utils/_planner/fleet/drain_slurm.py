@@ -82,12 +82,12 @@ def reason(rollout: str, text: str, why: str) -> str:
     return f"{mark(rollout)} {text_of(text, why)}"
 
 
-def is_ours(node: SlurmNode, rollout: str) -> bool:
+def is_held(node: SlurmNode, rollout: str) -> bool:
     return node.reason.startswith(mark(rollout))
 
 
 def standing(node: SlurmNode, rollout: str) -> Standing:
-    """DOWN is never ours to end, even with our reason: slurmctld says that the node does not work."""
+    """DOWN is never ended here, even with our reason: slurmctld says that the node does not work."""
     said = f"{node.state}, reason {node.reason!r}" + (f" by {node.by}" if node.by else "")
     working = sorted(node.states & CLAIMED)
     claimed = f"Slurm is rebooting the node {node.name} or switching it off ({node.state})" if working else ""
@@ -96,8 +96,8 @@ def standing(node: SlurmNode, rollout: str) -> Standing:
         return Standing("broken", text, node.name, claimed)
     if "DRAIN" not in node.states:
         return Standing("in_service", "", node.name, claimed)
-    if is_ours(node, rollout):
-        return Standing("ours", f"drained by this rollout ({node.reason})", node.name, claimed)
+    if is_held(node, rollout):
+        return Standing("held", f"drained by this rollout ({node.reason})", node.name, claimed)
     other = ANY_MARK.match(node.reason)
     who = f"the rollout {other[1]}" if other else "somebody else"
     return Standing("others", f"the node {node.name} is drained by {who} ({said}), and only who drained it resumes it", node.name, claimed)

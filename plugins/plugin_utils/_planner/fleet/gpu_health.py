@@ -110,7 +110,7 @@ def sick(errors: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     return [e for e in errors if int(e["xid"]) not in OF_APPLICATIONS]
 
 
-def told(errors: Sequence[Mapping[str, Any]]) -> str:
+def described(errors: Sequence[Mapping[str, Any]]) -> str:
     """`Xid 79 of the GPU 0000:41:00 (2026-01-31T16:58:44Z), Xid 31 ... and 3 more`."""
     return names.few([f"Xid {e['xid']} of the GPU {e['pci']} ({e['time']})" for e in errors], SHOWN)
 

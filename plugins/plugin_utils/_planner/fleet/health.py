@@ -90,7 +90,7 @@ def sick(second: Second) -> str:
         return f"it was unreachable for the look for errors of its GPUs{left_out.detail(second.after.get('msg'))}"
     new, _unknown = gpu_health.since(*logs(second))
     errors = gpu_health.sick(new)
-    return f"its GPU driver reports {gpu_health.told(errors)} since its change; see {gpu_health.CATALOGUE}" if errors else ""
+    return f"its GPU driver reports {gpu_health.described(errors)} since its change; see {gpu_health.CATALOGUE}" if errors else ""
 
 
 def refused(command: Mapping[str, Any]) -> str:
@@ -121,7 +121,7 @@ def notes(second: Second) -> list[str]:
     new, unknown = gpu_health.since(*logs(second))
     found = [f"whether its GPUs had errors (Xid) since the change is not known: {unknown}"] if unknown else []
     harmless = [e for e in new if int(e["xid"]) in gpu_health.OF_APPLICATIONS]
-    return found + ([f"an application failed on a GPU since the change: {gpu_health.told(harmless)}"] if harmless else [])
+    return found + ([f"an application failed on a GPU since the change: {gpu_health.described(harmless)}"] if harmless else [])
 
 
 def diagnosis_notes(result: Mapping[str, Any]) -> list[str]:

@@ -41,8 +41,8 @@ def counted(planned: rollout.Rollout) -> dict[str, int]:
 
 def entry(host: rollout.Host, result: Mapping[str, Any]) -> dict[str, Any]:
     ends = (result.get("work") or {}).get("ends") or ()
-    told = {"class": host.hardware, "change": host.change, "containers": len(ends)}
-    return {**told, "left_out": host.why} if host.why else told
+    entry = {"class": host.hardware, "change": host.change, "containers": len(ends)}
+    return {**entry, "left_out": host.why} if host.why else entry
 
 
 def require_plan(data: Any, where: str) -> Mapping[str, Any]:

@@ -180,7 +180,7 @@ def servers(hosts: Mapping[str, Host], fleet: Fleet) -> dict[str, str]:
     return {name: f"{room.SERVERS} of cluster {cluster(fleet, name)}".strip() for name, of_one in restarts.items() if units & set(of_one)}
 
 
-def told(rollout: Rollout, *, batches: bool = True) -> list[str]:
+def lines(rollout: Rollout, *, batches: bool = True) -> list[str]:
     """What a person reads before the first host is changed. batches: False where they would not be those of the rollout that follows."""
     counts = {state: rollout.named(state) for state in (DO, DONE, LEFT_OUT)}
     proofs = [name for name in counts[DO] if not rollout.hosts[name].change]

@@ -14,7 +14,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.report im
 
 SLURM_UNIT = "slurmd.service"
 # The node of control alone is opened to ask for the driver's version; work opens a GPU's own node, or that of unified memory.
-# Beneath any directory, since the files of a process in a chroot are told as the host sees them.
+# Beneath any directory, since the files of a process in a chroot are named as the host sees them.
 GPU_NODES = r"(/.*)?/dev/nvidia(\d+|-uvm|-caps/.*)( \(deleted\))?$"
 # Programs that watch GPUs for as long as the host runs, which are no work where the host's systemd runs them as a service. Those of pods
 # count as work: what a pod calls its programs is its author's word.
@@ -52,7 +52,7 @@ def cluster(obs: Observation) -> str:
     return f"ca-{str(digest)[:12]}" if digest else ""
 
 
-def told(policy: Policy, obs: Observation, plan: Plan, *, kubelet: bool) -> dict[str, Any]:
+def as_result(policy: Policy, obs: Observation, plan: Plan, *, kubelet: bool) -> dict[str, Any]:
     here = policy.root == "/"
     slurm = here and obs.unit(SLURM_UNIT).get("ActiveState") in ("active", "activating", "reloading")
     return {

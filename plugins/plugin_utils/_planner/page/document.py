@@ -34,12 +34,12 @@ class About:
 
 
 def of(results: outcomes.Results, about: About, classes: Mapping[str, str] | None = None) -> Document:
-    told = {name: hosts.of(name, result, about.check, (classes or {}).get(name, "")) for name, result in results.items()}
+    by_name = {name: hosts.of(name, result, about.check, (classes or {}).get(name, "")) for name, result in results.items()}
     changes: dict[str, dict[str, Any]] = {}
-    for name in sorted(told, key=names.natural):
-        if told[name]["change"] and told[name]["change"] not in changes:
-            changes[told[name]["change"]] = with_reasons(results[name], name)
-    return whole(told, changes, about)
+    for name in sorted(by_name, key=names.natural):
+        if by_name[name]["change"] and by_name[name]["change"] not in changes:
+            changes[by_name[name]["change"]] = with_reasons(results[name], name)
+    return whole(by_name, changes, about)
 
 
 def with_reasons(result: outcomes.Result, host: str) -> dict[str, Any]:
@@ -59,20 +59,20 @@ def place(difference: Mapping[str, Any]) -> str:
     return repr([difference.get(field) for field in change.FIELDS])
 
 
-def whole(told: Mapping[str, hosts.Host], changes: Mapping[str, Mapping[str, Any]], about: About) -> Document:
+def whole(by_name: Mapping[str, hosts.Host], changes: Mapping[str, Mapping[str, Any]], about: About) -> Document:
     """All that follows from the hosts is counted here, for a run and for reports that are put together alike."""
-    order = sorted(told, key=lambda h: (URGENCY[told[h]["outcome"]], names.natural(h)))
+    order = sorted(by_name, key=lambda h: (URGENCY[by_name[h]["outcome"]], names.natural(h)))
     sharing: dict[str, list[str]] = {}
     for name in order:
-        if told[name]["change"]:
-            sharing.setdefault(told[name]["change"], []).append(name)
+        if by_name[name]["change"]:
+            sharing.setdefault(by_name[name]["change"], []).append(name)
     shown = sorted(sharing, key=lambda digest: (-len(sharing[digest]), digest))
     return {
         "schema": SCHEMA,
         "generated": about.at,
         "run": {"playbook": about.playbook, "check": about.check, "status": about.status, "change_ref": about.change_ref},
-        "totals": totals(told),
-        "skew": skew(told),
+        "totals": totals(by_name),
+        "skew": skew(by_name),
         "changes": {
             digest: {
                 "differences": list(changes[digest]["differences"]),
@@ -81,27 +81,27 @@ def whole(told: Mapping[str, hosts.Host], changes: Mapping[str, Mapping[str, Any
             }
             for digest in shown
         },
-        "hosts": {name: told[name] for name in order},
+        "hosts": {name: by_name[name] for name in order},
     }
 
 
-def totals(told: Mapping[str, hosts.Host]) -> dict[str, int]:
+def totals(by_name: Mapping[str, hosts.Host]) -> dict[str, int]:
     """The numbers that the table ends with, and what a page adds to them."""
-    counts = Counter(host["outcome"] for host in told.values())
-    flags = {total: sum(bool(host[key]) for host in told.values()) for key, total in FLAGS.items()}
-    person = sum(KEYS[host["outcome"]].person for host in told.values())
-    return {"hosts": len(told), "needs_person": person, **{key: counts[key] for key in KEYS}, **flags}
+    counts = Counter(host["outcome"] for host in by_name.values())
+    flags = {total: sum(bool(host[key]) for host in by_name.values()) for key, total in FLAGS.items()}
+    person = sum(KEYS[host["outcome"]].person for host in by_name.values())
+    return {"hosts": len(by_name), "needs_person": person, **{key: counts[key] for key in KEYS}, **flags}
 
 
-def skew(told: Mapping[str, hosts.Host]) -> list[dict[str, Any]]:
+def skew(by_name: Mapping[str, hosts.Host]) -> list[dict[str, Any]]:
     """Which combinations of versions there are, the commonest first. A host that was never looked at has none."""
     found: dict[tuple[str, ...], list[str]] = {}
-    for name, host in told.items():
+    for name, host in by_name.items():
         if host["engine"] != "?":
             found.setdefault(tuple(host[key] for key in SKEW), []).append(name)
     rows = sorted(found.items(), key=lambda item: (-len(item[1]), item[0]))
     return [{**dict(zip(SKEW, key, strict=True)), "hosts": sorted(same, key=names.natural)} for key, same in rows]
 
 
-def needing_a_person(told: Mapping[str, hosts.Host]) -> Sequence[str]:
-    return [name for name, host in told.items() if KEYS[host["outcome"]].person]
+def needing_a_person(by_name: Mapping[str, hosts.Host]) -> Sequence[str]:
+    return [name for name, host in by_name.items() if KEYS[host["outcome"]].person]

@@ -18,14 +18,14 @@ STEP = f"Name files report.json that this collection has written in {SETTING}"
 def merged(kept: Mapping[str, Any], at: str) -> document.Document:
     """kept: file -> what it says. Of a host that is in several the newest report counts."""
     newest = sorted(kept, key=lambda where: str(require(kept[where], where)["generated"]))
-    told: dict[str, hosts.Host] = {}
+    by_name: dict[str, hosts.Host] = {}
     changes: dict[str, Any] = {}
     for where in newest:
-        told.update(kept[where]["hosts"])
+        by_name.update(kept[where]["hosts"])
         changes.update(kept[where]["changes"])
     playbooks = sorted({str(data["run"]["playbook"]) for data in kept.values()})
     check = any(data["run"]["check"] for data in kept.values())
-    return document.whole(told, changes, document.About(", ".join(playbooks), at, check))
+    return document.whole(by_name, changes, document.About(", ".join(playbooks), at, check))
 
 
 def require(data: Any, where: str) -> Mapping[str, Any]:

@@ -46,28 +46,28 @@ def nothing() -> Markup:
 
 def people(report: Report) -> Markup:
     """Hosts with the same trouble are one case."""
-    told: Mapping[str, hosts.Host] = report["hosts"]
-    bad = document.needing_a_person(told)
+    by_name: Mapping[str, hosts.Host] = report["hosts"]
+    bad = document.needing_a_person(by_name)
     if not bad:
         return nothing()
     same: dict[tuple[str, str], list[str]] = {}
     for name in bad:
-        same.setdefault((told[name]["outcome"], sentences.key(told[name]["why"], name)), []).append(name)
-    cases = [case(key, found, told) for (key, _why), found in same.items()]
+        same.setdefault((by_name[name]["outcome"], sentences.key(by_name[name]["why"], name)), []).append(name)
+    cases = [case(key, found, by_name) for (key, _why), found in same.items()]
     return section(
         "Needs a person", "The most urgent first. Hosts with the same trouble are one entry.", len(bad), box(cases), id_="people"
     )
 
 
-def case(key: str, found: Sequence[str], told: Mapping[str, hosts.Host]) -> Markup:
-    first = next((name for name in found if told[name]["evidence"]), "")
-    lines = [element("li", line, class_="m") for line in told[first]["evidence"]] if first else []
+def case(key: str, found: Sequence[str], by_name: Mapping[str, hosts.Host]) -> Markup:
+    first = next((name for name in found if by_name[name]["evidence"]), "")
+    lines = [element("li", line, class_="m") for line in by_name[first]["evidence"]] if first else []
     whose = [element("p", f"Evidence from {first}:", class_="soft")] if lines and len(found) > 1 else []
     count = f" ({len(found)})" if len(found) > 1 else ""
     return element(
         "div",
         element("p", chip(key), " ", element("span", f"{named(found)}{count}", class_="who")),
-        element("p", sentences.common(told[name]["why"] for name in found)),
+        element("p", sentences.common(by_name[name]["why"] for name in found)),
         *whose,
         *([element("ul", *lines)] if lines else []),
         class_=f"case {COLOUR[key]}",
@@ -152,7 +152,7 @@ def difference(one: Mapping[str, Any]) -> Markup:
 def rolled_back(report: Report) -> Markup:
     """Hosts whose newest transaction was taken back, by their journals. One of this run is among those that need a person."""
     entries = {n: [e for e in h["history"] if not e["reason"].endswith(journal.AFTER_ROLLBACK)] for n, h in report["hosts"].items()}
-    found = {name: told[0] for name, told in entries.items() if told}
+    found = {name: kept[0] for name, kept in entries.items() if kept}
     back = {name: entry for name, entry in found.items() if entry["state"].startswith("rolled back")}
     rows = [(name, entry["time"], entry["state"], entry["done"]) for name, entry in back.items()]
     about = "Hosts whose newest transaction did not stand, by their own journals."

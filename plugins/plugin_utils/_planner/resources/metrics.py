@@ -110,7 +110,7 @@ def withdraw(obs: Observation, why: str, *, but: str = "", asked: Sequence[str] 
     """Files of earlier runs, by the journal: metrics that nobody writes any more would be believed forever."""
     known = [o.path for o in originals.kept(obs) if posixpath.basename(o.path) == NAME and o.path != but]
     files = [obs.file(path, OWN_UNIT) for path in sorted({*known, *asked})]
-    return merge([owned_file.give_back(obs, file, why=why, own=ours(file)) for file in files])
+    return merge([owned_file.give_back(obs, file, why=why, own=is_own(file)) for file in files])
 
 
 def left_out(policy: Policy, obs: Observation) -> str:
@@ -128,13 +128,13 @@ def own(policy: Policy, obs: Observation) -> File:
         why = "there is no such directory on this host" if not place.get("exists") else "it is no directory"
         raise PlanError("gpufleet_metrics_dir is not used", where=policy.metrics_dir, why=why, next=step)
     file = owned_file.readable(obs.file(path_of(policy), OWN_UNIT))
-    if file.exists and not ours(file):
+    if file.exists and not is_own(file):
         step = "Move it away, or name another directory"
         raise PlanError("this file is not of this collection", where=file.path, why="gpufleet_metrics_dir has it", next=step)
     return file
 
 
-def ours(file: File) -> bool:
+def is_own(file: File) -> bool:
     return bool(file.content and file.content.startswith(MARK))
 
 

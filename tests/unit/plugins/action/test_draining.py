@@ -180,7 +180,7 @@ def test_a_drain_waits_where_its_orchestrator_is_out_of_reach_for_a_while(who: s
     one = draining.Slurm if who == "slurm" else draining.Kubernetes
     more = {} if who == "slurm" else {"boot_id": ""}
     made: Any = one(calls(played), {**ARGS, "timeout": 60, "interval": 0}, ("gpu1",), "why", **more)
-    run = action.Run(made.args, drain.DrainDecision(True, "why"), {who: made}, False, {who: Standing("ours")}, ())
+    run = action.Run(made.args, drain.DrainDecision(True, "why"), {who: made}, False, {who: Standing("held")}, ())
     found = run.drain()
     assert not outages
     assert found["outcome"] == ("drained" if waits else "left_out")
@@ -188,10 +188,10 @@ def test_a_drain_waits_where_its_orchestrator_is_out_of_reach_for_a_while(who: s
 
 HELD = [
     # how the node stands in Slurm and in Kubernetes, whether the host has to be drained; whose work is waited for
-    ("ours", "ours", True, ["slurm", "kubernetes"]),
-    ("ours", "in_service", True, ["slurm", "kubernetes"]),
-    ("ours", "in_service", False, ["slurm"]),  # one of them was put back before the run was killed
-    ("in_service", "ours", False, ["kubernetes"]),
+    ("held", "held", True, ["slurm", "kubernetes"]),
+    ("held", "in_service", True, ["slurm", "kubernetes"]),
+    ("held", "in_service", False, ["slurm"]),  # one of them was put back before the run was killed
+    ("in_service", "held", False, ["kubernetes"]),
 ]
 
 
@@ -240,8 +240,8 @@ def drained(one: Played, before: str) -> dict[str, Any]:
 
 def test_a_node_that_an_earlier_run_holds_stays_out_of_service_when_its_work_does_not_end() -> None:
     """That run may have kept it since its change has failed."""
-    one = Played("ours")
-    found = drained(one, "ours")
+    one = Played("held")
+    found = drained(one, "held")
     assert not one.given_back
     assert found["outcome"] == "left_out"
     assert "holds it still" in found["msg"]

@@ -41,7 +41,7 @@ def test_the_line_of_a_host_is_escaped(variables: dict[str, Any], shown: list[st
 
 def test_the_lines_of_a_plan_are_escaped_one_by_one(shown: list[str]) -> None:
     fleet = rollout.Fleet({"gpu1": {"failed": True, "msg": HOSTILE}})
-    lines = rollout.told(rollout.plan(fleet, settings.of({"max_left_out": "100%"})))
+    lines = rollout.lines(rollout.plan(fleet, settings.of({"max_left_out": "100%"})))
     fleet_table.show(lines)
     assert len(shown[0].split("\n")) == len(lines)
     assert shown[0].replace("\n", "").isprintable()

@@ -163,10 +163,10 @@ def test_a_host_does_not_have_another_one_drained(hostname: str, inventory: str,
 
 
 def test_an_obstacle_is_what_somebody_else_holds_or_what_does_not_work() -> None:
-    standings = {"slurm": Standing("others", "drained by root"), "kubernetes": Standing("ours", "cordoned by this rollout")}
+    standings = {"slurm": Standing("others", "drained by root"), "kubernetes": Standing("held", "cordoned by this rollout")}
     assert drain.obstacle(standings) == "slurm: drained by root"
     assert drain.obstacle({"kubernetes": Standing("in_service")}) == ""
-    assert drain.ours(standings) == ("kubernetes",)
+    assert drain.held(standings) == ("kubernetes",)
 
 
 @given(st.text(), st.text())

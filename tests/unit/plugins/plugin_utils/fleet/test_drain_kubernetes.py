@@ -29,9 +29,9 @@ STANDINGS = [
     (node(mark="r7"), "in_service"),  # somebody has uncordoned it by hand
     (node(taints=("team",)), "in_service"),
     (node(unschedulable=True), "others"),
-    (node(unschedulable=True, mark="r7"), "ours"),
+    (node(unschedulable=True, mark="r7"), "held"),
     (node(unschedulable=True, mark="r70"), "others"),
-    (node(taints=OUR_TAINT, mark="r7", hold="taint"), "ours"),
+    (node(taints=OUR_TAINT, mark="r7", hold="taint"), "held"),
     (node(taints=OUR_TAINT), "others"),
     (node(ready="False"), "broken"),
     (node(ready="Unknown", unschedulable=True, mark="r7"), "broken"),

@@ -70,11 +70,11 @@ CASES = [
     ("ALLOCATED", "", "in_service", False),
     ("IDLE+PLANNED", "", "in_service", False),
     ("IDLE", OURS, "in_service", False),  # a reason stays behind after a resume by hand
-    ("IDLE+DRAIN", OURS, "ours", True),
-    ("MIXED+DRAIN", OURS, "ours", False),
-    ("ALLOCATED+DRAIN", OURS, "ours", False),
-    ("IDLE+COMPLETING+DRAIN", OURS, "ours", False),
-    ("IDLE+DRAIN+MAINT", OURS, "ours", True),
+    ("IDLE+DRAIN", OURS, "held", True),
+    ("MIXED+DRAIN", OURS, "held", False),
+    ("ALLOCATED+DRAIN", OURS, "held", False),
+    ("IDLE+COMPLETING+DRAIN", OURS, "held", False),
+    ("IDLE+DRAIN+MAINT", OURS, "held", True),
     ("IDLE+DRAIN", "gpufleet.nvidia r70: the restart ends 1 container (web)", "others", True),
     ("IDLE+DRAIN", "fan 3 is broken", "others", True),
     ("IDLE+DRAIN", "not gpufleet.nvidia r7: at all", "others", True),
@@ -107,5 +107,5 @@ def test_output_that_is_no_node_is_an_error() -> None:
 @given(st.text(), st.text(alphabet="abcdefghijklmnopqrstuvwxyz0123456789", min_size=1, max_size=9))
 def test_what_is_written_is_recognised_by_its_own_rollout_only(text: str, rollout: str) -> None:
     node = drain_slurm.parse(shown("IDLE+DRAIN", drain_slurm.reason(rollout, text, "why")))
-    assert drain_slurm.is_ours(node, rollout)
-    assert not drain_slurm.is_ours(node, f"{rollout}x")
+    assert drain_slurm.is_held(node, rollout)
+    assert not drain_slurm.is_held(node, f"{rollout}x")

@@ -142,7 +142,7 @@ def test_each_error_is_old_or_new(errors: list[tuple[int, int]], last: int) -> N
 
 def test_many_errors_are_counted() -> None:
     errors = log(*((n, 79) for n in range(5)))["kernel_log"]["errors"]
-    assert gpu_health.told(errors).endswith("and 2 more")
+    assert gpu_health.described(errors).endswith("and 2 more")
 
 
 # ---------------------------------------------------------------- the user's command

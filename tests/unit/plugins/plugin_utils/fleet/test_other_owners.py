@@ -86,7 +86,7 @@ def test_our_own_hold_does_not_hide_who_came_since() -> None:
     held = node("label", MIG, "rebooting", unschedulable=True)
     held["metadata"]["annotations"]["gpufleet.nvidia/rollout"] = "r7"
     found = drain_kubernetes.standing(held, "r7")
-    assert found.state == "ours"
+    assert found.state == "held"
     assert "the MIG manager" in found.obstacle
 
 

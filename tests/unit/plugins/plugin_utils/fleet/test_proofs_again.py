@@ -51,7 +51,7 @@ def test_a_class_in_which_nothing_changes_is_not_proven_again() -> None:
 
 def test_people_read_which_hosts_are_only_proven() -> None:
     found = rollout.plan(rollout.Fleet(L4, proof=ALL), settings.of({}))
-    assert "  as desired, to be proven or put back into service: done1" in rollout.told(found)
+    assert "  as desired, to be proven or put back into service: done1" in rollout.lines(found)
 
 
 COUNTS = [
@@ -68,12 +68,12 @@ COUNTS = [
 @pytest.mark.parametrize(("known", "line", "numbers"), COUNTS)
 def test_a_host_that_is_as_desired_is_none_to_change(known: dict[str, Any], line: str, numbers: dict[str, int]) -> None:
     found = rollout.plan(rollout.Fleet(L4, **known), settings.of({"waves": "100%", "canaries": 1}))
-    assert rollout.told(found)[0] == line
+    assert rollout.lines(found)[0] == line
     assert {key: events.start(rollout_plan.plain(found))[key] for key in numbers} == numbers
 
 
 def test_a_plan_that_is_none_of_a_rollout_names_no_batches() -> None:
     """The playbook plan has neither waves nor drains: its batches would not be the rollout's."""
-    lines = rollout.told(rollout.plan(rollout.Fleet(L4), settings.of({})), batches=False)
+    lines = rollout.lines(rollout.plan(rollout.Fleet(L4), settings.of({})), batches=False)
     assert lines[0] == "4 hosts: 2 to change, 2 already as desired, 0 left out"
     assert not [line for line in lines if "batch" in line]

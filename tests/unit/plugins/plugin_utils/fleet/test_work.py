@@ -55,7 +55,7 @@ TOLD = [
 
 @pytest.mark.parametrize(("holders", "slurmd", "kubelet", "by", "pids"), TOLD)
 def test_what_runs_on_a_host(holders: dict[str, Any], slurmd: str, kubelet: bool, by: list[str], pids: list[str]) -> None:
-    found = work.told(Policy(), seen(holders, slurmd), Plan(ends=("web",)), kubelet=kubelet)
+    found = work.as_result(Policy(), seen(holders, slurmd), Plan(ends=("web",)), kubelet=kubelet)
     about = {"hostname": "gpu1", "boot_id": "b", "at_work": "", "cluster": "ca-3f9a1c2b4d5e" if kubelet else ""}
     assert found == {**about, "orchestrators": by, "ends": ["web"], "gpu_processes": pids}
     assert drain.Work.of({"work": found}) == drain.Work("gpu1", "b", tuple(by), ("web",), tuple(pids))
@@ -74,10 +74,10 @@ AT_WORK = [
 def test_a_host_that_a_transaction_is_changing_is_none_of_the_rollouts(unfinished: list[dict[str, Any]], why: str) -> None:
     question = queries.originals(JOURNAL_DIR)
     obs = seen({"pids": []}).with_answers({"answers": {question["id"]: {"unfinished": unfinished}}})
-    assert left_out.why({"work": work.told(Policy(), obs, Plan(), kubelet=False)}) == why
+    assert left_out.why({"work": work.as_result(Policy(), obs, Plan(), kubelet=False)}) == why
 
 
 def test_nothing_runs_in_a_directory_tree() -> None:
     policy = Policy(root="/image")
     assert work.questions(policy) == []
-    assert work.told(policy, seen({"pids": [1]}, "active"), Plan(), kubelet=True)["orchestrators"] == []
+    assert work.as_result(policy, seen({"pids": [1]}, "active"), Plan(), kubelet=True)["orchestrators"] == []
