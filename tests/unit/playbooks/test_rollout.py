@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import dataclasses as dc
 import re
 from collections.abc import Mapping
 from pathlib import Path
@@ -19,6 +20,8 @@ from tests.unit.playbooks.bare import play, written
 HOSTS = [f"gpu{number}" for number in range(1, 13)]
 SECOND_CLASS = HOSTS[8:]  # with another release of the engine
 DEAD = {"ansible_connection": "ssh", "ansible_host": "127.0.0.1", "ansible_port": 1}
+# Open for a minute of a few days; a rollout outside of it ends with its plan, a third of the time of one in check mode.
+CLOSED = "Mo-Su 00:00-00:01 Pacific/Kiritimati; Mo-Su 00:00-00:01 Pacific/Niue"
 # Reached until the rollout is planned, and never again.
 VANISHES = {**DEAD, "ansible_connection": "{{ 'local' if gpufleet_rollout_plan is not defined else 'ssh' }}"}
 
@@ -56,52 +59,79 @@ def changed(place: Path) -> list[str]:
     return [host for host in HOSTS if (place / "trees" / host / "etc/nvidia-container-runtime").exists()]
 
 
-def test_canaries_of_each_class_go_first_then_waves_and_a_second_run_has_nothing_to_do(tmp_path: Path) -> None:
-    inventory = fleet(tmp_path)
-    status, words = play(tmp_path, inventory, "rollout")
-    assert status == 0, words
-    first, *waves = batches(words)
+def planned(words: str) -> list[list[str]]:
+    """The hosts of each batch, as the plan names them before the first one: gpu[1-3,5]."""
+    found = []
+    for folded in re.findall(r"^  batch \d+, [^:\n]+: gpu(\S+)$", words, re.MULTILINE):
+        spans = [span.split("-") for span in folded.strip("[]").split(",")]
+        found.append([f"gpu{number}" for span in spans for number in range(int(span[0]), int(span[-1]) + 1)])
+    return found
+
+
+@dc.dataclass(frozen=True)
+class Ran:
+    """One run, and the hosts that were changed when it had ended."""
+
+    status: int
+    words: str
+    changed: list[str]
+
+
+@pytest.fixture(scope="module")
+def story(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Ran]:
+    """A fleet and its first three runs: in check mode (outside a window), the rollout, and once more. They happen once, tests read."""
+    place = tmp_path_factory.mktemp("story")
+    inventory = fleet(place)
+    window = {"gpufleet_rollout_window": "Mo 00:00-00:01 Pacific/Kiritimati"}
+    runs: dict[str, tuple[tuple[str, ...], dict[str, str]]] = {"check": (("--check",), window), "rollout": ((), {}), "again": ((), {})}
+    return {name: Ran(*play(place, inventory, "rollout", *given, **extra), changed(place)) for name, (given, extra) in runs.items()}
+
+
+def test_canaries_of_each_class_go_first_then_waves_and_a_second_run_has_nothing_to_do(story: dict[str, Ran]) -> None:
+    first_run, again = story["rollout"], story["again"]
+    assert first_run.status == 0, first_run.words
+    first, *waves = batches(first_run.words)
     assert len(first) == 2
     assert len(set(first) & set(SECOND_CLASS)) == 1, "one of each class"
     assert [len(wave) for wave in waves] == [1, 1, 5, 3]
     assert sorted(h for wave in (first, *waves) for h in wave) == sorted(HOSTS)
-    assert changed(tmp_path) == HOSTS
-    again, words = play(tmp_path, inventory, "rollout")
-    assert again == 0, words
-    assert "12 hosts: 0 to change in 0 batches, 12 already as desired, 0 left out" in words
-    assert batches(words) == []
-    assert "12 hosts: 12 unchanged" in words
+    assert first_run.changed == HOSTS
+    assert planned(first_run.words) == [first, *waves], "other tests read the batches in the plan"
+    assert again.status == 0, again.words
+    assert "12 hosts: 0 to change in 0 batches, 12 already as desired, 0 left out" in again.words
+    assert batches(again.words) == []
+    assert "12 hosts: 12 unchanged" in again.words
 
 
-def test_check_mode_predicts_the_batches_and_changes_nothing(tmp_path: Path) -> None:
-    inventory = fleet(tmp_path)
-    status, words = play(tmp_path, inventory, "rollout", "--check", gpufleet_rollout_window="Mo 00:00-00:01 Pacific/Kiritimati")
+def test_check_mode_predicts_the_batches_and_changes_nothing(story: dict[str, Ran]) -> None:
+    status, words = story["check"].status, story["check"].words
     assert status == 0, words
-    assert changed(tmp_path) == []
+    assert story["check"].changed == []
     assert (
         "the window is closed (gpufleet_rollout_window: Mo 00:00-00:01 Pacific/Kiritimati); it opens Mo 00:00 Pacific/Kiritimati" in words
     )
     assert words.count("A run now would pause before its first batch") == 1
-    predicted = batches(words)
-    status, words = play(tmp_path, inventory, "rollout")
-    assert batches(words) == predicted
+    assert batches(words) == batches(story["rollout"].words)
+
+
+# What follows is about single hosts and whole batches: six hosts have them all. Who is in which batch follows from the hosts' names.
+SIX = ("--limit", "gpu1:gpu2:gpu3:gpu4:gpu9:gpu10")
+CANARIES = ("gpu2", "gpu9")
 
 
 def test_a_fleet_whose_first_host_is_dead_and_whose_inventory_is_turned_round_has_the_same_order(tmp_path: Path) -> None:
-    status, words = play(tmp_path, fleet(tmp_path, gpu1=DEAD), "rollout", "--check")
+    settings = {"gpufleet_rollout_window": CLOSED, "gpufleet_rollout_max_left_out": 1}
+    status, words = play(tmp_path, fleet(tmp_path, gpu1=DEAD), "rollout", *SIX, **settings)
     assert status == 0, words
-    order = [h for batch in batches(words) for h in batch]
+    order = planned(words)
+    assert order == [["gpu2", "gpu9"], ["gpu3"], ["gpu4"], ["gpu10"]]
     assert told(words)["gpu1"] == "left out"
     data = yaml.safe_load((tmp_path / "hosts.yml").read_text())
     group = data["all"]["children"]["gpu_nodes"]
     group["hosts"] = dict(reversed(group["hosts"].items()))
     turned = written(tmp_path / "turned.yml", yaml.safe_dump(data, sort_keys=False))
-    status, words = play(tmp_path, turned, "rollout", "--check")
-    assert [h for batch in batches(words) for h in batch] == order
-    assert "gpu1" not in order
-
-
-CANARIES = ("gpu2", "gpu9")  # by the hosts' names
+    status, words = play(tmp_path, turned, "rollout", *SIX, **settings)
+    assert planned(words) == order
 
 
 @pytest.mark.parametrize("way", ["fails", "vanishes"])
@@ -109,62 +139,56 @@ def test_a_canary_that_does_not_come_through_stops_its_class_and_the_others_go_o
     inventory = fleet(tmp_path, **({"gpu9": VANISHES} if way == "vanishes" else {}))
     if way == "fails":
         broken(tmp_path, "gpu9")
-    status, words = play(tmp_path, inventory, "rollout", gpufleet_rollout_max_failed=1)
+    status, words = play(tmp_path, inventory, "rollout", *SIX, gpufleet_rollout_max_failed=1)
     assert status == 2, words
     assert set(batches(words)[0]) == set(CANARIES)
-    assert changed(tmp_path) == [h for h in HOSTS if h not in SECOND_CLASS]
+    assert changed(tmp_path) == ["gpu1", "gpu2", "gpu3", "gpu4"]
     assert told(words)["gpu9"] == ("failed" if way == "fails" else "lost")
-    assert {told(words)[h] for h in SECOND_CLASS if h != "gpu9"} == {"pending"}
+    assert told(words)["gpu10"] == "pending"
     assert "its class has stopped: its canary gpu9" in re.sub(r"\s+", " ", words)
 
 
 def test_without_a_budget_a_canary_that_fails_stops_the_rollout(tmp_path: Path) -> None:
     inventory = fleet(tmp_path)
     broken(tmp_path, "gpu9")
-    status, words = play(tmp_path, inventory, "rollout")
+    status, words = play(tmp_path, inventory, "rollout", *SIX)
     assert status == 2, words
     assert changed(tmp_path) == ["gpu2"]
-    assert "the rollout stops before batch 2 of 5: 1 of 12 hosts failed, were rolled back or lost, 0 may be" in words
+    assert "the rollout stops before batch 2 of 4: 1 of 6 hosts failed, were rolled back or lost, 0 may be" in words
     assert "the rollout is stopped" in words
 
 
 def test_the_next_run_goes_on_without_canaries_once_the_cause_is_mended(tmp_path: Path) -> None:
     inventory = fleet(tmp_path)
-    last = play(tmp_path, inventory, "rollout", "--check")[1]
-    victim = batches(last)[2][0]
-    broken(tmp_path, victim)
-    status, words = play(tmp_path, inventory, "rollout")
+    broken(tmp_path, "gpu1")
+    status, words = play(tmp_path, inventory, "rollout", *SIX)
     assert status == 2, words
-    done = changed(tmp_path)
-    assert len(done) == 3
+    assert batches(words)[2:] == [["gpu1"]]
+    assert changed(tmp_path) == ["gpu2", "gpu3", "gpu9"]
     (tmp_path / "second-name").unlink()
-    status, words = play(tmp_path, inventory, "rollout")
+    status, words = play(tmp_path, inventory, "rollout", *SIX)
     assert status == 0, words
     assert "canaries" not in words
-    assert sorted(h for batch in batches(words) for h in batch) == sorted(set(HOSTS) - set(done))
-    assert changed(tmp_path) == HOSTS
+    assert sorted(h for batch in batches(words) for h in batch) == ["gpu1", "gpu10", "gpu4"]
+    assert changed(tmp_path) == ["gpu1", "gpu2", "gpu3", "gpu4", "gpu9", "gpu10"]
 
 
 @pytest.mark.parametrize("strategy", ["free", "host_pinned"])
 def test_a_wave_that_is_lost_whole_ends_the_rollout_with_a_report_whatever_ansible_cfg_says(strategy: str, tmp_path: Path) -> None:
-    inventory = fleet(tmp_path)
-    lost = batches(play(tmp_path, inventory, "rollout", "--check")[1])[3]
-    assert len(lost) == 5
-    (tmp_path / "host_vars").mkdir()
-    for host in lost:
-        written(tmp_path / "host_vars" / f"{host}.yml", yaml.safe_dump(VANISHES))
+    lost = ["gpu1", "gpu3"]
+    inventory = fleet(tmp_path, **dict.fromkeys(lost, VANISHES))
     written(tmp_path / "ansible.cfg", f"[defaults]\nany_errors_fatal = true\nstrategy = {strategy}\n")
-    status, words = play(tmp_path, inventory, "rollout", gpufleet_max_failed=2)
+    status, words = play(tmp_path, inventory, "rollout", *SIX, gpufleet_max_failed=1, gpufleet_rollout_waves=[2, "100%"])
     assert status == 2, words
+    assert batches(words)[1:] == [lost], "the whole wave, and the last one that begins"
     assert {told(words)[h] for h in lost} == {"lost"}
-    assert len(changed(tmp_path)) == 4
-    assert "5 of 12 hosts failed, were rolled back or lost, 2 may be" in words
-    assert sum(word == "pending" for word in told(words).values()) == 3
+    assert changed(tmp_path) == [*CANARIES]
+    assert "2 of 6 hosts failed, were rolled back or lost, 1 may be" in words
+    assert {told(words)[h] for h in ("gpu4", "gpu10")} == {"pending"}
 
 
 def test_outside_its_window_a_rollout_pauses_which_is_no_failure(tmp_path: Path) -> None:
-    closed = "Mo-Su 00:00-00:01 Pacific/Kiritimati; Mo-Su 00:00-00:01 Pacific/Niue"
-    status, words = play(tmp_path, fleet(tmp_path), "rollout", gpufleet_rollout_window=closed)
+    status, words = play(tmp_path, fleet(tmp_path), "rollout", *SIX, gpufleet_rollout_window=CLOSED)
     assert status == 0, words
     assert changed(tmp_path) == []
     assert "the rollout is paused: the window is closed" in words
@@ -175,11 +199,11 @@ def test_batches_keep_to_the_limit_of_a_domain(tmp_path: Path) -> None:
     racks = {host: {"rack": f"r{n % 3}"} for n, host in enumerate(HOSTS)}
     extra = {"gpufleet_rollout_domain": "rack", "gpufleet_rollout_max_unavailable": "1", "gpufleet_rollout_waves": "100%"}
     clusters = {host: {**more, "gpufleet_cluster": f"c{n % 2}"} for n, (host, more) in enumerate(racks.items())}
-    status, words = play(tmp_path, fleet(tmp_path, **clusters), "rollout", "--check", **extra)
+    status, words = play(tmp_path, fleet(tmp_path, **clusters), "rollout", gpufleet_rollout_window=CLOSED, **extra)
     assert status == 0, words
-    for batch in batches(words):
+    for batch in planned(words):
         assert len({clusters[h]["rack"] for h in batch}) == len({clusters[h]["gpufleet_cluster"] for h in batch}) == len(batch)
-    assert sorted(h for batch in batches(words) for h in batch) == sorted(HOSTS)
+    assert sorted(h for batch in planned(words) for h in batch) == sorted(HOSTS)
 
 
 def test_a_limit_of_hosts_is_the_whole_rollout(tmp_path: Path) -> None:
@@ -289,14 +313,15 @@ def test_a_host_that_hangs_is_lost_and_the_others_go_on(tmp_path: Path) -> None:
 
 def test_a_host_that_cannot_be_taken_out_of_service_is_left_out_and_no_failure(tmp_path: Path) -> None:
     refused = {"gpufleet_drain": "always", "gpufleet_drain_commands": {"before": ["/bin/false"], "after": ["/bin/true"]}}
-    status, words = play(tmp_path, fleet(tmp_path, gpu9=refused), "rollout", *FEW)
+    status, words = play(tmp_path, fleet(tmp_path, gpu9=refused), "rollout", "--limit", "gpu1:gpu9")
     assert status == 0, words
     assert told(words)["gpu9"] == "left out"
-    assert changed(tmp_path) == ["gpu1", "gpu2", "gpu3"]
+    assert changed(tmp_path) == ["gpu1"]
 
 
 def test_a_host_that_nobody_can_take_out_of_service_is_left_out_with_the_reason_before_any_is_changed(tmp_path: Path) -> None:
-    status, words = play(tmp_path, fleet(tmp_path, gpu9={"gpufleet_drain": "always"}), "rollout", "--check", *FEW)
+    alone = {"gpu9": {"gpufleet_drain": "always"}}
+    status, words = play(tmp_path, fleet(tmp_path, **alone), "rollout", *FEW, gpufleet_rollout_window=CLOSED)
     assert status == 0, words
     assert told(words)["gpu9"] == "left out"
     assert "  left out: gpu9: gpufleet_drain is always, and nothing here can drain the host" in words

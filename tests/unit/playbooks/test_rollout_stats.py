@@ -14,7 +14,7 @@ import yaml
 
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import written
-from tests.unit.playbooks.test_rollout import changed, fleet
+from tests.unit.playbooks.test_rollout import CLOSED, changed, fleet
 
 FEW = ("--limit", "gpu1:gpu2:gpu3:gpu9")
 
@@ -49,8 +49,7 @@ def test_the_statistics_of_one_job_bind_the_next_and_what_moved_is_left_out(plan
 
 def test_a_rollout_outside_its_window_says_paused(tmp_path: Path) -> None:
     fleet(tmp_path)
-    closed = "Mo-Su 00:00-00:01 Pacific/Kiritimati; Mo-Su 00:00-00:01 Pacific/Niue"
-    status, stats = job(tmp_path, "rollout", gpufleet_rollout_window=closed)
+    status, stats = job(tmp_path, "rollout", gpufleet_rollout_window=CLOSED)
     assert (status, stats["gpufleet_rollout_result"]) == (0, "paused")
     assert stats["gpufleet_rollout_totals"]["pending"] == 4
 

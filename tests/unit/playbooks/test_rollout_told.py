@@ -68,15 +68,16 @@ def test_a_host_that_does_not_come_through_is_told_with_the_reason_and_the_run_f
 
 
 def test_a_sink_that_fails_is_said_once_and_stops_nothing(tmp_path: Path) -> None:
-    status, words = play(tmp_path, fleet(tmp_path), "rollout", gpufleet_rollout_events=["/bin/sh", "-c", "echo full >&2; exit 9"])
+    sink = ["/bin/sh", "-c", "echo full >&2; exit 9"]
+    status, words = play(tmp_path, fleet(tmp_path), "rollout", "--limit", "gpu1", gpufleet_rollout_events=sink)
     assert status == 0, words
     assert words.count("gpufleet_rollout_events failed") == 1
     assert "/bin/sh ended with 9: full" in " ".join(words.split())
-    assert "3 hosts: 3 changed" in words
+    assert "1 host: 1 changed" in words
 
 
 def test_check_mode_tells_nobody_but_the_terminal(tmp_path: Path) -> None:
-    status, words = play(tmp_path, fleet(tmp_path), "rollout", "--check", gpufleet_rollout_events="events.jsonl")
+    status, words = play(tmp_path, fleet(tmp_path), "rollout", "--check", "--limit", "gpu1", gpufleet_rollout_events="events.jsonl")
     assert status == 0, words
     assert not (tmp_path / "events.jsonl").exists()
 

@@ -18,7 +18,7 @@ from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
 
 ROOT = Path(__file__).resolve().parents[3]
-HOSTS = [f"gpu{number}" for number in range(1, 10)]
+HOSTS = [f"gpu{number}" for number in range(1, 7)]
 WAVE = "PLAY [Converge the fleet]"
 
 
@@ -59,13 +59,13 @@ def waves(words: str) -> list[int]:
 def test_site_goes_in_waves_without_being_asked(inventory: Inventory, tmp_path: Path) -> None:
     status, words = play(tmp_path, inventory(tmp_path, {}), "site", "--check")
     assert status == 0, words
-    assert waves(words) == [1, 1, 7]
+    assert waves(words) == [1, 1, 4]
     assert "web1" not in words
 
 
 @pytest.mark.parametrize(
     ("name", "serial", "sizes"),
-    [("site", [2, "50%"], [2, 4, 3]), ("site", "100%", [9]), ("rollback", None, [1, 1, 7]), ("refresh_cdi", [4], [4, 4, 1])],
+    [("site", [2, "50%"], [2, 3, 1]), ("site", "100%", [6]), ("rollback", None, [1, 1, 4]), ("refresh_cdi", [4], [4, 2])],
 )
 def test_waves_are_what_the_command_line_says(name: str, serial: Any, sizes: list[int], tmp_path: Path) -> None:
     status, words = play(tmp_path, as_yaml(tmp_path, {}), name, "--check", gpufleet_serial=serial)
@@ -82,7 +82,7 @@ def test_waves_are_what_the_command_line_says(name: str, serial: Any, sizes: lis
 def test_a_setting_that_would_be_ignored_ends_the_run_before_it_begins(name: str, inventory: Inventory, tmp_path: Path) -> None:
     status, words = play(tmp_path, inventory(tmp_path, {"gpufleet_serial": [1, "10%", "50%"]}), name)
     assert status == 2, words
-    assert "gpufleet_serial is set in the inventory, for gpu[1-9], where it would have no effect" in words
+    assert "gpufleet_serial is set in the inventory, for gpu[1-6], where it would have no effect" in words
     assert "-e @rollout.yml" in words
     assert "node : " not in words, "nothing was looked at"
 
@@ -109,7 +109,7 @@ def test_a_value_that_a_setting_of_the_run_cannot_have_ends_it_before_it_begins(
 def test_the_group_to_work_on_is_no_setting_of_a_group(tmp_path: Path) -> None:
     status, words = play(tmp_path, as_directory(tmp_path, {"gpufleet_hosts": "gpu_nodes"}), "site", gpufleet_hosts=None)
     assert status == 2, words
-    assert "gpufleet_hosts is set in the inventory, for gpu[1-9]" in words
+    assert "gpufleet_hosts is set in the inventory, for gpu[1-6]" in words
     assert "node : " not in words
 
 
@@ -132,10 +132,10 @@ def test_values_that_no_role_accepts_are_named_for_all_hosts_at_once(tmp_path: P
     status, words = play(tmp_path, as_directory(tmp_path, wrong), "site")
     assert status == 2, words
     known = "auto, native-cdi, nvidia-runtime, legacy, oci-hook, jit-cdi"
-    sentence = f"value of gpufleet_injection must be one of: {known}, got: cdi (for gpu[1-9])"
+    sentence = f"value of gpufleet_injection must be one of: {known}, got: cdi (for gpu[1-6])"
     assert sentence in words
     assert re.search(r"gpufleet_isolation cannot be read: .*nowhere.* undefined.* \(for gpu\[1-", words)
-    assert "value of gpufleet_cdi must be one of: auto, enabled, disabled, got: True. Write enabled (for gpu[1-9])" in words
+    assert "value of gpufleet_cdi must be one of: auto, enabled, disabled, got: True. Write enabled (for gpu[1-6])" in words
     assert "argument_spec" not in words
     assert "node : " not in words
 
@@ -157,16 +157,16 @@ def test_a_playbook_of_ones_own_may_give_tags_and_settings_to_ours(tmp_path: Pat
     mine = written(tmp_path / "mine.yml", yaml.safe_dump(outer))
     status, words = play(tmp_path, as_yaml(tmp_path, {}), str(mine), "--check", "--tags", "gpus")
     assert status == 0, words
-    assert waves(words) == [9]
+    assert waves(words) == [6]
 
 
 STOPS = [
     # broken hosts, hosts that may be lost, the waves that are begun
     (["gpu1"], 0, [1]),
     (["gpu2"], 0, [1, 1]),
-    (["gpu3"], 0, [1, 1, 7]),
+    (["gpu3"], 0, [1, 1, 4]),
     (["gpu3", "gpu4"], 1, [1, 1, 3]),
-    (["gpu3", "gpu4"], 2, [1, 1, 3, 3, 1]),
+    (["gpu3", "gpu4"], 2, [1, 1, 3, 1]),
 ]
 
 
@@ -187,8 +187,8 @@ def test_the_gate_stops_before_the_next_wave_and_a_table_is_always_shown(
 def test_a_fleet_that_is_to_be_uniform_is_judged_before_any_host_is_changed(tmp_path: Path) -> None:
     inventory = as_yaml(tmp_path, {})
     (tmp_path / "host_vars").mkdir()
-    written(tmp_path / "host_vars/gpu7.yml", yaml.safe_dump({"gpufleet_engines": ["crio"], "gpufleet_engine_version": "1.34.2"}))
-    written(tmp_path / "trees/gpu7/etc/crio.conf", "").parent.joinpath("crio").mkdir()
+    written(tmp_path / "host_vars/gpu5.yml", yaml.safe_dump({"gpufleet_engines": ["crio"], "gpufleet_engine_version": "1.34.2"}))
+    written(tmp_path / "trees/gpu5/etc/crio.conf", "").parent.joinpath("crio").mkdir()
 
     def files() -> dict[Path, bytes]:
         return {path: path.read_bytes() for path in sorted((tmp_path / "trees").rglob("*")) if path.is_file()}
@@ -197,6 +197,6 @@ def test_a_fleet_that_is_to_be_uniform_is_judged_before_any_host_is_changed(tmp_
     status, words = play(tmp_path, inventory, "site", gpufleet_fleet_policy="uniform")
     assert status == 2, words
     assert "mixed container engines: containerd on gpu[1-" in words
-    assert "crio on gpu7" in words
+    assert "crio on gpu5" in words
     assert WAVE not in words
     assert files() == before

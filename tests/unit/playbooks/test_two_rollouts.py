@@ -15,11 +15,9 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-import pytest
-
 from tests.unit.playbooks import bare
 from tests.unit.playbooks.bare import play, written
-from tests.unit.playbooks.test_rollout import changed, fleet, told
+from tests.unit.playbooks.test_rollout import CLOSED, changed, fleet, told
 
 FEW = ("--limit", "gpu1:gpu2:gpu3:gpu9")
 # The gate of the first rollout: well before the canaries, then it says that they are done, and goes on when it is let.
@@ -77,30 +75,37 @@ def test_a_second_rollout_touches_no_host_of_the_first_and_the_first_goes_on(tmp
     assert list((tmp_path / "home/gpufleet/rollouts").glob("*.json")) == [], "neither has anything any more"
 
 
-def test_a_rollout_that_was_killed_holds_nothing(tmp_path: Path) -> None:
+PROVEN_AGAIN = "  as desired, to be proven or put back into service: gpu[2,9]\n  batch 1, canaries: gpu[2,9]\n"
+# A run that ends with its plan.
+PLAN = {"gpufleet_verify_image": "registry.example.org/cuda:12", "gpufleet_rollout_window": CLOSED}
+
+
+def test_a_rollout_that_was_killed_holds_nothing_and_the_proof_of_its_batch_that_had_ended_stands(tmp_path: Path) -> None:
     fleet(tmp_path)
     with waiting(tmp_path) as first:
         os.killpg(first.pid, signal.SIGKILL)
         first.wait()
         assert len(list((tmp_path / "home/gpufleet/rollouts").glob("*.json"))) == 1
+        status, words = second(tmp_path, *FEW, **PLAN)
+        assert status == 0, words
+        assert "4 hosts: 2 to change in 2 batches, 2 already as desired" in words
+        assert PROVEN_AGAIN not in words
+        assert "canaries" not in words
         status, words = second(tmp_path, *FEW)
         assert status == 0, words
         assert set(told(words).values()) == {"yes", "no"}
     assert changed(tmp_path) == ["gpu1", "gpu2", "gpu3", "gpu9"]
 
 
-@pytest.mark.parametrize("in_batch", [True, False])
-def test_a_canary_is_proven_again_where_the_run_died_before_its_batch_had_ended(in_batch: bool, tmp_path: Path) -> None:
+def test_a_canary_is_proven_again_where_the_run_died_before_its_batch_had_ended(tmp_path: Path) -> None:
     fleet(tmp_path)
-    with waiting(tmp_path, in_batch=in_batch) as first:
+    with waiting(tmp_path, in_batch=True) as first:
         os.killpg(first.pid, signal.SIGKILL)
         first.wait()
     assert changed(tmp_path) == ["gpu2", "gpu9"]
-    status, words = second(tmp_path, "--check", *FEW, gpufleet_verify_image="registry.example.org/cuda:12")
+    status, words = second(tmp_path, *FEW, **PLAN)
     assert status == 0, words
-    again = "  as desired, to be proven or put back into service: gpu[2,9]\n  batch 1, canaries: gpu[2,9]\n"
-    assert (again in words) is in_batch, words
-    assert ("canaries" in words) is in_batch, "the proof of a batch that has ended stands"
+    assert PROVEN_AGAIN in words
 
 
 def test_a_file_that_does_not_say_who_has_what_ends_the_rollout_before_a_host_is_changed(tmp_path: Path) -> None:
