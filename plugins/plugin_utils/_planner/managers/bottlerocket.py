@@ -13,4 +13,5 @@ BOTTLEROCKET = Manager(
     "Use its NVIDIA variant and the settings of its API; its files are read-only.",
     os_ids=("bottlerocket",),
     own_engine=False,
+    link="https://bottlerocket.dev/en/os/1.34.x/api/settings/kubelet-device-plugins",
 )

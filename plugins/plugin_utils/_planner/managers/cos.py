@@ -8,5 +8,10 @@ from __future__ import annotations
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
 
 COS = Manager(
-    "cos", "Container-Optimized OS", "Use the provider's GPU driver installer; its files are read-only.", os_ids=("cos",), own_engine=False
+    "cos",
+    "Container-Optimized OS",
+    "Use the provider's GPU driver installer; its files are read-only.",
+    os_ids=("cos",),
+    own_engine=False,
+    link="https://cloud.google.com/container-optimized-os/docs/how-to/run-gpus",
 )

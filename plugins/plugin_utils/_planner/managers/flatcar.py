@@ -14,5 +14,6 @@ FLATCAR = Manager(
     "(ExecStart=/usr/bin/containerd), and run again; /usr is read-only there.",
     homes=("/usr/share/containerd/",),
     own_engine=False,
+    link="https://www.flatcar.org/docs/latest/setup/customization/using-nvidia/",
     kubernetes=False,
 )

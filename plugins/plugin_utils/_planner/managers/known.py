@@ -22,11 +22,12 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.microk8s import MICROK8S
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.package import PACKAGE
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.rhcos import RHCOS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.rke2 import RKE2
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.talos import TALOS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
-MANAGERS = (K3S, RKE2, K0S, MICROK8S, EKS, BOTTLEROCKET, TALOS, COS, FLATCAR, DOCKER, PACKAGE)
+MANAGERS = (K3S, RKE2, K0S, MICROK8S, EKS, BOTTLEROCKET, TALOS, COS, FLATCAR, RHCOS, DOCKER, PACKAGE)
 DAEMON = "containerd"  # the name that the daemon's program has, or is started with
 
 
@@ -107,6 +108,12 @@ def of_host(obs: Observation) -> Manager:
         if not manager.own_engine and (ids.get("ID") in manager.os_ids or any(obs.unit(u) for u in manager.units)):
             return manager
     return PACKAGE
+
+
+def image(obs: Observation) -> Manager | None:
+    """Who writes the files of the whole host, whichever engine it has."""
+    name = (obs.host.get("os_release") or {}).get("ID")
+    return next((m for m in MANAGERS if not m.homes and name in m.os_ids), None)
 
 
 def present(obs: Observation) -> list[Manager]:

@@ -49,11 +49,16 @@ class Manager:
     cri: bool = True  # its containerd serves CRI
     separable: bool = False  # left alone, and still our part of the configuration can be separated from the rest, so it is taken back
     sentence: str = ""  # why it is left alone, where that differs from the usual
+    link: str = ""  # the owner's own page about GPUs
     place: Place | None = None
 
     @property
     def refusal(self) -> Refusal:
-        return Refusal(self.sentence or f"{self.title} writes this containerd's configuration", self.instead)
+        return Refusal(self.sentence or f"{self.title} writes this containerd's configuration", self.step)
+
+    @property
+    def step(self) -> str:
+        return f"{self.instead} See {self.link}" if self.link else self.instead
 
     @property
     def taken_back(self) -> bool:

@@ -13,4 +13,5 @@ TALOS = Manager(
     "Use its NVIDIA system extensions and a machine config patch; its files are read-only.",
     os_ids=("talos",),
     own_engine=False,
+    link="https://github.com/siderolabs/extensions/tree/main/nvidia-gpu",
 )

@@ -15,6 +15,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file, traits
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import adoption, base, config, releases
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import plan as crio_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
     CDI_DIRS,
     Cdi,
@@ -93,6 +94,9 @@ def _own(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
         pid=config.pid(obs),
         ticks=int(config.process(obs).get("ticks") or 0),
     )
+    owner = known.image(obs)
+    if owner:
+        return (dc.replace(instance, manager=owner.name, refusal=owner.refusal),)
     if policy.root == "/" and not running:
         return (dc.replace(instance, refusal=stopped(obs, where, unit)),)
     if running and not answers(obs, where):

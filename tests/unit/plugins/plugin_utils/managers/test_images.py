@@ -1,0 +1,35 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Systems that are made as images are refused, whichever engine they have, with the page of whoever makes them."""
+
+from __future__ import annotations
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.crio import detect as crio
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+
+from tests.unit.plugins.plugin_utils.engines.test_crio import host
+
+IMAGES = [
+    # ID of os-release, whose page the refusal names
+    ("bottlerocket", "https://bottlerocket.dev/"),
+    ("talos", "https://github.com/siderolabs/extensions/"),
+    ("cos", "https://cloud.google.com/container-optimized-os/"),
+    ("rhcos", "https://docs.nvidia.com/datacenter/cloud-native/openshift/"),
+    ("scos", "https://docs.nvidia.com/datacenter/cloud-native/openshift/"),
+]
+
+
+@pytest.mark.parametrize(("name", "page"), IMAGES)
+def test_cri_o_of_an_image_is_left_to_whoever_makes_it(name: str, page: str) -> None:
+    (found,) = crio.find(Policy(), host(host={"os_release": {"ID": name}}))
+    assert found.manager == next(m.name for m in known.MANAGERS if name in m.os_ids)
+    assert page in str(found.refusal)
+
+
+@pytest.mark.parametrize("name", ["debian", "rhel", "fedora", "flatcar", ""])
+def test_cri_o_of_others_is_configured(name: str) -> None:
+    (found,) = crio.find(Policy(), host(host={"os_release": {"ID": name}}))
+    assert (found.manager, str(found.refusal)) == ("package", "")
