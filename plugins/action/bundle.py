@@ -59,6 +59,10 @@ class ActionModule(ActionBase):
     def run(self, tmp: Any = None, task_vars: dict[str, Any] | None = None) -> dict[str, Any]:
         super().run(tmp, task_vars)
         args = arguments.of_task(self, SPEC)
+        if not args["file"]:
+            raise PlanError(
+                "no file is named for the archive", next="Name one in file (gpufleet_bundle_file), for example gpufleet-bundle.tar"
+            )
         path = Path(args["file"]).expanduser().absolute()
         if not path.parent.is_dir():
             step = "Make the directory, or name another one"

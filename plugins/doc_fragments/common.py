@@ -245,6 +245,13 @@ options:
       - Empty adds no repository.
     type: str
     default: nvidia
+  bundle_file:
+    description:
+      - An archive on the controller, made by M(gpufleet.nvidia.bundle), that the packages come from with O(packages=present). It takes the
+        place of O(toolkit_repository), for hosts that reach none.
+      - A host that needs packages gets them, and the signed metadata, over the connection of Ansible into C(/var/lib/gpufleet/bundle), and
+        its package manager installs from there. The archive's key has to be NVIDIA's, or the one of O(toolkit_key_fingerprint).
+    type: path
   toolkit_key:
     description:
       - The public key of O(toolkit_repository), the armored text of one key. It is required with an address.

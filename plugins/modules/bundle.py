@@ -14,7 +14,7 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Fetches the packages of the NVIDIA Container Toolkit with the repository's own signed metadata and its key, and writes them as one tar
-    archive on the controller.
+    archive on the controller. M(gpufleet.nvidia.node) installs from it with its option O(gpufleet.nvidia.node#module:bundle_file).
   - The signature of the metadata is verified with the key, each index and each package against the digest in the metadata. Nothing is
     written where one of them does not fit.
   - The same packages make the same archive, byte for byte, whenever and wherever it is made.
@@ -37,9 +37,8 @@ requirements:
   - C(gpgv) of GnuPG 2.2 or newer on the controller
 options:
   file:
-    description: The archive on the controller. It is replaced as a whole where it differs.
+    description: The archive on the controller, which has to be named. It is replaced as a whole where it differs.
     type: path
-    required: true
   versions:
     description:
       - Versions of the toolkit, such as V(1.20.1) or V(1.20.1-1). Each comes with all the packages that belong to it.

@@ -46,7 +46,7 @@ TABLE: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("cdi_spec_dirs",), (*PROOF, *ENGINES, "cdi_spec", "cdi_spec_info")),
     (("annotation_prefixes",), ("containerd_runtime", "toolkit_config")),
     # packages and device nodes
-    (("device_nodes", "packages", "toolkit_key", "toolkit_key_fingerprint", "toolkit_repository", "toolkit_version"), HOST),
+    (("bundle_file", "device_nodes", "packages", "toolkit_key", "toolkit_key_fingerprint", "toolkit_repository", "toolkit_version"), HOST),
     (("key", "key_fingerprint", "url"), ("toolkit_repository",)),
     (("low_level_runtimes", "mode"), ("toolkit_config",)),
     (("path",), ("oci_hook",)),

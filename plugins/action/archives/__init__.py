@@ -9,18 +9,22 @@ below plugins/action.
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import hashlib
 import io
 import json
 import os
 import tarfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import IO
+from typing import IO, Any, cast
 
 from ansible import constants
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import listed, manifest
+from ansible_collections.gpufleet.nvidia.plugins.action import outside
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import host, listed, manifest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
 
 BLOCK = 1 << 20
 COPYRIGHT = 1 << 20  # bytes of a copyright file that are read
@@ -61,6 +65,38 @@ def judged(file: str) -> manifest.Manifest:
         spare.write_text(text, encoding="utf-8")
         spare.replace(known)
     return manifest.parsed(text)
+
+
+def require(policy: Policy) -> None:
+    """PlanError where the archive that a policy names cannot be what its packages come from. No host is asked for that."""
+    if policy.bundle_file and policy.state == "present":
+        given = answer(policy.bundle_file)
+        host.require(policy, manifest.parsed(given["manifest"]), given["key"], outside.now())
+
+
+def answer(file: str) -> dict[str, str]:
+    """To the planner's query."""
+    known = judged(file)
+    return {"manifest": manifest.text(known), "key": taken(file, [manifest.KEY])[manifest.KEY].decode("utf-8", "replace")}
+
+
+def filled(changes: Sequence[transaction.Change]) -> list[transaction.Change]:
+    """The changes with the bytes of those files that come from an archive."""
+    wanted: dict[str, list[str]] = {}
+    for change in changes:
+        if change["op"] == "write" and "archived" in change:
+            wanted.setdefault(change["archived"]["file"], []).append(change["archived"]["name"])
+    found = {file: taken(file, names) for file, names in wanted.items()}
+    return [_with_bytes(change, found) for change in changes]
+
+
+def _with_bytes(change: transaction.Change, found: Mapping[str, Mapping[str, bytes]]) -> transaction.Change:
+    if change["op"] != "write" or "archived" not in change:
+        return change
+    data = found[change["archived"]["file"]][change["archived"]["name"]]
+    plain: dict[str, Any] = {**change, "content": base64.b64encode(data).decode("ascii"), "encoding": "base64"}
+    del plain["archived"]
+    return cast(transaction.Change, plain)
 
 
 def taken(file: str, names: Iterable[str]) -> dict[str, bytes]:

@@ -14,7 +14,7 @@ from ansible.errors import AnsibleActionFail, AnsibleConnectionFailure
 from ansible.plugins.action import ActionBase
 from ansible.utils.display import Display
 from ansible.utils.unsafe_proxy import wrap_var
-from ansible_collections.gpufleet.nvidia.plugins.action import arguments, online, transport
+from ansible_collections.gpufleet.nvidia.plugins.action import archives, arguments, online, transport
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import causes, change_ref, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction as transactions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
@@ -36,6 +36,11 @@ PROBATION = 15  # seconds for which a restarted unit is watched after it served:
 # A normal host needs one look; an import, a socket, a probe or the loader's cache may cost one more each. What ends a plan that would ask
 # forever is that it asks nothing new; this bound is for a host that goes on answering with something new to ask for.
 LOOKS = 100
+# What the controller answers itself.
+OF_CONTROLLER: Mapping[str, Callable[[Mapping[str, Any]], dict[str, Any]]] = {
+    "fetch": lambda question: online.fetch(question["url"]),
+    "archive": lambda question: archives.answer(question["file"]),
+}
 
 
 @dc.dataclass(frozen=True)
@@ -118,9 +123,9 @@ def look(
 ) -> Observation:
     unique = queries.together(questions)
     before = so_far or Observation({}, {})
-    fetched = {q["id"]: online.fetch(q["url"]) for q in unique if q.get("kind") == "fetch"}
-    before = before.with_answers({"answers": fetched}) if fetched else before
-    asked = [with_source(q) for q in unique if q.get("kind") != "fetch"]
+    own = {q["id"]: OF_CONTROLLER[q["kind"]](q) for q in unique if q.get("kind") in OF_CONTROLLER}
+    before = before.with_answers({"answers": own}) if own else before
+    asked = [with_source(q) for q in unique if q.get("kind") not in OF_CONTROLLER]
     if not asked:
         return before
     request = {"schema": SCHEMA, "root": wanted.root, **queries.with_lists_once(asked)}
@@ -349,7 +354,7 @@ def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, r
         check=check,
         alone=here,
         expect=transactions.Expected(plan.expect_files, plan.expect_units),
-        changes=plan.changes,
+        changes=archives.filled(plan.changes),
         causes=causes.table(),
         probation=PROBATION,
         pending=pending,
@@ -407,6 +412,7 @@ def run(
     """The whole of a converging action."""
     args = arguments.of_task(action, spec, docker=module == "docker_runtime")
     wanted = arguments.policy(args, single=single)
+    archives.require(wanted)
     way = str(args.get("transport") or "auto")
     reason = f"gpufleet.nvidia.{module}" + (" (state: absent)" if wanted.state == "absent" else "")
     return converge(action, task_vars or {}, wanted, questions, planner, reason=reason, way=way)
@@ -418,6 +424,7 @@ def run_info(
     """The whole of an action that only looks."""
     args = arguments.of_task(action, spec)
     wanted = arguments.policy(args)
+    archives.require(wanted)
     seen, outcome = observe_and_plan(action, task_vars or {}, wanted, questions, planner, str(args.get("transport") or "auto"))
     plan = outcome.plan.whole
     return {

@@ -112,6 +112,7 @@ class Policy:
     toolkit_repository: str = "nvidia"  # nvidia: where nothing configured has the packages; an address: always; empty: never
     toolkit_key: str = ""  # of that repository, armored text; empty: NVIDIA's own is fetched by the controller
     toolkit_key_fingerprint: str = ""  # empty: NVIDIA's own is known
+    bundle_file: str = ""  # an archive on the controller that has the packages; empty: they come from a repository
     toolkit_version: str = ""  # empty: what is installed, else the repository's candidate
     known_bad: Literal["stop", "warn", "ignore"] = "stop"  # what becomes of a combination that the table of known-bad ones has
     proc_root: str = "/proc"

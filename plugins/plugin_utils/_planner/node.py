@@ -21,6 +21,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import (
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import originals as kept_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import cdi_refresh, gpu_operator, other_writers, programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import host as bundle
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.cdi import consumers, resource, staleness
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.driver import gpus
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import traits
@@ -236,14 +237,15 @@ def resources_plan(policy: Policy, obs: Observation, seen: Seen, probe_source: s
         return Plan(advice=(record.skipped,))
     require_engine(policy, seen)
     by_key = {i.key: i for i in seen.instances}
-    installing = packages.plan(policy, obs, record)
+    pinned = bundle.pinned(policy, obs, record)
+    installing = bundle.installing(pinned, obs, packages.plan(pinned, obs, record))
     nodes = functools.cache(lambda: device_nodes.plan(policy, obs, seen.driver, (residents or {}).get("device_nodes", "")))
     others = functools.cache(lambda: other_writers.plan(policy, obs, record))
     config = functools.partial(toolkit_config.plan, policy, obs, record)
     parts = together(
         [
             lambda: left_by_others(policy, obs, seen.instances, record.decisions),
-            lambda: before(policy, obs, record, installing, others()),
+            lambda: before(pinned, obs, record, installing, others()),
             nodes,
             lambda: coming(config()) if installing.commands else config(),
             *(functools.partial(ENGINES[d.engine].plan, policy, obs, by_key[d.instance], d) for d in record.decisions),
@@ -318,7 +320,8 @@ def before(policy: Policy, obs: Observation, record: HostDecision, installing: P
     source = Plan()
     if record.packages:
         offered = functools.partial(packages.offered, obs, names)
-        source = repository.needed(policy, obs, missing=some, offered=offered, slow=packages.asks(obs))
+        usual = functools.partial(repository.needed, policy, obs, missing=some, offered=offered, slow=packages.asks(obs))
+        source = bundle.needed(policy, obs, record) if policy.bundle_file else usual()
     if not some:
         return merge([installing, source])
     trusting = repository.trusting(policy, obs, source)

@@ -126,6 +126,9 @@ def check(options: Mapping[str, Any], *, docker: bool = False) -> None:
         )
     if options.get("drop_in") == "never" and options.get("drop_in_path"):
         raise PlanError(f"drop_in is never, and drop_in_path is {options['drop_in_path']}", next="Leave out one of the two")
+    if options.get("bundle_file") and options.get("toolkit_repository") not in (None, "", "nvidia"):
+        why = f"toolkit_repository is {options['toolkit_repository']}, and packages come from one place"
+        raise PlanError("bundle_file is set besides toolkit_repository", why=why, next="Leave out one of the two")
     for name in ("url", "toolkit_repository"):
         check_no_credentials(name, str(options.get(name) or ""))
     for name, value in (options.get("handlers") or {}).items():

@@ -220,6 +220,11 @@ def program(name: str, args: Any, *, timeout: int = 20) -> Question:
     return {"id": f"probe:{name}", "kind": "probe", "program": name, "args": args, "timeout": timeout}
 
 
+def archive(file: str) -> Question:
+    """The manifest and the key of an archive of packages, which the controller itself reads and compares."""
+    return {"id": f"archive:{file}", "kind": "archive", "file": file}
+
+
 def fetched(url: str) -> Question:
     """Text from the network, as the controller sees it; no host is asked."""
     return {"id": f"fetch:{url}", "kind": "fetch", "url": url}

@@ -51,8 +51,17 @@ class _WriteKeys(_Changing):
     content: str
 
 
+class Archived(TypedDict):
+    """Where a file's bytes are on the controller, which fills them in when it sends the request."""
+
+    file: str
+    name: str
+
+
 class Write(_WriteKeys, total=False):
     mode: str
+    encoding: Literal["base64"]  # of the content, where it is no text
+    archived: Archived
     references: Sequence[Reference]
     keep: Mapping[str, Any] | None
 

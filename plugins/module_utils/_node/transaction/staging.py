@@ -6,6 +6,7 @@
 Node side: standard library only, Python 3.6.
 """
 
+import binascii
 import collections
 import contextlib
 import os
@@ -69,7 +70,7 @@ def conflict(what, path, expected, found):
 
 
 def _write(root, change, before):
-    data = edits.encoded(change["content"])
+    data = binascii.a2b_base64(change["content"]) if change.get("encoding") == "base64" else edits.encoded(change["content"])
     referred = change.get("references") or []
     if referred:
         planned, data = data, _with_references(root, data, referred)

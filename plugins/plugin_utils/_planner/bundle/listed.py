@@ -80,7 +80,7 @@ def of_release(text: str, where: str) -> tuple[Listed, ...]:
 
 
 def of_packages(text: str, where: str) -> tuple[Offer, ...]:
-    found = []
+    found: list[Offer] = []
     for stanza in re.split(r"\n[ \t]*\n", text):
         fields = {field.lower(): value for field, value in _fields(stanza)}
         if fields.get("package") in packages.FAMILY and VERSION.fullmatch(fields.get("version", "")):
@@ -165,17 +165,21 @@ def chosen(offers: Iterable[Offer], wanted: Sequence[str], where: str) -> tuple[
     whole = {version: found for version, found in by_version.items() if set(NEEDED) <= set(found)}
     if not whole:
         raise damaged("the repository does not have the toolkit's packages", where, f"it needs {', '.join(NEEDED)}")
-    names = [_matching(version, whole, where) for version in wanted] if wanted else [max(whole, key=_order)]
+    names = [_matching(version, whole, where) for version in wanted] if wanted else [newest(whole)]
     return tuple(found for name in dict.fromkeys(names) for found in sorted(whole[name].values(), key=lambda offer: offer.name))
 
 
 def _matching(wanted: str, whole: Mapping[str, object], where: str) -> str:
     fitting = [version for version in whole if packages.fits(version, wanted)]
     if not fitting:
-        newest = ", ".join(sorted(whole, key=_order, reverse=True)[:5])
-        step = f"Name one of those in bundle_versions (gpufleet_bundle_versions), or none for the newest. It has {newest}"
+        has = ", ".join(sorted(whole, key=_order, reverse=True)[:5])
+        step = f"Name one of those in bundle_versions (gpufleet_bundle_versions), or none for the newest. It has {has}"
         raise PlanError(f"the repository does not have the toolkit's packages in version {wanted}", where=where, next=step)
-    return max(fitting, key=_order)
+    return newest(fitting)
+
+
+def newest(found: Iterable[str]) -> str:
+    return max(found, key=_order)
 
 
 def _order(version: str) -> tuple[bool, versions.Version, str]:

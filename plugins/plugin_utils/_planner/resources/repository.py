@@ -395,8 +395,8 @@ def plan(obs: Observation, *, url: str, key: str, expected: str, state: str) -> 
     require_expected(found, expected)
     return merge(
         [
-            _file(obs.file(where.key_path), key.strip() + "\n", "key", found),
-            _file(obs.file(where.list_path), where.text.format(url=url, key=where.key_path), "repository", url),
+            _file(obs.file(where.key_path, KEY), key.strip() + "\n", "key", found),
+            _file(obs.file(where.list_path, kept(where, url)), where.text.format(url=url, key=where.key_path), "repository", url),
         ]
     )
 

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
 import io
 import os
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 from ansible import constants
 from ansible_collections.gpufleet.nvidia.plugins.action import archives
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
 from hypothesis import given
@@ -175,3 +177,17 @@ ODD = {
 @pytest.mark.parametrize("data", ODD.values(), ids=ODD)
 def test_a_licence_that_cannot_be_read_is_left_out(data: bytes) -> None:
     assert archives.licences_of_deb("libnvidia-container1", data) == ()
+
+
+def test_the_bytes_of_a_change_are_filled_in_when_it_is_sent(tmp_path: Path) -> None:
+    place, name = tmp_path / "bundle.tar", f"apt/x86_64/{DEB}"
+    place.write_bytes(bundles.archive())
+    plain: transaction.Write = {"path": "/etc/a", "op": "write", "content": "text"}
+    archived: transaction.Write = {
+        "path": "/b", "op": "write", "content": "", "mode": "0644", "archived": {"file": str(place), "name": name}}  # fmt: skip
+    text = base64.b64encode(bundles.content()[name]).decode()
+    assert archives.filled([plain, archived, {"path": "/c", "op": "remove"}]) == [
+        plain,
+        {"path": "/b", "op": "write", "content": text, "mode": "0644", "encoding": "base64"},
+        {"path": "/c", "op": "remove"},
+    ]

@@ -3,6 +3,7 @@
 # SPDX-License-Identifier: GPL-3.0-or-later
 """A transaction on files: the state wanted or the state before, and an answer that says which and why."""
 
+import base64
 import errno
 import os
 import stat
@@ -28,6 +29,19 @@ def test_a_new_file_in_new_directories(node):
     assert sorted(os.listdir(str(node.etc))) == ["conf.d", "config.toml"]  # nothing temporary is left anywhere
     assert os.listdir(str(node.directory / "etc")) == ["engine"]
     assert node.states() == ["committed"]
+
+
+def test_bytes_that_are_no_text(node):
+    """A package, for example: they come as base64, and stay as they are."""
+    data = bytes(range(256)) * 10
+    found = node.run([node.write(node.dropin, base64.b64encode(data).decode("ascii"), encoding="base64", expect=None)])
+    assert found["error"] is None
+    assert node.dropin.read_bytes() == data
+    again = node.run([node.write(node.dropin, base64.b64encode(data).decode("ascii"), encoding="base64")], id="f" * 32)
+    assert not again["changed"]
+    back = node.run([restore(node.dropin)], id="e" * 32)
+    assert back["error"] is None
+    assert not node.dropin.exists()
 
 
 def test_a_second_run_changes_nothing(node):

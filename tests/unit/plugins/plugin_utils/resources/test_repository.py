@@ -10,7 +10,7 @@ import hashlib
 from typing import Any
 
 import pytest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository
@@ -223,6 +223,20 @@ def test_nothing_is_asked_of_the_network_where_no_repository_is_needed() -> None
     """No answer is there to any question of this kind, so asking one would raise."""
     for missing, offered in ((False, False), (True, True)):
         assert needed({}, missing, offered, {"none": {}}).empty
+
+
+def test_what_the_look_has_not_asked_is_asked_where_it_is_needed() -> None:
+    """A look has no question about NVIDIA's repository where the user names none, which is the default."""
+    here = Observation(seen("debian").host, {**REACHED, **FETCHED})
+    asked: set[str] = set()
+    for _file in ("the key", "the list"):
+        with pytest.raises(NeedMore) as caught:
+            repository.needed(Policy(toolkit_key_fingerprint=FINGERPRINT), here, missing=True, offered=lambda: False)
+        (question,) = caught.value.questions
+        asked.add(question["path"])
+        here = here.with_answers({"answers": {question["id"]: {"exists": False}}})
+    where = repository.FAMILIES["debian"]
+    assert asked == {where.key_path, where.list_path}
 
 
 def test_nvidias_own_address_is_in_each_package_managers_words() -> None:

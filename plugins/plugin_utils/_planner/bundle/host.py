@@ -1,0 +1,210 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Packages out of an archive of the controller's, for a host that reaches no repository.
+
+What the host needs of it (the repository's own signed metadata, and the packages that are installed now) is written below one directory of
+root's as files of the transaction that adds the repository; apt, dnf or zypper then verify and install from there as from any repository.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import listed, manifest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    JOURNAL_DIR,
+    Difference,
+    HostDecision,
+    Plan,
+    Policy,
+    merge,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, packages, repository
+
+DIRECTORY = f"{JOURNAL_DIR}/bundle"
+OPTION = "bundle_file (gpufleet_bundle_file)"
+FORMATS = {"apt": manifest.APT, "dnf": manifest.RPM, "zypper": manifest.RPM}
+WHY = "the packages are installed from here"
+AGAIN = "Make an archive that has it, see gpufleet.nvidia.bundle"
+ALL = "Set toolkit_version (gpufleet_toolkit_version) to a version of the archive, which changes all of them"
+
+
+def require(policy: Policy, told: manifest.Manifest, key: str, now: str) -> None:
+    """What can be said of an archive before any host is looked at. now: as 2026-11-22T20:00:00Z."""
+    found = repository.fingerprint(key)
+    if found != told.key.fingerprint:
+        raise manifest.refused(policy.bundle_file, f"the fingerprint of its key is {found}, and its manifest says {told.key.fingerprint}")
+    repository.require_expected(found, policy.toolkit_key_fingerprint or repository.FINGERPRINT)
+    if told.key.expires and told.key.expires <= now:
+        step = "Make it again with gpufleet.nvidia.bundle, which takes the renewed key"
+        raise manifest.refused(policy.bundle_file, f"its key expired at {told.key.expires}, and no package manager takes it", step)
+    for source in told.repositories:
+        _asked(policy, source)
+
+
+def _asked(policy: Policy, source: manifest.Repository) -> str:
+    """The version that toolkit_version means in this archive, '' where it is not set."""
+    fitting = [version for version in source.versions if packages.fits(version, policy.toolkit_version)]
+    if policy.toolkit_version and not fitting:
+        why = f"toolkit_version (gpufleet_toolkit_version) is {policy.toolkit_version}, and {source.place} has {', '.join(source.versions)}"
+        raise manifest.refused(policy.bundle_file, why, AGAIN)
+    return listed.newest(fitting) if policy.toolkit_version else ""
+
+
+@dc.dataclass(frozen=True)
+class Part:
+    """What of an archive is for one host."""
+
+    file: str
+    source: manifest.Repository
+    sizes: Mapping[str, int]  # of its files
+    key: str
+
+    @property
+    def place(self) -> str:
+        return f"{DIRECTORY}/{self.source.format}"
+
+
+def of_host(policy: Policy, obs: Observation) -> Part:
+    answer = obs.raw(queries.archive(policy.bundle_file))
+    told = manifest.parsed(str(answer["manifest"]))
+    form, machine = FORMATS.get(packages.manager(obs), "no package manager that is known"), str(obs.host.get("machine"))
+    source = told.repository(form, machine)
+    if source is None:
+        has = ", ".join(r.place for r in told.repositories)
+        step = "Make one with these in gpufleet_bundle_formats and gpufleet_bundle_architectures"
+        raise manifest.refused(policy.bundle_file, f"it is for {has}, and this host is {form}/{machine}", step)
+    return Part(policy.bundle_file, source, {n: told.files[f"{source.place}/{n}"].size for n in source.files}, str(answer["key"]))
+
+
+def pinned(policy: Policy, obs: Observation, record: HostDecision) -> Policy:
+    """The policy with the archive's key, and the version that the packages get: the user's, the installed one, the newest in the archive.
+
+    The signed metadata lists all versions of the repository, so the package manager would choose one that the archive does not have.
+    """
+    if not policy.bundle_file or not _installs(policy) or not packages.missing(policy, obs, record):
+        return policy
+    part = of_host(policy, obs)
+    version = _asked(policy, part.source) or _version(policy, obs, part.source)
+    return dc.replace(policy, toolkit_version=version, toolkit_key=part.key)
+
+
+def _version(policy: Policy, obs: Observation, source: manifest.Repository) -> str:
+    now = next(iter(installed(obs)), "")
+    if now and now not in source.versions:
+        why = f"this host has the toolkit's packages in version {now}, and needs more of them; the archive has {', '.join(source.versions)}"
+        raise manifest.refused(policy.bundle_file, why, f"{ALL}. {AGAIN}")
+    return now or listed.newest(source.versions)
+
+
+def _installs(policy: Policy) -> bool:
+    return policy.packages == "present" and policy.root == "/"
+
+
+def installing(policy: Policy, obs: Observation, plan: Plan) -> Plan:
+    """The installation, whose lists are always those of the archive. No other source is refreshed: this host may reach none of them."""
+    if not policy.bundle_file or not plan.commands:
+        return plan
+    own = [command for command in plan.commands if command["argv"][:2] != ["apt-get", "update"]]
+    back = set(installed(obs)) <= set(of_host(policy, obs).source.versions)
+    own = own if back else [_without_undo(command) for command in own]
+    apt = any("apt-get" in command["argv"] for command in own)
+    return dc.replace(plan, commands=(*((refresh(),) if apt else ()), *own))
+
+
+def _without_undo(command: transaction.Command) -> transaction.Command:
+    """The version from before is nowhere to be had."""
+    found = command.copy()
+    found.pop("undo", None)
+    found.pop("undo_within", None)
+    return found
+
+
+def installed(obs: Observation) -> list[str]:
+    """The versions that the host has, most often one."""
+    return list(dict.fromkeys(version for version in (obs.package(name) for name in packages.FAMILY) if version))
+
+
+def refresh() -> transaction.Command:
+    options = {
+        "Dir::Etc::sourcelist": repository.FAMILIES["debian"].list_path,
+        "Dir::Etc::sourceparts": "-",
+        "APT::Get::List-Cleanup": "0",
+        "APT::Update::Error-Mode": "any",
+    }
+    argv = ["apt-get", "update", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
+    return {"argv": argv, "timeout": installers.TIMEOUT, "why": "apt reads the lists of the archive"}
+
+
+def needed(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
+    """The archive's part as a transaction of its own: its files, the repository that they are, and its key."""
+    pin = pinned(policy, obs, record)
+    missing = packages.missing(policy, obs, record) if _installs(policy) else []
+    if not missing:
+        return Plan()
+    part, where = of_host(policy, obs), repository.family(obs.host.get("os_release") or {})
+    names = {*record.packages, *(name for name in packages.FAMILY if obs.package(name))}
+    versions = {pin.toolkit_version, *installed(obs)}  # the way back takes those from before
+    wanted = [p.file for p in part.source.packages if p.version in versions and p.name in names]
+    expected = policy.toolkit_key_fingerprint or repository.FINGERPRINT
+    source = repository.plan(obs, url=f"file://{part.place}", key=part.key, expected=expected, state="present")
+    plan = merge([files(part, obs, wanted, pin.toolkit_version), source])
+    return dc.replace(plan, beforehand=(f"The packages come from {policy.bundle_file}, as {OPTION} says",), **checked(part, where))
+
+
+def files(part: Part, obs: Observation, wanted: list[str], version: str) -> Plan:
+    """The indexes, the packages that are not there yet, and nothing of another archive."""
+    keep = [*part.source.indexes, *wanted]
+    found = there(part, obs)
+    sent = [name for name in keep if name in part.source.indexes or found.get(name) != part.sizes[name]]
+    writes: list[transaction.Change] = [
+        {
+            "path": f"{part.place}/{name}",
+            "op": "write",
+            "content": "",
+            "mode": "0644",
+            "archived": {"file": part.file, "name": f"{part.source.place}/{name}"},
+        }
+        for name in sent
+    ]
+    removes: list[transaction.Change] = [{"path": f"{part.place}/{name}", "op": "remove"} for name in sorted(set(found) - set(keep))]
+    size = sum(part.sizes[name] for name in keep)
+    after = f"{len(keep)} files, {size} bytes, toolkit {version}"
+    before = f"{len(found)} files, {sum(found.values())} bytes" if found else None
+    return Plan(
+        differences=(Difference("file", part.place, "packages", before, after, WHY),),
+        changes=(*writes, *removes),
+        diffs=((part.place, _listing(found), _listing({name: part.sizes[name] for name in keep})),),
+    )
+
+
+def there(part: Part, obs: Observation) -> dict[str, int]:
+    """The files that are in the archive's place on the host by now, with their sizes."""
+    folders = sorted({posixpath.dirname(name) for name in part.source.files} | {""})
+    found = {}
+    for folder in folders:
+        for entry in obs.raw(queries.directory(posixpath.join(part.place, folder).rstrip("/"))).get("entries") or ():
+            if entry.get("type") == "file":
+                found[posixpath.join(folder, str(entry["name"]))] = int(entry["size"])
+    return found
+
+
+def _listing(sizes: Mapping[str, int]) -> str:
+    return "".join(f"{sizes[name]:>10} {name}\n" for name in sorted(sizes))
+
+
+def checked(part: Part, where: repository.Family) -> dict[str, Any]:
+    """The package manager tries the metadata and its signature where they are staged, before any of it is put in place."""
+    found = repository.checked(where)
+    indexes: tuple[transaction.Staged, ...] = tuple({"name": f"bundle/{n}", "source": f"{part.place}/{n}"} for n in part.source.indexes)
+    return {
+        **found,
+        "stage_files": (*found["stage_files"], *indexes),
+        "substitute": (*found["substitute"], (f"file://{part.place}", "file://{stage}/bundle")),
+    }

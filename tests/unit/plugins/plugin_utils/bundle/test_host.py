@@ -1,0 +1,188 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What of an archive a host gets, in which version, and which archive is not for it."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import host as bundle
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import packages, repository
+
+from tests.unit import bundles
+from tests.unit.plugins.plugin_utils.bundle import test_key
+
+BASE, TOOLKIT = "nvidia-container-toolkit-base", "nvidia-container-toolkit"
+KEY = test_key.NEVER
+FINGERPRINT = repository.fingerprint(KEY)
+RECORD = HostDecision((), (), "", "cdi", (), "compatible", (), (BASE,), "collection", "", ())
+POLICY = Policy(bundle_file="/srv/bundle.tar", toolkit_key_fingerprint=FINGERPRINT)
+PLACE = "/var/lib/gpufleet/bundle/apt"
+
+
+def told(*versions: str, form: str = "apt", machine: str = "x86_64", expires: str = "") -> manifest.Manifest:
+    names = [(name, version, f"{name}_{version}.{'deb' if form == 'apt' else 'rpm'}") for version in versions for name in packages.FAMILY]
+    indexes = ("InRelease", "Packages") if form == "apt" else ("repodata/repomd.xml", "repodata/repomd.xml.asc")
+    source = manifest.Repository(form, machine, "https://m", indexes, tuple(manifest.Package(*name) for name in names))
+    files = {f"{source.place}/{name}": manifest.File("0" * 64, 10) for name in source.files}
+    return manifest.Manifest(manifest.Key(FINGERPRINT, expires), (source,), {"key.asc": manifest.File("0" * 64, 1), **files})
+
+
+def host(
+    archive: manifest.Manifest, installed: Mapping[str, str] | None = None, *, os: str = "debian", there: Mapping[str, int] | None = None
+) -> Observation:
+    """A host with these packages, and with these files in the archive's place."""
+    entries = [{"name": name, "type": "file", "size": size} for name, size in (there or {}).items()]
+    rpm = f"{bundle.DIRECTORY}/rpm"
+    answers: dict[str, Any] = {
+        packages.QUESTION["id"]: {
+            "manager": "dpkg" if os == "debian" else "rpm",
+            "installed": {name: (installed or {}).get(name) for name in packages.FAMILY},
+            "candidates": {},
+        },
+        queries.archive(POLICY.bundle_file)["id"]: {"manifest": manifest.text(archive), "key": KEY},
+        owned_file.ORIGINALS["id"]: {"originals": {}},
+        **{queries.directory(place)["id"]: {"entries": entries} for place in (PLACE, rpm)},
+        queries.directory(f"{rpm}/repodata")["id"]: {"entries": []},
+        **{f"file:{path}": {"exists": False} for path in repository.PATHS},
+    }
+    return Observation({"os_release": {"ID": os}, "machine": "x86_64"}, answers)
+
+
+def sent(plan: Plan) -> list[str]:
+    return [str(change["path"]).removeprefix(f"{PLACE}/") for change in plan.changes if change["op"] == "write" and "archived" in change]
+
+
+def test_a_host_gets_the_signed_metadata_and_what_it_installs() -> None:
+    plan = bundle.needed(POLICY, host(told("1.20.1-1")), RECORD)
+    assert sent(plan) == ["InRelease", "Packages", f"{BASE}_1.20.1-1.deb"]
+    assert [change["path"] for change in plan.changes[-2:]] == [
+        repository.FAMILIES["debian"].key_path,
+        repository.FAMILIES["debian"].list_path,
+    ]
+    (first, *_rest) = plan.differences
+    assert (first.path, first.before, first.after) == (PLACE, None, "3 files, 30 bytes, toolkit 1.20.1-1")
+    assert f"URIs: file://{PLACE}\n" in plan.changes[-1]["content"]  # type: ignore[typeddict-item]
+
+
+def test_apt_tries_the_metadata_where_it_is_staged() -> None:
+    plan = bundle.needed(POLICY, host(told("1.20.1-1")), RECORD)
+    assert [item["name"] for item in plan.stage_files][-2:] == ["bundle/InRelease", "bundle/Packages"]
+    assert (f"file://{PLACE}", "file://{stage}/bundle") in plan.substitute
+
+
+def test_rpm_hosts_get_their_own_part() -> None:
+    plan = bundle.needed(POLICY, host(told("1.20.1-1", form="rpm"), os="fedora"), RECORD)
+    assert [str(c["path"]) for c in plan.changes[:3]] == [
+        f"{bundle.DIRECTORY}/rpm/{name}" for name in ("repodata/repomd.xml", "repodata/repomd.xml.asc", f"{BASE}_1.20.1-1.rpm")
+    ]
+
+
+def test_a_package_that_is_there_is_not_sent_again_and_an_old_archive_goes() -> None:
+    there = {f"{BASE}_1.20.1-1.deb": 10, "InRelease": 9, f"{BASE}_1.19.1-1.deb": 10}
+    plan = bundle.needed(POLICY, host(told("1.20.1-1"), there=there), RECORD)
+    assert sent(plan) == ["InRelease", "Packages"]
+    assert [str(c["path"]) for c in plan.changes if c["op"] == "remove"] == [f"{PLACE}/{BASE}_1.19.1-1.deb"]
+
+
+def test_half_a_package_is_sent_again() -> None:
+    plan = bundle.needed(POLICY, host(told("1.20.1-1"), there={f"{BASE}_1.20.1-1.deb": 5}), RECORD)
+    assert f"{BASE}_1.20.1-1.deb" in sent(plan)
+
+
+NOTHING: dict[str, tuple[Policy, dict[str, str]]] = {
+    "all is installed": (POLICY, {BASE: "1.20.1-1"}),
+    "another version is installed, and none is asked for": (POLICY, {BASE: "1.18.0-1"}),
+    "packages are left alone": (dc.replace(POLICY, packages="ignore"), {}),
+    "another root": (dc.replace(POLICY, root="/srv/image"), {}),
+}
+
+
+@pytest.mark.parametrize(("policy", "installed"), NOTHING.values(), ids=NOTHING)
+def test_nothing_is_sent_where_nothing_is_installed(policy: Policy, installed: dict[str, str]) -> None:
+    assert bundle.needed(policy, host(told("1.20.1-1"), installed), RECORD).empty
+
+
+BOTH = dc.replace(RECORD, packages=(BASE, TOOLKIT))
+VERSIONS: dict[str, tuple[Policy, dict[str, str], str]] = {
+    "the newest in the archive": (POLICY, {}, "1.20.1-1"),
+    "the one that the rest has": (POLICY, {BASE: "1.19.1-1"}, "1.19.1-1"),
+    "the one that is asked for": (dc.replace(POLICY, toolkit_version="1.19.1"), {}, "1.19.1-1"),
+    "the one that is asked for, whatever is installed": (dc.replace(POLICY, toolkit_version="1.19.1"), {BASE: "1.20.1-1"}, "1.19.1-1"),
+}
+
+
+@pytest.mark.parametrize(("policy", "installed", "version"), VERSIONS.values(), ids=VERSIONS)
+def test_the_version_is_one_that_the_archive_has(policy: Policy, installed: dict[str, str], version: str) -> None:
+    """The signed metadata lists others as well, which no host could install."""
+    obs = host(told("1.19.1-1", "1.20.1-1"), installed)
+    assert bundle.pinned(policy, obs, BOTH).toolkit_version == version
+    assert f"{TOOLKIT}_{version}.deb" in sent(bundle.needed(policy, obs, BOTH))
+
+
+def test_apt_reads_the_lists_of_the_archive_alone() -> None:
+    obs = host(told("1.20.1-1"))
+    plan = bundle.installing(POLICY, obs, packages.plan(bundle.pinned(POLICY, obs, RECORD), obs, RECORD))
+    refresh, install = [command["argv"] for command in plan.commands]
+    assert refresh[:2] == ["apt-get", "update"]
+    assert "Dir::Etc::sourceparts=-" in refresh
+    assert install[-1] == f"{BASE}=1.20.1-1"
+
+
+@pytest.mark.parametrize(("versions", "way_back"), [(("1.20.1-1",), False), (("1.19.1-1", "1.20.1-1"), True)])
+def test_there_is_a_way_back_where_the_archive_has_it(versions: tuple[str, ...], way_back: bool) -> None:
+    """A failed installation is undone by the packages from before, which have to be on the host for that."""
+    policy = dc.replace(POLICY, toolkit_version="1.20.1")
+    obs = host(told(*versions), {BASE: "1.19.1-1"})
+    command = bundle.installing(policy, obs, packages.plan(bundle.pinned(policy, obs, RECORD), obs, RECORD)).commands[-1]
+    assert ("undo" in command) is way_back
+    assert (f"{BASE}_1.19.1-1.deb" in sent(bundle.needed(policy, obs, RECORD))) is way_back
+
+
+REFUSED: dict[str, tuple[Policy, Observation, str]] = {
+    "another format": (POLICY, host(told("1.20.1-1", form="rpm")), "it is for rpm/x86_64, and this host is apt/x86_64"),
+    "another architecture": (POLICY, host(told("1.20.1-1", machine="aarch64")), "it is for apt/aarch64, and this host is apt/x86_64"),
+    "another version": (POLICY, host(told("1.20.1-1"), {BASE: "1.18.0-1"}), "has the toolkit's packages in version 1.18.0-1"),
+}
+
+
+@pytest.mark.parametrize(("policy", "obs", "says"), REFUSED.values(), ids=REFUSED)
+def test_an_archive_that_is_not_for_this_host(policy: Policy, obs: Observation, says: str) -> None:
+    with pytest.raises(PlanError, match=says) as caught:
+        bundle.needed(policy, obs, BOTH)
+    assert "gpufleet" in caught.value.next
+
+
+NOW = "2026-11-22T20:00:00Z"
+BEFORE: dict[str, tuple[Policy, manifest.Manifest, str]] = {
+    "a key that nobody vouches for": (dc.replace(POLICY, toolkit_key_fingerprint=""), told("1.20.1-1"), "not the expected one"),
+    "a key that has expired": (POLICY, told("1.20.1-1", expires="2026-11-22T19:59:59Z"), "its key expired at 2026-11-22T19:59:59Z"),
+    "another key than it says": (
+        POLICY,
+        dc.replace(told("1.20.1-1"), key=manifest.Key(bundles.FINGERPRINT)),
+        f"the fingerprint of its key is {FINGERPRINT}, and its manifest says {bundles.FINGERPRINT}",
+    ),
+    "a version that it has not": (
+        dc.replace(POLICY, toolkit_version="1.21"),
+        told("1.19.1-1", "1.20.1-1"),
+        r"toolkit_version \(gpufleet_toolkit_version\) is 1.21, and apt/x86_64 has 1.19.1-1, 1.20.1-1",
+    ),
+}
+
+
+@pytest.mark.parametrize(("policy", "archive", "says"), BEFORE.values(), ids=BEFORE)
+def test_what_is_refused_before_any_host_is_looked_at(policy: Policy, archive: manifest.Manifest, says: str) -> None:
+    with pytest.raises(PlanError, match=says):
+        bundle.require(policy, archive, KEY, NOW)
+
+
+def test_an_archive_that_is_good_for_now() -> None:
+    bundle.require(POLICY, told("1.20.1-1", expires="2026-11-22T20:00:01Z"), KEY, NOW)
