@@ -147,7 +147,7 @@ CASES = {
     "a containerd of k3s": Case(
         "bad-16",
         "systemctl stop containerd;" + file("/var/lib/rancher/k3s/agent/etc/containerd/config.toml", "version = 2"),
-        ("k3s writes this containerd's configuration", "restart k3s"),
+        ("k3s's containerd is installed but not running", "Start it and run again"),
         "rm -r /var/lib/rancher; " + RESTART,
         told="advice",
     ),

@@ -204,6 +204,17 @@ def engine_of(kind: Kind) -> str:
     return "built from its Go module" if kind.programs else f"Debian {kind.suite}'s packages"
 
 
+def managers() -> str:
+    """Who renders a containerd's configuration, and whether hosts of it are in the lab."""
+    rows = []
+    for one in (m for m in known.MANAGERS if not m.taken_back or m.homes):
+        shown = code((*one.homes, *one.units, *(f"ID={name}" for name in one.os_ids)))
+        hosts = code(name for name in KINDS if name.startswith(f"{one.name}-like"))
+        done = f"a drop-in in {code(one.place.drop_ins)}; restart of {code(one.place.units)}" if one.place else one.instead
+        rows.append([one.title, shown, done, f"imitated: {hosts}" if hosts else "a table of tests"])
+    return table(["system", "recognised by", "what is done, or is to be done", "tested on"], rows)
+
+
 # ---------------------------------------------------------------- docs/adoption.md
 
 
@@ -253,7 +264,11 @@ def done(row: public.Public) -> str:
     manager = known.of_name(row.home.manager)
     if manager.place is None:
         return f"left alone. {manager.instead}"
+    if not manager.place.main_edited and set(row.releases) == {"1.7"}:
+        return f"left alone, since containerd 1.7 would replace all of it by a drop-in. {manager.place.not_imported}"
     driver = [] if row.engine == "crio" else [f"{'systemd' if row.systemd else 'cgroupfs'} driver"]
+    if not manager.place.main_edited:
+        return f"a drop-in next to the generated file: `nvidia` as `runc` is, {driver[0]}; `{row.default}` stays the default"
     copied = ", ".join([*driver, *(f"`{key}`" for key in row.copied)])
     return f"`nvidia` is made as `{row.base}` is: {copied}; `{row.default}` stays the default"
 
@@ -396,6 +411,7 @@ def named(link: str) -> str:
 TABLES: Mapping[str, Callable[[], str]] = {
     "caps": caps, "packaged": packaged, "needs": needs, "differences": differences, "checks": checks,
     "containerd": containerd, "since": since, "files": files, "modes": modes, "kinds": kinds, "images": images,
+    "managers": managers,
     "by-hand": by_hand, "docker-before": of_docker, "speed": speed, "variables": variables,
     "rollout-settings": rollout_settings, "other-owners": other_owners_,
     "known-bad-stops": lambda: known_bad(True), "known-bad-said": lambda: known_bad(False),

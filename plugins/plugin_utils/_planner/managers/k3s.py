@@ -1,20 +1,50 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""k3s: a containerd of its own, whose configuration is rendered at each start."""
+"""k3s: a containerd of its own, whose configuration is rendered at each start. RKE2 is built on it, and has the same files elsewhere.
+
+At each start it looks for the NVIDIA runtime on the PATH of its service, and adds the handler `nvidia` for it
+(pkg/agent/containerd/runtimes.go). Releases from spring 2026 on import a directory of drop-ins, which is named after the version of the
+file (k3s-io/k3s#13680).
+"""
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
+
+DETECTED = ("nvidia",)
+DROP_INS = ("config-v3.toml.d", "config.toml.d")
+GENERATED = "agent/etc/containerd/config.toml"  # below the data directory
+SOCKET = "/run/k3s/containerd/containerd.sock"
+
+
+def not_imported(title: str, units: str) -> str:
+    """What to do with a release that reads no drop-ins."""
+    return (
+        f"Update {title} to a release whose generated file imports such a directory (from spring 2026 on) and run again. Without that, "
+        f"install the toolkit's packages and restart {units}: {title} finds the NVIDIA runtime at its start and adds the handler nvidia by "
+        "itself; put further settings into a template in the directory of the generated file"
+    )
+
 
 K3S = Manager(
     "k3s",
     "k3s",
-    "Install the toolkit's packages and restart k3s (k3s-agent on agents): it finds the NVIDIA runtime at start and adds "
-    "the handler nvidia by itself; put further settings into config-v3.toml.tmpl in the directory of the generated file.",
-    config="/var/lib/rancher/k3s/agent/etc/containerd/config.toml",
-    socket="/run/k3s/containerd/containerd.sock",
+    "",
+    config=f"/var/lib/rancher/k3s/{GENERATED}",
+    socket=SOCKET,
     homes=("/var/lib/rancher/k3s/",),
+    ends=f"/{GENERATED}",
     units=("k3s.service", "k3s-agent.service"),
     servers=("k3s.service",),
+    place=Place(
+        units=("k3s.service", "k3s-agent.service"),
+        drop_ins=DROP_INS,
+        main_edited=False,
+        not_imported=not_imported("k3s", "k3s (k3s-agent on agents)"),
+        executable="k3s",  # one file of all its programs, to which `containerd` is a link
+        kubelet=True,
+        detected=DETECTED,
+        load_image="k3s ctr -n k8s.io images import FILE.tar",
+    ),
 )

@@ -97,8 +97,10 @@ def of_process(obs: Observation, process: Mapping[str, Any], config: str) -> Man
 
 
 def of_config(config: str) -> Manager | None:
-    """The system below whose directories this configuration lies."""
-    return next((m for m in MANAGERS if config and (config == m.config or any(config.startswith(h) for h in m.homes))), None)
+    """The system below whose directories this configuration lies; where its data directory was moved, by how the path ends."""
+    found = next((m for m in MANAGERS if config and (config == m.config or any(config.startswith(h) for h in m.homes))), None)
+    moved = [m for m in MANAGERS if m.ends and config.endswith(m.ends)]
+    return found or max(moved, key=lambda m: len(m.ends), default=None)
 
 
 def of_host(obs: Observation) -> Manager:
@@ -118,7 +120,12 @@ def image(obs: Observation) -> Manager | None:
 
 def present(obs: Observation) -> list[Manager]:
     """Systems with a containerd of their own that are on this host, running or not."""
-    return [m for m in MANAGERS if m.own_engine and (any(obs.unit(u) for u in m.units) or (m.config and obs.exists(m.config)))]
+    return [m for m in MANAGERS if m.own_engine and (any(obs.unit(u) for u in m.units) or _written(obs, m.config))]
+
+
+def _written(obs: Observation, config: str) -> bool:
+    """By a question for nothing else: that a file's content could not be read does not tell that it is there."""
+    return bool(config and obs.raw(queries.file(config, content=False)).get("exists"))
 
 
 def unit(obs: Observation, manager: Manager) -> str:

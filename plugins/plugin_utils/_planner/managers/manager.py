@@ -25,6 +25,9 @@ class Place:
     dump: bool = True  # the daemon's program reads staged files and prints what it has read, before they are swapped
     kubelet: bool = False  # a kubelet runs inside the program of `units`, on the manager's socket
     never: tuple[tuple[tuple[str, ...], str], ...] = ()  # keys below the CRI table that are not written here, and what sets them instead
+    detected: tuple[
+        str, ...
+    ] = ()  # handlers that it adds by itself where it finds their program: they say nothing of how this node runs pods
     load_image: str = ""  # how a person brings an image there; empty: as with any containerd
 
 
@@ -41,6 +44,7 @@ class Manager:
     config: str = ""
     socket: str = ""
     homes: tuple[str, ...] = ()  # a configuration or a program below one of these is its own
+    ends: str = ""  # how the path of its configuration ends, wherever its data directory is; of two that fit, the longer one counts
     units: tuple[str, ...] = ()
     servers: tuple[str, ...] = ()  # those of `units` that the cluster's API and its database run in as well
     os_ids: tuple[str, ...] = ()

@@ -1,20 +1,30 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""RKE2: a containerd of its own, whose configuration is rendered at each start."""
+"""RKE2: k3s' way of rendering the configuration of a containerd of its own, with programs that are files of their own."""
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import k3s
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
 
 RKE2 = Manager(
     "rke2",
     "RKE2",
-    "Install the toolkit's packages and restart rke2-server or rke2-agent: it finds the NVIDIA runtime at start and "
-    "adds the handler nvidia by itself; put further settings into config-v3.toml.tmpl in the directory of the generated file.",
-    config="/var/lib/rancher/rke2/agent/etc/containerd/config.toml",
-    socket="/run/k3s/containerd/containerd.sock",
+    "",
+    config=f"/var/lib/rancher/rke2/{k3s.GENERATED}",
+    socket=k3s.SOCKET,
     homes=("/var/lib/rancher/rke2/",),
+    ends=f"/rke2/{k3s.GENERATED}",
     units=("rke2-server.service", "rke2-agent.service"),
     servers=("rke2-server.service",),
+    place=Place(
+        units=("rke2-server.service", "rke2-agent.service"),
+        drop_ins=k3s.DROP_INS,
+        main_edited=False,
+        not_imported=k3s.not_imported("RKE2", "rke2-server or rke2-agent"),
+        kubelet=True,
+        detected=k3s.DETECTED,
+        load_image=f"/var/lib/rancher/rke2/bin/ctr --address {k3s.SOCKET} -n k8s.io images import FILE.tar",
+    ),
 )

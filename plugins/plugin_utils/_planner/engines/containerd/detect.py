@@ -245,8 +245,9 @@ def _stopped_refusal(obs: Observation, daemon: Daemon) -> Refusal:
     if daemon.running:
         return Refusal()
     state = obs.unit(daemon.unit).get("ActiveState") if daemon.unit else ""
+    whose = f"{daemon.manager.title}'s containerd" if daemon.manager.own_engine else "containerd"
     return Refusal(
-        f"containerd is installed but not running ({daemon.unit or 'its unit'} is {state or 'not known to systemd'})",
+        f"{whose} is installed but not running ({daemon.unit or 'its unit'} is {state or 'not known to systemd'})",
         "Start it and run again, or remove containerd from the option engines",
     )
 

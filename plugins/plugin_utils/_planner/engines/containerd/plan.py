@@ -19,6 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
     in_place,
     options,
     releases,
+    rendered,
     served,
     verify,
 )
@@ -182,16 +183,16 @@ def _planned(policy: Policy, obs: Observation, instance: Instance, files: FileSe
 
 
 def reasons(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> tuple[Reason, ...]:
-    """Which cgroup driver our handler has, and why, for the record; the plan says what cannot be planned."""
+    """Which cgroup driver our handler has and where the handler is written, for the record; the plan says what cannot be planned."""
     try:
         version = served.version_of(instance)
         files = config.load(obs, instance.config_path, version, policy.handlers)
-        mine = _own_drop_in(policy, obs, files)
-        bases, _plain = _bases(policy, obs, instance, decision, files, files.without(mine) if mine else files, version)
+        aim = _aim(policy, obs, instance, decision, files, version)
     except PlanError:
         return ()
-    base = bases.get(decision.handler)
-    return (Reason("cgroup_driver", "systemd" if base.systemd else "cgroupfs", base.cgroup_why),) if base else ()
+    base = aim.bases.get(decision.handler)
+    where = rendered.reason(policy, known.of_name(instance.manager), decision.handler, files, aim.cri, aim.wanted)
+    return (*([Reason("cgroup_driver", "systemd" if base.systemd else "cgroupfs", base.cgroup_why)] if base else []), *where)
 
 
 def low_level(policy: Policy, obs: Observation, files: FileSet, version: Version) -> str:
@@ -247,8 +248,15 @@ def _bases(
     declared = config.effective(base, version, built_in=False)
     plain = cgroup_choice.before_us(config.effective(base, version), written, reset_to)
     every = policy.handlers if decision.handler else ()
-    bases = {h.name: containerd_base.choose(declared, h, written=h.name in written, default_before=reset_to) for h in every}
+    own = written | _detected(instance.manager, base)
+    bases = {h.name: containerd_base.choose(declared, h, written=h.name in own, default_before=reset_to) for h in every}
     return cgroup_choice.settled(policy, obs, instance, decision, plain, version, bases), plain
+
+
+def _detected(manager: str, base: FileSet) -> frozenset[str]:
+    """Handlers that the manager adds by itself, and that no other file names: they say nothing of what this node's runc has."""
+    others = {name for file in base.files[1:] for name in config.handlers(file.doc.data)}
+    return frozenset(known.place(manager).detected) - others
 
 
 def _changes(
