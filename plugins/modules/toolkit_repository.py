@@ -14,6 +14,7 @@ author:
   - The gpufleet.nvidia contributors (@gpufleet)
 description:
   - Writes the repository's key and its source file for apt, dnf or zypper in one transaction. Installs nothing.
+  - A source of apt that another tool left for the same repository is taken over, since apt stops where two of them differ in their key.
   - For a mirror of your own, give its address in O(url).
 extends_documentation_fragment:
   - gpufleet.nvidia.attributes

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.lab
 
 PODMAN, FRESH, BEFORE = "first-podman", "first-fresh", "first-before"
 CONFIG = "/etc/nvidia-container-runtime/config.toml"
+LEFT = "/etc/apt/sources.list.d/nvidia-container-toolkit.list"
+GUIDE = "deb [signed-by=/usr/share/keyrings/nvidia-container-toolkit-keyring.gpg] http://10.77.0.1:8099/stable/deb/amd64 /"
 NOWHERE = "http://10.77.0.1:9/nothing"
 
 
@@ -56,7 +58,8 @@ def unreached(fleet: Fleet) -> tuple[Run, Run]:
 
 @pytest.fixture(scope="module")
 def fresh(fleet: Fleet, unreached: tuple[Run, Run]) -> tuple[Run, Run, Run]:
-    """A host without package and repository: check mode, the run, a second run."""
+    """A host without package, and with a source of the same repository as a guide has it: check mode, the run, a second run."""
+    fleet.shell(FRESH, f"echo '{GUIDE}' >{LEFT}")
     return (
         fleet.task("node", [FRESH], options(), arguments=["--check", "--diff"]),
         fleet.task("node", [FRESH], options()),
@@ -100,6 +103,17 @@ def test_a_fresh_host_gets_repository_packages_and_configuration_in_one_task(fre
     assert run["restarted"] == check["restarted"]
 
 
+def test_a_source_of_the_same_repository_is_taken_over_since_apt_stops_where_two_differ_in_their_key(
+    fleet: Fleet, fresh: tuple[Run, Run, Run]
+) -> None:
+    assert LEFT in {left["path"] for left in fresh[0].of("node")[FRESH]["leftovers"] if left["fate"] == "adopted"}
+    assert LEFT in {difference["path"] for difference in fresh[1].of("node")[FRESH]["differences"]}
+    fleet.shell(FRESH, "apt-get -q update 2>&1")
+    fleet.shell(FRESH, f"echo '{GUIDE}' >{LEFT}")
+    assert "Conflicting values set for option Signed-By" in fleet.shell(FRESH, "apt-get -q update 2>&1", fails=True)
+    fleet.shell(FRESH, f"rm {LEFT}")
+
+
 def test_site_on_a_converged_host_with_a_repository_and_a_proof_is_two_operations(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
     known = {f"gpufleet_{option}": value for option, value in options().items()}
     run = fleet.play("site", [FRESH], variables={**known, "gpufleet_verify_image": PROBE})
@@ -130,6 +144,7 @@ def test_absent_gives_everything_back_but_the_packages_and_the_next_run_does_wha
     for path in (where.key_path, where.list_path):
         assert fleet.shell(FRESH, f"test -e {path} || echo none").strip() == "none"
     assert json.dumps(gone.of("node")[FRESH]["differences"]).count(where.list_path) == 1
+    assert fleet.text(FRESH, LEFT).strip() == GUIDE
     announced = fleet.task("node", [FRESH], options(), arguments=["--check", "--diff"]).of("node")[FRESH]
     again = fleet.task("node", [FRESH], options(), arguments=["--diff"])
     done = again.of("node")[FRESH]

@@ -5,13 +5,14 @@
 
 from __future__ import annotations
 
+import subprocess
 from pathlib import Path
 from typing import Any
 
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository as data
 
-from tests.lab import rpmrepo
+from tests.lab import hosts, rpmrepo
 from tests.tools.onlab import Fleet, Run
 
 pytestmark = pytest.mark.lab
@@ -123,12 +124,36 @@ HOLD = {DNF: "dnf -q versionlock add {}", ZYPPER: "zypper --non-interactive addl
 RELEASE = {DNF: "dnf -q versionlock clear", ZYPPER: "zypper --non-interactive removelock {}"}
 
 
+def test_a_full_disk_leaves_the_set_as_it_was(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+    for host in HOSTS:
+        fleet.lab.fill(host, "4m")
+    run = fleet.task("node", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("node")
+    for host in HOSTS:
+        fleet.lab.fill(host, "off")
+    for host in HOSTS:
+        said = fleet.shell(host, "tail -n 30 $(ls -t /var/lib/gpufleet/said/* | head -n 1)")
+        assert (run[host]["status"], run[host]["changed"]) == ("failed", False), run[host]
+        assert "no space is left" in run[host]["msg"], (host, said)
+        assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.OLD)
+
+
+# (the file with the number of who is at work, the log of who waits for him)
+LOCK = {DNF: ("/var/lib/dnf/rpmdb_lock.pid", "/var/log/dnf.log"), ZYPPER: ("/run/zypp.pid", "/var/log/zypper.log")}
+HOLDER = r"""
+sleep infinity &
+printf %s $! >LOCK
+(tail --lines 0 --follow=name LOG 2>/dev/null & echo $! >/run/lab-tail; wait) | grep -qm1 'Waiting for process\|Waiting whether pid'
+kill $(cat LOCK)
+kill $(cat /run/lab-tail) || true
+"""
+
+
 def test_packages_that_are_held_stay_and_move_up_and_down_when_they_are_released(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
     for host in HOSTS:
         fleet.shell(host, HOLD[host].format(" ".join(PACKAGES)))
     run = fleet.task("node", HOSTS, options(toolkit_version=rpmrepo.NEW)).of("node")
     for host in HOSTS:
-        assert run[host]["status"] == "failed"
+        assert run[host]["status"] == "failed", run[host]
         assert "held" in run[host]["msg"], run[host]["msg"]
         fleet.shell(host, RELEASE[host].format(" ".join(PACKAGES)))
     for version in (rpmrepo.NEW, rpmrepo.OLD):
@@ -138,11 +163,27 @@ def test_packages_that_are_held_stay_and_move_up_and_down_when_they_are_released
             assert installed(fleet, host) == dict.fromkeys(PACKAGES, version)
 
 
+def test_another_package_manager_at_work_is_waited_for_and_the_tasks_proxy_reaches_both(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
+    """The repository's server is one that only the proxy knows."""
+    holders = []
+    for host in HOSTS:
+        lock, log = LOCK[host]
+        script = HOLDER.replace("LOCK", lock).replace("LOG", log)
+        holders.append(subprocess.Popen(hosts.entry(fleet.lab.host(host), ["sh", "-ec", script]), stdout=subprocess.DEVNULL))
+    known = options(toolkit_version=rpmrepo.NEW)
+    known["toolkit_repository"] = known["toolkit_repository"].replace(ADDRESS, "http://packages.invalid/rpm")
+    run = fleet.task("node", HOSTS, known, keywords={"environment": {"http_proxy": "http://10.77.0.1:8099"}})
+    assert run.status == 0, run.words
+    for host, holder in zip(HOSTS, holders, strict=True):
+        assert holder.wait(timeout=10) == 0
+        assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.NEW)
+
+
 def test_absent_takes_the_repository_away_and_leaves_the_packages(fleet: Fleet, fresh: tuple[Run, Run, Run]) -> None:
     gone = fleet.task("node", HOSTS, options(state="absent"))
     assert gone.status == 0, gone.words
     for host in HOSTS:
         where = FAMILY[host]
         assert fleet.shell(host, f"ls {where.key_path} {where.list_path} 2>/dev/null", fails=True) == ""
-        assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.OLD)
+        assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.NEW)
     assert fleet.shell(ZYPPER, "rpm -qa 'gpg-pubkey*'") == ""

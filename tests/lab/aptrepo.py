@@ -24,6 +24,7 @@ import tempfile
 from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from .artefacts import cached, digest, go_tool, run
 
@@ -117,9 +118,13 @@ def key(address: str, now: str = "", lasts: str = "never") -> Iterator[list[str]
 
 
 class _Quiet(http.server.SimpleHTTPRequestHandler):
-    """Below /rpm/ the repositories for dnf and zypper (rpmrepo.py), which are there where a host of the lab needs them."""
+    """Below /rpm/ the repositories for dnf and zypper (rpmrepo.py), which are there where a host of the lab needs them.
+
+    It is a proxy as well, to whom all servers are this one.
+    """
 
     def translate_path(self, path: str) -> str:
+        path = urlsplit(path).path
         if path.startswith("/rpm/"):
             from . import rpmrepo
 

@@ -124,6 +124,7 @@ def files(release: str) -> dict[str, str]:
     return {**own, **OF_DNF} if release == ROCKY else own
 
 
+@functools.cache
 def nvidia_rpms() -> Path:
     """The directory that is served, with the package SYSTEM beside the repositories."""
     programs = go_tool("nvidia-toolkit")

@@ -77,6 +77,8 @@ CAUSES: tuple[Cause, ...] = (
           "it cannot set up its network"),
     Cause("panic", r"^(?:panic|fatal error): ", "it panicked"),
     # --- package managers
+    Cause("package-no-space", r"Failure writing output to destination|more space needed on the|needs \d+\S* more space|Not enough .*space",
+          "no space is left for the packages"),
     Cause("package-held", r"filtered out by exclude filtering for argument: (?P<name>[\w.+-]+)",
           "the package {name} is held at another version on this host (dnf versionlock, or exclude= in dnf's configuration)", _NAMED),
     Cause("package-locked", r"Held packages were changed|remove lock to allow",

@@ -19,6 +19,9 @@ import urllib.error
 import urllib.request
 
 SECONDS = 10
+ENABLED = re.compile(
+    r"^PROXY_ENABLED=[\"']?yes", re.IGNORECASE | re.MULTILINE
+)  # /etc/sysconfig/proxy of SUSE's systems, which zypper reads
 PROXY = re.compile(r"^[^#/\n]*\bproxy(?:-auto-detect)?\b[\s\"=:{]+[^\s;]", re.IGNORECASE | re.MULTILINE)
 
 
@@ -57,8 +60,9 @@ def has_proxy(patterns):
     for path in (path for pattern in patterns for path in glob.glob(pattern)):
         try:
             with open(path, encoding="utf-8", errors="replace") as stream:
-                if PROXY.search(stream.read(1 << 20)):
-                    return True
+                text = stream.read(1 << 20)
+            if PROXY.search(text) or ENABLED.search(text):
+                return True
         except OSError:  # a directory, or gone
             pass
     return False

@@ -25,7 +25,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     merge,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, packages, repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, packages, repository, repository_check
 
 DIRECTORY = f"{JOURNAL_DIR}/bundle"
 OPTION = "bundle_file (gpufleet_bundle_file)"
@@ -201,7 +201,7 @@ def _listing(sizes: Mapping[str, int]) -> str:
 
 def checked(part: Part, where: repository.Family) -> dict[str, Any]:
     """The package manager tries the metadata and its signature where they are staged, before any of it is put in place."""
-    found = repository.checked(where)
+    found = repository_check.checked(where.manager, where.list_path, where.key_path)
     indexes: tuple[transaction.Staged, ...] = tuple({"name": f"bundle/{n}", "source": f"{part.place}/{n}"} for n in part.source.indexes)
     return {
         **found,

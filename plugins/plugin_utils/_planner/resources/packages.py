@@ -19,7 +19,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Policy,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, repository
 
 BASE = "nvidia-container-toolkit-base"
 # They depend on one another by equal versions, so they move together or not at all.
@@ -77,12 +77,12 @@ def plan(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     if not wrong:
         return Plan()
     wanted = {name: obs.package(name) for name in record.packages}
-    version = pin(policy, obs)
     if policy.packages == "ignore" or policy.root != "/":
         return Plan(advice=missing_advice(policy, obs, wrong))
     installer = installers.INSTALLERS.get(manager(obs))
     if installer is None:
         return Plan(advice=(f"no supported package manager found; install {', '.join(wrong)} by hand",))
+    version = pin(policy, obs)
     moved = [n for n in FAMILY if n not in wanted and obs.package(n) and not fits(obs.package(n) or "", version)] if version else []
     names = [*wanted, *moved]
     why = f"install {', '.join(wrong)}" + (f" in version {version}" if version else "")
@@ -158,7 +158,18 @@ def pin(policy: Policy, obs: Observation) -> str:
     asked = policy.toolkit_version
     if asked:
         return next((v for v in (*installed, offered) if v and fits(v, asked)), asked)
-    return installed[0] if installed else offered
+    return installed[0] if installed else offered or newest(obs)
+
+
+def newest(obs: Observation) -> str:
+    """What dnf or zypper would install, where a source of the packages is configured; '' where that is not known.
+
+    They are started for it, so they are not asked on a host whose repository is yet to come.
+    """
+    question = installers.available(manager(obs), BASE)
+    if question is None or not (obs.asked(question) or repository.configured(obs)):
+        return ""
+    return next(iter(installers.versions(obs.attempt(question), BASE) or ()), "")
 
 
 def fits(version: str, wanted: str) -> bool:

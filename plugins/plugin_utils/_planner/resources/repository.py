@@ -15,12 +15,12 @@ import functools
 import hashlib
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries, transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Plan, PlanError, Policy, merge
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy, merge
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, repository_check
 
 NVIDIA = "nvidia"
 KEY_URL = "https://nvidia.github.io/libnvidia-container/gpgkey"
@@ -28,19 +28,13 @@ FINGERPRINT = "C95B321B61E88C1809C4F759DDCAE044F796ECB0"
 DEBIAN_NAMES = {"x86_64": "amd64", "aarch64": "arm64", "ppc64le": "ppc64el"}
 OPTIONS = "toolkit_repository (gpufleet_toolkit_repository)"
 SOURCES = queries.paths("package sources", ["/etc/apt/sources.list.d/*nvidia*", "/etc/yum.repos.d/*nvidia*", "/etc/zypp/repos.d/*nvidia*"])
-PROXY_FILES = ["/etc/apt/apt.conf", "/etc/apt/apt.conf.d/*", "/etc/dnf/dnf.conf", "/etc/yum.conf"]
+PROXY_FILES = ["/etc/apt/apt.conf", "/etc/apt/apt.conf.d/*", "/etc/dnf/dnf.conf", "/etc/yum.conf", "/etc/sysconfig/proxy"]
 MIRROR = f"Name a mirror in {OPTIONS}, or leave it empty if the packages are installed in another way"
 BEGIN, END = "-----BEGIN PGP PUBLIC KEY BLOCK-----", "-----END PGP PUBLIC KEY BLOCK-----"
 HEADER = re.compile(r"[A-Za-z][A-Za-z-]*: [ -~]*")
 BASE64 = re.compile(r"[A-Za-z0-9+/]+={0,2}")
 FINGERPRINTS = re.compile(r"[0-9A-F]{40}")
 EXPECTED = "toolkit_key_fingerprint (gpufleet_toolkit_key_fingerprint)"
-# zypper warns of it and goes on, where apt and dnf refuse.
-EXPIRED: transaction.Sign = {
-    "pattern": r"The gpg key signing file .* has expired",
-    "says": "the key of the repository has expired: give the renewed one in toolkit_key (gpufleet_toolkit_key)",
-    "anywhere": True,
-}
 CHECKSUM = re.compile(r"=[A-Za-z0-9+/]{4}")
 # Signature, primary key, trust, user id, subkey, user attribute (RFC 4880, 4.3).
 PRIMARY, PACKETS = 6, (2, 6, 12, 13, 14, 17)
@@ -209,13 +203,13 @@ def _new_length(data: bytes, at: int) -> tuple[int, int]:
 def host_questions(policy: Policy) -> list[queries.Question]:
     """A repository that the user names is part of every look; NVIDIA's is looked at where it is needed."""
     named = wanted(policy) and policy.toolkit_repository != NVIDIA
-    return questions(url=policy.toolkit_repository) if policy.state == "absent" or named else []
+    return questions(url=policy.toolkit_repository if named else "") if policy.state == "absent" or named else []
 
 
 def questions(families: tuple[Family, ...] = tuple(FAMILIES.values()), url: str = "") -> list[queries.Question]:
     """url: the address that is to stand there, which is no news to who asks."""
     files = [queries.file(path, keep) for f in families for path, keep in ((f.key_path, KEY), (f.list_path, kept(f, url)))]
-    return [owned_file.ORIGINALS, *files]
+    return [owned_file.ORIGINALS, *files, *(apt_sources.questions(url) if url and FAMILIES["debian"] in families else ())]
 
 
 def kept(where: Family, url: str) -> Keep:
@@ -244,13 +238,20 @@ def needed(policy: Policy, obs: Observation, *, missing: bool, offered: Callable
     if not wanted(policy) or (default and (not missing or reasons[0]() or reasons[1]())):
         return Plan()
     where = family(obs.host.get("os_release") or {})
-    found = plan(obs, url=policy.toolkit_repository, key=policy.toolkit_key, expected=policy.toolkit_key_fingerprint, state="present")
+    found = plan(
+        obs,
+        url=policy.toolkit_repository,
+        key=policy.toolkit_key,
+        expected=policy.toolkit_key_fingerprint,
+        state="present",
+        adopt=policy.adopt == "auto",
+    )
     if not found.changes:
         return found
     url = address(policy.toolkit_repository, where)
     require_reachable(obs, url)
     more = f"The packages come from {url}" + (f". {MIRROR}" if default else f", as {OPTIONS} says")
-    return dc.replace(found, beforehand=(more,), **checked(where))
+    return dc.replace(found, beforehand=(more,), **repository_check.checked(where.manager, where.list_path, where.key_path))
 
 
 def trusting(policy: Policy, obs: Observation, source: Plan) -> tuple[transaction.Command, ...]:
@@ -320,55 +321,6 @@ def require_reachable(obs: Observation, url: str) -> None:
     raise PlanError("the repository of the toolkit's packages cannot be reached", where=url, why=why, next=MIRROR)
 
 
-def checked(where: Family) -> dict[str, Any]:
-    """How the two files are tried before they are put in place: the package manager reads the repository, in a state of its own."""
-    return {"apt": _checked_by_apt, "dnf": _checked_by_dnf, "zypper": _checked_by_zypper}[where.manager](where)
-
-
-def _staged(where: Family, sources: str, key: str, argvs: Iterable[list[str]], refuse: Iterable[transaction.Sign] = ()) -> dict[str, Any]:
-    """sources, key: where the copies lie beneath the directory of the check."""
-    why = f"{where.manager} reads the repository before it is put in place"
-    return {
-        "stage_files": ({"name": sources, "source": where.list_path}, {"name": key, "source": where.key_path}),
-        "substitute": ((where.key_path, f"{{stage}}/{key}"),),
-        "validate": tuple({"argv": argv, "timeout": 120, "why": why, "refuse": [*refuse]} for argv in argvs),
-    }
-
-
-def _checked_by_dnf(where: Family) -> dict[str, Any]:
-    """-y takes the staged key into the state of its own. Plugins would add repositories of theirs, or want to know who this host is."""
-    own = {"reposdir": "", "cachedir": "/cache", "persistdir": "/state", "logdir": "/log"}
-    state = [f"--setopt={name}={{stage}}{path}" for name, path in own.items()]
-    argv = ["dnf", "-q", "-y", "--noplugins", *state, "--setopt=skip_if_unavailable=False", "makecache"]
-    return _staged(where, "gpufleet-nvidia.repo", "gpufleet-nvidia.asc", [argv])
-
-
-def _checked_by_zypper(where: Family) -> dict[str, Any]:
-    """In a root of its own, whose rpm trusts the staged key: zypper knows no other place for keys.
-
-    With --gpg-auto-import-keys it would also take a key that lies beside the repository's metadata, which is whoever's answers there.
-    """
-    keys = ["rpmkeys", "--root", "{stage}", "--import", "{stage}/gpufleet-nvidia.asc"]
-    argv = ["zypper", "--non-interactive", "--root", "{stage}", "refresh"]
-    return _staged(where, "etc/zypp/repos.d/gpufleet-nvidia.repo", "gpufleet-nvidia.asc", [keys, argv], [EXPIRED])
-
-
-def _checked_by_apt(where: Family) -> dict[str, Any]:
-    staged = "{stage}/gpufleet-nvidia"
-    options = {
-        "Dir::Etc::sourcelist": f"{staged}.sources",
-        "Dir::Etc::sourceparts": "-",
-        "Dir::State": "{stage}",
-        "Dir::State::status": "/var/lib/dpkg/status",
-        "Dir::Cache::pkgcache": "",
-        "Dir::Cache::srcpkgcache": "",
-        "APT::Sandbox::User": "root",
-        "APT::Update::Error-Mode": "any",
-    }
-    argv = ["apt-get", "-q", "update", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
-    return _staged(where, "gpufleet-nvidia.sources", "gpufleet-nvidia.asc", [argv])
-
-
 def nvidias_key(obs: Observation) -> str:
     """As the controller fetched it; its fingerprint shows what it is worth."""
     answer = obs.attempt(queries.fetched(KEY_URL))
@@ -382,19 +334,25 @@ def nvidias_key(obs: Observation) -> str:
     return str(answer.get("content") or "")
 
 
-def plan(obs: Observation, *, url: str, key: str, expected: str, state: str) -> Plan:
-    """Two whole files. The key's fingerprint is compared before anything is written."""
+def plan(obs: Observation, *, url: str, key: str, expected: str, state: str, adopt: bool = True) -> Plan:
+    """Two whole files. The key's fingerprint is compared before anything is written. adopt: take over sources of the same repository."""
     if url != NVIDIA and not url.startswith(("http://", "https://", "file://")):
         raise PlanError(f"{url!r} is not the address of a repository", next="Give an http, https or file address")
     where = family(obs.host.get("os_release") or {})
     if state == "absent":
-        return _taken_back(obs, (where.list_path, where.key_path))
+        others = apt_sources.given_back(obs) if where.manager == "apt" else Plan()
+        return merge([_taken_back(obs, (where.list_path, where.key_path)), others])
     if url == NVIDIA:
         key, expected, url = key or nvidias_key(obs), expected or FINGERPRINT, where.nvidia
     found = fingerprint(key)
     require_expected(found, expected)
+    unknown = [question for question in questions((where,), url) if not obs.asked(question)]
+    if unknown:  # NVIDIA's own is not asked about in every look
+        raise NeedMore(unknown)
+    others = apt_sources.others(obs, url, where.list_path, adopt) if where.manager == "apt" else Plan()
     return merge(
         [
+            others,
             _file(obs.file(where.key_path, KEY), key.strip() + "\n", "key", found),
             _file(obs.file(where.list_path, kept(where, url)), where.text.format(url=url, key=where.key_path), "repository", url),
         ]

@@ -66,6 +66,8 @@ PROXIES = {
     '// Acquire::http::Proxy "http://proxy.example";\n': False,
     "# proxy=http://proxy.example\n": False,
     'Acquire::Retries "3";\n': False,
+    'PROXY_ENABLED="yes"\nHTTP_PROXY="http://me:secret@proxy.example:3128"\n': True,  # /etc/sysconfig/proxy
+    'PROXY_ENABLED="no"\nHTTP_PROXY=""\n': False,
 }
 
 

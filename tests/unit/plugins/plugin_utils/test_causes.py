@@ -58,6 +58,10 @@ LINES = {
         "own; mirror the metadata as it is (with repomd.xml.asc), or sign it and set toolkit_key (gpufleet_toolkit_key)",
     "Error: Failed to download metadata for repo 'x': repomd.xml GPG signature verification error: Bad GPG signature":
         "a repository is not signed with the configured key; for toolkit_repository that is toolkit_key (gpufleet_toolkit_key)",
+    "[MIRROR] x.rpm: Curl error (23): Failed writing received data to disk/application [Failure writing output to destination]":
+        "no space is left for the packages",
+    "  At least 12MB more space needed on the / filesystem.": "no space is left for the packages",
+    "error: %prein(nvidia-container-toolkit-base-1.20.1-1.x86_64) scriptlet failed, exit status 1": "a script of a package failed",
     "System management is locked by the application with pid 716 (zypper).": "another package manager is running",
     "open /x: no space left on device": "no space is left on a file system",
     'level=fatal msg="login failed: password=hunter2"': "",

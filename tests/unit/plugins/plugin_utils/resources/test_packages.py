@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, packages
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import installers, packages, repository
 
 from tests.unit.builders import obs
 from tests.unit.records import record
@@ -29,6 +29,7 @@ def planned(
         candidates=dict.fromkeys(packages.FAMILY, offered) if offered else {},
         files=files.get("files"),
         host={"os_release": {"ID": os_id, "ID_LIKE": ""}},
+        answers={repository.SOURCES["id"]: {"files": files.get("sources") or []}, **(files.get("answers") or {})},
     )
     seen.answers["package:of this test"]["manager"] = manager
     return packages.plan(policy, seen, record(policy))
@@ -94,6 +95,26 @@ INSTALL = ["dnf", "install", "-y", "--refresh", "--setopt=install_weak_deps=Fals
 )
 def test_rpm(os_id: str, policy: Policy, argv: list[str]) -> None:
     assert [c["argv"] for c in planned(policy, {}, "", "rpm", os_id).commands] == [argv]
+
+
+CONFIGURED = [{"path": "/etc/yum.repos.d/gpufleet-nvidia.repo", "type": "file"}]
+TWO = f"  | {BASE} | package | {NEW}\n  | {BASE} | package | {OLD}\n"
+COMES: dict[str, tuple[str, list[Any], dict[str, Any], str]] = {
+    # distribution, sources of the packages, the package manager's answer -> the version that the plan names
+    "dnf knows": ("rocky", CONFIGURED, {"rc": 0, "stdout": f"{BASE} {NEW}\n"}, f"{BASE}-{NEW}"),
+    "dnf has not accepted the repository's key yet": ("rocky", CONFIGURED, {"rc": 1, "stdout": ""}, BASE),
+    "the repository is yet to come, and dnf is not started": ("rocky", [], {}, BASE),
+    "zypper knows two": ("suse", CONFIGURED, {"rc": 0, "stdout": TWO}, f"{BASE}={NEW}"),
+    "zypper could not read it": ("suse", CONFIGURED, {"rc": 104, "stdout": installers.UNREAD}, BASE),
+}
+
+
+@pytest.mark.parametrize(("os_id", "sources", "answer", "word"), COMES.values(), ids=COMES)
+def test_the_plan_says_which_version_comes(os_id: str, sources: list[Any], answer: dict[str, Any], word: str) -> None:
+    question = installers.available("zypper" if os_id == "suse" else "dnf", BASE) or {}
+    plan = planned(CDI, {}, "", "rpm", os_id, sources=sources, answers={question["id"]: answer} if answer else {})
+    assert plan.commands[0]["argv"][-1] == word
+    assert [d.after for d in plan.differences] == [NEW if NEW in word else "the repository's"]
 
 
 def test_zypper_waits_for_the_lock_and_a_broken_repository_beside_ours_is_no_failure() -> None:

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import repository
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, repository, repository_check
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -114,6 +114,7 @@ def seen(os_id: str, like: str = "", **files: str) -> Observation:
     where = repository.family({"ID": os_id, "ID_LIKE": like})
     answers: dict = {f"file:{p}": {"exists": False} for p in (where.key_path, where.list_path)}
     answers["originals"] = {"originals": {}}
+    answers.update({f"glob:{pattern}": {"files": []} for pattern in apt_sources.PATTERNS})
     for name, text in files.items():
         path = {"key": where.key_path, "list": where.list_path}[name]
         answers[f"file:{path}"] = {"exists": True, "type": "file", "content": text, "sha256": hashlib.sha256(text.encode()).hexdigest()}
@@ -228,15 +229,11 @@ def test_nothing_is_asked_of_the_network_where_no_repository_is_needed() -> None
 def test_what_the_look_has_not_asked_is_asked_where_it_is_needed() -> None:
     """A look has no question about NVIDIA's repository where the user names none, which is the default."""
     here = Observation(seen("debian").host, {**REACHED, **FETCHED})
-    asked: set[str] = set()
-    for _file in ("the key", "the list"):
-        with pytest.raises(NeedMore) as caught:
-            repository.needed(Policy(toolkit_key_fingerprint=FINGERPRINT), here, missing=True, offered=lambda: False)
-        (question,) = caught.value.questions
-        asked.add(question["path"])
-        here = here.with_answers({"answers": {question["id"]: {"exists": False}}})
+    with pytest.raises(NeedMore) as caught:
+        repository.needed(Policy(toolkit_key_fingerprint=FINGERPRINT), here, missing=True, offered=lambda: False)
     where = repository.FAMILIES["debian"]
-    assert asked == {where.key_path, where.list_path}
+    asked = {question["id"] for question in caught.value.questions}
+    assert asked == {"originals", f"file:{where.key_path}", f"file:{where.list_path}", *(f"glob:{p}" for p in apt_sources.PATTERNS)}
 
 
 def test_nvidias_own_address_is_in_each_package_managers_words() -> None:
@@ -258,7 +255,7 @@ CHECKS = {
 @pytest.mark.parametrize("os_id", CHECKS)
 def test_the_package_manager_reads_the_repository_before_it_is_put_in_place(os_id: str) -> None:
     where = repository.family({"ID": os_id, "ID_LIKE": {"rocky": "rhel", "sles": "suse"}.get(os_id, "")})
-    found = repository.checked(where)
+    found = repository_check.checked(where.manager, where.list_path, where.key_path)
     assert all(
         check["argv"][0] == name and word in check["argv"] for check, (name, word) in zip(found["validate"], CHECKS[os_id], strict=True)
     )

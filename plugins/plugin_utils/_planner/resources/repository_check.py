@@ -1,0 +1,70 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""How a repository and its key are tried before they are put in place: each package manager reads them in a state of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
+
+KEY = "gpufleet-nvidia.asc"
+# zypper warns of it and goes on, where apt and dnf refuse.
+EXPIRED: transaction.Sign = {
+    "pattern": r"The gpg key signing file .* has expired",
+    "says": "the key of the repository has expired: give the renewed one in toolkit_key (gpufleet_toolkit_key)",
+    "anywhere": True,
+}
+
+
+def checked(manager: str, sources: str, key: str) -> dict[str, Any]:
+    """How the two files are tried before they are put in place: the package manager reads the repository, in a state of its own."""
+    return {"apt": _checked_by_apt, "dnf": _checked_by_dnf, "zypper": _checked_by_zypper}[manager](sources, key)
+
+
+def _staged(
+    where: tuple[str, str], names: tuple[str, str], argvs: Iterable[list[str]], refuse: Iterable[transaction.Sign] = ()
+) -> dict[str, Any]:
+    """where: the source and its key on the host; names: those of the copies beneath the directory of the check."""
+    why = "the package manager reads the repository before it is put in place"
+    return {
+        "stage_files": tuple({"name": name, "source": path} for name, path in zip(names, where, strict=True)),
+        "substitute": ((where[1], f"{{stage}}/{names[1]}"),),
+        "validate": tuple({"argv": argv, "timeout": 120, "why": why, "refuse": [*refuse]} for argv in argvs),
+    }
+
+
+def _checked_by_dnf(sources: str, key: str) -> dict[str, Any]:
+    """-y takes the staged key into the state of its own. Plugins would add repositories of theirs, or want to know who this host is."""
+    own = {"reposdir": "", "cachedir": "/cache", "persistdir": "/state", "logdir": "/log"}
+    state = [f"--setopt={name}={{stage}}{path}" for name, path in own.items()]
+    argv = ["dnf", "-q", "-y", "--noplugins", *state, "--setopt=skip_if_unavailable=False", "makecache"]
+    return _staged((sources, key), ("gpufleet-nvidia.repo", KEY), [argv])
+
+
+def _checked_by_zypper(sources: str, key: str) -> dict[str, Any]:
+    """In a root of its own, whose rpm trusts the staged key: zypper knows no other place for keys.
+
+    With --gpg-auto-import-keys it would also take a key that lies beside the repository's metadata, which is whoever's answers there.
+    """
+    keys = ["rpmkeys", "--root", "{stage}", "--import", f"{{stage}}/{KEY}"]
+    argv = ["zypper", "--non-interactive", "--root", "{stage}", "refresh"]
+    return _staged((sources, key), ("etc/zypp/repos.d/gpufleet-nvidia.repo", KEY), [keys, argv], [EXPIRED])
+
+
+def _checked_by_apt(sources: str, key: str) -> dict[str, Any]:
+    staged = "{stage}/gpufleet-nvidia"
+    options = {
+        "Dir::Etc::sourcelist": f"{staged}.sources",
+        "Dir::Etc::sourceparts": "-",
+        "Dir::State": "{stage}",
+        "Dir::State::status": "/var/lib/dpkg/status",
+        "Dir::Cache::pkgcache": "",
+        "Dir::Cache::srcpkgcache": "",
+        "APT::Sandbox::User": "root",
+        "APT::Update::Error-Mode": "any",
+    }
+    argv = ["apt-get", "-q", "update", *(word for name, value in options.items() for word in ("-o", f"{name}={value}"))]
+    return _staged((sources, key), ("gpufleet-nvidia.sources", KEY), [argv])

@@ -1,0 +1,110 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Sources of the same repository that others left, in both of apt's forms: taken over, refused, or none of our business."""
+
+from __future__ import annotations
+
+import hashlib
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources
+from hypothesis import given
+from hypothesis import strategies as st
+
+URL = "https://mirror.example/nvidia/deb/$(ARCH)"
+OWN = "/etc/apt/sources.list.d/gpufleet-nvidia.sources"
+LIST, SOURCES = "/etc/apt/sources.list.d/nvidia-container-toolkit.list", "/etc/apt/sources.list.d/toolkit.sources"
+MAIN = "/etc/apt/sources.list"
+GUIDE = f"deb [signed-by=/usr/share/keyrings/nvidia.gpg] {URL} /\n"
+STANZA = f"Types: deb\nURIs: {URL}/\nSuites: /\nSigned-By: /usr/share/keyrings/nvidia.gpg\n"
+
+
+def host(files: dict[str, str], url: str = URL) -> Observation:
+    """Files of a host as the node shows them."""
+    answers = {}
+    for pattern, wanted in zip(apt_sources.PATTERNS, (".list", ".sources", ""), strict=True):
+        found = [path for path in files if (path == MAIN if not wanted else path != MAIN and path.endswith(wanted))]
+        shown = [
+            (path, file_places.shown(files[path], apt_sources.keep(url)), hashlib.sha256(files[path].encode()).hexdigest())
+            for path in found
+        ]
+        answers[f"glob:{pattern}"] = {
+            "files": [{"path": p, "exists": True, "type": "file", "content": c, "sha256": d} for p, c, d in shown]
+        }
+    return Observation({}, answers)
+
+
+TAKEN = {
+    "one line, as NVIDIA's guide writes it": {LIST: GUIDE},
+    "with comments and blank lines": {LIST: f"# the toolkit\n\n{GUIDE}# deb {URL}/experimental /\n"},
+    "with options, and a slash at the end": {LIST: f"deb [arch=amd64 signed-by=/k.asc] {URL}/ /\n"},
+    "without a key": {LIST: f"deb {URL} /\n"},
+    "with the architecture by its name": {LIST: GUIDE.replace("$(ARCH)", "amd64")},
+    "deb822": {SOURCES: STANZA},
+    "deb822, with more keys": {SOURCES: STANZA + "Architectures: amd64 arm64\nEnabled: yes\n"},
+    "twice": {LIST: GUIDE, SOURCES: STANZA},
+}
+
+
+@pytest.mark.parametrize("files", TAKEN.values(), ids=TAKEN)
+def test_a_file_that_names_this_repository_and_nothing_else_is_taken_over(files: dict[str, str]) -> None:
+    plan = apt_sources.others(host(files), URL, OWN, adopt=True)
+    assert [(c["op"], c["path"]) for c in plan.changes] == [("remove", path) for path in files]
+    assert [(left.path, left.fate) for left in plan.leftovers] == [(path, "adopted") for path in files]
+
+
+ALONE = {
+    "our own": {OWN: STANZA},
+    "another repository": {LIST: GUIDE.replace("mirror.example", "nvidia.github.io")},
+    "another directory of the same server": {LIST: GUIDE.replace("/nvidia/deb", "/debian")},
+    "a longer address": {LIST: GUIDE.replace("$(ARCH)", "$(ARCH)/old")},
+    "commented out": {LIST: f"# {GUIDE}"},
+    "switched off": {SOURCES: STANZA + "Enabled: no\n"},
+    "its sources": {LIST: GUIDE.replace("deb [", "deb-src [")},
+}
+
+
+@pytest.mark.parametrize("files", ALONE.values(), ids=ALONE)
+def test_what_names_another_repository_is_left_alone(files: dict[str, str]) -> None:
+    assert apt_sources.others(host(files), URL, OWN, adopt=True).empty
+
+
+REFUSED = {
+    "another source in the file": (
+        {LIST: GUIDE + "deb http://deb.debian.org/debian trixie main\n"},
+        True,
+        "other sources are in this file",
+    ),
+    "another stanza in the file": ({SOURCES: f"{STANZA}\nTypes: deb\nURIs: http://x.example\n"}, True, "other sources are in this file"),
+    "a key in the file": (
+        {SOURCES: STANZA.replace("/usr/share/keyrings/nvidia.gpg", "\n -----BEGIN")},
+        True,
+        "other sources are in this file",
+    ),
+    "the distribution's own file": ({MAIN: GUIDE}, True, "other sources are in this file"),
+    "nothing is to be taken over": ({LIST: GUIDE}, False, "adopt is never"),
+}
+
+
+@pytest.mark.parametrize(("files", "adopt", "why"), REFUSED.values(), ids=REFUSED)
+def test_one_that_cannot_be_taken_over_is_refused_since_apt_would_stop(files: dict[str, str], adopt: bool, why: str) -> None:
+    with pytest.raises(PlanError, match=why) as caught:
+        apt_sources.others(host(files), URL, OWN, adopt=adopt)
+    assert caught.value.where in files
+
+
+@given(st.text(alphabet=st.characters(blacklist_categories=["Cs"]), max_size=60))
+def test_of_any_other_line_nothing_travels_but_its_first_word(text: str) -> None:
+    secret = "hunter2" + text.replace("\n", " ").replace("\r", " ")
+    shown = file_places.shown(f"deb https://user:{secret}@mirror.example/ /\nURIs: {secret}\n", apt_sources.keep(URL))
+    assert "hunter2" not in shown
+
+
+def test_what_was_taken_over_comes_back_when_the_repository_goes() -> None:
+    kept = {LIST: {"existed": True, "sha256_after": None}, "/etc/other": {"existed": True, "sha256_after": None}}
+    here = Observation({}, {"originals": {"originals": kept}, f"file:{LIST}": {"exists": False}})
+    assert [(c["op"], c["path"]) for c in apt_sources.given_back(here).changes] == [("restore", LIST)]
