@@ -1,0 +1,130 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""Record what a real host answers to a look, blanked, so that people can send it: the planner's tests then have a host of that kind.
+
+    record_host.py -i INVENTORY HOST FILE [-e SETTING=VALUE]
+
+Reads only. FILE holds what the observer of this collection may take from a host (docs/what-can-go-wrong.md), without its name, addresses
+and identifiers. Read it before you send it.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import re
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[2]
+sys.path[:0] = [str(ROOT), str(ROOT / ".cache" / "collections")]
+
+SCHEMA = 1
+LOOKS = 10
+Answer = Callable[[Sequence[Mapping[str, Any]]], Mapping[str, Any]]
+
+# What tells one host from another, and what stands in its place; the same text has the same stand-in everywhere.
+HEX = "[0-9a-fA-F]"
+IDENTIFIERS = re.compile(
+    "|".join(
+        (
+            f"(?P<uuid>(?<!{HEX}){HEX}{{8}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{4}}-{HEX}{{12}}(?!{HEX}))",
+            f"(?P<mac>(?<![{HEX[1:-1]}:]){HEX}{{2}}(?::{HEX}{{2}}){{5}}(?![{HEX[1:-1]}:]))",
+            r"(?P<ipv4>(?<![\d.])(?:\d{1,3}\.){3}\d{1,3}(?![\d.]))",
+            f"(?P<hex>(?<!{HEX}){HEX}{{32}}(?!{HEX}))",
+        )
+    )
+)
+STAND_INS = {
+    "uuid": "00000000-0000-0000-0000-{:012x}",
+    "mac": "02:00:00:00:00:{:02x}",
+    "ipv4": "192.0.2.{}",  # RFC 5737: for documentation
+    "hex": "{:032x}",
+}
+KEPT = re.compile(r"0\.0\.0\.0|127\.\d+\.\d+\.\d+|\d+\.\d+\.\d+\.\d+(?=[-~+])")  # loopback tells nothing, and versions may have four parts
+
+
+def blanked(value: Any, names: Sequence[str]) -> Any:
+    """The same with stand-ins for identifiers. names: of the host, which become `host`."""
+    known: dict[str, str] = {}
+
+    def stand_in(found: re.Match[str]) -> str:
+        text, kind = found.group(), str(found.lastgroup)
+        if kind == "ipv4" and KEPT.match(found.string, found.start()):
+            return text
+        return known.setdefault(text, STAND_INS[kind].format(len(known) % 250 + 1 if kind in ("ipv4", "mac") else len(known) + 1))
+
+    text = IDENTIFIERS.sub(stand_in, json.dumps(value))
+    for name in sorted({n for n in names if len(n) > 1}, key=len, reverse=True):
+        text = re.sub(rf"(?<![\w-]){re.escape(name)}(?![\w-])", "host", text)
+    return json.loads(text)
+
+
+def look(ask: Answer, settings: Mapping[str, Any]) -> dict[str, Any]:
+    """Ask as the module `node` does, until a plan asks nothing new. Returns {"host": ..., "answers": ...}."""
+    from ansible_collections.gpufleet.nvidia.plugins.action import transport
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import NeedMore, PlanError, Policy
+    from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+    policy, seen = Policy(**settings), Observation({}, {})
+    questions: Sequence[Mapping[str, Any]] = node.questions(policy)
+    for _look in range(LOOKS):
+        seen = seen.with_answers(ask(questions))
+        try:
+            node.plan(policy, seen, node.see(policy, seen), transport.probe_source("nvml"))
+        except NeedMore as need:
+            questions = need.questions
+        except PlanError:
+            break  # a host that is refused is worth recording as well
+        else:
+            break
+    return {"host": dict(seen.host), "answers": dict(seen.answers)}
+
+
+def by_ansible(inventory: str, host: str) -> Answer:
+    """Send questions by the connection that the inventory describes."""
+    from ansible_collections.gpufleet.nvidia.plugins.action import transport
+
+    def ask(questions: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+        request = transport.pack({"schema": 1, "root": "/", "questions": list({q["id"]: q for q in questions}.values())})
+        task = {"gpufleet.nvidia.host_program": {"program": "observe", "request": request}}
+        with tempfile.TemporaryDirectory(prefix="gpufleet-") as folder:
+            play, results = Path(folder, "play.json"), Path(folder, "results")
+            play.write_text(json.dumps([{"hosts": host, "gather_facts": False, "tasks": [task]}]))
+            callbacks = {"ANSIBLE_CALLBACK_PLUGINS": str(ROOT / "tests/tools/callbacks"), "ANSIBLE_CALLBACKS_ENABLED": "results"}
+            environment = {**os.environ, **callbacks, "GPUFLEET_RESULTS": str(results)}
+            run = subprocess.run(["ansible-playbook", "-i", inventory, str(play)], env=environment, capture_output=True, text=True)
+            lines = [json.loads(line) for line in results.read_text().splitlines()] if results.exists() else []
+        if run.returncode or not lines:
+            raise SystemExit(f"{host} could not be looked at:\n{run.stdout[-2000:]}{run.stderr[-2000:]}")
+        answer: Mapping[str, Any] = transport.unpack(lines[-1]["result"]["answer"])
+        return answer
+
+    return ask
+
+
+def main(arguments: Sequence[str]) -> int:
+    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser.add_argument("-i", "--inventory", required=True)
+    parser.add_argument("-e", "--setting", action="append", default=[], help="an option of the module node, as NAME=VALUE")
+    parser.add_argument("host")
+    parser.add_argument("file", type=Path)
+    given = parser.parse_args(arguments)
+    seen = look(by_ansible(given.inventory, given.host), dict(pair.split("=", 1) for pair in given.setting))
+    known = {str(seen["host"].get(key) or "") for key in ("hostname", "node", "fqdn")} | {given.host}
+    names = [part for name in known for part in (name, name.partition(".")[0])]
+    recorded = {"schema": SCHEMA, "settings": given.setting, **blanked(seen, names)}
+    given.file.write_text(json.dumps(recorded, indent=1, sort_keys=True) + "\n", encoding="utf-8")
+    print(f"{given.file}: {len(recorded['answers'])} answers of {given.host}, blanked. Read it before you send it.")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

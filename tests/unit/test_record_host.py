@@ -1,0 +1,70 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""A recorded host can be sent: nothing in it names the host, and what the planner reads is still there."""
+
+from __future__ import annotations
+
+import json
+import re
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import node
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit import builders, tool_modules
+
+record_host = tool_modules.loaded("record_host")
+
+BLANKED = [
+    # what a host says, what is sent of it
+    ("gpu-node-17 serves", "host serves"),
+    ("gpu-node-17.example.org", "host.example.org"),
+    ("not-gpu-node-17", "not-gpu-node-17"),  # another name that ends with it
+    ("GPU-71cf8c2e-1b2c-4d5e-8f90-0123456789ab", "GPU-00000000-0000-0000-0000-000000000001"),
+    ("10.20.30.40:2379", "192.0.2.1:2379"),
+    ("0.0.0.0 and 127.0.0.1", "0.0.0.0 and 127.0.0.1"),
+    ("1.28.0.1-1", "1.28.0.1-1"),  # a version of a package
+    ("link/ether 0c:42:a1:0b:0c:0d", "link/ether 02:00:00:00:00:01"),
+    ("machine 0123456789abcdef0123456789abcdef", "machine 00000000000000000000000000000001"),
+    ("a" * 64, "a" * 64),  # a keyed digest tells nothing
+]
+
+
+@pytest.mark.parametrize(("said", "sent"), BLANKED)
+def test_identifiers_become_stand_ins(said: str, sent: str) -> None:
+    assert record_host.blanked({"text": said}, ["gpu-node-17"]) == {"text": sent}
+
+
+def test_the_same_identifier_has_the_same_stand_in() -> None:
+    one, two = "71cf8c2e-1b2c-4d5e-8f90-0123456789ab", "71cf8c2e-1b2c-4d5e-8f90-0123456789ac"
+    first, again, other = record_host.blanked([one, one, two], [])
+    assert first == again != other
+
+
+@given(st.uuids(), st.ip_addresses(v=4), st.text("abcdefgh", min_size=4, max_size=12))
+def test_nothing_of_them_is_left(uuid: Any, address: Any, name: str) -> None:
+    if address.is_loopback or str(address) == "0.0.0.0" or re.match(r"192\.0\.2\.", str(address)):  # noqa: S104
+        return
+    sent = json.dumps(record_host.blanked({"a": [f"GPU-{uuid}", f"--bind={address}"], "b": f"on {name}"}, [name]))
+    assert not [text for text in (str(uuid), f'={address}"', f'on {name}"') if text in sent]
+
+
+def test_looks_go_on_until_the_plan_asks_nothing_new() -> None:
+    """A host without anything: the answers to the first questions are enough, or the questions end."""
+    seen = builders.obs()
+    asked: list[list[str]] = []
+
+    def ask(questions: Any) -> dict[str, Any]:
+        asked.append([q["id"] for q in questions])
+        return {"host": seen.host, "answers": {q["id"]: seen.answers.get(q["id"], {"error": {"kind": "denied"}}) for q in questions}}
+
+    found = record_host.look(ask, {})
+    assert asked[0] == [q["id"] for q in node.questions(Policy())]
+    assert len(asked) < record_host.LOOKS
+    assert set(found["answers"]) == {qid for ids in asked for qid in ids}
+    assert Observation(found["host"], found["answers"])
