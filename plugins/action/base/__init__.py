@@ -369,7 +369,7 @@ def transaction(plan: Plan, wanted: Policy, seen: Observation, *, check: bool, r
             stage=transactions.Stage(plan.stage_files, plan.substitute),
             validate=plan.validate,
             disable=plan.disable_units,
-            units=[transactions.Unit(r.unit, r.action) for r in restarts],
+            units=[transactions.Unit(r.unit, r.action, r.timeout) for r in restarts],
             health=plan.health if restarts else (),
         )
     return request.wire()

@@ -158,6 +158,7 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
     strategy, strategy_why = device_list_strategy(policy, instance, injection, kubelet)
     plugin_prefix = {"native-cdi": ENGINE_PREFIX, "nvidia-runtime": RUNTIME_PREFIX}.get(injection, "")
     enable = injection == "native-cdi" and not instance.cdi.enabled
+    prefixes = () if instance.detects else (RUNTIME_PREFIX,)  # a handler that a manager renders by itself passes no annotation on
     reasons = (
         Reason("injection", injection, why, evidence),
         Reason("default", str(default).lower(), default_why),
@@ -172,7 +173,7 @@ def decide_one(policy: Policy, instance: Instance, kubelet: Kubelet) -> Decision
         handler=handler,
         default=default,
         runtime_mode=MODES[injection],
-        annotation_prefixes=(RUNTIME_PREFIX,),
+        annotation_prefixes=prefixes,
         device_list_strategy=strategy,
         plugin_annotation_prefix=plugin_prefix,
         runtime_class=handler if engine.kubernetes else "",
@@ -252,6 +253,11 @@ def choose_default(policy: Policy, instance: Instance, injection: Injection, han
         if instance.default_handler == handler:
             return True, "it is the default now, which containers may rely on, and stays the default until set_as_default: disabled"
         return False, "users name the device or the runtime when they run a container"
+    if instance.detects:
+        return instance.default_handler == handler, (
+            "the manager of this containerd renders the default handler from its own configuration, which is left as it is; "
+            "set_as_default: enabled says what to write there"
+        )
     if injection != "native-cdi":
         return True, "workloads get GPUs from the NVIDIA runtime, so it has to start every container"
     declared = [s for s in policy.device_plugin_strategy if s.startswith("cdi-")]
@@ -275,6 +281,8 @@ def device_list_strategy(policy: Policy, instance: Instance, injection: Injectio
         return (), f"no kubelet uses {engine.title}, so no device plugin does"
     if policy.device_plugin_strategy:
         return policy.device_plugin_strategy, "declared by the option device_plugin_strategy"
+    if injection == "nvidia-runtime" and instance.detects:
+        return ("envvar",), "the handler that the manager of this containerd renders passes no annotations on"
     if injection == "nvidia-runtime":
         return ("envvar", "cdi-annotations"), "the NVIDIA runtime reads both the variable and its own annotation prefix"
     if injection != "native-cdi":

@@ -175,6 +175,7 @@ class Instance:
     cri: bool = True  # serves CRI (a Docker-only containerd does not)
     refusal: Refusal = Refusal()
     silent: bool = False  # it runs, and does not answer: refused, while the other engines of the host go on
+    detects: str = ""  # why its handlers are those that its manager finds at its start; '' where files of this collection are read
     used_by_kubelet: bool = False
     pid: int = 0  # its process, and when that began, in the kernel's ticks; 0 where none was verified
     ticks: int = 0
@@ -319,6 +320,7 @@ class Restart:
     unit: str
     action: Literal["restart", "reload", "start"] = "restart"
     why: str = ""
+    timeout: float = transaction.UNIT_TIMEOUT
 
 
 @dc.dataclass(frozen=True)

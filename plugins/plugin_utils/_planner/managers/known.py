@@ -25,9 +25,11 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.rhcos import RHCOS
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.rke2 import RKE2
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.talos import TALOS
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Restart
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 
 MANAGERS = (K3S, RKE2, K0S, MICROK8S, EKS, BOTTLEROCKET, TALOS, COS, FLATCAR, RHCOS, DOCKER, PACKAGE)
+SERVER_TIMEOUT = 600  # seconds; its unit has no limit of its own (TimeoutStartSec=0), and one that does not come up is taken back after it
 DAEMON = "containerd"  # the name that the daemon's program has, or is started with
 
 
@@ -65,6 +67,11 @@ def own_engine_units() -> list[str]:
 def server_units() -> list[str]:
     """What takes a part of its cluster's API with it when it restarts."""
     return [unit for m in MANAGERS for unit in m.servers]
+
+
+def restart(unit: str, why: str) -> Restart:
+    """The restart of a daemon's unit. A server's ends when its API serves again, which takes longer."""
+    return Restart(unit, "restart", why, SERVER_TIMEOUT) if unit in server_units() else Restart(unit, "restart", why)
 
 
 def executables() -> list[str]:

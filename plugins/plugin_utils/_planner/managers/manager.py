@@ -6,8 +6,21 @@
 from __future__ import annotations
 
 import dataclasses as dc
+from collections.abc import Mapping
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Refusal
+
+
+@dc.dataclass(frozen=True)
+class Detection:
+    """A manager that looks for programs when it starts, and adds a handler for each that it finds."""
+
+    programs: Mapping[str, str]  # handler -> the program that it is added for
+    first: tuple[str, ...]  # directories that are looked at before those in the PATH of its service
+    environment: tuple[str, ...]  # files with that service's environment, {} for the unit's name; a later one counts
+    settings: str  # its own configuration, which sets the default handler by the key `default`
+    default: str
+    templates: Mapping[int, str]  # the version of a rendered file -> the name of the template for such a file, next to it
 
 
 @dc.dataclass(frozen=True)
@@ -28,6 +41,7 @@ class Place:
     detected: tuple[
         str, ...
     ] = ()  # handlers that it adds by itself where it finds their program: they say nothing of how this node runs pods
+    detection: Detection | None = None  # what it does by itself where none of our files is read
     load_image: str = ""  # how a person brings an image there; empty: as with any containerd
 
 

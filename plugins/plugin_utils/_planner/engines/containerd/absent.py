@@ -13,7 +13,14 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, owned_file, take_back, transaction
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import authorship as whose
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_files
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import edit, plan, releases, served, verify
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
+    edit,
+    plan,
+    releases,
+    served,
+    template,
+    verify,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import ConfigFile, FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
@@ -25,6 +32,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     Difference,
     Evidence,
     Instance,
+    NeedMore,
     Plan,
     PlanError,
     Policy,
@@ -58,6 +66,7 @@ def plan_absent(policy: Policy, obs: Observation, instance: Instance) -> Plan:
     files = containerd_files.load(obs, instance.config_path, version, policy.handlers)
     leaving = [f.path for f in files.files[1:] if is_own(f)]
     parts = [of_file(policy, obs, files, file, leaving, version, instance.manager) for file in files.files]
+    parts.append(of_template(obs, files, instance.manager))
     gone = tuple(g for p in parts for g in p.gone)
     edited = [e for p in parts for e in p.edited]
     advice = tuple(a for p in parts for a in p.advice)
@@ -98,6 +107,24 @@ def of_file(policy: Policy, obs: Observation, files: FileSet, file: ConfigFile, 
     if not known.place(manager).main_edited:
         return Part()  # its manager renders it, so nothing in it is from here
     return of_root(policy, obs, files, file, original, leaving, version)
+
+
+def of_template(obs: Observation, files: FileSet, manager: str) -> Part:
+    """The template that is ours; the manager renders its own text again at its next start."""
+    finds = known.place(manager).detection
+    paths = template.paths(finds, files) if finds and files.root else []
+    unasked = [q for q in (template.questions(finds, files.root_path) if finds else ()) if not obs.asked(q)]
+    if unasked:
+        raise NeedMore(unasked)
+    found = next((file for file in (obs.file(path, template.KEEP) for path in paths) if template.Template(file.path, file).ours), None)
+    if found is None:
+        return Part()
+    original = owned_file.originals(obs).get(found.place)
+    unchanged = bool(original) and (original or {}).get("sha256_after") == found.sha256
+    said = owned_file.back(found.path, True, False, owned_file.BACK)
+    remove: transaction.Remove = {"path": found.place, "op": "remove", "expect": found.sha256, "forget": True}
+    change: transaction.Change = {"path": found.place, "op": "restore"} if unchanged else remove
+    return Part(gone=(change,), differences=(said,), diffs=((found.path, found.text, ""),))
 
 
 def of_drop_in(file: ConfigFile, original: Original | None) -> Part:

@@ -13,7 +13,14 @@ from typing import Any
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import processes, queries, versions
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import nvidia_ctk
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines import cdi_versions, named_file, traits
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import absent, edit, options, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
+    absent,
+    by_manager,
+    detected,
+    options,
+    releases,
+    template,
+)
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config as containerd_files
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import plan as containerd_plan
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
@@ -36,7 +43,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observati
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import containerd_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
 
-plan = containerd_plan.plan
+plan = by_manager.plan
 reasons = containerd_plan.reasons
 plan_absent = absent.plan_absent
 remnant = absent.remnant
@@ -90,7 +97,7 @@ def questions(policy: Policy) -> list[queries.Question]:
     return [
         *files,
         *cgroup_driver.questions(),
-        queries.processes(known.executables(), READ_FLAGS),
+        queries.processes(known.executables(), READ_FLAGS, detected.ENVIRONMENT),
         queries.units(units),
         queries.which(NAMES),
         *(queries.cri(socket, method) for socket in sockets for method in ("Status", "Version")),
@@ -103,7 +110,8 @@ def _files_at(policy: Policy, config: str, place: Place) -> list[queries.Questio
     for name in place.drop_ins:
         directory = posixpath.join(posixpath.dirname(config), name)
         found += [queries.glob(posixpath.join(directory, "*.toml"), keep), queries.file(posixpath.join(directory, releases.DROP_IN), keep)]
-    return [queries.file(config, keep), *found]
+    templates = template.questions(place.detection, config) if place.detection else []
+    return [queries.file(config, keep), *found, *templates]
 
 
 def find(policy: Policy, obs: Observation) -> tuple[Instance, ...]:
@@ -209,7 +217,8 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
     cri = containerd_files.effective(files, version) if files else {}
     serves = not refusal
     refusal = refusal or _stopped_refusal(obs, daemon) or (_silence(obs, daemon, socket) if silent else Refusal())
-    refusal = refusal or _unreachable(policy, files, manager, version)
+    detects = detected.why(policy, manager, files, version)
+    refusal = refusal or detected.unreachable(policy, manager, files, version)
     return Instance(
         engine="containerd",
         version=version_text,
@@ -220,10 +229,11 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
         manager=manager.name,
         running=daemon.running,
         schema=files.schema if files else 0,
-        cdi=_cdi(obs, daemon, config, files, version, ask_dump=not refusal),
+        cdi=detected.cdi(_cdi(obs, daemon, config, files, version, ask_dump=not refusal), detects),
         cri=serves,
         refusal=refusal,
         silent=silent,
+        detects=detects,
         invocation_id=obs.unit(daemon.unit).get("InvocationID", "") if daemon.unit else "",
         default_handler=_default_handler(config, cri),
         handlers=_handlers(config, cri, version),
@@ -232,12 +242,6 @@ def _instance(policy: Policy, obs: Observation, daemon: Daemon) -> Instance:
         ticks=daemon.ticks,
         by_path=daemon.by_path,
     )
-
-
-def _unreachable(policy: Policy, files: FileSet | None, manager: Manager, version: Version) -> Refusal:
-    """A main file that is rendered again at each start, and reads nothing that we could write."""
-    why = edit.unreachable(policy, manager, files, version) if files else ""
-    return edit.rendered(manager, files, why) if files and why else Refusal()
 
 
 def _stopped_refusal(obs: Observation, daemon: Daemon) -> Refusal:
@@ -415,7 +419,8 @@ def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager) ->
     files = _files(policy, obs, config, version)
     off = containerd_files.cri_disabled(files) if files else None
     shown_manager, refusal = _cri_off(obs, files, off, manager) if files and off else (manager, Refusal())
-    serves, refusal = not refusal, refusal or _unreachable(policy, files, manager, version)
+    detects = detected.why(policy, manager, files, version)
+    serves, refusal = not refusal, refusal or detected.unreachable(policy, manager, files, version)
     cri = containerd_files.effective(files, version) if files else {}
     return Instance(
         engine="containerd",
@@ -429,7 +434,10 @@ def _in_tree(policy: Policy, obs: Observation, config: str, manager: Manager) ->
         schema=files.schema if files else 0,
         cri=serves,
         refusal=refusal,
-        cdi=_cdi_of_files(files, version, cdi_versions.max_cdi(traits.CONTAINERD, str(version)), releases.cri_field(version)),
+        detects=detects,
+        cdi=detected.cdi(
+            _cdi_of_files(files, version, cdi_versions.max_cdi(traits.CONTAINERD, str(version)), releases.cri_field(version)), detects
+        ),
         default_handler=_default_handler({}, cri),
         handlers=_handlers({}, cri, version),
         low_level=containerd_plan.low_level(policy, obs, files, version) if files else "",

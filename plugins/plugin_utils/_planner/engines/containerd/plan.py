@@ -377,7 +377,7 @@ def assemble(
         verify.refuse_deadly_restart(obs, instance)
         if not differences:
             differences = (verify.not_loaded(instance),)
-        restarts = (Restart(instance.unit, "restart", "the configuration in force changes"),)
+        restarts = (known.restart(instance.unit, "the configuration in force changes"),)
         health = (verify.health(instance, wanted, version),)
     elif changes and not instance.running and policy.root == "/":
         advice.append(f"{instance.config_path}: containerd is not running; the configuration takes effect at its next start.")

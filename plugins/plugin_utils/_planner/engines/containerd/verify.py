@@ -18,7 +18,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import FileChange, Setting
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Instance, Plan, PlanError, Policy, Restart
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Difference, Instance, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import output_places
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
@@ -130,7 +130,7 @@ def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advi
     return dc.replace(
         plan,
         advice=(*plan.advice, *advice),
-        restarts=(Restart(instance.unit, "restart", why),),
+        restarts=(known.restart(instance.unit, why),),
         health=({"kind": "cri", "socket": instance.socket, "timeout": traits.SERVES_WITHIN, "require": []},),
         expect_units={instance.unit: instance.invocation_id} if instance.invocation_id else {},
     )

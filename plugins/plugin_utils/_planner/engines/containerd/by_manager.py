@@ -1,0 +1,339 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The plan for a containerd whose manager renders its configuration and reads no drop-in: k3s and RKE2 until February 2026.
+
+The handlers that the manager adds by itself at its start take the toolkit's package and one restart. More than that takes a template of
+this collection, which begins with the manager's own text. The default handler is a setting of the manager's.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from collections.abc import Mapping
+from typing import Any
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide, low_level, owned_file, transaction
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import (
+    cgroup_choice,
+    config,
+    detected,
+    edit,
+    releases,
+    served,
+    template,
+    verify,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import plan as containerd_plan
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import Setting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.template import Template
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    Decision,
+    Difference,
+    Handler,
+    Instance,
+    NeedMore,
+    Plan,
+    PlanError,
+    Policy,
+    Restart,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+RUNC: Path = (*releases.RUNTIMES, "runc", "options", "SystemdCgroup")
+OTHER_NAME = "Give the handler another name in the option handlers (gpufleet_handlers), which goes into a template of this collection"
+
+
+@dc.dataclass(frozen=True)
+class Look:
+    """What is known of one such containerd. cri: the CRI table as it is rendered now."""
+
+    policy: Policy
+    obs: Observation
+    instance: Instance
+    decision: Decision
+    files: FileSet
+    version: Version
+    template: Template
+
+    @property
+    def cri(self) -> Mapping[str, Any]:
+        return config.effective(self.files, self.version)
+
+    @property
+    def title(self) -> str:
+        return known.of_name(self.instance.manager).title
+
+
+def plan(policy: Policy, obs: Observation, instance: Instance, decision: Decision) -> Plan:
+    """That of a containerd for which files are written, where its manager does not look for the NVIDIA runtime instead."""
+    if instance.refusal or not instance.detects:
+        return containerd_plan.plan(policy, obs, instance, decision)
+    version = served.version_of(instance)
+    files = config.load(obs, instance.config_path, version, policy.handlers)
+    served.check(files, version)
+    finds = detected.detection(instance)
+    handlers = policy.handlers if decision.handler else ()
+    unasked = [q for q in template.questions(finds, files.root_path) if not obs.asked(q)]
+    if unasked:
+        raise NeedMore(unasked)
+    look = Look(policy, obs, instance, decision, files, version, template.of(obs, finds, files))
+    unasked = [] if settled(look, handlers) else [q for q in detected.questions(instance) if not obs.asked(q)]
+    if unasked:
+        raise NeedMore(unasked)
+    by_itself = [s for h in handlers if h.name in finds.programs for s in of_detection(look, h)]
+    written = of_template(look, [h for h in handlers if h.name not in finds.programs])
+    default = of_default(look)
+    text = template.render(written, config.names(files, version), look.template.path)
+    require_base(look, text)
+    return whole(look, [*by_itself, *written], default, text)
+
+
+def settled(look: Look, handlers: tuple[Handler, ...]) -> bool:
+    """Whether all that is wanted of the manager is rendered, so that nobody has to know what its next start would find."""
+    finds = detected.detection(look.instance).programs
+    return default_is_right(look) and all(there(look, handler) for handler in handlers if handler.name in finds)
+
+
+def default_is_right(look: Look) -> bool:
+    """Whether the rendered default handler is the one that is wanted; one that a person has set is respected unless it is not to be."""
+    if look.decision.default:
+        return bool(toml.lookup(look.cri, releases.DEFAULT) == look.decision.handler)
+    return look.policy.set_as_default != "disabled"  # what becomes the default at the next start has to be known then
+
+
+def there(look: Look, handler: Handler) -> str:
+    """The program of a handler that the manager renders now, where it is still on the host."""
+    known_to_it = handler.name in detected.detection(look.instance).programs
+    program = rendered_program(toml.lookup(look.cri, (*releases.RUNTIMES, handler.name))) if known_to_it else ""
+    return program if program and look.obs.exists(program) else ""
+
+
+# ---------------------------------------------------------------- what the manager adds
+
+
+def of_detection(look: Look, handler: Handler) -> list[Setting]:
+    """The handler as the next start of the manager will have it, or why that is not what is wanted."""
+    entry = toml.lookup(look.cri, (*releases.RUNTIMES, handler.name))
+    program = there(look, handler)
+    if not program:
+        path = detected.search_path(look.policy, look.obs, look.instance)
+        program = detected.found(look.policy, look.obs, look.instance, path).get(handler.name) or rendered_program(entry)
+        if not program:
+            raise not_found(look, handler, path)
+    if not look.template.complete and not rendered_program(entry):
+        raise template.replaces(look.template, look.title, handler.name)
+    systemd = toml.lookup(look.cri, RUNC)
+    require_enough(look, handler, program, systemd)
+    require_same_driver(look, handler, entry, systemd)
+    at: Path = (*releases.RUNTIMES, handler.name)
+    why = f"{look.title} finds {program} at its start and adds the handler"
+    found = [Setting((*at, "runtime_type"), releases.RUNC_TYPE, why), Setting((*at, "options", "BinaryName"), program, why)]
+    return found if systemd is None else [*found, Setting((*at, "options", "SystemdCgroup"), systemd, why)]
+
+
+def rendered_program(entry: Any) -> str:
+    program = toml.lookup(entry, ("options", "BinaryName"), "") if isinstance(entry, Mapping) else ""
+    return str(program) if low_level.nvidias(program) else ""
+
+
+def not_found(look: Look, handler: Handler, path: detected.SearchPath) -> PlanError:
+    program = detected.detection(look.instance).programs[handler.name]
+    usual = f"{detected.PACKAGED}/{program}"
+    elsewhere = next((p for p in (handler.binary, usual) if p.endswith(f"/{program}") and programs.comes(look.policy, look.obs, p)), "")
+    return detected.not_found(look.instance, program, path, elsewhere)
+
+
+def require_enough(look: Look, handler: Handler, program: str, systemd: Any) -> None:
+    """What is wanted of a handler that the manager renders has to be what it renders: its table cannot be written a second time."""
+    options = {key: value for key, value in handler.options.items() if (key, value) != ("SystemdCgroup", systemd)}
+    more = [f"options.{key}" for key in options]
+    more += [f"binary {handler.binary}"] if handler.chosen and handler.binary != program else []
+    if more:
+        raise PlanError(
+            f"{look.title} renders the handler {handler.name} by itself, without {', '.join(more)}",
+            where=look.files.root_path,
+            line=toml.line_of(look.files.files[0].doc, (*config.names(look.files, look.version), *releases.RUNTIMES, handler.name)),
+            why="a table that stands twice in the file is an error, with which containerd does not start",
+            next=OTHER_NAME,
+        )
+
+
+def require_same_driver(look: Look, handler: Handler, entry: Any, systemd: Any) -> None:
+    """Before k3s v1.28.3 and its like of October 2023 the handler had no cgroup driver of its own (k3s issue 8470)."""
+    if not isinstance(entry, Mapping) or bool(toml.lookup(entry, ("options", "SystemdCgroup"), False)) is bool(systemd):
+        return
+    raise PlanError(
+        f"{look.title} renders the handler {handler.name} with another cgroup driver than runc",
+        where=look.files.root_path,
+        line=toml.line_of(look.files.files[0].doc, (*config.names(look.files, look.version), *releases.RUNTIMES, handler.name)),
+        why="pods of such a handler are killed after a while (k3s issue 8470)",
+        next=f"Update {look.title}, or: {OTHER_NAME[0].lower()}{OTHER_NAME[1:]}",
+    )
+
+
+# ---------------------------------------------------------------- the default handler
+
+
+def of_default(look: Look) -> list[Setting]:
+    """The default handler as the manager's own configuration will have it; refused with the line to write where another one is wanted."""
+    if not look.decision.handler:
+        return []
+    now = str(toml.lookup(look.cri, releases.DEFAULT) or "")
+    if default_is_right(look):
+        return [Setting(releases.DEFAULT, now, "as it is rendered")] if look.decision.default else []
+    said = detected.default(look.obs, look.instance)
+    coming = said.handler or now
+    key = detected.detection(look.instance).default
+    if look.decision.default and coming != look.decision.handler:
+        word = "Write this line" if said.handler else "Add the line"
+        raise default_elsewhere(look, said, f"{word} {key}: {look.decision.handler} in {said.where}, and run again")
+    if not look.decision.default and coming in [h.name for h in look.policy.handlers]:
+        line = f"the line {key}: {coming} from {said.where}" if said.handler else f"--{key} from the arguments of {look.instance.unit}"
+        raise default_elsewhere(look, said, f"Remove {line}, and run again")
+    return [Setting(releases.DEFAULT, coming, f"as {said.where} says it")] if coming else []
+
+
+def default_elsewhere(look: Look, said: detected.Default, step: str) -> PlanError:
+    return PlanError(
+        f"the default handler is a setting of {look.title}, which this collection does not change",
+        where=said.where,
+        line=said.line,
+        why=f"{look.title} renders it into {look.files.root_path} at each start",
+        next=step,
+    )
+
+
+# ---------------------------------------------------------------- the template
+
+
+def of_template(look: Look, handlers: list[Handler]) -> list[Setting]:
+    """Handlers that the manager does not add, complete, as a drop-in of this collection would have them."""
+    if not handlers:
+        return []
+    policy = dc.replace(look.policy, handlers=tuple(handlers))
+    mine = frozenset(h.name for h in handlers) if look.template.ours else frozenset[str]()
+    declared = config.effective(look.files, look.version, built_in=False)
+    plain = cgroup_choice.before_us(look.cri, mine, "")
+    bases = {h.name: containerd_base.choose(declared, h, written=h.name in mine) for h in handlers}
+    bases = cgroup_choice.settled(policy, look.obs, look.instance, look.decision, plain, look.version, bases)
+    prefixes = policy.annotation_prefixes or (decide.RUNTIME_PREFIX,)
+    decision = dc.replace(look.decision, default=False, enable_cdi=False, annotation_prefixes=prefixes)
+    every = edit.settings(policy, decision, look.files, plain, look.version, "", bases)
+    return [s for s in every if s.path[:3] in {(*releases.RUNTIMES, h.name) for h in handlers}]
+
+
+def require_base(look: Look, text: str) -> None:
+    """Whether a template of this collection can be there, and means what it says."""
+    if not text:
+        return
+    if look.template.foreign and not all_there(look, text):
+        raise template.in_the_way(look.template, text)
+    if not look.version.at_least(*template.SINCE):
+        raise PlanError(
+            f"this release of {look.title} has no base for a template",
+            where=look.template.path,
+            why=f"its containerd is {look.version}, and templates can begin with the base since that with "
+            f"{'.'.join(map(str, template.SINCE))}",
+            next=f"Update {look.title}, or use the handler nvidia without options, which it adds by itself",
+        )
+
+
+def all_there(look: Look, text: str) -> bool:
+    """Whether what is rendered already has all that our template would say."""
+    wanted = toml.parse(text.partition(template.BASE)[2], look.template.path).data
+    return config.merged(dict(toml.copied(dict(look.files.files[0].doc.data))), wanted) == look.files.files[0].doc.data
+
+
+# ---------------------------------------------------------------- the transaction
+
+
+def whole(look: Look, wanted: list[Setting], default: list[Setting], text: str) -> Plan:
+    change, shown, diffs = of_file(look, wanted, text)
+    instance, policy = look.instance, look.policy
+    goal = [*wanted, *default]
+    stale = instance.running and policy.root == "/" and (bool(change) or not verify.in_force(look.obs, instance, goal))
+    advice: list[str] = []
+    restarts: tuple[Restart, ...] = ()
+    health: tuple[transaction.Health, ...] = ()
+    if stale and (policy.restart == "never" or not instance.unit):
+        what = (
+            f"restart: never leaves the restart of {instance.unit} to you"
+            if instance.unit
+            else "this containerd runs outside systemd; restart it yourself"
+        )
+        advice.append(f"{instance.config_path}: {look.title} renders it at its next start; {what}.")
+    elif stale:
+        verify.refuse_deadly_restart(look.obs, instance)
+        restarts = (known.restart(instance.unit, f"{look.title} looks for the NVIDIA runtime and renders its configuration at its start"),)
+        health = (verify.health(instance, goal, look.version),)
+    differences = (*shown, *(of_unit(look, goal) if stale and not change else ()))
+    expect: dict[str, str | None] = {f.real: f.sha256 for f in look.files.files} if change else {}
+    expect.update({str(c["path"]): look.template.file.sha256 if look.template.file else None for c in change})
+    return Plan(
+        differences=differences,
+        changes=change,
+        expect_files=expect,
+        expect_units={instance.unit: instance.invocation_id} if restarts and instance.invocation_id else {},
+        restarts=restarts,
+        health=health,
+        advice=(*advice, *said_of_template(look), *said_of_place(look, wanted)),
+        diffs=diffs,
+    )
+
+
+def of_file(
+    look: Look, wanted: list[Setting], text: str
+) -> tuple[tuple[transaction.Change, ...], tuple[Difference, ...], tuple[tuple[str, str, str], ...]]:
+    """What becomes of our template, and how a person reads it."""
+    there, path = look.template, look.template.path
+    if there.foreign or there.text == text:
+        return (), (), ()
+    if not text:
+        said = owned_file.back(path, True, False, "no handler is wanted that the manager does not add by itself")
+        gone: transaction.Remove = {"path": path, "op": "remove", "expect": there.file.sha256 if there.file else None, "forget": True}
+        return (gone,), (said,), ((path, there.text, ""),)
+    write: transaction.Write = {"path": path, "op": "write", "content": text, "expect": there.file.sha256 if there.file else None}
+    if there.file is None:
+        write["mode"] = "0600"  # as the manager writes what it renders from it
+    names = config.names(look.files, look.version)
+    in_template = [s for s in wanted if s.path[2] not in detected.detection(look.instance).programs]
+    now = [(s, toml.lookup(look.cri, s.path)) for s in in_template]
+    shown = [Difference("file", path, toml.dotted((*names, *s.path)), was, s.value, s.why) for s, was in now if was != s.value]
+    shown = shown or [Difference("file", path, "", "other content" if there.file else None, "as decided", "this collection owns this file")]
+    return (write,), tuple(shown), ((path, there.text, text),)
+
+
+def of_unit(look: Look, goal: list[Setting]) -> tuple[Difference, ...]:
+    """What a restart brings, one line for each handler: no file of this collection changes."""
+    unit, found = look.instance.unit, []
+    for setting in goal:
+        was = look.instance.handlers.get(setting.path[2]) if len(setting.path) > 2 else look.instance.default_handler
+        if setting.path[-1] in ("BinaryName", releases.DEFAULT[-1]) and was != setting.value:
+            key = f"handler {setting.path[2]}" if len(setting.path) > 2 else "default handler"
+            found.append(Difference("unit", unit, key, was, setting.value, setting.why))
+    return tuple(found) or (verify.not_loaded(look.instance),)
+
+
+def said_of_template(look: Look) -> tuple[str, ...]:
+    """A copied configuration is named also where the handlers are in it: the next release may not start with it."""
+    return () if look.template.complete else (template.copied(look.template, look.title),)
+
+
+def said_of_place(look: Look, wanted: list[Setting]) -> tuple[str, ...]:
+    """The manager takes a program of a GPU Operator before that of a package, and this one reads another configuration."""
+    places = tuple(f"{place}/" for place in detected.detection(look.instance).first)
+    taken = [s.value for s in wanted if s.path[-1] == "BinaryName" and str(s.value).startswith(places)]
+    usual = f"{detected.PACKAGED}/{low_level.PROGRAM}"
+    return tuple(
+        f"{program}: {look.title} takes this program before {usual}. It was left by a GPU Operator and reads the configuration next to it; "
+        f"remove its directory to use the packages' own"
+        for program in taken
+    )

@@ -1,0 +1,191 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""What a manager that renders containerd's configuration finds by itself at its start: the NVIDIA runtime, and who is to be the default.
+
+Nothing is written for that: the next start of the manager's service adds the handler. So what it will find is looked up as it does it,
+in the PATH that its service will have, and what it is told about the default handler is read where a person says it.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import re
+from collections.abc import Mapping
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import low_level, queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.adoption import programs
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import edit
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Detection, Manager
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import (
+    STANDARD_PATH,
+    Cdi,
+    Evidence,
+    Instance,
+    PlanError,
+    Policy,
+    Refusal,
+)
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.versions import Version
+
+# Such files have tokens of the cluster in them.
+PATH_ALONE: Keep = {"format": "env", "places": [[["PATH"], "path"]]}
+ENVIRONMENT: Mapping[str, str] = {"PATH": "path"}  # of the daemon's process, which has it from the service
+PACKAGED = "/usr/bin"  # where NVIDIA's packages put the programs
+
+
+@dc.dataclass(frozen=True)
+class SearchPath:
+    """The directories in which the next start of the service looks. where: the file that says so, or in which it can be said."""
+
+    directories: tuple[str, ...]
+    where: str
+    line: int | None = None
+
+
+@dc.dataclass(frozen=True)
+class Default:
+    """What the manager's own configuration says of the default handler: '' where it says nothing."""
+
+    handler: str
+    where: str
+    line: int | None = None
+
+
+def why(policy: Policy, manager: Manager, files: FileSet | None, version: Version) -> str:
+    """Why a configuration is left to what its manager finds by itself; '' where it is not, or where the user wants a drop-in."""
+    ours = policy.drop_in == "auto" and not policy.drop_in_path
+    if files is None or files.root is None or not ours or manager.place is None or manager.place.detection is None:
+        return ""
+    return edit.unreachable(policy, manager, files, version)
+
+
+def unreachable(policy: Policy, manager: Manager, files: FileSet | None, version: Version) -> Refusal:
+    """A main file that is rendered again at each start, reads nothing that this collection could write, and whose manager finds nothing."""
+    reason = edit.unreachable(policy, manager, files, version) if files and not why(policy, manager, files, version) else ""
+    return edit.rendered(manager, files, reason) if files and reason else Refusal()
+
+
+def detection(instance: Instance) -> Detection:
+    found = known.place(instance.manager).detection
+    if found is None:
+        raise ValueError(f"{instance.manager} finds nothing by itself")
+    return found
+
+
+def cdi(found: Cdi, why: str) -> Cdi:
+    """The switch of containerd 1.7 is in a table that the manager's own text has, and a table cannot be written a second time."""
+    if not why or found.enabled or not found.able:
+        return found
+    said = f"{found.evidence.text}, and the manager that renders the configuration has no setting for it"
+    return dc.replace(found, able=False, max_version="", evidence=Evidence(found.evidence.source, said), cri_field=False)
+
+
+# ---------------------------------------------------------------- the PATH of the service
+
+
+def environment_files(instance: Instance) -> list[str]:
+    unit = instance.unit.removesuffix(".service")
+    return [name.format(unit) for name in detection(instance).environment] if unit else []
+
+
+def search_path(policy: Policy, obs: Observation, instance: Instance) -> SearchPath:
+    """By the last of its files that says it, else as the running service has it, else as systemd gives it."""
+    files = [obs.file(name, PATH_ALONE) for name in environment_files(instance)]
+    saying = [file for file in files if says_path(file)]
+    first = detection(instance).first
+    if saying:
+        line, value = next((n, text[5:]) for n, text in lines(saying[-1]) if text.startswith("PATH="))
+        return SearchPath((*first, *split(value.strip("\"'"))), saying[-1].path, line)
+    running = next((p for p in obs.processes() if p.get("pid") == instance.pid), {}) if policy.root == "/" else {}
+    value = str((running.get("environment") or {}).get("PATH") or "")
+    where = next((file.path for file in reversed(files) if file.exists), files[0].path if files else "")
+    return SearchPath((*first, *(split(value) or STANDARD_PATH)), where)
+
+
+def says_path(file: File) -> bool:
+    """Whether a file of the environment sets PATH. systemd takes the value as it is: it puts nothing in the place of $PATH there."""
+    for entry in file.withheld:
+        if list(entry["path"]) == ["PATH"]:
+            raise PlanError(
+                "the value of PATH is not a list of absolute directories",
+                where=file.path,
+                line=entry["line"],
+                why="systemd replaces no variables in such a file, so programs are not found by this PATH",
+                next=f"Write it out, for example PATH={':'.join(STANDARD_PATH)}, restart the service and run again",
+            )
+    return any(text.startswith("PATH=") for _line, text in lines(file))
+
+
+def lines(file: File) -> list[tuple[int, str]]:
+    return list(enumerate((file.content or "").splitlines(), 1))
+
+
+def split(value: str) -> tuple[str, ...]:
+    return tuple(part for part in value.split(":") if part.startswith("/"))
+
+
+# ---------------------------------------------------------------- what it finds
+
+
+def found(policy: Policy, obs: Observation, instance: Instance, path: SearchPath) -> dict[str, str]:
+    """Handler -> program, as the next start of the service will add them; a program that this run installs is there by then."""
+    wanted = detection(instance).programs
+    there = obs.raw(queries.which(list(wanted.values()), list(path.directories))).get("found") or {}
+    result = {handler: str(there[program]) for handler, program in wanted.items() if there.get(program)}
+    packaged = f"{PACKAGED}/{low_level.PROGRAM}"  # that with modes is in another package, which is not installed by this run
+    for handler, program in wanted.items():
+        if handler not in result and program == low_level.PROGRAM and PACKAGED in path.directories and programs.brings(policy, packaged):
+            result[handler] = packaged
+    return result
+
+
+def not_found(instance: Instance, program: str, path: SearchPath, elsewhere: str) -> PlanError:
+    """A program that is installed where the service does not look, or is not there at all."""
+    title = known.of_name(instance.manager).title
+    if not elsewhere:
+        return PlanError(
+            f"{program} is not installed, so {title} adds no handler for it",
+            where=instance.config_path,
+            next="Set packages: present (gpufleet_packages) to have it installed, or install it",
+        )
+    directory = elsewhere.rpartition("/")[0]
+    value = ":".join([*(d for d in path.directories if d not in detection(instance).first), directory])
+    return PlanError(
+        f"{title} does not find {elsewhere}",
+        where=path.where or instance.unit,
+        line=path.line,
+        why=f"{directory} is not in the PATH of {instance.unit or 'its service'}",
+        next=f"{'Write this line in' if path.line else 'Add this line to'} {path.where or 'the environment of its unit'}, and run again: "
+        f"PATH={value}",
+    )
+
+
+# ---------------------------------------------------------------- the default handler
+
+
+def settings_keep(key: str) -> Keep:
+    return {"format": "yaml", "places": [[[key], "name"]]}
+
+
+def default(obs: Observation, instance: Instance) -> Default:
+    """By the last of its files that says it: config.yaml, then config.yaml.d by name (k3s, pkg/configfilearg)."""
+    wanted = detection(instance)
+    keep = settings_keep(wanted.default)
+    found = Default("", wanted.settings)
+    for file in [obs.file(wanted.settings, keep), *obs.glob(f"{wanted.settings}.d/*.yaml", keep)]:
+        for line, text in lines(file):
+            value = re.match(rf"{re.escape(wanted.default)}:\s+[\"']?([\w.+-]+)", text)
+            found = Default(value.group(1), file.path, line) if value else found
+    return found
+
+
+def questions(instance: Instance) -> list[queries.Question]:
+    wanted = detection(instance)
+    keep = settings_keep(wanted.default)
+    files: list[queries.Question] = [queries.file(name, PATH_ALONE) for name in environment_files(instance)]
+    return [*files, queries.file(wanted.settings, keep), queries.glob(f"{wanted.settings}.d/*.yaml", keep)]

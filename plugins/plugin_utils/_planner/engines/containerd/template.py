@@ -1,0 +1,139 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""The template that a manager renders containerd's configuration from: whose it is, and our own, which begins with the manager's text.
+
+A template that is a copied configuration freezes that text: with the next release its settings are old ones, and what the manager finds by
+itself is not in it (NVIDIA/gpu-operator issues 623 and 992). Ours adds tables below the manager's own text and repeats none of it.
+"""
+
+from __future__ import annotations
+
+import dataclasses as dc
+import posixpath
+import re
+
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import queries
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.edit import Setting
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Detection
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import PlanError
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import File, Observation
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import Path
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.file_places import Keep
+
+# A comment of the template's own language, so that the mark is not in what is rendered from it.
+MARK = "{{/* Written by the Ansible collection gpufleet.nvidia; changes made by hand are overwritten. */ -}}"
+BASE = '{{ template "base" . }}'
+BASE_ONCE = re.compile(r'\{\{-?[ \t]*template[ \t]+"base"[ \t]+\.[ \t]*-?\}\}')
+FOUND = re.compile(r"\.ExtraRuntimes\b")  # a full template that has what the manager finds, as k3s's own text has it
+KEEP: Keep = {
+    "format": "text",
+    "patterns": [rf"(?s)\A{re.escape(MARK)}.*", BASE_ONCE.pattern, FOUND.pattern, r"^[ \t]*version[ \t]*=[ \t]*\d+"],
+}
+SINCE = (1, 7, 3)  # of August 2023: releases with an older containerd know no "base" (k3s documentation, Configuring containerd)
+
+
+@dc.dataclass(frozen=True)
+class Template:
+    """The template that counts, or the place for ours. file: None where there is none."""
+
+    path: str
+    file: File | None = None
+
+    @property
+    def text(self) -> str:
+        return (self.file.content or "") if self.file else ""
+
+    @property
+    def ours(self) -> bool:
+        return self.text.startswith(MARK)
+
+    @property
+    def foreign(self) -> bool:
+        return self.file is not None and not self.ours
+
+    @property
+    def complete(self) -> bool:
+        """Whether what the manager finds by itself is rendered with it."""
+        return not self.foreign or bool(BASE_ONCE.search(self.text) or FOUND.search(self.text))
+
+    @property
+    def first(self) -> int:
+        """The line at which a copied configuration begins."""
+        numbers = (n for n, line in enumerate(self.text.splitlines(), 1) if re.match(r"[ \t]*version[ \t]*=", line))
+        return next(numbers, 1)
+
+
+def paths(detection: Detection, files: FileSet) -> list[str]:
+    """Those that the release reads, as its rendered file shows it; the first that is there counts, and ours is the first."""
+    directory, names = posixpath.dirname(files.root_path), detection.templates
+    read = [version for version in sorted(names, reverse=True) if version <= max(files.schema, min(names))]
+    return [posixpath.join(directory, names[version]) for version in read]
+
+
+def questions(detection: Detection, config: str) -> list[queries.Question]:
+    return [queries.file(posixpath.join(posixpath.dirname(config), name), KEEP) for name in detection.templates.values()]
+
+
+def of(obs: Observation, detection: Detection, files: FileSet) -> Template:
+    """The one that counts, which is there, or the place for ours."""
+    read = paths(detection, files)
+    for path in read:
+        file = obs.file(path, KEEP)
+        if file.error or (file.exists and file.content is None):
+            why = file.error or file.trouble
+            raise PlanError("this template could not be read", where=path, why=why, next="Make it readable for root, or move it away")
+        if file.exists:
+            return Template(path, file)
+    return Template(read[0])
+
+
+def render(settings: list[Setting], names: Path, path: str) -> str:
+    """Our template with these handlers, '' where there are none."""
+    if not settings:
+        return ""
+    tables = toml.set_values(toml.parse("", path), [((*names, *setting.path), setting.value) for setting in settings]).text
+    if "{{" in tables:
+        raise PlanError(
+            "a handler has {{ in its name or in a value",
+            where=path,
+            why="it would be a statement of the template",
+            next="Choose another name or value in the option handlers (gpufleet_handlers)",
+        )
+    return f"{MARK}\n{BASE}\n\n{tables.strip()}\n"
+
+
+def replaces(template: Template, title: str, handlers: str) -> PlanError:
+    """A template of somebody else that stands for the manager's own text, so that nothing which it finds is rendered."""
+    return PlanError(
+        f"this template replaces {title}'s own text, and has no place for the handler {handlers} that {title} finds",
+        where=template.path,
+        line=template.first,
+        why="it is a configuration that was copied, by an older GPU Operator or by hand (NVIDIA/gpu-operator issue 992), and keeps the "
+        "text of the release that it was copied from",
+        next=f"Move it away (mv {template.path} {template.path}.old) and run again; what has to stay of it goes below {BASE} in a new one",
+    )
+
+
+def copied(template: Template, title: str) -> str:
+    return (
+        f"{template.path}:{template.first}: this template is a configuration that was copied, by an older GPU Operator or by hand, and "
+        f"replaces {title}'s own text. It stays as it is, since the handlers that are wanted are rendered with it; a later release of "
+        f"{title} may not start with it (NVIDIA/gpu-operator issue 992). "
+        f"Move it away (mv {template.path} {template.path}.old) and run again."
+    )
+
+
+def in_the_way(template: Template, text: str) -> PlanError:
+    """Somebody else's template, where ours would have to be."""
+    line = next((n for n, one in enumerate(template.text.splitlines(), 1) if BASE_ONCE.search(one)), template.first)
+    tables = " ".join(text.partition(BASE)[2].split())
+    return PlanError(
+        "this template was not written by this collection, and is not edited",
+        where=template.path,
+        line=line,
+        why="the manager reads one template, and the handlers that are wanted are not in it",
+        next=f"Add these lines to its end and run again: {tables}",
+    )

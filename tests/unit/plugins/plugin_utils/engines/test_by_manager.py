@@ -1,0 +1,228 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""k3s and RKE2 whose release reads no drop-ins: what they find by themselves, in which PATH, and what is refused by the line to write."""
+
+from __future__ import annotations
+
+import dataclasses as dc
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import decide
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detected
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import known, rancher
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Handler, Kubelet, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections import file_places
+
+from tests.unit.rancher import DECISION, NVIDIA, SYSTEMD_PATH, Node, handler, rendered
+
+K3S_ENV, TOOLKIT = "/etc/systemd/system/k3s-agent.service.env", "/usr/local/nvidia/toolkit/nvidia-container-runtime"
+K3S_YAML = "/etc/rancher/k3s/config.yaml"
+RKE2 = Node("rke2", "rke2-server.service", config=rendered(3, manager="rke2"))
+OLD = Node(version="1.7.27-k3s1", config=rendered(2), cdi=False)
+
+
+# ---------------------------------------------------------------- one restart, and nothing else
+
+RESTARTED = {
+    "k3s, containerd 2": (Node(), "k3s-agent.service", NVIDIA),
+    "k3s, containerd 1.7": (OLD, "k3s-agent.service", NVIDIA),
+    "a server of k3s": (Node(unit="k3s.service"), "k3s.service", NVIDIA),
+    "RKE2": (RKE2, "rke2-server.service", NVIDIA),
+    "the package comes in this run": (Node(programs=()), "k3s-agent.service", NVIDIA),
+    "a GPU Operator's goes before the package's": (Node(programs=(NVIDIA, TOOLKIT)), "k3s-agent.service", TOOLKIT),
+    "PATH of its unit": (Node(path="/opt/bin", programs=("/opt/bin/nvidia-container-runtime",)), "k3s-agent.service",
+                         "/opt/bin/nvidia-container-runtime"),
+    "PATH of its file, which goes before": (
+        Node(files={K3S_ENV: f"K3S_TOKEN=secret\nPATH=/opt/bin:{SYSTEMD_PATH}\n"}, programs=(NVIDIA, "/opt/bin/nvidia-container-runtime")),
+        "k3s-agent.service", "/opt/bin/nvidia-container-runtime"),
+    "rendered already, and not in force": (Node(config=rendered(3, handler(3, "nvidia"))), "k3s-agent.service", NVIDIA),
+    "rendered with a program that is gone": (
+        Node(config=rendered(3, handler(3, "nvidia", TOOLKIT)), served={"nvidia": TOOLKIT}), "k3s-agent.service", NVIDIA),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", RESTARTED)
+def test_where_the_manager_finds_the_runtime_by_itself_its_unit_restarts_and_no_file_is_written(case: str) -> None:
+    node, unit, program = RESTARTED[case]
+    assert str(node.instance().refusal) == ""
+    planned = node.plan()
+    assert (planned.changes, planned.first, planned.validate) == ((), (), ())
+    assert [(r.unit, r.action) for r in planned.restarts] == [(unit, "restart")]
+    assert planned.restarts[0].timeout == (600 if unit in ("k3s.service", "rke2-server.service") else 120)
+    assert planned.expect_units == {unit: "abc"}
+    said = [(d.what, d.path, d.key, d.after) for d in planned.differences]
+    assert said == [("unit", unit, "handler nvidia", program)] or case == "rendered already, and not in force"
+    (proof,) = planned.health
+    required = {tuple(need["path"])[-1]: need["equals"] for need in proof["require"] if "path" in need}
+    assert required["BinaryName"] == program
+    assert required["SystemdCgroup"] is True
+    assert ({"handler": "nvidia"} in proof["require"]) is not node.version.startswith("1.7")
+
+
+def test_nothing_is_to_be_done_where_it_is_in_force() -> None:
+    planned = Node(config=rendered(3, handler(3, "nvidia")), served={"nvidia": NVIDIA}).plan()
+    assert (planned.empty, planned.restarts, planned.advice) == (True, (), ())
+
+
+def test_the_restart_may_be_left_to_a_person() -> None:
+    planned = Node().plan(restart="never")
+    assert (planned.restarts, planned.health) == ((), ())
+    assert planned.advice == (
+        (
+            "/var/lib/rancher/k3s/agent/etc/containerd/config.toml: k3s renders it at its next start; restart: never leaves the restart of "
+            "k3s-agent.service to you."
+        ),
+    )
+
+
+def test_a_runtime_that_an_operator_left_is_named() -> None:
+    (said,) = Node(programs=(NVIDIA, TOOLKIT)).plan().advice
+    assert said.startswith(f"{TOOLKIT}: k3s takes this program before {NVIDIA}")
+
+
+# ---------------------------------------------------------------- refused, with what to write
+
+
+REFUSED: dict[str, tuple[Node, dict[str, Any], Any, str]] = {
+    "not on the PATH of its unit": (
+        Node(path="/usr/local/bin:/opt/bin", files={K3S_ENV: ""}), {}, DECISION,
+        (f"{K3S_ENV}: k3s does not find {NVIDIA} (/usr/bin is not in the PATH of k3s-agent.service). Add this line to {K3S_ENV}, and run "
+        "again: PATH=")),
+    "not on the PATH that a file says": (
+        Node(files={K3S_ENV: "K3S_TOKEN=secret\nPATH=/opt/bin\n"}), {}, DECISION,
+        (f"{K3S_ENV}:2: k3s does not find {NVIDIA} (/usr/bin is not in the PATH of k3s-agent.service). Write this line in {K3S_ENV}, "
+         "and run again: PATH=/opt/bin:/usr/bin")),
+    "not on RKE2's": (
+        dc.replace(RKE2, files={"/etc/default/rke2-server": "PATH=/opt/bin\n"}), {}, DECISION,
+        f"/etc/default/rke2-server:1: RKE2 does not find {NVIDIA}"),
+    "not installed, and not to be": (
+        Node(programs=()), {"packages": "ignore"}, DECISION,
+        "nvidia-container-runtime is not installed, so k3s adds no handler for it. Set packages: present"),
+    "options for what it renders": (
+        Node(), {"handlers": (Handler(options={"NoNewKeyring": True}),)}, DECISION,
+        "k3s renders the handler nvidia by itself, without options.NoNewKeyring (a table that stands twice"),
+    "another program for what it renders": (
+        Node(), {"handlers": (Handler(binary="/opt/x/nvidia-container-runtime", chosen=True),)}, DECISION,
+        "k3s renders the handler nvidia by itself, without binary /opt/x/nvidia-container-runtime"),
+    "a release before k3s issue 8470": (
+        dc.replace(OLD, config=rendered(2, handler(2, "nvidia", systemd=None))), {}, DECISION,
+        "config.toml:12: k3s renders the handler nvidia with another cgroup driver than runc (pods of such a handler are killed"),
+    "default wanted": (
+        Node(), {}, dc.replace(DECISION, default=True),
+        (f"{K3S_YAML}: the default handler is a setting of k3s, which this collection does not change (k3s renders it into "
+        "/var/lib/rancher/k3s/agent/etc/containerd/config.toml at each start). Add the line default-runtime: nvidia in "
+        f"{K3S_YAML}, and run again")),
+    "default wanted, and another one there": (
+        Node(files={K3S_YAML: "node-label: a\ndefault-runtime: crun\n"}), {}, dc.replace(DECISION, default=True),
+        f"{K3S_YAML}:2: the default handler is a setting of k3s"),
+    "default not wanted, and there": (
+        Node(files={f"{K3S_YAML}.d/10-gpu.yaml": 'default-runtime: "nvidia"\n'}), {"set_as_default": "disabled"}, DECISION,
+        f"Remove the line default-runtime: nvidia from {K3S_YAML}.d/10-gpu.yaml, and run again"),
+    "default not wanted, and among its arguments": (
+        Node(config=rendered(3, handler(3, "nvidia"), default="nvidia")), {"set_as_default": "disabled"}, DECISION,
+        "Remove --default-runtime from the arguments of k3s-agent.service, and run again"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", REFUSED)
+def test_what_a_person_has_to_write_is_said_with_its_file_and_line(case: str) -> None:
+    node, options, decision, sentence = REFUSED[case]
+    with pytest.raises(PlanError) as refused:
+        node.plan(decision, **options)
+    assert sentence in str(refused.value)
+    assert "secret" not in str(refused.value)
+
+
+def test_a_variable_in_the_path_is_named_since_systemd_puts_nothing_in_its_place() -> None:
+    """The node withholds such a value, and says that there is one."""
+    text = "K3S_TOKEN=secret\nPATH=$PATH:/opt/nvidia\n"
+    withheld = [{"path": ["PATH"], "kind": "string", "line": 2, "span": [17, 39]}]
+    node = Node(files={K3S_ENV: {"content": file_places.shown(text, detected.PATH_ALONE), "withheld": withheld}})
+    assert "$" not in file_places.shown(text, detected.PATH_ALONE)
+    with pytest.raises(
+        PlanError, match=r"(?s)k3s-agent.service.env:2: the value of PATH is not.*Write it out, for example PATH=/usr/local/sbin"
+    ):
+        node.plan()
+
+
+def test_of_files_with_tokens_and_of_settings_nothing_else_leaves_the_host() -> None:
+    assert file_places.shown("K3S_TOKEN=secret\nPATH=/opt/bin:/usr/bin\n", detected.PATH_ALONE).splitlines()[1] == "PATH=/opt/bin:/usr/bin"
+    assert "secret" not in file_places.shown("K3S_TOKEN=secret\nPATH=/opt/bin\n", detected.PATH_ALONE)
+    shown = file_places.shown("token: secret\ndefault-runtime: nvidia\n", detected.settings_keep("default-runtime"))
+    assert ("secret" in shown, "default-runtime: nvidia" in shown) == (False, True)
+
+
+# ---------------------------------------------------------------- the default handler that is there
+
+SAID = {
+    "in config.yaml, and rendered": (Node(files={K3S_YAML: "default-runtime: nvidia\n"}, default="nvidia", served={"nvidia": NVIDIA},
+                                          config=rendered(3, handler(3, "nvidia"), default="nvidia")), 0),
+    "in config.yaml, wanted by nobody": (Node(files={K3S_YAML: "default-runtime: nvidia\n"}, served={"nvidia": NVIDIA},
+                                                  config=rendered(3, handler(3, "nvidia"))), 1),
+    "in its arguments": (Node(default="nvidia", served={"nvidia": NVIDIA}, config=rendered(3, handler(3, "nvidia"), default="nvidia")), 0),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("default", [False, True])
+@pytest.mark.parametrize("case", SAID)
+def test_a_default_that_a_person_has_set_is_respected(case: str, default: bool) -> None:
+    node, restarts = SAID[case]
+    restarts = restarts if default else 0
+    planned = node.plan(dc.replace(DECISION, default=default))
+    assert (len(planned.restarts), planned.changes) == (restarts, ())
+
+
+def test_a_later_file_of_its_settings_counts() -> None:
+    files = {
+        K3S_YAML: "default-runtime: crun\n",
+        f"{K3S_YAML}.d/50.yaml": "default-runtime: nvidia\n",
+        f"{K3S_YAML}.d/10.yaml": "default-runtime: a\n",
+    }
+    node = Node(files=files)
+    assert detected.default(node.seen(), node.instance()) == detected.Default("nvidia", f"{K3S_YAML}.d/50.yaml", 1)
+
+
+# ---------------------------------------------------------------- the decision
+
+DECIDED = {
+    "containerd 2": (Node(), {}, ("native-cdi", False, ("cdi-cri",))),
+    "containerd 1.7, whose switch cannot be set": (OLD, {}, ("nvidia-runtime", False, ("envvar",))),
+    "containerd 1.7 with CDI on": (dc.replace(OLD, cdi=True), {}, ("native-cdi", False, ("cdi-cri",))),
+    "nvidia is the default": (Node(default="nvidia"), {}, ("native-cdi", True, ("cdi-cri",))),
+    "nvidia is the default, and the plugin uses CDI": (
+        Node(default="nvidia"), {"device_plugin_strategy": ("cdi-cri",)}, ("native-cdi", True, ("cdi-cri",))),
+    "a default is wanted": (Node(), {"set_as_default": "enabled"}, ("native-cdi", True, ("cdi-cri",))),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", DECIDED)
+def test_the_decision_asks_for_nothing_that_the_manager_does_not_render(case: str) -> None:
+    node, options, expected = DECIDED[case]
+    found = decide.decide_one(Policy(**options), node.instance(), Kubelet(present=True))
+    assert (found.injection, found.default, found.device_list_strategy) == expected
+    assert (found.annotation_prefixes, found.enable_cdi) == ((), False)
+
+
+def test_cdi_that_cannot_be_switched_on_is_refused_with_its_reason() -> None:
+    with pytest.raises(PlanError, match="enableCDI = false, and the manager that renders the configuration has no setting for it"):
+        decide.decide_one(Policy(injection="native-cdi"), OLD.instance(), Kubelet())
+
+
+# ---------------------------------------------------------------- whose place it is
+
+
+def test_the_places_are_those_of_the_two() -> None:
+    finds = {name: (known.place(name).detection or rancher.detection("")) for name in ("k3s", "rke2")}
+    assert {name: one.settings for name, one in finds.items()} == {
+        "k3s": "/etc/rancher/k3s/config.yaml",
+        "rke2": "/etc/rancher/rke2/config.yaml",
+    }
+    assert finds["k3s"].environment == ("/etc/default/{}", "/etc/sysconfig/{}", "/etc/systemd/system/{}.service.env")
+    assert finds["rke2"].environment == ("/etc/default/{}", "/etc/sysconfig/{}", "/usr/local/lib/systemd/system/{}.env")
+
+
+@pytest.mark.parametrize("options", [{"drop_in": "never"}, {"drop_in_path": "/srv/gpu.toml"}])
+def test_where_a_file_of_ours_is_wanted_the_host_is_left_alone_and_told_so(options: dict[str, Any]) -> None:
+    assert "so that it is not edited" in str(Node().instance(Policy(**options)).refusal)
