@@ -211,6 +211,8 @@ def managers() -> str:
         shown = code((*one.homes, *one.units, *(f"ID={name}" for name in one.os_ids)))
         hosts = code(name for name in KINDS if name.startswith(f"{one.name}-like"))
         done = f"a drop-in in {code(one.place.drop_ins)}; restart of {code(one.place.units)}" if one.place else one.instead
+        if one.place and one.place.detection:
+            done += f". Without drop-ins: the handlers that it finds by itself, others in {code(one.place.detection.templates.values())}"
         rows.append([one.title, shown, done, f"imitated: {hosts}" if hosts else "a table of tests"])
     return table(["system", "recognised by", "what is done, or is to be done", "tested on"], rows)
 

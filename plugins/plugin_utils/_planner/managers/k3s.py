@@ -10,9 +10,9 @@ file (k3s-io/k3s#13680).
 
 from __future__ import annotations
 
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import rancher
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
 
-DETECTED = ("nvidia",)
 DROP_INS = ("config-v3.toml.d", "config.toml.d")
 GENERATED = "agent/etc/containerd/config.toml"  # below the data directory
 SOCKET = "/run/k3s/containerd/containerd.sock"
@@ -44,7 +44,7 @@ K3S = Manager(
         not_imported=not_imported("k3s", "k3s (k3s-agent on agents)"),
         executable="k3s",  # one file of all its programs, to which `containerd` is a link
         kubelet=True,
-        detected=DETECTED,
+        detection=rancher.detection("k3s", "/etc/default/{}", "/etc/sysconfig/{}", "/etc/systemd/system/{}.service.env"),
         load_image="k3s ctr -n k8s.io images import FILE.tar",
     ),
 )

@@ -38,9 +38,6 @@ class Place:
     dump: bool = True  # the daemon's program reads staged files and prints what it has read, before they are swapped
     kubelet: bool = False  # a kubelet runs inside the program of `units`, on the manager's socket
     never: tuple[tuple[tuple[str, ...], str], ...] = ()  # keys below the CRI table that are not written here, and what sets them instead
-    detected: tuple[
-        str, ...
-    ] = ()  # handlers that it adds by itself where it finds their program: they say nothing of how this node runs pods
     detection: Detection | None = None  # what it does by itself where none of our files is read
     load_image: str = ""  # how a person brings an image there; empty: as with any containerd
 

@@ -5,7 +5,7 @@
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import k3s
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers import k3s, rancher
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
 
 RKE2 = Manager(
@@ -24,7 +24,7 @@ RKE2 = Manager(
         main_edited=False,
         not_imported=k3s.not_imported("RKE2", "rke2-server or rke2-agent"),
         kubelet=True,
-        detected=k3s.DETECTED,
+        detection=rancher.detection("rke2", "/etc/default/{}", "/etc/sysconfig/{}", "/usr/local/lib/systemd/system/{}.env"),
         load_image=f"/var/lib/rancher/rke2/bin/ctr --address {k3s.SOCKET} -n k8s.io images import FILE.tar",
     ),
 )

@@ -191,7 +191,10 @@ def reasons(policy: Policy, obs: Observation, instance: Instance, decision: Deci
     except PlanError:
         return ()
     base = aim.bases.get(decision.handler)
-    where = rendered.reason(policy, known.of_name(instance.manager), decision.handler, files, aim.cri, aim.wanted)
+    if instance.detects:
+        where = rendered.by_itself(known.of_name(instance.manager), files, instance.detects)
+    else:
+        where = rendered.reason(policy, known.of_name(instance.manager), decision.handler, files, aim.cri, aim.wanted)
     return (*([Reason("cgroup_driver", "systemd" if base.systemd else "cgroupfs", base.cgroup_why)] if base else []), *where)
 
 
@@ -256,7 +259,8 @@ def _bases(
 def _detected(manager: str, base: FileSet) -> frozenset[str]:
     """Handlers that the manager adds by itself, and that no other file names: they say nothing of what this node's runc has."""
     others = {name for file in base.files[1:] for name in config.handlers(file.doc.data)}
-    return frozenset(known.place(manager).detected) - others
+    finds = known.place(manager).detection
+    return frozenset(finds.programs if finds else ()) - others
 
 
 def _changes(

@@ -30,3 +30,9 @@ def reason(policy: Policy, manager: Manager, handler: str, files: FileSet, cri: 
     lacks = f"its own handler {own} lacks {keys}" if own else f"it has no handler {handler} yet" if handler else f"it lacks {keys}"
     path = edit.drop_in_path(policy, place, files)
     return [Reason("drop_in", path, f"{manager.title} renders {files.root_path} at each start and imports this file; {lacks}")]
+
+
+def by_itself(manager: Manager, files: FileSet, why: str) -> list[Reason]:
+    """why: what keeps drop-ins from being read."""
+    said = f"{manager.title} renders {files.root_path} at each start, and {why}; it adds the handlers that it finds by itself"
+    return [Reason("drop_in", "none", said)]

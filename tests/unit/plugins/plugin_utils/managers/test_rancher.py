@@ -25,7 +25,6 @@ V3 = next(row for row in public.CONTAINERDS if row.file == "k3s-v3").text  # wit
 V3_BARE = V3[: V3.index("\n[plugins.'io.containerd.cri.v1.runtime'.containerd.runtimes.'nvidia']")]
 V2_OLD = next(row for row in public.CONTAINERDS if row.file == "k3s-v2").text
 V2 = V2_OLD.replace("version = 2\n", 'version = 2\nimports = ["/var/lib/rancher/k3s/agent/etc/containerd/config.toml.d/*.toml"]\n')
-WITHOUT = "".join(line for line in V3.splitlines(keepends=True) if not line.startswith("imports"))
 DECISION = Decision(
     instance="", engine="containerd", engine_version="", injection="native-cdi", handler="nvidia", default=False, runtime_mode="cdi",
     annotation_prefixes=("nvidia.cdi.k8s.io/",), device_list_strategy=(), plugin_annotation_prefix="", runtime_class="nvidia",
@@ -197,24 +196,9 @@ def test_the_reason_names_the_drop_in_and_what_the_generated_file_lacks(name: st
 
 
 REFUSED = {
-    "no directory is imported": (
-        Node(text=WITHOUT),
-        {},
-        "its imports (none) do not name /var/lib/rancher/k3s/agent/etc/containerd/config-v3",
-    ),
-    "containerd 1.7": (
-        Node(text=V2_OLD, version="1.7.27-k3s1"),
-        {},
-        "a drop-in would replace all that it says of CRI on containerd 1.7.27",
-    ),
     "it has never started": (Node(text=None), {}, "it is not there yet"),
     "the user's path is not imported": (Node(), {"drop_in_path": "/srv/gpu.toml"}, "do not name /srv/gpu.toml"),
     "no drop-in is wanted": (Node(), {"drop_in": "never"}, "drop_in: never allows no other way"),
-    "RKE2": (
-        Node(unit="rke2-agent.service", text=WITHOUT, **RKE2),
-        {},
-        "RKE2 renders /var/lib/rancher/rke2/agent/etc/containerd/config.toml",
-    ),
 }
 
 
