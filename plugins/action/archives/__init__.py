@@ -146,10 +146,10 @@ def _members(stream: IO[bytes]) -> Iterator[tuple[tarfile.TarFile, tarfile.TarIn
 
 @contextlib.contextmanager
 def _whole() -> Iterator[None]:
-    """What tarfile finds wrong, as a sentence."""
+    """What tarfile finds wrong, as a sentence. Headers with absurd sizes, or one for another without end, are errors of Python's to it."""
     try:
         yield
-    except (tarfile.TarError, EOFError) as error:
+    except (tarfile.TarError, EOFError, OverflowError, MemoryError, RecursionError) as error:
         raise ValueError(f"it is truncated, or no tar archive: {str(error) or type(error).__name__}") from None
 
 

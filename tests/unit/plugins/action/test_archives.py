@@ -73,6 +73,14 @@ def joined(one: bytes, other: bytes) -> bytes:
     return one[:end] + other
 
 
+def header(kind: bytes, size: int) -> bytes:
+    """A header that says a size, which GNU's form has room for."""
+    block = bytearray(tarfile.TarInfo("long").tobuf())
+    block[124:136], block[156:157], block[148:156] = b"\x80" + size.to_bytes(11, "big"), kind, b" " * 8
+    block[148:156] = b"%06o\0 " % sum(block)
+    return bytes(block)
+
+
 CUT = len(bundles.archive())
 BAD: dict[str, tuple[bytes, str]] = {
     "another file in a package's place": (
@@ -104,6 +112,14 @@ BAD: dict[str, tuple[bytes, str]] = {
     "cut off in its first block": (bundles.archive()[:300], "it is truncated, or no tar archive"),
     "nothing": (b"", "it is truncated, or no tar archive"),
     "only zeros": (b"\0" * 10240, "it is empty"),
+    "a file longer than any disk": (header(tarfile.REGTYPE, 1 << 80), "it is truncated, or no tar archive|does not begin with"),
+    "a package longer than any disk": (joined(bundles.archive(), header(tarfile.REGTYPE, 1 << 80)), "it is truncated|does not list"),
+    "a name longer than any memory": (header(tarfile.GNUTYPE_LONGNAME, 1 << 80), "it is truncated, or no tar archive"),
+    "attributes longer than any memory": (header(tarfile.XHDTYPE, 1 << 62) + bytes(1024), "it is truncated, or no tar archive"),
+    "a name for a name without end": (
+        (header(tarfile.GNUTYPE_LONGNAME, 5) + b"aaaaa".ljust(512, b"\0")) * 3000,
+        "it is truncated, or no tar archive",
+    ),
     "compressed": (gzip.compress(bundles.archive()), "it is truncated, or no tar archive"),
     "something else": (b"PK\x03\x04" + b"x" * 5000, "it is truncated, or no tar archive"),
 }
