@@ -257,7 +257,7 @@ def needed(policy: Policy, obs: Observation, *, missing: bool, offered: Callable
 def trusting(policy: Policy, obs: Observation, source: Plan) -> tuple[transaction.Command, ...]:
     """What has rpm trust our key before zypper installs: zypper believes the keys in rpm's database alone."""
     where = FAMILIES["suse"]
-    if not (_zypper(obs) and wanted(policy)):
+    if not (_zypper(obs) and (wanted(policy) or policy.bundle_file)):
         return ()
     if not source.changes and not obs.raw(queries.file(where.key_path, content=False)).get("exists"):
         return ()

@@ -296,6 +296,15 @@ def test_rpm_trusts_our_key_before_zypper_installs(os_id: str, comes: bool, ther
         assert commands == ([(["rpmkeys", "--import", key], ["rpm", "--erase", IN_RPM])] if told and not known else [])
 
 
+def test_rpm_trusts_the_key_of_an_archive_where_no_repository_is_named() -> None:
+    """bundle_file excludes the address of a repository, so an empty one is no reason to leave its packages without a key."""
+    key = repository.FAMILIES["suse"].key_path
+    here = Observation({"os_release": {"ID": "sles", "ID_LIKE": "suse"}}, {f"command:rpm --query {IN_RPM}": {"rc": 1}})
+    archived = Policy(toolkit_repository="", bundle_file="/srv/bundle.tar", toolkit_key=MIRROR["toolkit_key"])
+    (command,) = repository.trusting(archived, here, Plan(changes=({"op": "remove", "path": "/x"},)))
+    assert command["argv"] == ["rpmkeys", "--import", key]
+
+
 GOES = {
     # rpm has our key, another source of NVIDIA's packages -> rpm loses it
     "as we left it": (True, "", True),
