@@ -73,6 +73,7 @@ def seconds(request):
     """How long a transaction may take, there and back, if everything needs the time that it is allowed."""
     forth = sum(check.get("timeout", health.READS_WITHIN) * (2 if check.get("baseline") else 1) for check in request.get("validate") or [])
     forth += sum(entry.get("timeout", health.ENDS_WITHIN) for entry in request.get("commands_before") or [])
+    forth += sum(entry.get("undo_within") or health.ENDS_WITHIN for entry in request.get("commands_before") or [] if entry.get("undo"))
     back = sum(unit.get("timeout", health.DEFAULT_TIMEOUT) for unit in request.get("units") or [])
     back += sum(check.get("timeout", health.SERVES_WITHIN) for check in request.get("health") or [])
     back += health.DEFAULT_TIMEOUT * len(request.get("disable") or [])

@@ -47,6 +47,7 @@ def require(request):
         _match(place, _UNIT, "the name of a unit such as foo.service", name)
     for place, command in list(_tables(request, "commands_before")) + list(_tables(request, "validate")):
         _seconds(place + ".timeout", command.get("timeout"))
+        _seconds(place + ".undo_within", command.get("undo_within"))
         _programs(place, command)
     for place, check in _tables(request, "health"):
         _match(place + ".kind", "cri|http", "one of cri, http", check.get("kind"))

@@ -203,7 +203,7 @@ def _undo_commands(meta, was, outcome, booting):
 
 def _undo(command, outcome, booting):
     """What takes long, as a package manager does, would be killed in its middle by a boot that waits for it: that is left to a person."""
-    shown, within = " ".join(command["undo"]), command.get("undo_within") or 600
+    shown, within = " ".join(command["undo"]), command.get("undo_within") or health.ENDS_WITHIN
     if booting and command.get("undo_within"):
         raise host_files.NodeError("failed", "the command was cut short, and a boot cannot undo it; run: %s" % shown)
     found = commands.run(command["undo"], 10 if booting else within)

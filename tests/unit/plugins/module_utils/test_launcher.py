@@ -373,3 +373,12 @@ def test_a_missing_systemd_run_is_named_with_what_brings_it(host, monkeypatch):
         deadline.arm(host.journal, {"id": "a" * 32}, "/program")
     assert "systemd-run" in str(caught.value)
     assert "install systemd-run" in caught.value.following
+
+
+def test_the_timer_waits_for_what_is_undone_as_long_as_that_may_take():
+    """It kills the executor, and a package manager that is killed in its middle leaves the host without the way back."""
+    install = {"argv": ["true"], "timeout": 900}
+    plain = deadline.seconds({"commands_before": [install]})
+    assert deadline.seconds({"commands_before": [dict(install, undo=["true"], undo_within=900)]}) - plain == 900
+    assert deadline.seconds({"commands_before": [dict(install, undo=["true"])]}) - plain == health.ENDS_WITHIN
+    assert deadline.seconds({"commands_before": [dict(install, undo=None)]}) == plain
