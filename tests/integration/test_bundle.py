@@ -5,15 +5,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import shutil
-from collections.abc import Callable
+import tarfile
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
 import pytest
+from ansible_collections.gpufleet.nvidia.plugins.action import archives
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
 
 from tests.lab import aptrepo, artefacts
-from tests.tools.onlab import Fleet, Run, repository
+from tests.tools.onlab import Fleet, repository
 
 HOST = "bundle1"
 PLACE = "/var/lib/gpufleet/bundle"
@@ -29,36 +34,34 @@ def fleet(boot: Any) -> Fleet:
     return found
 
 
-def make(fleet: Fleet, archive: Path, home: Path, **more: Any) -> Run:
-    """An archive of the repository in a directory of this machine."""
-    variables = {
-        **repository(),
-        "gpufleet_toolkit_repository": f"file://{home}/{aptrepo.FLAT}",
-        "gpufleet_bundle_file": str(archive),
-        **more,
-    }
-    return fleet.play("bundle", variables=variables)
+def options(archive: Path, home: Path) -> dict[str, Any]:
+    """Of the module bundle, for the repository in a directory of this machine."""
+    return {"file": str(archive), "url": f"file://{home}/{aptrepo.FLAT}", "key": (home / "key.asc").read_text()}
+
+
+def make(fleet: Fleet, *made: dict[str, Any]) -> tuple[Mapping[str, Any], ...]:
+    """The results of several in one play: what takes time is to start Ansible."""
+    tasks = [{"gpufleet.nvidia.bundle": options, "ignore_errors": True} for options in made]
+    return tuple(entry["result"] for entry in fleet.play([{"hosts": "localhost", "gather_facts": False, "tasks": tasks}]).entries)
 
 
 @pytest.fixture(scope="module")
 def archive(fleet: Fleet, tmp_path_factory: pytest.TempPathFactory) -> Path:
-    place = tmp_path_factory.mktemp("bundle") / "bundle.tar"
-    done = make(fleet, place, artefacts.nvidia_debs())
+    place, found = tmp_path_factory.mktemp("bundle") / "bundle.tar", options(Path(), artefacts.nvidia_debs())
+    variables = {"gpufleet_bundle_file": str(place), "gpufleet_toolkit_repository": found["url"], "gpufleet_toolkit_key": found["key"]}
+    done = fleet.play("bundle", variables=variables)
     assert done.failed == {}, done.words
     return place
 
 
-def site(fleet: Fleet, archive: Path, *arguments: str, **more: Any) -> Run:
-    own = {"gpufleet_toolkit_key_fingerprint": repository()["gpufleet_toolkit_key_fingerprint"], "gpufleet_bundle_file": str(archive)}
-    return fleet.play("site", [HOST], variables={**own, **more}, arguments=arguments)
+def fingerprint() -> str:
+    return repository()["gpufleet_toolkit_key_fingerprint"]
 
 
 def test_a_second_run_makes_the_same_archive(fleet: Fleet, archive: Path) -> None:
-    before = archive.read_bytes()
-    again = make(fleet, archive, artefacts.nvidia_debs())
-    assert (again.changed, again.failed) == ({}, {})
-    other = archive.with_name("other.tar")
-    assert make(fleet, other, artefacts.nvidia_debs()).of("bundle")["localhost"]["changed"]
+    before, other = archive.read_bytes(), archive.with_name("other.tar")
+    results = make(fleet, options(archive, artefacts.nvidia_debs()), options(other, artefacts.nvidia_debs()))
+    assert [result["changed"] for result in results] == [False, True]
     assert other.read_bytes() == before == archive.read_bytes()
 
 
@@ -76,7 +79,11 @@ def unsigned(home: Path) -> None:
     shutil.copy2(home / aptrepo.FLAT / "Release", home / aptrepo.FLAT / "InRelease")
 
 
-REPOSITORIES: dict[str, tuple[Callable[[Path], None], str]] = {
+REPOSITORIES: dict[str, tuple[Callable[[Path], Any], str]] = {
+    "another key has signed it": (
+        lambda home: shutil.copy2(home / "wrong.asc", home / "key.asc"),
+        "gpgv says ERRSIG: another key has signed it",
+    ),
     "its metadata was changed": (replaced("InRelease", b"Suite: stable", b"Suite: stabel"), "gpgv says BADSIG"),
     "its metadata is not signed": (unsigned, "it has no signature of the key"),
     "its list was changed": (
@@ -87,26 +94,20 @@ REPOSITORIES: dict[str, tuple[Callable[[Path], None], str]] = {
 }
 
 
-@pytest.mark.parametrize(("change", "says"), REPOSITORIES.values(), ids=REPOSITORIES)
-def test_no_archive_is_made_of_a_repository_that_somebody_changed(
-    fleet: Fleet, change: Callable[[Path], None], says: str, tmp_path: Path
-) -> None:
-    home = tmp_path / "home"
-    shutil.copytree(artefacts.nvidia_debs(), home)
-    change(home)
-    done = make(fleet, tmp_path / "bundle.tar", home)
-    assert says in done.failed["localhost"]
+def test_no_archive_is_made_of_what_the_key_has_not_signed(fleet: Fleet, tmp_path: Path) -> None:
+    wanted = []
+    for name, (change, _says) in REPOSITORIES.items():
+        home = tmp_path / name.replace(" ", "-")
+        shutil.copytree(artefacts.nvidia_debs(), home)
+        change(home)
+        wanted.append(options(tmp_path / "bundle.tar", home))
+    for (_change, says), result in zip(REPOSITORIES.values(), make(fleet, *wanted), strict=True):
+        assert says in result["msg"]
     assert not (tmp_path / "bundle.tar").exists()
 
 
-def test_no_archive_is_made_with_another_key(fleet: Fleet, tmp_path: Path) -> None:
-    home = artefacts.nvidia_debs()
-    wrong = {"gpufleet_toolkit_key": (home / "wrong.asc").read_text(), "gpufleet_toolkit_key_fingerprint": ""}
-    assert "gpgv says ERRSIG: another key has signed it" in make(fleet, tmp_path / "bundle.tar", home, **wrong).failed["localhost"]
-
-
 def test_what_is_refused_is_refused_before_the_host_is_asked(fleet: Fleet, archive: Path, tmp_path: Path) -> None:
-    damaged, key = tmp_path / "damaged.tar", {"toolkit_key_fingerprint": repository()["gpufleet_toolkit_key_fingerprint"]}
+    damaged, key = tmp_path / "damaged.tar", {"toolkit_key_fingerprint": fingerprint()}
     damaged.write_bytes(archive.read_bytes().replace(b"!<arch>", b"!<arcx>", 1))
     cases: dict[str, dict[str, str]] = {
         "has not the bytes that its manifest.json says": {"bundle_file": str(damaged), **key},
@@ -121,24 +122,53 @@ def test_what_is_refused_is_refused_before_the_host_is_asked(fleet: Fleet, archi
     assert done.operations == {}, "nothing was asked of the host"
 
 
+def forged(archive: Path, name: str, old: bytes, new: bytes) -> Path:
+    """The archive of somebody who has changed a file in it, and its manifest as well."""
+    with tarfile.open(archive) as found:
+        files = {member.name: found.extractfile(member).read() for member in found}  # type: ignore[union-attr]
+    assert old in files[name]
+    files[name] = files[name].replace(old, new, 1)
+    told = json.loads(files[manifest.NAME])
+    told["files"][name] = {"sha256": hashlib.sha256(files[name]).hexdigest(), "size": len(files[name])}
+    place = archive.with_name("forged.tar")
+    place.write_bytes(archives.packed({**files, manifest.NAME: json.dumps(told).encode()}))
+    return place
+
+
+FORGED = {
+    "the signed metadata": ("apt/x86_64/InRelease", b"Suite: stable", b"Suite: stabel", "apt-get: exit status 100"),
+    "a package": (f"apt/x86_64/{BASE}", b"!<arch>", b"!<arcx>", "apt-get install"),
+}
+
+
+@pytest.mark.parametrize(("name", "old", "new", "says"), FORGED.values(), ids=FORGED)
+def test_nothing_is_installed_from_a_forged_archive(fleet: Fleet, archive: Path, name: str, old: bytes, new: bytes, says: str) -> None:
+    """Whoever makes a manifest can make it fit. The repository's own signature is what apt believes."""
+    options = {"bundle_file": str(forged(archive, name, old, new)), "toolkit_key_fingerprint": fingerprint()}
+    found = fleet.task("node", [HOST], options).of("node")[HOST]
+    assert found["status"] == "failed"
+    assert says in found["msg"], found["msg"]
+    assert fleet.shell(HOST, "dpkg-query -W 'nvidia-*' 2>/dev/null || true") == ""
+
+
 def test_a_host_without_a_repository_is_converged(fleet: Fleet, archive: Path) -> None:
-    """Check mode, the change, nothing left to do, and everything taken back."""
+    """Check mode, the change, nothing left to do, and everything taken back. What a forged archive has left is mended by the right one."""
+    own = {"bundle_file": str(archive), "toolkit_key_fingerprint": fingerprint()}
     before = fleet.tree(HOST, "/etc", "/var/lib/apt", "/var/lib/dpkg")
-    tried = site(fleet, archive, "--check", "--diff")
+    tried = fleet.task("node", [HOST], own, arguments=["--check"])
     assert tried.failed == {}, tried.words
-    assert BASE in tried.words
+    assert f"{PLACE}/apt" in [difference["path"] for difference in tried.of("node")[HOST]["differences"]]
     assert fleet.tree(HOST, "/etc", "/var/lib/apt", "/var/lib/dpkg") == before
 
-    done = site(fleet, archive)
+    done = fleet.play("site", [HOST], variables={f"gpufleet_{name}": value for name, value in own.items()})
     assert done.failed == {}, done.words
     assert fleet.shell(HOST, "dpkg-query -W -f '${Version}' nvidia-container-toolkit-base") == aptrepo.VERSION
     assert f"URIs: file://{PLACE}/apt\n" in fleet.text(HOST, SOURCE)
     assert BASE in fleet.shell(HOST, f"ls {PLACE}/apt")
     fleet.shell(HOST, "apt-get update -o APT::Update::Error-Mode=any")  # as its own user, and with nothing else to read
 
-    again = site(fleet, archive)
-    assert (again.changed, again.failed) == ({}, {}), again.words
-    assert again.operations == {HOST: 1}
+    again = fleet.task("node", [HOST], own)
+    assert (again.changed, again.failed, again.operations) == ({}, {}, {HOST: 1}), again.words
 
-    assert fleet.play("rollback", [HOST]).failed == {}
+    assert fleet.task("node", [HOST], {"state": "absent"}).failed == {}
     assert fleet.shell(HOST, f"ls -d {PLACE} {SOURCE} 2>/dev/null || true") == ""

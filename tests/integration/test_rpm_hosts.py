@@ -187,3 +187,24 @@ def test_absent_takes_the_repository_away_and_leaves_the_packages(fleet: Fleet, 
         assert fleet.shell(host, f"ls {where.key_path} {where.list_path} 2>/dev/null", fails=True) == ""
         assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.NEW)
     assert fleet.shell(ZYPPER, "rpm -qa 'gpg-pubkey*'") == ""
+
+
+def test_packages_come_from_an_archive_where_no_repository_is_reached(fleet: Fleet, fresh: tuple[Run, Run, Run], tmp_path: Path) -> None:
+    """zypper keeps hard links to the indexes of a local repository, which go all the same."""
+    archive, key = tmp_path / "bundle.tar", Path(rpmrepo.nvidia_rpms(), "key.asc").read_text()
+    address = f"file://{rpmrepo.nvidia_rpms()}/{rpmrepo.SIGNED}"
+    make = {"file": str(archive), "url": address, "key": key, "formats": ["rpm"], "versions": [rpmrepo.OLD, rpmrepo.NEW]}
+    made = fleet.play([{"hosts": "localhost", "gather_facts": False, "tasks": [{"gpufleet.nvidia.bundle": make}]}])
+    assert {p["licences"][0] for p in made.of("bundle")["localhost"]["packages"]} == {"Apache-2.0"}
+    own = {"bundle_file": str(archive), "toolkit_key_fingerprint": data.fingerprint(key), "cdi": "disabled"}
+    moved = fleet.task("node", HOSTS, {**own, "toolkit_version": rpmrepo.NEW})
+    assert moved.status == 0, moved.words
+    again = fleet.task("node", HOSTS, own)
+    assert (again.changed, again.operations) == ({}, dict.fromkeys(HOSTS, 1)), again.words
+    for host in HOSTS:
+        assert installed(fleet, host) == dict.fromkeys(PACKAGES, rpmrepo.NEW)
+        assert "file:///var/lib/gpufleet/bundle/rpm" in fleet.text(host, FAMILY[host].list_path)
+    gone = fleet.task("node", HOSTS, options(state="absent"))
+    assert gone.status == 0, gone.words
+    for host in HOSTS:
+        assert fleet.shell(host, f"ls -d /var/lib/gpufleet/bundle {FAMILY[host].list_path} 2>/dev/null", fails=True) == ""

@@ -62,6 +62,7 @@ class Write(_WriteKeys, total=False):
     mode: str
     encoding: Literal["base64"]  # of the content, where it is no text
     archived: Archived
+    linked: bool  # its other names (hard links) may keep the old content
     references: Sequence[Reference]
     keep: Mapping[str, Any] | None
 

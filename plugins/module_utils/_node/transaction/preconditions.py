@@ -22,8 +22,11 @@ _IMMUTABLE, _APPEND = 0x10, 0x20
 _IMAGE_BASED = "/run/ostree-booted"
 
 
-def require(root, path, real, links):
-    """NodeError with what to do when the file at a resolved host path must not be changed."""
+def require(root, path, real, links, linked=False):
+    """NodeError with what to do when the file at a resolved host path must not be changed.
+
+    linked: whether its other names may keep the old content, as they do when a file goes.
+    """
     for spot in links + [real]:
         _require_guarded(root, path, spot)
     directory = os.path.dirname(real)
@@ -40,7 +43,7 @@ def require(root, path, real, links):
         return
     if found.st_mode & 0o002:
         _refuse("%s: everybody may write to this file (mode %04o). Run chmod o-w on it first" % (path, stat.S_IMODE(found.st_mode)))
-    if found.st_nlink > 1:
+    if found.st_nlink > 1 and not linked:
         _refuse(
             "%s: has %d names (hard links), and the others would keep the old content. Replace it by a file of its own"
             % (path, found.st_nlink)

@@ -61,7 +61,7 @@ def plan(root, base, changes):
         forget = change["op"] == "restore" or bool(change.get("forget"))
         planned.append(FileChange(change["op"], change["path"], real, before, after, forget, made))
         if differs(planned[-1]):
-            preconditions.require(root, change["path"], real, links)
+            preconditions.require(root, change["path"], real, links, after is None or bool(change.get("linked")))
     return planned, conflicts
 
 

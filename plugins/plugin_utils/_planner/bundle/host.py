@@ -20,6 +20,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model imp
     JOURNAL_DIR,
     Difference,
     HostDecision,
+    NeedMore,
     Plan,
     Policy,
     merge,
@@ -69,6 +70,15 @@ class Part:
     @property
     def place(self) -> str:
         return f"{DIRECTORY}/{self.source.format}"
+
+    @property
+    def url(self) -> str:
+        return f"file://{self.place}"
+
+    @property
+    def folders(self) -> tuple[str, ...]:
+        names = {posixpath.dirname(name) for name in self.source.files} | {""}
+        return tuple(posixpath.join(self.place, name).rstrip("/") for name in sorted(names))
 
 
 def of_host(policy: Policy, obs: Observation) -> Part:
@@ -149,29 +159,38 @@ def needed(policy: Policy, obs: Observation, record: HostDecision) -> Plan:
     if not missing:
         return Plan()
     part, where = of_host(policy, obs), repository.family(obs.host.get("os_release") or {})
+    ask_together(part, where, obs)
     names = {*record.packages, *(name for name in packages.FAMILY if obs.package(name))}
     versions = {pin.toolkit_version, *installed(obs)}  # the way back takes those from before
     wanted = [p.file for p in part.source.packages if p.version in versions and p.name in names]
     expected = policy.toolkit_key_fingerprint or repository.FINGERPRINT
-    source = repository.plan(obs, url=f"file://{part.place}", key=part.key, expected=expected, state="present")
+    source = repository.plan(obs, url=part.url, key=part.key, expected=expected, state="present")
     plan = merge([files(part, obs, wanted, pin.toolkit_version), source])
     return dc.replace(plan, beforehand=(f"The packages come from {policy.bundle_file}, as {OPTION} says",), **checked(part, where))
 
 
+def ask_together(part: Part, where: repository.Family, obs: Observation) -> None:
+    """All that has to be known of the place, in one look."""
+    asked = [*map(queries.directory, part.folders), *repository.questions((where,), part.url)]
+    new = [question for question in asked if not obs.asked(question)]
+    if new:
+        raise NeedMore(new)
+
+
 def files(part: Part, obs: Observation, wanted: list[str], version: str) -> Plan:
-    """The indexes, the packages that are not there yet, and nothing of another archive."""
+    """The indexes and packages, and nothing of another archive. What is there with these very bytes is not written again."""
     keep = [*part.source.indexes, *wanted]
     found = there(part, obs)
-    sent = [name for name in keep if name in part.source.indexes or found.get(name) != part.sizes[name]]
     writes: list[transaction.Change] = [
         {
             "path": f"{part.place}/{name}",
             "op": "write",
             "content": "",
             "mode": "0644",
+            "linked": True,  # zypper's cache has the indexes of a local repository as hard links
             "archived": {"file": part.file, "name": f"{part.source.place}/{name}"},
         }
-        for name in sent
+        for name in keep
     ]
     removes: list[transaction.Change] = [{"path": f"{part.place}/{name}", "op": "remove"} for name in sorted(set(found) - set(keep))]
     size = sum(part.sizes[name] for name in keep)
@@ -186,12 +205,11 @@ def files(part: Part, obs: Observation, wanted: list[str], version: str) -> Plan
 
 def there(part: Part, obs: Observation) -> dict[str, int]:
     """The files that are in the archive's place on the host by now, with their sizes."""
-    folders = sorted({posixpath.dirname(name) for name in part.source.files} | {""})
     found = {}
-    for folder in folders:
-        for entry in obs.raw(queries.directory(posixpath.join(part.place, folder).rstrip("/"))).get("entries") or ():
+    for folder in part.folders:
+        for entry in obs.raw(queries.directory(folder)).get("entries") or ():
             if entry.get("type") == "file":
-                found[posixpath.join(folder, str(entry["name"]))] = int(entry["size"])
+                found[posixpath.relpath(f"{folder}/{entry['name']}", part.place)] = int(entry["size"])
     return found
 
 
@@ -206,5 +224,5 @@ def checked(part: Part, where: repository.Family) -> dict[str, Any]:
     return {
         **found,
         "stage_files": (*found["stage_files"], *indexes),
-        "substitute": (*found["substitute"], (f"file://{part.place}", "file://{stage}/bundle")),
+        "substitute": (*found["substitute"], (part.url, "file://{stage}/bundle")),
     }

@@ -12,7 +12,7 @@ import struct
 import pytest
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.transaction import preconditions
 
-from .conftest import CONFIG, Node
+from .conftest import CONFIG, Node, restore
 
 NOBODY = 0xFFFFFFFF
 
@@ -94,6 +94,22 @@ def test_refused_with_what_to_do_instead(node, monkeypatch, make, said, check):
     assert node.tree() == before
     same = node.run([node.write(node.config, CONFIG)], check=check, id="2" * 32)
     assert same["error"] is None, "nothing is to be changed, so nothing is refused"
+
+
+@pytest.mark.parametrize(
+    "change",
+    [lambda n: {"path": str(n.config), "op": "remove"}, lambda n: n.write(n.config, "new\n", linked=True)],
+    ids=["goes", "is ours"],
+)
+def test_other_names_keep_the_old_content_where_nobody_expects_another(node, change):
+    """Of a file that goes, and of one that a package manager's cache links to."""
+    hard_link(node, None)
+    found = node.run([change(node)])
+    assert found["error"] is None
+    assert (node.directory / "other").read_text() == CONFIG
+    assert not node.config.exists() or node.config.read_text() == "new\n"
+    assert node.run([restore(node.config)], id="2" * 32)["error"] is None
+    assert node.config.read_text() == CONFIG
 
 
 def test_an_image_based_system_keeps_its_usr(monkeypatch):

@@ -13,7 +13,7 @@ import pytest
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import owned_file, queries
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import host as bundle
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.bundle import manifest
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import HostDecision, NeedMore, Plan, PlanError, Policy
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.resources import apt_sources, packages, repository
 
@@ -87,16 +87,21 @@ def test_rpm_hosts_get_their_own_part() -> None:
     ]
 
 
-def test_a_package_that_is_there_is_not_sent_again_and_an_old_archive_goes() -> None:
+def test_an_old_archive_goes() -> None:
     there = {f"{BASE}_1.20.1-1.deb": 10, "InRelease": 9, f"{BASE}_1.19.1-1.deb": 10}
     plan = bundle.needed(POLICY, host(told("1.20.1-1"), there=there), RECORD)
-    assert sent(plan) == ["InRelease", "Packages"]
+    assert sent(plan) == ["InRelease", "Packages", f"{BASE}_1.20.1-1.deb"]
     assert [str(c["path"]) for c in plan.changes if c["op"] == "remove"] == [f"{PLACE}/{BASE}_1.19.1-1.deb"]
+    assert plan.differences[0].before == "3 files, 29 bytes"
 
 
-def test_half_a_package_is_sent_again() -> None:
-    plan = bundle.needed(POLICY, host(told("1.20.1-1"), there={f"{BASE}_1.20.1-1.deb": 5}), RECORD)
-    assert f"{BASE}_1.20.1-1.deb" in sent(plan)
+def test_what_has_to_be_known_of_a_host_is_one_look_more() -> None:
+    full = host(told("1.20.1-1", form="rpm"), os="fedora")
+    first = {packages.QUESTION["id"], queries.archive(POLICY.bundle_file)["id"]}
+    with pytest.raises(NeedMore) as caught:
+        bundle.needed(POLICY, Observation(full.host, {name: full.answers[name] for name in first}), RECORD)
+    asked = {question["id"]: full.answers[question["id"]] for question in caught.value.questions}
+    assert bundle.needed(POLICY, Observation(full.host, {**{name: full.answers[name] for name in first}, **asked}), RECORD).changes
 
 
 NOTHING: dict[str, tuple[Policy, dict[str, str]]] = {
