@@ -60,7 +60,7 @@ LAB = {
     "disasters": ("disasters", "executor", "gpu_operator"),
     "two engines": ("two_engines", "nvidia_ctk_hosts", "other_writers"),
     "cdi specs": ("cdi_spec", "cdi_validated", "cdi_bad_hosts", "freshness"),
-    "lab": ("lab", "device_nodes"),
+    "lab": ("lab", "device_nodes", "k3s"),
     "cdi engines": ("cdi_engines", "cdi_mig"),
     "node_check": ("node_check",),
     "packages": ("rpm_hosts",),
