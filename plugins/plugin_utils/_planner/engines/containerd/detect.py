@@ -327,6 +327,8 @@ def _cdi(obs: Observation, daemon: Daemon, status: Mapping[str, Any], files: Fil
     """By the order of evidence: the daemon's status, its binary's dump, the files, the version."""
     newest = cdi_versions.max_cdi(traits.CONTAINERD, str(version))
     field = releases.cri_field(version)
+    if daemon.manager.own_engine and not daemon.running:  # its program lies where only its process would show it
+        return Cdi(False, False, (), "", Evidence("version", "it does not run, so its version is not known"))
     if status:
         return _switch(status, "enableCDI", "cdiSpecDirs", newest, field, "cri-status")
     if ask_dump and daemon.binary and files and files.root:

@@ -217,6 +217,7 @@ def test_one_that_does_not_run_is_named() -> None:
     seen = builders.obs(files={Node().config: V3}, units={"k3s-agent.service": {"ActiveState": "failed"}})
     (one,) = detect.find(Policy(), seen)
     assert str(one.refusal).startswith("k3s's containerd is installed but not running (k3s-agent.service is failed). Start it")
+    assert (one.version, one.cdi.enabled, one.cdi.max_version) == ("", False, ""), "no CDI spec is written for it, and none held back"
 
 
 def test_ours_is_taken_back_and_what_k3s_renders_stays() -> None:
