@@ -24,6 +24,15 @@ PACKAGES = rpmrepo.LAB_PACKAGES
 ADDRESS = "http://10.77.0.1:8099/rpm"
 
 
+# A repository that has nothing to do with the toolkit, and is out of reach by now.
+STANZA = r"[other]\nname=other\nbaseurl=file:///root/other\nenabled=1\nautorefresh=1\ngpgcheck=0\n"
+BROKEN = {
+    DNF: f"mkdir -p /root/other /etc/yum.repos.d; createrepo_c -q /root/other; printf '{STANZA}' >/etc/yum.repos.d/other.repo; "
+    "dnf -q makecache; mv /root/other /root/gone",
+    ZYPPER: f"mkdir -p /etc/zypp/repos.d; printf '{STANZA}' >/etc/zypp/repos.d/other.repo",
+}
+
+
 @pytest.fixture(scope="module")
 def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
     gpus = {"gpus": 2, "driver": "ok"}
@@ -36,6 +45,7 @@ def fleet(boot) -> Fleet:  # type: ignore[no-untyped-def]
     for host in HOSTS:
         found.bring(host, rpmrepo.nvidia_rpms() / f"{rpmrepo.SYSTEM}.rpm", "/root/system.rpm")
         found.shell(host, "rpm --install --force-debian /root/system.rpm 2>&1")
+        found.shell(host, BROKEN[host])
     return found
 
 

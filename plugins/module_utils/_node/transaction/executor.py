@@ -43,6 +43,7 @@ _NEXT = {
 }
 _TAKEN_BACK = "Everything is as it was before; the evidence says why the new state did not work"
 _LEFT = "; %s: another program has written to it in the meantime, so it is left as found, including the part of this collection"
+_OF_COMMANDS = ("argv", "undo", "undo_within", "accepts", "env")  # what of a command the journal keeps, for who undoes it
 _FOREIGN = "All other files are as before. Correct this one, then run again; its original bytes are kept for state: absent"
 
 
@@ -185,7 +186,7 @@ class Transaction(object):
         if self.name:
             return
         self.phase = "backup"
-        wanted = [{key: entry.get(key) for key in ("argv", "undo", "undo_within")} for entry in self.request.get("commands_before") or []]
+        wanted = [{key: entry.get(key) for key in _OF_COMMANDS} for entry in self.request.get("commands_before") or []]
         known = self.request.get("causes") or []
         self.memory = self.memory._replace(opened={"commands": wanted, "causes": known, "guarded": bool(self.program)})
         self.memory.opened["program"] = os.path.basename(self.program or "")  # which is not to be removed as long as this is open

@@ -206,9 +206,9 @@ def _undo(command, outcome, booting):
     shown, within = " ".join(command["undo"]), command.get("undo_within") or health.ENDS_WITHIN
     if booting and command.get("undo_within"):
         raise host_files.NodeError("failed", "the command was cut short, and a boot cannot undo it; run: %s" % shown)
-    found = commands.run(command["undo"], 10 if booting else within)
+    found = commands.run(command["undo"], 10 if booting else within, env=command.get("env"))
     outcome["ran"].append({"argv": command["undo"], "rc": found["rc"], "output": "", "why": "undo"})
-    if found["rc"] != 0:
+    if found["rc"] not in [0] + (command.get("accepts") or []):
         end = "no end within %d s" % within if found["timed_out"] else "exit status %d" % found["rc"]
         raise host_files.NodeError("failed", "%s: %s" % (shown, end))
 

@@ -54,11 +54,19 @@ def _apt_version(version: str) -> str:
 
 
 def _dnf(names: Sequence[str], version: str, downgrade: bool) -> list[str]:
-    """`install` of an older version downgrades by itself. Its lists may be two days old, so a new version takes --refresh.
+    """`install` of an older version downgrades by itself. Its lists may be two days old, which a new version is not in.
 
-    It waits for another package manager as long as that works. -y also says yes to the keys that `gpgkey=` of a repository names.
+    --refresh would ask every repository, and fail at one that is out of reach and not needed. It waits for another package manager as long
+    as that works. -y also says yes to the keys that `gpgkey=` of a repository names.
     """
-    return ["dnf", "install", "-y", "--refresh", "--setopt=install_weak_deps=False", *(f"{n}-{version}" if version else n for n in names)]
+    return [
+        "dnf",
+        "install",
+        "-y",
+        "--setopt=*nvidia*.metadata_expire=1",
+        "--setopt=install_weak_deps=False",
+        *(f"{n}-{version}" if version else n for n in names),
+    ]
 
 
 def _zypper(names: Sequence[str], version: str, downgrade: bool) -> list[str]:

@@ -172,6 +172,9 @@ def test_a_command_that_fails_half_way_is_undone_itself_and_who_cannot_says_so(n
     half = {"argv": ["sh", "-c", "touch %s; exit 1" % made], "undo": ["rm", str(made)], "undo_within": 60}
     found = node.run([], commands_before=[half])
     assert (found["error"]["phase"], found["changed"], made.exists()) == ("command", False, False)
+    other = dict(half, argv=["false"], undo=["sh", "-c", "exit $LEFT"], env={"LEFT": "106"}, accepts=[106])
+    assert node.run([], id="3" * 32, commands_before=[other])["error"]["phase"] == "command"
+    made.touch()
     found = node.run([], id="2" * 32, commands_before=[dict(half, undo=["sh", "-c", "exit 3"])])
     assert (found["error"]["phase"], found["changed"], made.exists()) == ("rollback", True, True)
     assert "sh -c exit 3: exit status 3 (while rolling back after: " in found["error"]["message"]

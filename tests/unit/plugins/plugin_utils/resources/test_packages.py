@@ -77,7 +77,7 @@ def test_lists_are_refreshed_only_where_they_lack_something(case: str, policy: P
     assert plan.commands[-1]["argv"][-1].partition("=")[0] == BASE
 
 
-INSTALL = ["dnf", "install", "-y", "--refresh", "--setopt=install_weak_deps=False"]
+INSTALL = ["dnf", "install", "-y", "--setopt=*nvidia*.metadata_expire=1", "--setopt=install_weak_deps=False"]
 
 
 @pytest.mark.parametrize(
