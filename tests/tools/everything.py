@@ -25,7 +25,7 @@ import sys
 import threading
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NoReturn
@@ -71,6 +71,18 @@ def tied(command: Sequence[str]) -> list[str]:
     return [*(["setpriv", "--pdeathsig", "INT", "--"] if shutil.which("setpriv") else []), *command]
 
 
+@contextlib.contextmanager
+def interruptible() -> Iterator[None]:
+    """What a shell runs in the background ignores interrupts, and hands that on to what it starts; parts are ended by one."""
+    before = signal.getsignal(signal.SIGINT)
+    if before is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGINT, before)
+
+
 class Run:
     """Parts, as many at once as the processors and the memory (gigabytes) carry."""
 
@@ -89,14 +101,15 @@ class Run:
         """Run all, tell how each begins and ends, and give what came of them; an interrupt ends those that run."""
         self.logs.mkdir(parents=True, exist_ok=True)
         found = []
-        try:
-            while self.waiting or self.running:
-                self._start_what_fits()
-                found.append(self._next())
-                self._tell(found[-1])
-        except BaseException:
-            self._stop()
-            raise
+        with interruptible():
+            try:
+                while self.waiting or self.running:
+                    self._start_what_fits()
+                    found.append(self._next())
+                    self._tell(found[-1])
+            except BaseException:
+                self._stop()
+                raise
         return found
 
     def _start_what_fits(self) -> None:

@@ -76,7 +76,8 @@ JUDGES = {
     "judge: adoption": ("adopted", "adoption_loses_nothing", "adoption_properties", "comparison"),
 }
 OTHERS = "lab: others"
-PLAYBOOKS = "tests/unit/playbooks"  # some 150 tests, each of which runs ansible-playbook a few times: as long as all other unit tests
+# Half of the other unit tests, so that two processors share them; and some 170 tests that run ansible-playbook a few times each.
+PLANNER, PLAYBOOKS = "tests/unit/plugins/plugin_utils", "tests/unit/playbooks"
 
 
 def files(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -108,7 +109,8 @@ def sanity_part(core: str) -> Part:
 def fast() -> list[Part]:
     """What tells most in a few minutes: the newest ansible-core, and the node side on the oldest Python. `make check`."""
     return [
-        pytest_part("unit", BUSY, "tests/unit", f"--ignore={PLAYBOOKS}"),
+        pytest_part("unit", BUSY, "tests/unit", f"--ignore={PLANNER}", f"--ignore={PLAYBOOKS}"),
+        pytest_part("unit: planner", BUSY, PLANNER),
         sanity_part(CORES[-1]),
         target("lint"),
         target("types"),
@@ -132,7 +134,7 @@ def releases() -> list[Part]:
 
 def matrix() -> list[Part]:
     """All that needs no hosts: `make matrix`."""
-    return [*releases()[:3], *fast()[:2], *releases()[3:], *fast()[2:]]
+    return [*releases()[:3], *fast()[:3], *releases()[3:], *fast()[3:]]
 
 
 def parts() -> list[Part]:
@@ -141,7 +143,7 @@ def parts() -> list[Part]:
     judges = [pytest_part(name, BUSY, *files(names)) for name, names in JUDGES.items()]
     others = [pytest_part(OTHERS, WAITING, *files(unnamed()))] if unnamed() else []
     molecule = on_lab("molecule", "--lab", "molecule", "molecule", "test", "--all")
-    long, short = matrix()[:6], matrix()[6:]
+    long, short = matrix()[:7], matrix()[7:]
     return mixed([*hosts, *others, molecule], [*long, *judges, *short])
 
 

@@ -48,10 +48,10 @@ def test_every_test_file_is_in_just_one_part() -> None:
 
     named = Counter(word for part in parts.parts() if part.counted for word in part.command if word.startswith("tests/"))
     files = {str(path.relative_to(ROOT)) for path in (ROOT / "tests/integration").glob("test_*.py")}
-    assert set(named) == {*files, "tests/unit", parts.PLAYBOOKS}
+    assert set(named) == {*files, "tests/unit", parts.PLANNER, parts.PLAYBOOKS}
     assert set(named.values()) == {1}
     left_out = [word for part in parts.parts() if part.counted for word in part.command if word.startswith("--ignore=")]
-    assert left_out == [f"--ignore={parts.PLAYBOOKS}"], "what one part leaves out is a part of its own"
+    assert left_out == [f"--ignore={parts.PLANNER}", f"--ignore={parts.PLAYBOOKS}"], "what one part leaves out is a part of its own"
 
 
 def test_each_smaller_run_is_a_part_of_the_greater_one() -> None:
@@ -114,9 +114,16 @@ def test_a_part_that_fails_is_shown_and_the_others_go_on(tmp_path: Path, capsys:
     assert any(line.startswith("FAILED: bad ") for line in end)
 
 
-def test_a_part_that_does_not_end_is_ended_and_has_failed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    (one,) = ran(tmp_path, script("hangs", "import signal; signal.pause()"), limit=0.2)
-    assert not one.passed
+@pytest.mark.parametrize("found", [signal.default_int_handler, signal.SIG_IGN], ids=["terminal", "background"])
+def test_a_part_that_does_not_end_is_ended_and_has_failed(found: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """By an interrupt, also where the shell that has begun the run in the background has it ignore those."""
+    before = signal.signal(signal.SIGINT, found)
+    try:
+        (one,) = ran(tmp_path, script("hangs", "import signal; signal.pause()"), limit=0.2)
+        assert signal.getsignal(signal.SIGINT) is found
+    finally:
+        signal.signal(signal.SIGINT, before)
+    assert one.status in (-signal.SIGINT, 1), "not killed"
     assert "did not come to an end" in capsys.readouterr().out
 
 

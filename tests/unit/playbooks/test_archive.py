@@ -20,7 +20,7 @@ import yaml
 from tests.unit import tool_modules
 from tests.unit.playbooks import bare
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[3]
 README = (ROOT / "README.md").read_text()
 PLAYBOOKS = sorted(path.stem for path in (ROOT / "playbooks").glob("*.yml"))
 MODULES = sorted(path.stem for path in (ROOT / "plugins/modules").glob("*.py"))
