@@ -32,6 +32,7 @@ PAUSE_NAMES = {
     "k3s-like": "registry.k8s.io/pause:3.10",
     "k3s-like-1.7": "registry.k8s.io/pause:3.10",
     "rke2-like": "registry.k8s.io/pause:3.10",
+    "k0s-like": "registry.k8s.io/pause:3.10",
     "crio-1.34": "registry.k8s.io/pause:3.10",
     "crio-1.34-containerd-1.7": "registry.k8s.io/pause:3.10",
 }

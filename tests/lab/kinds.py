@@ -132,6 +132,46 @@ K3S_HOME = "5f4ac3bd1cbb5b8a4e7d2a1b0c9f8e7d6c5b4a39281706f5e4d3c2b1a0f9e8d7"
 RKE2_HOME = "v1.35.4-rke2r1-3f8d2c1b0a9e"
 
 
+def _k0s() -> Kind:
+    """k0s 1.36 and later: what stands for it checks drop-ins, watches them, and runs the containerd of another kind as its child."""
+    return Kind(
+        suite="trixie",
+        packages=("runc", "containernetworking-plugins"),
+        tree="k0s",
+        service="k0sworker.service",
+        state=("/var/lib/k0s/containerd",),
+        lends="containerd-2.3",
+        renamed=tuple((name, f"/var/lib/k0s/bin/{name}") for name in ("containerd", "containerd-shim-runc-v2", "ctr")),
+        files=(("/etc/systemd/system/k0sworker.service", K0S_UNIT),),
+        links=(("/var/lib/k0s/bin/runc", "/usr/local/sbin/runc"),),
+    )
+
+
+# As `k0s install worker` writes it, as far as a service is concerned.
+K0S_UNIT = """[Unit]
+Description=k0s - Zero Friction Kubernetes
+ConditionFileIsExecutable=/usr/local/bin/k0s
+After=network-online.target
+Wants=network-online.target
+StartLimitIntervalSec=5
+StartLimitBurst=10
+
+[Service]
+ExecStart=/usr/local/bin/k0s worker
+RestartSec=10
+Delegate=yes
+KillMode=process
+LimitCORE=infinity
+TasksMax=infinity
+TimeoutStartSec=0
+LimitNOFILE=999999
+Restart=always
+
+[Install]
+WantedBy=multi-user.target
+"""
+
+
 KINDS: dict[str, Kind] = {
     "containerd-1.6": Kind("bookworm", CONTAINERD, "containerd", "containerd.service", CONTAINERD_STATE),
     "containerd-1.6-dnf": Kind("bookworm", (*CONTAINERD, *DNF), "containerd", "containerd.service", CONTAINERD_STATE),
@@ -153,6 +193,7 @@ KINDS: dict[str, Kind] = {
     "k3s-like": _rancher("k3s", "server", "containerd-2.3", "drop-ins", K3S_HOME, K3S_UNIT.format("k3s")),
     "k3s-like-1.7": _rancher("k3s", "agent", "containerd-1.7", "old-template", K3S_HOME, K3S_UNIT.format("k3s-agent")),
     "rke2-like": _rancher("rke2", "agent", "containerd-2.3", "drop-ins", RKE2_HOME, RKE2_UNIT.format("rke2-agent")),
+    "k0s-like": _k0s(),
     # No daemon: the socket unit stands for the engine, and the images come with it.
     "podman-4.3": Kind("bookworm", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),
     "podman-5.4": Kind("trixie", PODMAN, "podman", "podman.socket", ("/var/lib/containers",)),

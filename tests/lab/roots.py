@@ -71,7 +71,7 @@ def layers(kind: Kind) -> list[Path]:
     """The read-only directories of a host of this kind, uppermost first; whatever is missing is built."""
     root = base_root(kind.suite)
     found = [package_layer(root, kind.packages), root]
-    return [program_layer(kind, found), *found] if kind.programs else found
+    return [program_layer(kind, found), *found] if kind.programs or kind.lends else found
 
 
 def base_root(suite: str) -> Path:
@@ -90,12 +90,12 @@ def package_layer(root: Path, packages: tuple[str, ...]) -> Path:
 
 
 def program_layer(kind: Kind, lower: list[Path]) -> Path:
-    """The programs built with Go in their places, and the package database of the host saying so."""
-    programs = go_tool(kind.programs)
+    """The programs built with Go or lent in their places, and the package database of the host saying so."""
+    programs = go_tool(kind.programs) if kind.programs else Path("/nonexistent")
     lent = lenders(kind)
     made_of = [programs.name, [path.name for path in lower], kind.places, kind.package, kind.version, kind.default_config]
     key = digest(json.dumps([*made_of, *([kind.renamed, [path.name for path in lent]] if lent else [])]))
-    return cached("layers", kind.programs, key, functools.partial(_build_programs, kind, programs, lower, lent))
+    return cached("layers", kind.programs or kind.tree, key, functools.partial(_build_programs, kind, programs, lower, lent))
 
 
 def lenders(kind: Kind) -> list[Path]:

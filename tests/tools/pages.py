@@ -210,7 +210,10 @@ def managers() -> str:
     for one in (m for m in known.MANAGERS if not m.taken_back or m.homes):
         shown = code((*one.homes, *one.units, *(f"ID={name}" for name in one.os_ids)))
         hosts = code(name for name in KINDS if name.startswith(f"{one.name}-like"))
-        done = f"a drop-in in {code(one.place.drop_ins)}; restart of {code(one.place.units)}" if one.place else one.instead
+        done = one.instead
+        if one.place:
+            after = f"{one.title} restarts its containerd by itself" if one.place.takes_up else f"restart of {code(one.place.units)}"
+            done = f"a drop-in in {code(one.place.drop_ins)}; {after}"
         if one.place and one.place.detection:
             done += f". Without drop-ins: the handlers that it finds by itself, others in {code(one.place.detection.templates.values())}"
         rows.append([one.title, shown, done, f"imitated: {hosts}" if hosts else "a table of tests"])

@@ -64,6 +64,7 @@ LAB = {
     "cdi engines": ("cdi_engines", "cdi_mig"),
     "node_check": ("node_check",),
     "packages": ("rpm_hosts",),
+    "managers": ("k0s",),
     "drain": ("drain_slurm",),
 }
 JUDGES = {

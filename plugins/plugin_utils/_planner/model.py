@@ -318,7 +318,7 @@ class Leftover:
 @dc.dataclass(frozen=True)
 class Restart:
     unit: str
-    action: Literal["restart", "reload", "start"] = "restart"
+    action: Literal["restart", "reload", "start", "wait"] = "restart"  # wait: its manager takes the files up by itself
     why: str = ""
     timeout: float = transaction.UNIT_TIMEOUT
 
@@ -363,7 +363,7 @@ class Plan:
 
     def acts_on(self, restart: str) -> tuple[Restart, ...]:
         """What is done to units. `restart: never` is about engines that would stop serving: a start or a reload waits for nobody."""
-        return tuple(r for r in self.restarts if restart != "never" or r.action in ("start", "reload"))
+        return tuple(r for r in self.restarts if restart != "never" or r.action in ("start", "reload", "wait"))
 
     def interrupts(self, restart: str) -> list[str]:
         """The units that stop serving for a moment."""

@@ -173,6 +173,7 @@ class _CriKeys(TypedDict):
 
 class Cri(_CriKeys, total=False):
     timeout: float
+    replaces: int  # the process that served before, whose answers do not count
     require: Sequence[Need]
 
 
@@ -195,7 +196,7 @@ Health = Cri | Http
 @dc.dataclass(frozen=True)
 class Unit:
     name: str
-    action: Literal["restart", "reload", "start"]
+    action: Literal["restart", "reload", "start", "wait"]
     timeout: float = UNIT_TIMEOUT
 
 

@@ -19,7 +19,7 @@ def test_the_whole_fleet_has_every_kind_that_has_a_daemon_and_a_host_without_gpu
     others = {"crio-1.34-containerd-1.7", "docker-20.10", "docker-28", "containerd-2.1-forky"}
     others |= {"containerd-1.6-dnf", "containerd-1.6-zypper"}  # their package managers are what is tested there
     others |= {"slurm-22.05"}  # a cluster of its own, which the tests of draining boot
-    others |= {"k3s-like", "k3s-like-1.7", "rke2-like"}  # which their own tests boot
+    others |= {"k3s-like", "k3s-like-1.7", "rke2-like", "k0s-like"}  # which their own tests boot
     assert {spec.kind for spec in specs} == {kind for kind in KINDS if not kind.startswith("podman")} - others
     assert [spec.name for spec in specs if not spec.gpus.gpus] == ["nogpu"]
 

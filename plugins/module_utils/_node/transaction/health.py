@@ -10,7 +10,7 @@ Nothing here makes systemd reload its units (`--no-reload`): that takes devices 
 import json
 import time
 
-from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files, system
+from ansible_collections.gpufleet.nvidia.plugins.module_utils._node import causes, commands, host_files, system, trust
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.projection import selection
 from ansible_collections.gpufleet.nvidia.plugins.module_utils._node.rpc import cri
 
@@ -31,7 +31,9 @@ def states(names):
 
 
 def act(name, action, timeout=DEFAULT_TIMEOUT):
-    """One systemctl action; NodeError with systemd's words when it fails."""
+    """One systemctl action; NodeError with systemd's words when it fails. `wait`: what the unit runs takes changed files up by itself."""
+    if action == "wait":
+        return
     before = states([name])[name]
     try:
         _systemctl([action, name], timeout)
@@ -108,6 +110,17 @@ def all_stopped(units):
     return all(state.get("ActiveState") == "inactive" for state in found.values())
 
 
+def replacing(check):
+    """The check, well only when another process serves than now; the same where nobody does."""
+    if check["kind"] != "cri":
+        return check
+    try:
+        cri.version(check["socket"], 2)
+    except cri.CriError:
+        return dict(check, replaces=None)
+    return dict(check, replaces=trust.answered.get(check["socket"]))
+
+
 def number(text):
     return int(text) if (text or "").isdigit() else 0
 
@@ -165,6 +178,8 @@ def _ask_cri(check, left):
         if exc.code == cri.UNIMPLEMENTED:
             return False, True, "it answers, but serves no CRI: that part of it failed to load (%s)" % exc.message
         return False, False, exc.message
+    if check.get("replaces") and trust.answered.get(check["socket"]) == check["replaces"]:
+        return False, False, "the process from before the change still serves (%d)" % check["replaces"]
     if not status["runtime"].get("RuntimeReady"):
         reasons = [selection.shown("name", c["reason"]) for c in status["conditions"] if c["type"] == "RuntimeReady"]
         return False, False, "the runtime is not ready: %s" % (" ".join(filter(None, reasons)) or "it gives no reason")

@@ -42,7 +42,7 @@ def require(request):
     for place, unit in _tables(request, "units"):
         _seconds(place + ".timeout", unit.get("timeout"))
         _match(place + ".name", _UNIT, "the name of a unit such as foo.service", unit.get("name"))
-        _match(place + ".action", "restart|reload|start", "one of restart, reload, start", unit.get("action"))
+        _match(place + ".action", "restart|reload|start|wait", "one of restart, reload, start, wait", unit.get("action"))
     for place, name in _list(request, "disable"):
         _match(place, _UNIT, "the name of a unit such as foo.service", name)
     for place, command in list(_tables(request, "commands_before")) + list(_tables(request, "validate")):

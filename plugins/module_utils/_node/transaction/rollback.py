@@ -139,6 +139,7 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
     logs = [] if booting else [_log(unit, meta) for unit in acted]
     outcome = {"id": meta["id"], "time": meta.get("time"), "reason": meta.get("reason"), "outcome": "rolled_back", "why": why, "by": by}
     outcome.update(foreign=[], health=list(evidence) + logs, trouble=None, ran=[])
+    checks = _checks_back(meta, acted, booting)
     if was["state"] not in _EARLY:
         outcome["foreign"] = swap.take_back(root, meta["changes"], meta["id"], entry)
     journal_writer.unsettle_originals(base, meta["changes"], outcome["foreign"])
@@ -149,7 +150,7 @@ def take_back(root, base, meta, why, by, booting=False, evidence=()):
                     health.enable(before, wait=not booting)
         _undo_commands(meta, was, outcome, booting)
         if not booting:
-            _units_back(meta, acted, outcome)
+            _units_back(meta, acted, checks, outcome)
     with contextlib.suppress(OSError):
         journal_writer.write_json(os.path.join(entry, "outcome.json"), outcome)
     journal_writer.mark(entry, "rolled_back", why=why, by=by)
@@ -187,6 +188,13 @@ def _acted(meta, was):
     return [unit for unit in meta["units"] if present[unit["name"]].get("InvocationID") != before[unit["name"]].get("InvocationID")]
 
 
+def _checks_back(meta, acted, booting):
+    """What has to be well once the files are back. What takes them up by itself does so later, so only another process is the answer."""
+    itself = any(unit["action"] == "wait" for unit in acted)
+    checks = [dict(check, require=[]) for check in meta["health"]] if acted and not booting else []
+    return [health.replacing(check) for check in checks] if itself else checks
+
+
 def _log(unit, meta):
     try:
         return health.log(unit["name"], meta.get("epoch", 0), meta.get("causes") or [])
@@ -215,13 +223,15 @@ def _undo(command, outcome, booting):
 
 def _way_back(unit, before):
     """A unit that was only reloaded, and still runs, is only reloaded again: a restart may end what it carries."""
+    if unit["action"] == "wait":
+        return "wait"
     if before in ("inactive", "failed"):
         return "stop"
     runs = unit["action"] == "reload" and health.states([unit["name"]])[unit["name"]].get("ActiveState") == "active"
     return "reload" if runs else "restart"
 
 
-def _units_back(meta, acted, outcome):
+def _units_back(meta, acted, checks, outcome):
     """What ran before must run again; what did not (or crashed already) is not expected to."""
     if not acted or (health.stop_signals and health.going_down()):
         return
@@ -233,8 +243,8 @@ def _units_back(meta, acted, outcome):
         except host_files.NodeError as exc:
             if unit in ran_before:
                 outcome["trouble"] = outcome["trouble"] or exc.message
-    for check in meta["health"] if ran_before and outcome["trouble"] is None else ():
-        found = dict(health.wait(dict(check, require=[])), after="rollback")
+    for check in checks if ran_before and outcome["trouble"] is None else ():
+        found = dict(health.wait(check), after="rollback")
         outcome["health"].append(found)
         if not found["ok"]:
             outcome["trouble"] = "%s: %s" % (check["socket"], found["evidence"])

@@ -1,19 +1,39 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""k0s: a containerd of its own, which it restarts by itself when a drop-in changes."""
+"""k0s: a containerd of its own, which it restarts by itself when a drop-in changes.
+
+It writes /etc/k0s/containerd.toml at each start, as long as its first line is there (pkg/component/worker/containerd/component.go), and
+watches /etc/k0s/containerd.d: three seconds after the last change it sends SIGHUP, which ends containerd, and starts it again five seconds
+later (pkg/supervisor). From 1.36 on it has containerd 2, and does not start with a drop-in whose version is not 3, or that has the CRI
+table of containerd 1 (ValidateConfigFile in configurer.go); it does check that at its own start only.
+"""
 
 from __future__ import annotations
 
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.managers.manager import Manager, Place
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.projections.containerd_places import K0S_MANAGED
+
+UNITS = ("k0scontroller.service", "k0sworker.service")
 
 K0S = Manager(
     "k0s",
     "k0s",
-    "Put a drop-in with the handler into /etc/k0s/containerd.d; k0s restarts its containerd by itself.",
+    "",
     config="/etc/k0s/containerd.toml",
     socket="/run/k0s/containerd.sock",
     homes=("/etc/k0s/", "/var/lib/k0s/", "/run/k0s/"),
-    units=("k0scontroller.service", "k0sworker.service"),
+    units=UNITS,
     servers=("k0scontroller.service",),
+    place=Place(
+        units=UNITS,
+        drop_ins=("containerd.d",),
+        main_edited=False,
+        not_imported="Update k0s to 1.36 or later, whose containerd reads /etc/k0s/containerd.d by its own imports, and run again",
+        kubelet=True,
+        takes_up=True,
+        first_line=K0S_MANAGED,
+        strict=True,
+        load_image="k0s ctr -n k8s.io images import FILE.tar",
+    ),
 )

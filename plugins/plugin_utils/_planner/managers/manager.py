@@ -39,6 +39,9 @@ class Place:
     kubelet: bool = False  # a kubelet runs inside the program of `units`, on the manager's socket
     never: tuple[tuple[tuple[str, ...], str], ...] = ()  # keys below the CRI table that are not written here, and what sets them instead
     detection: Detection | None = None  # what it does by itself where none of our files is read
+    takes_up: bool = False  # drop-ins are watched: a change restarts the daemon without us, which is waited for
+    first_line: str = ""  # of a main file that the manager renders; one without it belongs to a person
+    strict: bool = False  # the manager does not start with a drop-in of another version than the main file's, or of another one's tables
     load_image: str = ""  # how a person brings an image there; empty: as with any containerd
 
 

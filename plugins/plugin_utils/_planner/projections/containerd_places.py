@@ -27,6 +27,7 @@ SERVER_KEYS = frozenset((
 ))  # fmt: skip
 
 FIRST_LINE = "# Written by the Ansible collection gpufleet.nvidia; changes made by hand are overwritten."
+K0S_MANAGED = "# k0s_managed=true"  # k0s renders a main file that begins with it (isK0sManagedConfig)
 # A handler's properties (pkg/cri/config), each with the shape in which it may leave a host. No other is copied into our handler:
 # containerd ignores keys that it does not know.
 HANDLER: Mapping[Path, str] = {
@@ -70,4 +71,4 @@ def _keep(handlers: str) -> file_places.Keep:
         for name, binary, options in json.loads(handlers)
         for path, value in [(("options", "BinaryName"), binary), *((("options", k), v) for k, v in options.items())]
     }
-    return file_places.keep("toml", file_places.given(PLACES, values), [FIRST_LINE])
+    return file_places.keep("toml", file_places.given(PLACES, values), [FIRST_LINE, K0S_MANAGED])

@@ -175,6 +175,31 @@ def test_what_a_reload_has_brought_down_is_started_again(node, systemd):
     assert systemd.actions == ["reload engine.service", "restart engine.service"]
 
 
+WAIT = [{"name": "engine.service", "action": "wait", "timeout": 20}]
+
+
+@pytest.mark.parametrize(("process", "well"), [(1, True), (os.getpid(), False)], ids=["another process serves", "the same process serves"])
+def test_what_takes_files_up_by_itself_is_waited_for_until_another_process_serves(node, systemd, runtime, process, well):
+    """Its answers from before the change are not believed, also where they are as wanted."""
+    systemd.add("engine.service")
+    server = runtime(answer(status_message({}, ["nvidia"])))
+    check = {"kind": "cri", "socket": server.path, "timeout": 0.3, "require": [{"handler": "nvidia"}], "replaces": process}
+    found = node.run([node.write(node.config, "new\n")], units=WAIT, health=[check])
+    assert systemd.actions == []
+    assert (found["error"] is None, node.config.read_text() == "new\n") == (well, well)
+    if not well:
+        assert "the process from before the change still serves" in found["error"]["message"]
+        # What is back has to be taken up as well: the process that serves then is another one again.
+        back = [entry for entry in found["health"] if entry.get("after") == "rollback"]
+        assert [(entry["replaces"], entry["require"]) for entry in back] == [(os.getpid(), [])]
+
+
+def test_where_nobody_serves_any_process_is_another_one(node, systemd):
+    systemd.add("engine.service")
+    check = {"kind": "cri", "socket": "/nowhere/containerd.sock", "timeout": 0.1, "require": [], "replaces": 7}
+    assert health.replacing(check)["replaces"] is None
+
+
 def test_a_reload_leaves_a_restart_that_is_due_as_it_is(node, systemd):
     systemd.add("engine.service")
     due = os.path.join(node.journal, "pending.json")

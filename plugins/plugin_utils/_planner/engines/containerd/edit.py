@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner import transaction
-from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import config, releases, watched
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.base import Base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.config import FileSet
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.formats import toml, toml_file
@@ -262,6 +262,8 @@ def unreachable(policy: Policy, manager: Manager, files: FileSet, version: Versi
         return ""
     if root is None:
         return "it is not there yet, so that nothing tells which drop-ins this release reads"
+    if watched.refusal(manager, files):
+        return watched.refusal(manager, files).what
     if releases.facts(version).merge == "replace":
         return f"a drop-in would replace all that it says of CRI on containerd {version}"
     if policy.drop_in == "never":
@@ -271,6 +273,8 @@ def unreachable(policy: Policy, manager: Manager, files: FileSet, version: Versi
 
 
 def rendered(manager: Manager, files: FileSet, why: str) -> Refusal:
+    if watched.refusal(manager, files):
+        return watched.refusal(manager, files)
     step = manager.place.not_imported if manager.place else ""
     return Refusal(f"{manager.title} renders {files.root_path} at each start, so that it is not edited, and {why}", step)
 

@@ -22,6 +22,7 @@ from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.c
     rendered,
     served,
     verify,
+    watched,
 )
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import base as containerd_base
 from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd.base import Base
@@ -372,7 +373,9 @@ def assemble(
     health: tuple[transaction.Health, ...] = ()
     unlike = bool(going and going.restarts)
     stale = instance.running and policy.root == "/" and (unlike or not verify.in_force(obs, instance, in_force))
-    if stale and policy.restart == "never":
+    if watched.by_itself(policy, instance, bool(changes or removed)):
+        restarts, health = watched.waited(instance, verify.health(instance, wanted, version))
+    elif stale and policy.restart == "never":
         unit = instance.unit or "containerd"
         advice.append(f"{instance.config_path}: takes effect only after a restart of {unit}, which restart: never leaves to you.")
     elif stale and not instance.unit:

@@ -32,6 +32,8 @@ NAMED = (
     "stream_server_address", "stream_server_port", "enable_selinux", "systemd_cgroup", "device_ownership_from_security_context",
 )  # fmt: skip
 
+UNKEPT = "restart: never cannot be kept here: the program of {unit} restarts its containerd by itself when a drop-in goes"
+
 STATUS_NAMES: Mapping[str, str] = {
     "runtime_type": "runtimeType", "default_runtime_name": "defaultRuntimeName", "enable_cdi": "enableCDI", "cdi_spec_dirs": "cdiSpecDirs",
     "container_annotations": "ContainerAnnotations", "pod_annotations": "PodAnnotations", "base_runtime_spec": "baseRuntimeSpec",
@@ -119,6 +121,9 @@ def not_loaded(instance: Instance) -> Difference:
 
 def restarted_after_removal(policy: Policy, instance: Instance, plan: Plan, advice: tuple[str, ...]) -> Plan:
     """Absent: the daemon has to forget our handlers if it has them."""
+    if any(restart.action == "wait" for restart in plan.restarts):  # its manager restarts it for the change, whatever it has loaded
+        kept = () if policy.restart != "never" else (f"{instance.config_path}: {UNKEPT.format(unit=instance.unit)}",)
+        return dc.replace(plan, advice=(*plan.advice, *advice, *kept))
     runs = {h.name: str(instance.handlers.get(h.name) or "") for h in policy.handlers}
     loaded = any(runs[h.name] == h.binary or low_level.nvidias(runs[h.name]) for h in policy.handlers)
     if not plan.changes or not instance.running or policy.root != "/" or not loaded:

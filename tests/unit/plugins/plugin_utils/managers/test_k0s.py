@@ -1,0 +1,160 @@
+# Copyright (c) 2026 The gpufleet.nvidia contributors
+# GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
+# SPDX-License-Identifier: GPL-3.0-or-later
+"""k0s: a drop-in that it applies by itself, and the files with which it would not start again."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.engines.containerd import detect
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.model import Decision, Instance, Plan, PlanError, Policy
+from ansible_collections.gpufleet.nvidia.plugins.plugin_utils._planner.observation import Observation
+
+from tests.unit import builders
+
+MAIN, DROP_IN, OTHER = "/etc/k0s/containerd.toml", "/etc/k0s/containerd.d/90-gpufleet.toml", "/etc/k0s/containerd.d/other.toml"
+SOCKET, UNIT = "/run/k0s/containerd.sock", "k0sworker.service"
+# As k0s 1.36 writes it.
+RENDERED = """# k0s_managed=true
+# This is a placeholder configuration for k0s managed containerd.
+
+imports = ["/etc/k0s/containerd.d/*.toml"]
+version = 3
+
+[plugins]
+
+  [plugins."io.containerd.cri.v1.images"]
+
+    [plugins."io.containerd.cri.v1.images".pinned_images]
+      sandbox = "registry.k8s.io/pause:3.10.1"
+
+  [plugins."io.containerd.cri.v1.runtime"]
+"""
+# As 1.35 does, with containerd 1.7: what drop-ins say of CRI is merged into a file of its own.
+MERGED = "/run/k0s/containerd-cri.toml"
+OLDER = f'# k0s_managed=true\nversion = 2\nimports = ["{MERGED}"]\n'
+DECISION = Decision(
+    instance="", engine="containerd", engine_version="", injection="native-cdi", handler="nvidia", default=False, runtime_mode="cdi",
+    annotation_prefixes=("nvidia.cdi.k8s.io/",), device_list_strategy=(), plugin_annotation_prefix="", runtime_class="nvidia",
+    enable_cdi=False, max_cdi_version="", hook=False, reasons=())  # fmt: skip
+
+
+def host(text: str = RENDERED, version: str = "2.3.4", files: dict[str, str] | None = None, *, loaded: bool = False) -> Observation:
+    """A worker; loaded: its containerd works with our handler."""
+    process = {
+        "pid": 9,
+        "exe": "/var/lib/k0s/bin/containerd",
+        "argv": ["/var/lib/k0s/bin/containerd", f"--address={SOCKET}", f"--config={MAIN}"],
+        "unit": UNIT,
+    }
+    ours = {
+        "runtimeType": "io.containerd.runc.v2",
+        "options": {"BinaryName": "/usr/bin/nvidia-container-runtime", "SystemdCgroup": False},
+        "ContainerAnnotations": ["nvidia.cdi.k8s.io/*"],
+    }
+    runtimes: dict[str, Any] = {"runc": {"options": {}}, **({"nvidia": ours} if loaded else {})}
+    config = {"containerd": {"defaultRuntimeName": "runc", "runtimes": runtimes}, "enableCDI": True}
+    cri = {
+        f"Version:{SOCKET}": {"runtime_name": "containerd", "runtime_version": f"v{version}"},
+        f"Status:{SOCKET}": {"runtime": {"RuntimeReady": True}, "conditions": [], "handlers": [], "info": {"config": config}},
+    }
+    units = {UNIT: {"ActiveState": "active", "InvocationID": "abc", "KillMode": "process"}}
+    return builders.obs(files={MAIN: text, **(files or {})}, processes=[process], cri=cri, units=units)
+
+
+def found(seen: Observation, policy: Policy | None = None) -> Instance:
+    (one,) = detect.find(policy or Policy(), seen)
+    return one
+
+
+def plan(seen: Observation, **options: Any) -> Plan:
+    policy = Policy(**options)
+    return detect.plan(policy, seen, found(seen, policy), DECISION)
+
+
+def test_the_drop_in_has_the_version_of_the_file_that_imports_it_and_nothing_is_restarted() -> None:
+    planned = plan(host())
+    (change,) = planned.changes
+    assert (change["path"], change["op"]) == (DROP_IN, "write")
+    assert "\nversion = 3\n" in change["content"]
+    assert "io.containerd.cri.v1.runtime" in change["content"]
+    assert "grpc.v1.cri" not in change["content"]
+    assert [(r.unit, r.action) for r in planned.restarts] == [(UNIT, "wait")]
+    (check,) = planned.health
+    assert (check["socket"], check["replaces"]) == (SOCKET, 9)
+    assert {"handler": "nvidia"} in check["require"]
+    assert planned.validate[0]["argv"][0] == "/var/lib/k0s/bin/containerd"
+
+
+def test_nothing_is_planned_where_all_is_so() -> None:
+    written = plan(host()).changes[0]["content"]
+    again = plan(host(files={DROP_IN: written}, loaded=True))
+    assert (again.changes, again.restarts, again.differences) == ((), (), ())
+
+
+def test_files_that_it_has_not_applied_take_a_restart() -> None:
+    """No change wakes k0s then."""
+    written = plan(host()).changes[0]["content"]
+    assert [(r.unit, r.action) for r in plan(host(files={DROP_IN: written})).restarts] == [(UNIT, "restart")]
+
+
+@pytest.mark.parametrize("loaded", [True, False])
+def test_taking_it_back_is_waited_for_as_well(loaded: bool) -> None:
+    written = plan(host()).changes[0]["content"]
+    seen = host(files={DROP_IN: written}, loaded=loaded)
+    back = detect.plan_absent(Policy(state="absent"), seen, found(seen))
+    assert [(c["path"], c["op"]) for c in back.changes] == [(DROP_IN, "remove")]
+    assert [(r.unit, r.action) for r in back.restarts] == [(UNIT, "wait")]
+    assert [check.get("replaces") for check in back.health] == [9]
+
+
+OLD_TABLE = '[plugins."io.containerd.grpc.v1.cri"]\nenable_cdi = true\n'
+LEFT_ALONE = {
+    "a person's main file": (RENDERED.partition("\n")[2], "2.3.4", {}, "does not begin with the line `# k0s_managed=true`", "Move it away"),
+    "a marker that is not the whole line": (
+        RENDERED.replace("true", "true ", 1), "2.3.4", {}, "does not begin with the line `# k0s_managed=true`", "Move it away"),
+    "a drop-in of another version": (
+        RENDERED, "2.3.4", {OTHER: "# registry\nversion = 2\n"}, f"{OTHER}:2 has version = 2 and not 3", "Write it for version 3"),
+    "a drop-in with containerd 1's table": (
+        RENDERED, "2.3.4", {OTHER: OLD_TABLE}, f"{OTHER}:1 has the table plugins.\"io.containerd.grpc.v1.cri\"", "Write it for version 3"),
+    "a release with containerd 1.7": (
+        OLDER, "1.7.28", {MERGED: "version = 2\n"}, "would replace all that it says of CRI", "Update k0s to 1.36"),
+    "a file that imports no drop-ins": (
+        RENDERED.replace("imports", "# imports"), "2.3.4", {}, f"do not name {DROP_IN}", "Update k0s to 1.36"),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("case", LEFT_ALONE)
+def test_such_a_host_is_left_alone_and_told_why(case: str) -> None:
+    text, version, files, why, step = LEFT_ALONE[case]
+    said = str(found(host(text, version, files)).refusal)
+    assert (why in said, step in said) == (True, True), said
+
+
+@pytest.mark.parametrize("version", ["", "version = 3\n"])
+def test_drop_ins_of_others_that_it_starts_with_stay(version: str) -> None:
+    others = {OTHER: f'{version}[plugins."io.containerd.cri.v1.images".registry]\nconfig_path = "/etc/k0s/certs.d"\n'}
+    assert [c["path"] for c in plan(host(files=others)).changes] == [DROP_IN]
+
+
+def test_a_restart_that_nobody_can_keep_from_happening_is_refused_where_none_is_wanted() -> None:
+    with pytest.raises(PlanError, match=r"(?s)restart: never cannot be kept.*k0s watches its drop-ins"):
+        plan(host(), restart="never")
+
+
+def test_what_is_taken_back_is_taken_back_all_the_same_and_waited_for() -> None:
+    written = plan(host()).changes[0]["content"]
+    seen, policy = host(files={DROP_IN: written}, loaded=True), Policy(state="absent", restart="never")
+    back = detect.plan_absent(policy, seen, found(seen, policy))
+    assert [r.action for r in back.acts_on("never")] == ["wait"]
+    assert "restart: never cannot be kept here" in " ".join(back.advice)
+
+
+def test_in_a_tree_nothing_is_waited_for() -> None:
+    policy = Policy(root="/srv/image", engine_version="2.3.4")
+    seen = host()
+    (one,) = detect.find(policy, seen)
+    planned = detect.plan(policy, seen, one, DECISION)
+    assert ([c["path"] for c in planned.changes], planned.restarts, planned.health) == ([DROP_IN], (), ())
