@@ -23,7 +23,7 @@ ARCH = r"(?:\$\(ARCH\)|amd64|arm64|ppc64el)"
 # What a stanza has besides its address, and what says that there is more.
 STANZA = ("Types: deb", "Suites: /", r"Signed-By: /[\w./+-]+", r"Architectures: [\w ]+", "Enabled: yes")
 OFF = "Enabled: no"
-OTHER = r"^[ \t]+(?=\S)|^[A-Za-z][\w-]*:?(?=\s)"
+OTHER = r"^[ \t]+(?:deb(?=\s))?|^[A-Za-z][\w-]*(?::|(?=\s))"
 WHY = "it names the same repository, which this collection's own source names from now on; apt stops where two differ in their key"
 
 
@@ -34,40 +34,74 @@ def questions(url: str) -> list[queries.Question]:
 
 def keep(url: str) -> Keep:
     one, address = _lines(url)
-    return {"format": "text", "patterns": [*(rf"^(?:{line})[ \t]*$" for line in (one, address, OFF, *STANZA)), OTHER]}
+    return {
+        "format": "text",
+        "patterns": [rf"^(?:{one})[ \t]*(?=#|$)", *(rf"^(?:{line})[ \t]*$" for line in (address, OFF, *STANZA)), _words(url), OTHER],
+    }
 
 
 def _lines(url: str) -> tuple[str, str]:
-    """What names this repository, in either form."""
+    """What names this repository, in either form, where all of the line is known."""
+    same = _same(url)
+    return rf"deb[ \t]+(?:\[[\w=/.,:+ \t-]*\][ \t]+)?{same}[ \t]+/", f"URIs: {same}"
+
+
+def _words(url: str) -> str:
+    """The address in a line of any other form: apt reads fields in any case, several addresses, lines that go on, options of all kinds."""
+    return rf"(?<=[\s\]:]){_same(url)}(?:[ \t]+/)?(?=\s|$)"
+
+
+def _same(url: str) -> str:
     escaped = re.sub(r"(?<=/)" + ARCH + r"(?=/|$)", lambda _: "\0", url.rstrip("/"))
-    same = re.escape(escaped).replace(re.escape("\0"), ARCH) + "/?"
-    return rf"deb +(?:\[[\w=/.,:+ -]*\] +)?{same} +/", f"URIs: {same}"
+    return re.escape(escaped).replace(re.escape("\0"), ARCH) + "/?"
 
 
 def others(obs: Observation, url: str, own: str, adopt: bool) -> Plan:
     """The files that name the repository and nothing else go; the journal keeps them. own: the path of our source."""
-    found = [f for pattern in PATTERNS for f in obs.glob(pattern, keep(url)) if f.path != own and f.exists and _names(f, url)]
+    files = [f for pattern in PATTERNS for f in obs.glob(pattern, keep(url)) if f.path != own]
+    for file in files:
+        _require_read(file)
+    found = [f for f in files if f.exists and _names(f, url)]
     for file in found:
         _require_alone(file, url, adopt)
     plans = [owned_file.remove(file, why=WHY) for file in found]
     return merge([*plans, Plan(leftovers=tuple(Leftover("apt source", f.path, (), True, "adopted", WHY) for f in found))])
 
 
-def _active(file: File) -> list[str]:
-    return [line.rstrip() for line in (file.content or "").splitlines() if line.strip() and not line.lstrip().startswith("#")]
+def _require_read(file: File) -> None:
+    """apt reads it all the same, and what it names there is not known."""
+    if file.error:
+        raise PlanError(
+            "a source of apt could not be read",
+            where=file.path,
+            why=f"{file.error}; if it names the repository of toolkit_repository (gpufleet_toolkit_repository) too, apt stops",
+            next="Correct that, or remove the file, and run again",
+        )
+
+
+def _active(text: str) -> list[str]:
+    return [line.rstrip() for line in text.splitlines() if line.strip() and not line.lstrip().startswith("#")]
 
 
 def _names(file: File, url: str) -> bool:
-    lines = _active(file)
-    return OFF not in lines and any(re.fullmatch(line, shown) for line in _lines(url) for shown in lines)
+    """What is shown of an address is this one. In another suite than that of a flat repository it is another repository."""
+    content, same = file.content or "", _same(url)
+    if not file.path.endswith(".sources"):
+        return any(re.match(r"\s*deb(?![\w-])", line) and re.search(rf"{same}[ \t]+/", line) for line in _active(content))
+    stanzas = [_active(stanza) for stanza in re.split(r"\n[ \t]*\n", content)]
+    return any(OFF not in lines and any(re.search(same, line) for line in lines) for lines in stanzas)
+
+
+def _without_comment(line: str) -> str:
+    return line.partition("#")[0].rstrip()
 
 
 def _require_alone(file: File, url: str, adopt: bool) -> None:
     known = [*_lines(url), *STANZA]
-    more = [line for line in _active(file) if not any(re.fullmatch(pattern, line) for pattern in known)]
+    more = [line for line in _active(file.content or "") if not any(re.fullmatch(pattern, _without_comment(line)) for pattern in known)]
     if adopt and not more and file.path.startswith(FOLDER):
         return
-    why = "adopt is never" if not adopt else "other sources are in this file, too"
+    why = "adopt is never" if not adopt else "other sources are in this file, too, or more than is known of one"
     raise PlanError(
         "a source of apt names the same repository as toolkit_repository (gpufleet_toolkit_repository)",
         where=file.path,

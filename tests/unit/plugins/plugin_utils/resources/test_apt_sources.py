@@ -46,6 +46,7 @@ TAKEN = {
     "with the architecture by its name": {LIST: GUIDE.replace("$(ARCH)", "amd64")},
     "deb822": {SOURCES: STANZA},
     "deb822, with more keys": {SOURCES: STANZA + "Architectures: amd64 arm64\nEnabled: yes\n"},
+    "with tabs, and a comment behind it": {LIST: f"deb\t[signed-by=/k.asc]\t{URL}\t/ # since 2024\n"},
     "twice": {LIST: GUIDE, SOURCES: STANZA},
 }
 
@@ -64,6 +65,8 @@ ALONE = {
     "a longer address": {LIST: GUIDE.replace("$(ARCH)", "$(ARCH)/old")},
     "commented out": {LIST: f"# {GUIDE}"},
     "switched off": {SOURCES: STANZA + "Enabled: no\n"},
+    "another suite": {LIST: f"deb {URL} stable main\n"},
+    "switched off, its fields in small letters": {SOURCES: STANZA.replace("URIs:", "uris:") + "Enabled: no\n"},
     "its sources": {LIST: GUIDE.replace("deb [", "deb-src [")},
 }
 
@@ -85,6 +88,17 @@ REFUSED = {
         True,
         "other sources are in this file",
     ),
+    "another stanza in the file, which is switched off": (
+        {SOURCES: f"{STANZA}\nTypes: deb\nURIs: http://x.example\nSuites: /\nEnabled: no\n"},
+        True,
+        "other sources are in this file",
+    ),
+    "options of other forms": ({LIST: f"deb [signed-by=/k(1).asc] {URL} /\n"}, True, "other sources are in this file"),
+    "an entry that is indented": ({LIST: f"  deb {URL} /\n"}, True, "other sources are in this file"),
+    "a field in small letters": ({SOURCES: STANZA.replace("URIs:", "uris:")}, True, "other sources are in this file"),
+    "no blank behind a field": ({SOURCES: STANZA.replace("URIs: ", "URIs:")}, True, "other sources are in this file"),
+    "several addresses": ({SOURCES: STANZA.replace("URIs:", "URIs: http://x.example/")}, True, "other sources are in this file"),
+    "an address in a line of its own": ({SOURCES: STANZA.replace("URIs: ", "URIs:\n ")}, True, "other sources are in this file"),
     "the distribution's own file": ({MAIN: GUIDE}, True, "other sources are in this file"),
     "nothing is to be taken over": ({LIST: GUIDE}, False, "adopt is never"),
 }
@@ -95,6 +109,14 @@ def test_one_that_cannot_be_taken_over_is_refused_since_apt_would_stop(files: di
     with pytest.raises(PlanError, match=why) as caught:
         apt_sources.others(host(files), URL, OWN, adopt=adopt)
     assert caught.value.where in files
+
+
+def test_a_source_that_cannot_be_read_is_not_taken_for_one_of_others() -> None:
+    answers = {f"glob:{pattern}": {"files": []} for pattern in apt_sources.PATTERNS}
+    unread = {"path": LIST, "error": {"kind": "permission", "message": "others may write to it"}}
+    here = Observation({}, {**answers, f"glob:{apt_sources.PATTERNS[0]}": {"files": [unread]}})
+    with pytest.raises(PlanError, match="a source of apt could not be read .*others may write to it"):
+        apt_sources.others(here, URL, OWN, adopt=True)
 
 
 @given(st.text(alphabet=st.characters(blacklist_categories=["Cs"]), max_size=60))
