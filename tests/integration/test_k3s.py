@@ -1,7 +1,7 @@
 # Copyright (c) 2026 The gpufleet.nvidia contributors
 # GNU General Public License v3.0+ (see LICENSE or https://www.gnu.org/licenses/gpl-3.0.txt)
 # SPDX-License-Identifier: GPL-3.0-or-later
-"""A server of k3s and an agent of RKE2, imitated, with the real containerd: one story, judged by that containerd and by containers."""
+"""Servers of k3s and an agent of RKE2, imitated, with the real containerd: one story, judged by that containerd and by containers."""
 
 from __future__ import annotations
 
@@ -17,8 +17,13 @@ from tests.tools.onlab import Fleet, Run, Tree, differing, settings
 
 pytestmark = pytest.mark.lab
 
-# host -> (kind, unit)
-HOSTS = {"k3s-server": ("k3s-like", "k3s.service"), "rke2-agent": ("rke2-like", "rke2-agent.service")}
+# host -> (kind, unit, data directory)
+HOSTS = {
+    "k3s-server": ("k3s-like", "k3s.service", "/var/lib/rancher/k3s"),
+    "k3s-moved": ("k3s-like", "k3s.service", "/run/edge"),  # in memory, since an engine mounts no overlay on the hosts' own
+    "rke2-agent": ("rke2-like", "rke2-agent.service", "/var/lib/rancher/rke2"),
+}
+MOVED = {"/etc/rancher/k3s/config.yaml": "data-dir: /run/edge\n"}
 NVIDIA = "/usr/bin/nvidia-container-runtime"
 ANNOTATIONS = ["nvidia.cdi.k8s.io/*"]
 DROP_IN = "config-v3.toml.d/90-gpufleet.toml"
@@ -54,7 +59,7 @@ class Told:
 
 
 def home(host: str) -> str:
-    return f"/var/lib/rancher/{host.split('-')[0]}/agent/etc/containerd"
+    return f"{HOSTS[host][2]}/agent/etc/containerd"
 
 
 def moment(fleet: Fleet, host: str) -> Moment:
@@ -67,7 +72,8 @@ def moment(fleet: Fleet, host: str) -> Moment:
 @pytest.fixture(scope="module")
 def told(boot: Boot) -> Told:
     """Planned, converged, converged again, into a trap, taken back."""
-    fleet = boot({name: {"kind": kind, "gpus": 1} for name, (kind, _unit) in HOSTS.items()})
+    files = {"k3s-moved": {"files": MOVED}}
+    fleet = boot({name: {"kind": kind, "gpus": 1, **files.get(name, {})} for name, (kind, _unit, _data) in HOSTS.items()})
     for host in HOSTS:
         story.start_bystander(fleet, host)
     moments = {"untouched": {host: moment(fleet, host) for host in HOSTS}}
@@ -80,11 +86,11 @@ def told(boot: Boot) -> Told:
     happens("planned", fleet.play("plan", list(HOSTS), variables=settings()))
     happens("converged", fleet.play("site", list(HOSTS), variables=settings()))
     happens("again", fleet.play("site", list(HOSTS), variables=settings()))
-    for host, (_kind, unit) in HOSTS.items():
+    for host, (_kind, unit, _data) in HOSTS.items():
         trap = TRAP.format(home=home(host))
         fleet.shell(host, f"d=/etc/systemd/system/{unit}.d; mkdir $d; printf '%s' \"{trap}\" >$d/trap.conf; systemctl daemon-reload")
     happens("trapped", fleet.task("node", list(HOSTS), {"packages": "ignore", "handlers": {"nvidia": {}, "trapped": {"binary": NVIDIA}}}))
-    for host, (_kind, unit) in HOSTS.items():
+    for host, (_kind, unit, _data) in HOSTS.items():
         fleet.shell(host, f"rm -r /etc/systemd/system/{unit}.d; systemctl daemon-reload")
     happens("absent", fleet.task("node", list(HOSTS), {"state": "absent"}))
     return Told(fleet, runs, moments)

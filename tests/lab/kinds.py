@@ -90,7 +90,12 @@ def _rancher(program: str, role: str, engine: str, release: str, home: str, unit
             ("/etc/lab-rancher", f"{release}\n"),
             ("/etc/lab-program", f"{program}\n"),
             (f"/etc/rancher/{program}/config.yaml", "# settings of this node\n"),
-            (unit, RANCHER_UNIT.format(program=program, role=role, unit=service.removesuffix(".service"))),
+            (
+                unit,
+                RANCHER_UNIT.format(
+                    program=program, role=role, env=f"{unit}.env" if program == "k3s" else f"{unit.removesuffix('.service')}.env"
+                ),
+            ),
         ),
         links=(
             (f"{programs}/runc", "/usr/local/sbin/runc"),
@@ -116,7 +121,7 @@ WantedBy=multi-user.target
 Type=notify
 EnvironmentFile=-/etc/default/%N
 EnvironmentFile=-/etc/sysconfig/%N
-EnvironmentFile=-/etc/systemd/system/{unit}.service.env
+EnvironmentFile=-{env}
 KillMode=process
 Delegate=yes
 LimitNOFILE=1048576
