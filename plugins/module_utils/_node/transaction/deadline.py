@@ -77,8 +77,7 @@ def seconds(request):
     back = sum(unit.get("timeout", health.DEFAULT_TIMEOUT) for unit in request.get("units") or [])
     back += sum(check.get("timeout", health.SERVES_WITHIN) for check in request.get("health") or [])
     back += health.DEFAULT_TIMEOUT * len(request.get("disable") or [])
-    back_first = sum(entry.get("undo_within") or 0 for entry in request.get("commands_before") or [])
-    return int(forth + back_first + 2 * back + request.get("probation", 0) + MARGIN)
+    return int(forth + 2 * back + request.get("probation", 0) + MARGIN)
 
 
 def arm(base, request, program):
