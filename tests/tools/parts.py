@@ -145,7 +145,7 @@ def parts() -> list[Part]:
     others = [pytest_part(OTHERS, WAITING, *files(unnamed()))] if unnamed() else []
     molecule = on_lab("molecule", "--lab", "molecule", "molecule", "test", "--all")
     long, short = matrix()[:7], matrix()[7:]
-    return mixed([*hosts, *others, molecule], [*long, *judges, *short])
+    return mixed([*hosts[:2], *others, *hosts[2:], molecule], [*long, *judges, *short])
 
 
 def mixed(waiting: list[Part], busy: list[Part]) -> list[Part]:
